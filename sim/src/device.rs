@@ -1,0 +1,14 @@
+//! WHERE it runs: the device profile.
+//!
+//! Responsible for: the profile's schema, its validation, the provenance of
+//! every value and the bundled profiles. Not for: any formula; parameters are
+//! named after the terms of the kernel models that read them.
+//! Invariant: every value has its unit in its key and a source, its own or its
+//! table's; a profile that breaks a rule is rejected with the key's path.
+
+pub mod check;
+pub mod cpu;
+pub mod gpu;
+pub mod npu;
+pub mod quantity;
+pub mod sync;

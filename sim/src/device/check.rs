@@ -1,0 +1,138 @@
+//! Range checks over parsed data, with the path of the offending key.
+//!
+//! Types and unknown keys are serde's business; this module checks what a type
+//! cannot say (a clock is positive, an interval holds its value). A check names
+//! the key; the place in the file is found later from that path, so that
+//! checked types need no source positions in them.
+
+use std::fmt::Display;
+
+use super::quantity::Quantity;
+
+/// A value that parsed but cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the key: `cpu.cluster[1].clock_mhz`.
+    pub key: String,
+    /// What the file says.
+    pub found: String,
+    /// What would be accepted.
+    pub expected: String,
+}
+
+/// Collects violations while it descends into tables.
+#[derive(Debug, Default)]
+pub struct Checker {
+    path: Vec<String>,
+    violations: Vec<Violation>,
+}
+
+impl Checker {
+    /// The violations found, in the order of the checks.
+    pub fn finish(self) -> Vec<Violation> {
+        self.violations
+    }
+
+    /// Runs `check` inside the table `key`.
+    pub fn table(&mut self, key: &str, check: impl FnOnce(&mut Self)) {
+        self.path.push(key.to_owned());
+        check(self);
+        self.path.pop();
+    }
+
+    /// Runs `check` inside each element of the array of tables `key`.
+    pub fn each<T>(&mut self, key: &str, items: &[T], mut check: impl FnMut(&mut Self, &T)) {
+        for (index, item) in items.iter().enumerate() {
+            self.table(&format!("{key}[{index}]"), |checker| check(checker, item));
+        }
+    }
+
+    /// Notes that `key` holds `found` where `expected` was needed.
+    pub fn violation(&mut self, key: &str, found: impl Display, expected: impl Into<String>) {
+        let mut path = self.path.clone();
+        path.push(key.to_owned());
+        self.violations.push(Violation {
+            key: path.join("."),
+            found: found.to_string(),
+            expected: expected.into(),
+        });
+    }
+
+    /// `quantity` is finite and above zero.
+    pub fn positive(&mut self, key: &str, quantity: &Quantity) {
+        self.quantity(key, quantity, quantity.value > 0.0, "a number above 0");
+    }
+
+    /// `quantity` is finite and not below zero.
+    pub fn non_negative(&mut self, key: &str, quantity: &Quantity) {
+        self.quantity(key, quantity, quantity.value >= 0.0, "a number not below 0");
+    }
+
+    /// `quantity` is finite.
+    pub fn finite(&mut self, key: &str, quantity: &Quantity) {
+        self.quantity(key, quantity, true, "a finite number");
+    }
+
+    /// `quantity` is finite and within `low..=high`.
+    pub fn within(&mut self, key: &str, quantity: &Quantity, low: f64, high: f64) {
+        let inside = (low..=high).contains(&quantity.value);
+        self.quantity(key, quantity, inside, &format!("a number from {low} to {high}"));
+    }
+
+    /// `count` is at least one.
+    pub fn at_least_one(&mut self, key: &str, count: u32) {
+        if count == 0 {
+            self.violation(key, count, "a whole number of at least 1");
+        }
+    }
+
+    /// `source` says something.
+    pub fn sourced(&mut self, source: &str) {
+        if source.trim().is_empty() {
+            self.violation("source", "nothing", "where the table's values come from");
+        }
+    }
+
+    fn quantity(&mut self, key: &str, quantity: &Quantity, good: bool, expected: &str) {
+        let value = quantity.value;
+        if !value.is_finite() || !good {
+            self.violation(key, value, expected);
+            return;
+        }
+        if quantity.source.as_deref().is_some_and(|source| source.trim().is_empty()) {
+            self.violation(key, "an empty source", "where the value comes from");
+        }
+        if let Some([low, high]) = quantity.ci95
+            && !(low <= value && value <= high)
+        {
+            self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_names_the_whole_path() {
+        let mut checker = Checker::default();
+        checker.table("cpu", |checker| {
+            checker.each("cluster", &[2.0, -1.0], |checker, &clock| {
+                checker.positive("clock_mhz", &Quantity::plain(clock));
+            });
+        });
+        let violations = checker.finish();
+        assert_eq!(violations.len(), 1);
+        assert_eq!(violations[0].key, "cpu.cluster[1].clock_mhz");
+        assert_eq!(violations[0].found, "-1");
+    }
+
+    #[test]
+    fn an_interval_holds_its_value() {
+        let mut checker = Checker::default();
+        let stray = Quantity { value: 3.0, source: Some("fit".into()), ci95: Some([1.0, 2.0]) };
+        checker.positive("launch_us", &stray);
+        assert_eq!(checker.finish()[0].expected, "an interval around 3");
+    }
+}

@@ -1,0 +1,85 @@
+//! A number in a device profile, with where it comes from.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A value of a device profile: a bare number, whose source is its table's, or
+/// `{ value, source, ci95 }`. The unit is part of the key (`launch_us`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Written", into = "Written")]
+#[schemars(with = "Written")]
+pub struct Quantity {
+    /// The number, in the unit its key names.
+    pub value: f64,
+    /// Where it comes from, where that differs from its table's source.
+    pub source: Option<String>,
+    /// 95 % confidence interval of a fitted value.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl Quantity {
+    /// A number whose source is its table's.
+    pub const fn plain(value: f64) -> Self {
+        Self { value, source: None, ci95: None }
+    }
+}
+
+/// The two ways a person may write a [`Quantity`].
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a number or { value, source, ci95 }")]
+enum Written {
+    Plain(f64),
+    Sourced(Sourced),
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Sourced {
+    value: f64,
+    source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ci95: Option<[f64; 2]>,
+}
+
+impl From<Written> for Quantity {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Plain(value) => Self::plain(value),
+            Written::Sourced(Sourced { value, source, ci95 }) => Self { value, source: Some(source), ci95 },
+        }
+    }
+}
+
+impl From<Quantity> for Written {
+    fn from(quantity: Quantity) -> Self {
+        match quantity {
+            Quantity { value, source: Some(source), ci95 } => Self::Sourced(Sourced { value, source, ci95 }),
+            Quantity { value, .. } => Self::Plain(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Table {
+        launch_us: Quantity,
+    }
+
+    #[test]
+    fn a_number_may_carry_its_own_source() {
+        let plain: Table = toml::from_str("launch_us = 6.5").unwrap();
+        assert_eq!(plain.launch_us, Quantity::plain(6.5));
+        let sourced: Table =
+            toml::from_str(r#"launch_us = { value = 6.5, source = "fit", ci95 = [6.0, 7.0] }"#).unwrap();
+        assert_eq!(sourced.launch_us.ci95, Some([6.0, 7.0]));
+        assert_eq!(sourced.launch_us.source.as_deref(), Some("fit"));
+    }
+
+    #[test]
+    fn a_word_is_not_a_number() {
+        assert!(toml::from_str::<Table>(r#"launch_us = "fast""#).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! HOW one operator runs on one processor: operator and device in, phases out.
+//!
+//! Responsible for: dispatch rules and latency models of the CPU cores, the GPU
+//! and the NPU. Not for: other processors; a model sees its own processor and an
+//! idle memory system. Contention exists only in `engine`.
+//! Invariant: the phases' durations are what the layer takes alone; the engine,
+//! with one processor active, returns their sum to the picosecond.
+
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+use crate::units::{Bytes, Picos};
+
+/// A processor has no kernel for a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the {processor} has no kernel for {operator}: {reason}")]
+pub struct Unsupported {
+    /// The processor asked.
+    pub processor: &'static str,
+    /// The operator, with its dimensions.
+    pub operator: String,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// How one layer runs on one processor, and why it takes that long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution<Detail> {
+    /// What happens, in order.
+    pub phases: Phases,
+    /// The kernel chosen and the counts that decide its time: a GPU launch, a
+    /// CPU schedule or an NPU schedule.
+    pub detail: Detail,
+}
+
+/// Most phases one execution has.
+pub const MAX_PHASES: usize = 8;
+
+/// What a processor does during a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PhaseKind {
+    /// Kernel launch (GPU), graph dispatch (NPU) or operator dispatch (CPU).
+    Launch,
+    /// Occupancy rounds with every resident-group slot taken.
+    FullRounds,
+    /// The last, partly filled occupancy round.
+    LastRound,
+    /// Prologues and epilogues of waves, and traffic the loop does not hide.
+    Epilogue,
+    /// A transform before or after the main kernel (Winograd).
+    Transform,
+    /// Work only the main CPU thread does.
+    Serial,
+    /// Work shared by the threads of a core set.
+    Parallel,
+    /// Waking the worker threads and waiting for the last of them.
+    ForkJoin,
+    /// Folds of a systolic array.
+    Folds,
+}
+
+/// A stretch of an execution with one rate of work and one rate of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What happens.
+    pub kind: PhaseKind,
+    /// Length while nobody else uses the memory.
+    pub duration: Picos,
+    /// Bytes moved to and from memory, evenly over the phase.
+    pub bytes: Bytes,
+    /// Equal, consecutive steps the phase consists of (occupancy rounds, folds).
+    pub steps: u32,
+}
+
+/// How a layer runs on one processor: phases in order, with nothing between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases(ArrayVec<Phase, MAX_PHASES>);
+
+impl Phases {
+    /// Appends a phase; one that takes no time and moves no bytes is left out.
+    ///
+    /// # Panics
+    /// Beyond [`MAX_PHASES`], which no kernel model reaches.
+    pub fn push(&mut self, phase: Phase) {
+        if phase.duration > Picos::ZERO || phase.bytes > Bytes::ZERO {
+            self.0.push(phase);
+        }
+    }
+
+    /// The phases in order.
+    pub fn as_slice(&self) -> &[Phase] {
+        &self.0
+    }
+
+    /// What the layer takes while nobody else uses the memory.
+    pub fn duration(&self) -> Picos {
+        self.0.iter().map(|phase| phase.duration).sum()
+    }
+
+    /// Bytes moved to and from memory.
+    pub fn bytes(&self) -> Bytes {
+        self.0.iter().map(|phase| phase.bytes).sum()
+    }
+
+    /// Spreads `bytes` over the phases that `carries` selects, in proportion to
+    /// their durations; the last of them takes what rounding leaves.
+    pub fn spread(&mut self, bytes: Bytes, carries: impl Fn(PhaseKind) -> bool) {
+        let total: Picos = self.0.iter().filter(|p| carries(p.kind)).map(|p| p.duration).sum();
+        if total == Picos::ZERO {
+            return;
+        }
+        let mut left = bytes.0;
+        let mut last = None;
+        for (index, phase) in self.0.iter_mut().enumerate() {
+            if !carries(phase.kind) {
+                continue;
+            }
+            let part = (u128::from(bytes.0) * u128::from(phase.duration.0) / u128::from(total.0)) as u64;
+            phase.bytes = Bytes(part);
+            left -= part;
+            last = Some(index);
+        }
+        if let Some(index) = last {
+            self.0[index].bytes += Bytes(left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(kind: PhaseKind, micros: f64) -> Phase {
+        Phase { kind, duration: Picos::from_micros(micros), bytes: Bytes::ZERO, steps: 1 }
+    }
+
+    #[test]
+    fn spreading_keeps_every_byte_and_spares_the_launch() {
+        let mut phases = Phases::default();
+        phases.push(phase(PhaseKind::Launch, 5.0));
+        phases.push(phase(PhaseKind::FullRounds, 2.0));
+        phases.push(phase(PhaseKind::LastRound, 1.0));
+        phases.spread(Bytes(100), |kind| kind != PhaseKind::Launch);
+        let bytes: Vec<u64> = phases.as_slice().iter().map(|p| p.bytes.0).collect();
+        assert_eq!(bytes, [0, 66, 34]);
+        assert_eq!(phases.bytes(), Bytes(100));
+    }
+
+    #[test]
+    fn an_empty_phase_is_no_phase() {
+        let mut phases = Phases::default();
+        phases.push(phase(PhaseKind::LastRound, 0.0));
+        assert!(phases.as_slice().is_empty());
+    }
+}

@@ -1,0 +1,13 @@
+//! Models, engine and search behind `coexec`: how long neural-network operators
+//! take when split over the CPU cores, the GPU and the NPU of a phone.
+//!
+//! The way through: a [`device`] profile and a [`workload`] become kernel
+//! phases ([`kernel`]); a plan says who does what.
+//! Invariant: no clock is read, no thread is started inside one simulation, and
+//! only the loading functions touch the file system.
+
+pub mod device;
+pub mod kernel;
+pub mod timeline;
+pub mod units;
+pub mod workload;

@@ -1,0 +1,86 @@
+//! What happened when: the plain data behind every timeline picture and trace.
+//!
+//! Responsible for: naming tracks, slices and counters. Not for: drawing them
+//! (the plots crate) or producing them (the engine's trace sink).
+//! Invariant: the slices of a track are sorted by start and nest: two slices are
+//! disjoint, or one holds the other.
+
+use serde::Serialize;
+
+use crate::units::Picos;
+
+/// What a track shows, which decides where it stands and its colour family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrackKind {
+    /// One CPU core.
+    Core,
+    /// The GPU's command queue: one slice a kernel.
+    GpuQueue,
+    /// The GPU's compute units: one slice an occupancy round.
+    ComputeUnits,
+    /// The NPU.
+    Npu,
+}
+
+/// What a processor does during a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activity {
+    /// Computes an operator.
+    Compute,
+    /// Launches, dispatches, forks or joins.
+    Launch,
+    /// Transforms, maps or unmaps data.
+    Transform,
+    /// Signals another processor or handles its signal.
+    Synchronise,
+    /// Waits for another processor.
+    Wait,
+}
+
+/// One stretch of one track.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stretch {
+    /// What runs: an operator's name, a kernel, a phase.
+    pub name: String,
+    /// What kind of thing that is.
+    pub activity: Activity,
+    /// First picosecond.
+    pub start: Picos,
+    /// First picosecond after it.
+    pub end: Picos,
+}
+
+/// One row of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Track {
+    /// Name of the row: `core 0 (X3)`, `GPU queue`.
+    pub name: String,
+    /// What it shows.
+    pub kind: TrackKind,
+    /// Its slices, sorted by start, nesting.
+    pub slices: Vec<Stretch>,
+}
+
+/// A value over time, constant between samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counter {
+    /// Name of the counter.
+    pub name: String,
+    /// Unit of its values.
+    pub unit: &'static str,
+    /// Time and the value from then on.
+    pub samples: Vec<(Picos, f64)>,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Rows, in the order they are shown.
+    pub tracks: Vec<Track>,
+    /// Counters, below the rows.
+    pub counters: Vec<Counter>,
+    /// End of the run.
+    pub end: Picos,
+}

@@ -1,0 +1,255 @@
+//! Units of the simulator: simulated time, bytes, rates, work and energy.
+//!
+//! Responsible for: the newtypes that cross module borders, their conversions
+//! and their display. Not for: arithmetic inside a kernel model, which works on
+//! `f64` microseconds or nanoseconds and converts once, at its border.
+//! Invariant: simulated time is an integer number of picoseconds.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const PICOS_PER_NANO: f64 = 1e3;
+const PICOS_PER_MICRO: f64 = 1e6;
+const PICOS_PER_SECOND: f64 = 1e12;
+
+/// A point in, or a length of, simulated time, in picoseconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Picos(pub u64);
+
+impl Picos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// Later than every simulated event.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// Rounds to the nearest picosecond; negative and NaN inputs become zero.
+    pub fn from_nanos(nanos: f64) -> Self {
+        Self((nanos * PICOS_PER_NANO).round() as u64)
+    }
+
+    /// Rounds to the nearest picosecond; negative and NaN inputs become zero.
+    pub fn from_micros(micros: f64) -> Self {
+        Self((micros * PICOS_PER_MICRO).round() as u64)
+    }
+
+    /// This time in microseconds.
+    pub fn as_micros(self) -> f64 {
+        self.0 as f64 / PICOS_PER_MICRO
+    }
+
+    /// This time in seconds.
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / PICOS_PER_SECOND
+    }
+
+    /// `self - other`, or zero where `other` is later.
+    pub fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// This length stretched by `factor`, rounded to the nearest picosecond.
+    pub fn scale(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as u64)
+    }
+}
+
+impl Add for Picos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Picos {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Picos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for Picos {
+    type Output = Self;
+    fn mul(self, times: u64) -> Self {
+        Self(self.0 * times)
+    }
+}
+
+impl Sum for Picos {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Picos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.as_micros();
+        let text = if micros >= 1e6 {
+            format!("{:.2} s", micros / 1e6)
+        } else if micros >= 1e4 {
+            format!("{:.2} ms", micros / 1e3)
+        } else {
+            format!("{micros:.1} us")
+        };
+        f.pad(&text)
+    }
+}
+
+/// An amount of memory or traffic, in bytes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// No bytes.
+    pub const ZERO: Self = Self(0);
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        let text = if bytes >= 1e9 {
+            format!("{:.2} GB", bytes / 1e9)
+        } else if bytes >= 1e6 {
+            format!("{:.2} MB", bytes / 1e6)
+        } else if bytes >= 1e3 {
+            format!("{:.1} kB", bytes / 1e3)
+        } else {
+            format!("{} B", self.0)
+        };
+        f.pad(&text)
+    }
+}
+
+/// A memory bandwidth, in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct BytesPerSecond(pub f64);
+
+impl BytesPerSecond {
+    /// From the field's unit, 10^9 bytes per second.
+    pub fn from_gigabytes(gigabytes_per_second: f64) -> Self {
+        Self(gigabytes_per_second * 1e9)
+    }
+
+    /// In the field's unit, 10^9 bytes per second.
+    pub fn as_gigabytes(self) -> f64 {
+        self.0 / 1e9
+    }
+
+    /// The mean rate of `bytes` moved in `time`; zero for no time.
+    pub fn mean(bytes: Bytes, time: Picos) -> Self {
+        if time == Picos::ZERO {
+            return Self(0.0);
+        }
+        Self(bytes.0 as f64 / time.as_seconds())
+    }
+}
+
+impl fmt::Display for BytesPerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.2} GB/s", self.as_gigabytes()))
+    }
+}
+
+/// Power, in watts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Watts(pub f64);
+
+impl Watts {
+    /// The energy this power spends in `time`.
+    pub fn during(self, time: Picos) -> Joules {
+        Joules(self.0 * time.as_seconds())
+    }
+}
+
+/// Energy, in joules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Joules(pub f64);
+
+impl Add for Joules {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Joules {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sum for Joules {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self(0.0), Add::add)
+    }
+}
+
+impl fmt::Display for Joules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.3} mJ", self.0 * 1e3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_microsecond_is_a_million_picoseconds() {
+        assert_eq!(Picos::from_micros(1.5), Picos(1_500_000));
+        assert_eq!(Picos::from_nanos(1.5), Picos(1_500));
+        assert_eq!(Picos::from_micros(-1.0), Picos::ZERO);
+        assert_eq!(Picos::from_micros(f64::NAN), Picos::ZERO);
+    }
+
+    #[test]
+    fn a_time_shows_in_the_unit_a_reader_expects() {
+        assert_eq!(Picos::from_micros(379.04).to_string(), "379.0 us");
+        assert_eq!(Picos::from_micros(83_300.0).to_string(), "83.30 ms");
+        assert_eq!(Bytes(4_718_592).to_string(), "4.72 MB");
+    }
+
+    #[test]
+    fn mean_bandwidth_of_no_time_is_zero() {
+        assert_eq!(BytesPerSecond::mean(Bytes(8), Picos::ZERO), BytesPerSecond(0.0));
+        let rate = BytesPerSecond::mean(Bytes(1_000), Picos::from_micros(1.0));
+        assert!((rate.as_gigabytes() - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,26 @@
+//! WHAT is computed: tensors, operators, layers and graphs.
+//!
+//! Responsible for: shapes, multiply-accumulate and parameter counts, graph
+//! checking, the networks and operator sets of the papers. Not for: time; no
+//! number here depends on a device. Invariant: an [`Operator`] carries every
+//! dimension it needs, so a kernel model sees one operator and nothing else.
+
+mod layer;
+mod operator;
+mod shape;
+
+pub use layer::{Layer, Linked};
+pub use operator::{
+    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
+    Operator, Pool, PoolKind, Reshape, Slice, Softmax,
+};
+pub use shape::{DataType, Layout, Padding, Shape, Tensor};
+
+/// Number of channels in one slice: GPU tensors store channels in groups of
+/// four, one RGBA texel or `half4` each (TFLite GPU delegate).
+pub const CHANNELS_PER_SLICE: u32 = 4;
+
+/// Number of four-channel slices that hold `channels`.
+pub fn slices(channels: u32) -> u32 {
+    channels.div_ceil(CHANNELS_PER_SLICE)
+}

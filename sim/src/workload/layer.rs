@@ -1,0 +1,93 @@
+//! A layer: an operator and the element-wise functions linked behind it.
+
+use arrayvec::ArrayVec;
+
+use super::operator::{Function, Operator};
+use super::shape::DataType;
+
+/// Most functions one launch links behind its operator.
+const MAX_LINKED: usize = 6;
+
+/// Element-wise functions that run in an operator's epilogue, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Linked(ArrayVec<Function, MAX_LINKED>);
+
+impl Linked {
+    /// Appends `function`; false, and nothing changed, where no more fit.
+    pub fn push(&mut self, function: Function) -> bool {
+        self.0.try_push(function).is_ok()
+    }
+
+    /// The functions, in order.
+    pub fn functions(&self) -> &[Function] {
+        &self.0
+    }
+
+    /// Linked sums: each reads one more tensor of the output's size.
+    pub fn additions(&self) -> u32 {
+        self.count(|function| function == Function::Add)
+    }
+
+    /// Linked products.
+    pub fn multiplications(&self) -> u32 {
+        self.count(|function| function == Function::Multiply)
+    }
+
+    /// Linked functions of one tensor.
+    pub fn activations(&self) -> u32 {
+        self.count(|function| !function.is_binary())
+    }
+
+    fn count(&self, which: impl Fn(Function) -> bool) -> u32 {
+        self.0.iter().filter(|&&function| which(function)).count() as u32
+    }
+}
+
+impl FromIterator<Function> for Linked {
+    /// Keeps the first functions that fit.
+    fn from_iter<I: IntoIterator<Item = Function>>(functions: I) -> Self {
+        Self(functions.into_iter().take(MAX_LINKED).collect())
+    }
+}
+
+/// What one processor executes as a unit: what a kernel model is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layer {
+    /// The operator.
+    pub operator: Operator,
+    /// What runs in its epilogue.
+    pub linked: Linked,
+    /// Number format of the model.
+    pub data_type: DataType,
+}
+
+impl Layer {
+    /// A layer with nothing linked.
+    pub fn new(operator: Operator, data_type: DataType) -> Self {
+        Self { operator, linked: Linked::default(), data_type }
+    }
+
+    /// The part of the layer that computes `channels` output channels.
+    #[must_use]
+    pub fn with_output_channels(&self, channels: u32) -> Self {
+        Self { operator: self.operator.with_output_channels(channels), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linked_functions_are_counted_by_what_they_cost() {
+        let linked: Linked = [Function::Add, Function::Relu, Function::Multiply].into_iter().collect();
+        assert_eq!((linked.additions(), linked.multiplications(), linked.activations()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_full_epilogue_takes_no_more() {
+        let mut linked: Linked = std::iter::repeat_n(Function::Relu, MAX_LINKED).collect();
+        assert!(!linked.push(Function::Add));
+        assert_eq!(linked.functions().len(), MAX_LINKED);
+    }
+}

@@ -1,0 +1,194 @@
+//! Shapes, data types, layouts and padding of tensors.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CHANNELS_PER_SLICE, slices};
+use crate::units::Bytes;
+
+/// How the numbers of a model are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum DataType {
+    /// 32-bit floating point. A mobile GPU computes such a model in 16 bits.
+    #[default]
+    #[serde(rename = "f32")]
+    F32,
+    /// 16-bit floating point.
+    #[serde(rename = "f16")]
+    F16,
+    /// 8-bit integers, one scale a channel.
+    #[serde(rename = "i8")]
+    I8,
+    /// 4-bit weights, 16-bit activations (weight-only quantisation).
+    #[serde(rename = "w4a16")]
+    W4A16,
+}
+
+impl DataType {
+    /// Bytes of one activation element.
+    pub fn activation_bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::W4A16 => 2,
+            Self::I8 => 1,
+        }
+    }
+
+    /// Bytes that `count` weights take.
+    pub fn weight_bytes(self, count: u64) -> Bytes {
+        Bytes(match self {
+            Self::F32 => count * 4,
+            Self::F16 => count * 2,
+            Self::I8 => count,
+            Self::W4A16 => count.div_ceil(2),
+        })
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::I8 => "i8",
+            Self::W4A16 => "w4a16",
+        })
+    }
+}
+
+/// Where the elements of a tensor lie in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// A plain buffer, channels innermost: what CPU kernels read and write.
+    #[default]
+    Buffer,
+    /// A two-dimensional image of four-channel texels (Adreno, Mali, `PowerVR`).
+    Image,
+    /// A buffer of four-channel slices (Apple).
+    SlicedBuffer,
+}
+
+/// A tensor's extent: batch, height, width, channels.
+///
+/// A matrix of `rows` tokens and `features` is `[1, 1, rows, features]`, which
+/// is how the TFLite GPU delegate sees it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Shape {
+    /// Images (or attention heads) in the batch.
+    pub batch: u32,
+    /// Rows of pixels.
+    pub height: u32,
+    /// Columns of pixels, or tokens.
+    pub width: u32,
+    /// Channels, or features.
+    pub channels: u32,
+}
+
+impl Shape {
+    /// One image.
+    pub const fn image(height: u32, width: u32, channels: u32) -> Self {
+        Self { batch: 1, height, width, channels }
+    }
+
+    /// A matrix: `rows` tokens of `features` numbers.
+    pub const fn tokens(rows: u32, features: u32) -> Self {
+        Self { batch: 1, height: 1, width: rows, channels: features }
+    }
+
+    /// Number of pixels (or tokens): everything but the channels.
+    pub fn pixels(&self) -> u64 {
+        u64::from(self.batch) * u64::from(self.height) * u64::from(self.width)
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> u64 {
+        self.pixels() * u64::from(self.channels)
+    }
+
+    /// The same extent with other channels.
+    pub const fn with_channels(self, channels: u32) -> Self {
+        Self { channels, ..self }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.batch == 1 {
+            format!("{}x{}x{}", self.height, self.width, self.channels)
+        } else {
+            format!("{}x{}x{}x{}", self.batch, self.height, self.width, self.channels)
+        };
+        f.pad(&text)
+    }
+}
+
+/// Rows and columns added around an image before a window slides over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Padding {
+    /// Rows above.
+    pub top: u32,
+    /// Rows below.
+    pub bottom: u32,
+    /// Columns before.
+    pub left: u32,
+    /// Columns after.
+    pub right: u32,
+}
+
+impl Padding {
+    /// No padding ("VALID").
+    pub const NONE: Self = Self { top: 0, bottom: 0, left: 0, right: 0 };
+
+    /// `vertical` rows above and below, `horizontal` columns before and after.
+    pub const fn symmetric(vertical: u32, horizontal: u32) -> Self {
+        Self { top: vertical, bottom: vertical, left: horizontal, right: horizontal }
+    }
+}
+
+/// A tensor: its extent, the type of its elements and where they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tensor {
+    /// Extent.
+    pub shape: Shape,
+    /// Element type.
+    pub data_type: DataType,
+    /// Memory layout.
+    pub layout: Layout,
+}
+
+impl Tensor {
+    /// Size in memory; sliced layouts pad the channels to whole slices.
+    pub fn bytes(&self) -> Bytes {
+        let channels = match self.layout {
+            Layout::Buffer => u64::from(self.shape.channels),
+            Layout::Image | Layout::SlicedBuffer => {
+                u64::from(slices(self.shape.channels)) * u64::from(CHANNELS_PER_SLICE)
+            }
+        };
+        Bytes(self.shape.pixels() * channels * self.data_type.activation_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_pad_channels_to_whole_texels() {
+        let shape = Shape::image(7, 7, 3);
+        let buffer = Tensor { shape, data_type: DataType::F16, layout: Layout::Buffer };
+        let image = Tensor { layout: Layout::Image, ..buffer };
+        assert_eq!(buffer.bytes(), Bytes(7 * 7 * 3 * 2));
+        assert_eq!(image.bytes(), Bytes(7 * 7 * 4 * 2));
+    }
+
+    #[test]
+    fn four_bit_weights_pack_two_to_a_byte() {
+        assert_eq!(DataType::W4A16.weight_bytes(7), Bytes(4));
+        assert_eq!(DataType::F32.weight_bytes(7), Bytes(28));
+    }
+}
