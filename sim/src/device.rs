@@ -9,6 +9,8 @@
 pub mod check;
 pub mod cpu;
 pub mod gpu;
+pub mod memory;
 pub mod npu;
+pub mod power;
 pub mod quantity;
 pub mod sync;

@@ -8,6 +8,7 @@
 
 pub mod device;
 pub mod kernel;
+pub mod plan;
 pub mod timeline;
 pub mod units;
 pub mod workload;

@@ -1,1 +1,165 @@
-//! (being written)
+//! Parameters of a neural processing unit: systolic arrays behind a compiler.
+//!
+//! Responsible for: the constants of the NPU's latency rules and what makes them
+//! possible values. Not for: the rules (`kernel::npu`). Invariant: every number
+//! is a term of one of those rules, and says which.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Checker;
+use super::quantity::Quantity;
+
+/// Which operand of a product of activations and weights moves through the
+/// arrays, the other one staying in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Activations stay, weights stream: the operands exchanged, as an engine
+    /// does where there are more weights than tokens (`HeteroInfer`, section 4.1).
+    #[default]
+    WeightsStream,
+    /// Weights stay, activations stream: the order a systolic array is built
+    /// for (`HeteroInfer`, Figure 2).
+    WeightsStationary,
+}
+
+/// An NPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Npu {
+    /// Name of the unit: `Hexagon`.
+    pub name: String,
+    /// Where the values come from that name no source of their own.
+    pub source: String,
+    /// R: rows, and columns, of one systolic array.
+    pub array_dimension: u32,
+    /// A: clock times the number of arrays that work on folds of their own. A
+    /// latency only tells the product of the two.
+    pub combined_clock_mhz: Quantity,
+    /// C: bytes of on-chip memory the compiler gives to the stationary operand.
+    pub on_chip_bytes: Quantity,
+    /// Bytes of an operand's element on its way from memory, whatever the model
+    /// is stored in: 2 where weights are dequantised to 16-bit floats first.
+    pub element_bytes: u32,
+    /// Memory bandwidth the NPU draws while nobody else uses the memory.
+    pub bandwidth_gbps: Quantity,
+    /// Time from handing over one graph to its first fold.
+    pub dispatch_us: Quantity,
+    /// Which operand of linear layers and matrix products stays in the arrays.
+    #[serde(default)]
+    pub order: Order,
+    /// Row counts (tokens) for which a graph lies ready, ascending; rows are
+    /// padded to the next one. Empty: there is a graph for every row count.
+    #[serde(default)]
+    pub graph_sizes: Vec<u32>,
+    /// How the compiler blocks a stationary operand that does not fit on chip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column_block: Option<ColumnBlock>,
+    /// The path for one token. Absent: one row runs as any other count does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode: Option<Decode>,
+    /// What it takes to make graphs for a row count that has none.
+    pub graph_preparation: GraphPreparation,
+}
+
+/// Blocks of stationary columns: each is loaded once and the streamed operand is
+/// read once for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnBlock {
+    /// Where the values come from.
+    pub source: String,
+    /// Columns of one block.
+    pub columns: u32,
+    /// Most columns the compiler blocks; operands with more are streamed panel
+    /// by panel, a panel being as wide as the array.
+    pub most_columns: u32,
+}
+
+/// A product of one row of activations and a weight matrix: `dispatch + weights
+/// x bytes / bandwidth x max(1, in / out) ^ exponent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decode {
+    /// Where the values come from.
+    pub source: String,
+    /// Bytes of one weight on its way from memory.
+    pub bytes_per_weight: Quantity,
+    /// Memory bandwidth of the weights.
+    pub bandwidth_gbps: Quantity,
+    /// Time from handing over the graph to the first weight.
+    pub dispatch_us: Quantity,
+    /// How strongly rows longer than there are outputs slow the traffic; 0 for
+    /// not at all.
+    pub long_row_exponent: Quantity,
+}
+
+/// Time to make the graphs of a network for one row count: `base + rows x per_row`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GraphPreparation {
+    /// Where the values come from, and for which network.
+    pub source: String,
+    /// The part that does not depend on the rows.
+    pub base_us: Quantity,
+    /// The part each row (token) adds.
+    pub per_row_us: Quantity,
+}
+
+impl Npu {
+    /// Notes every value that cannot be.
+    pub fn check(&self, checker: &mut Checker) {
+        if self.name.trim().is_empty() {
+            checker.violation("name", "nothing", "the name of the unit");
+        }
+        checker.sourced(&self.source);
+        checker.at_least_one("array_dimension", self.array_dimension);
+        checker.positive("combined_clock_mhz", &self.combined_clock_mhz);
+        checker.positive("on_chip_bytes", &self.on_chip_bytes);
+        checker.at_least_one("element_bytes", self.element_bytes);
+        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
+        checker.non_negative("dispatch_us", &self.dispatch_us);
+        let ascending = self.graph_sizes.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || self.graph_sizes.first() == Some(&0) {
+            let found = format!("{:?}", self.graph_sizes);
+            checker.violation("graph_sizes", found, "whole numbers above 0, each above the one before");
+        }
+        if let Some(block) = &self.column_block {
+            checker.table("column_block", |checker| block.check(checker));
+        }
+        if let Some(decode) = &self.decode {
+            checker.table("decode", |checker| decode.check(checker));
+        }
+        checker.table("graph_preparation", |checker| self.graph_preparation.check(checker));
+    }
+}
+
+impl ColumnBlock {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.at_least_one("columns", self.columns);
+        if self.most_columns < self.columns {
+            let expected = format!("at least one block, {} columns", self.columns);
+            checker.violation("most_columns", self.most_columns, expected);
+        }
+    }
+}
+
+impl Decode {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.positive("bytes_per_weight", &self.bytes_per_weight);
+        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
+        checker.non_negative("dispatch_us", &self.dispatch_us);
+        checker.non_negative("long_row_exponent", &self.long_row_exponent);
+    }
+}
+
+impl GraphPreparation {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.non_negative("base_us", &self.base_us);
+        checker.non_negative("per_row_us", &self.per_row_us);
+    }
+}

@@ -1,0 +1,8 @@
+//! WHO does what: how the processors share the work of a graph.
+//!
+//! Responsible for: what is cut, where it is placed and how the parts come
+//! together again. Not for: how long a part takes on its processor (`kernel`), or
+//! what happens when several run at once. Invariant: nothing here depends on the
+//! state of a simulation; a plan is data.
+
+pub mod synchronisation;

@@ -1,0 +1,197 @@
+//! How processors learn of each other's results: four mechanisms, and what each
+//! needs before the other side sees the bytes.
+//!
+//! Responsible for: the delay, the spinning and the mapping of one join or
+//! hand-over. Not for: when one is needed, or what the spinning costs in energy.
+//! Invariant: mechanisms on fine-grained shared memory map nothing; mechanisms
+//! that sleep spin for less than one sleep.
+//!
+//! What the papers measured:
+//! - Blocking finish: about 400 us, fixed (`HeteroInfer`, SOSP'25, section 3.1).
+//! - Event wait: 162 us a linear and 141 us a convolution layer on average
+//!   (Fine-Grained CPU-GPU Co-Execution, EPEW'25, section 5.5).
+//! - SVM polling: 7.0 us and 5.4 us (the same section).
+//! - Sleep, then poll: a few microseconds, with sleeps in steps of 80 to 100 us
+//!   (`HeteroInfer`, section 4.3).
+//! - Map and transform: linear in the bytes; a CPU that waits for the mapping
+//!   learns of it up to 1 ms late (`CoDL`, `MobiSys`'22, section 5.1).
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::sync::Sync;
+use crate::units::{Bytes, Picos};
+
+/// How one processor learns that another is done.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// The CPU blocks until the accelerator's command queue is empty. Needs the
+    /// result mapped.
+    BlockingFinish,
+    /// The CPU sleeps until an event fires, or fires the one the accelerator
+    /// waits for. Needs the result mapped.
+    EventWait,
+    /// Both spin on flags in fine-grained shared virtual memory, where the
+    /// results lie too (EPEW'25, section 4).
+    SvmPolling,
+    /// The CPU sleeps for the predicted wait, as far as the sleep's granularity
+    /// allows, then spins on a flag in memory that stays mapped (`HeteroInfer`,
+    /// section 4.3).
+    SleepThenPoll,
+}
+
+impl Mechanism {
+    /// Every mechanism, slowest notification first on the devices published.
+    pub const ALL: [Self; 4] = [Self::BlockingFinish, Self::EventWait, Self::SvmPolling, Self::SleepThenPoll];
+
+    /// Whether the result must be mapped and unmapped: whether it lies elsewhere
+    /// than in memory both sides see.
+    pub fn maps(self) -> bool {
+        matches!(self, Self::BlockingFinish | Self::EventWait)
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BlockingFinish => "blocking-finish",
+            Self::EventWait => "event-wait",
+            Self::SvmPolling => "svm-polling",
+            Self::SleepThenPoll => "sleep-then-poll",
+        })
+    }
+}
+
+/// What it costs that the CPU and an accelerator meet.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Join {
+    /// From the later processor's end until both know of it.
+    pub delay: Picos,
+    /// How much of its wait the CPU spins; it sleeps through the rest.
+    pub polling: Picos,
+    /// Mapping, unmapping and, where asked for, transforming the result, on the
+    /// CPU and after the delay. Zero on shared memory.
+    pub mapping: Picos,
+}
+
+/// What it costs that the CPU and an accelerator meet by `mechanism`, after the
+/// CPU waited `wait` (zero where the accelerator waited) and with `bytes` of
+/// result that the other side must see.
+///
+/// `needs_transform` says that the accelerator keeps the result as an image. On
+/// shared memory there is nothing to transform: memory both sides address is a
+/// buffer.
+pub fn join(sync: &Sync, mechanism: Mechanism, wait: Picos, bytes: Bytes, needs_transform: bool) -> Join {
+    let (delay, polling) = match mechanism {
+        Mechanism::BlockingFinish => (sync.blocking_finish.latency(), Picos::ZERO),
+        Mechanism::EventWait => (sync.event_wait.latency(), Picos::ZERO),
+        Mechanism::SvmPolling => (sync.svm_polling.latency(), wait),
+        Mechanism::SleepThenPoll => (sync.sleep_then_poll.latency(), sync.sleep_then_poll.polling(wait)),
+    };
+    let mapping = if mechanism.maps() { mapping(sync, bytes, needs_transform) } else { Picos::ZERO };
+    Join { delay, polling, mapping }
+}
+
+/// What it costs that one processor needs `bytes` of another's result before it
+/// starts: the notification, and the mapping where the mechanism maps.
+pub fn hand_over(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform: bool) -> Picos {
+    let join = join(sync, mechanism, Picos::ZERO, bytes, needs_transform);
+    join.delay + join.mapping
+}
+
+fn mapping(sync: &Sync, bytes: Bytes, needs_transform: bool) -> Picos {
+    let transform = if needs_transform { sync.transform.cost(bytes) } else { Picos::ZERO };
+    sync.map.cost(bytes) + sync.unmap.cost(bytes) + transform
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Profile {
+        sync: Sync,
+    }
+
+    fn snapdragon_8_gen_3() -> Sync {
+        let profile: Profile =
+            toml::from_str(include_str!("../../tests/golden/npu_snapdragon_8gen3.toml")).unwrap();
+        profile.sync
+    }
+
+    const WAIT: Picos = Picos(1_234_567_000);
+    const RESULT: Bytes = Bytes(2_000_000);
+
+    fn meet(mechanism: Mechanism) -> Join {
+        join(&snapdragon_8_gen_3(), mechanism, WAIT, RESULT, true)
+    }
+
+    #[test]
+    fn shared_memory_notifies_faster_than_events_and_events_faster_than_finishing() {
+        let delays = Mechanism::ALL.map(|mechanism| meet(mechanism).delay);
+        assert!(delays.is_sorted_by(|slow, fast| slow > fast), "{delays:?}");
+        assert_eq!(delays[0], Picos::from_micros(400.0));
+    }
+
+    #[test]
+    fn fine_grained_shared_memory_maps_nothing() {
+        for mechanism in Mechanism::ALL {
+            assert_eq!(meet(mechanism).mapping == Picos::ZERO, !mechanism.maps(), "{mechanism}");
+        }
+        let sync = snapdragon_8_gen_3();
+        assert_eq!(hand_over(&sync, Mechanism::SvmPolling, RESULT, true), sync.svm_polling.latency());
+    }
+
+    #[test]
+    fn only_polling_spins_through_the_whole_wait() {
+        let spins = Mechanism::ALL.map(|mechanism| meet(mechanism).polling);
+        assert_eq!(spins[0], Picos::ZERO);
+        assert_eq!(spins[1], Picos::ZERO);
+        assert_eq!(spins[2], WAIT);
+        assert!(spins[3] > Picos::ZERO && spins[3] < WAIT);
+    }
+
+    #[test]
+    fn after_sleeping_the_cpu_spins_for_less_than_one_sleep() {
+        let sync = snapdragon_8_gen_3();
+        let granularity = Picos::from_micros(sync.sleep_then_poll.sleep_granularity_us.value);
+        for micros in [0.0, 3.5, 89.9, 90.0, 90.1, 450.0, 12_345.6] {
+            let wait = Picos::from_micros(micros);
+            let polling = join(&sync, Mechanism::SleepThenPoll, wait, RESULT, false).polling;
+            assert!(polling < granularity && polling <= wait, "{micros} us");
+            assert_eq!((wait - polling).0 % granularity.0, 0, "the sleep before is whole: {micros} us");
+        }
+    }
+
+    #[test]
+    fn nobody_spins_where_the_accelerator_waits() {
+        let sync = snapdragon_8_gen_3();
+        for mechanism in Mechanism::ALL {
+            assert_eq!(join(&sync, mechanism, Picos::ZERO, RESULT, false).polling, Picos::ZERO);
+        }
+    }
+
+    #[test]
+    fn more_bytes_and_a_transform_never_make_a_hand_over_cheaper() {
+        let sync = snapdragon_8_gen_3();
+        for mechanism in Mechanism::ALL {
+            let costs =
+                [0, 4_096, 1 << 20, 1 << 24].map(|bytes| hand_over(&sync, mechanism, Bytes(bytes), false));
+            assert!(costs.is_sorted(), "{mechanism}: {costs:?}");
+            let transformed = hand_over(&sync, mechanism, RESULT, true);
+            let plain = hand_over(&sync, mechanism, RESULT, false);
+            assert_eq!(transformed > plain, mechanism.maps(), "{mechanism}");
+        }
+    }
+
+    #[test]
+    fn a_mechanism_is_written_as_files_spell_it() {
+        for mechanism in Mechanism::ALL {
+            let written = serde_json::to_value(mechanism).unwrap();
+            assert_eq!(written, mechanism.to_string());
+        }
+    }
+}
