@@ -102,10 +102,9 @@ mod tests {
         (product, last_result)
     }
 
-    fn filled(rows: usize, columns: usize, seed: i64) -> Matrix {
-        (0..rows as i64)
-            .map(|i| (0..columns as i64).map(|j| (seed + 7 * i + 3 * j * j + i * j) % 11 - 5).collect())
-            .collect()
+    fn filled(rows: i64, columns: i64, seed: i64) -> Matrix {
+        let value = |i: i64, j: i64| (seed + 7 * i + 3 * j * j + i * j) % 11 - 5;
+        (0..rows).map(|i| (0..columns).map(|j| value(i, j)).collect()).collect()
     }
 
     fn reference_product(left: &Matrix, right: &Matrix) -> Matrix {
@@ -119,18 +118,15 @@ mod tests {
     #[test]
     fn the_closed_form_counts_the_cycles_of_an_array_built_of_registers() {
         let mut products = 0;
-        for size in [1, 2, 3, 4, 8] {
+        for size in [1, 2, 3, 4, 8_u32] {
             for (m, n, k) in
                 [(1, 1, 1), (5, 8, 8), (9, 7, 3), (16, 4, 12), (3, 17, 9), (20, 8, 1), (2, 2, 19), (31, 5, 6)]
             {
                 let (left, right) = (filled(m, n, 1), filled(n, k, 2));
-                let (product, cycles) = multiply(&left, &right, size);
+                let (product, cycles) = multiply(&left, &right, size as usize);
                 assert_eq!(product, reference_product(&left, &right), "{m}x{n}x{k} on {size}");
-                assert_eq!(
-                    cycles,
-                    systolic_cycles(m as u64, n as u64, k as u64, size as u32),
-                    "{m}x{n}x{k} on {size}"
-                );
+                let [m, n, k] = [m, n, k].map(i64::unsigned_abs);
+                assert_eq!(cycles, systolic_cycles(m, n, k, size), "{m}x{n}x{k} on {size}");
                 products += 1;
             }
         }

@@ -216,8 +216,9 @@ fn streaming_the_weights_is_several_times_faster_than_keeping_them() {
 #[test]
 fn rows_are_padded_to_the_next_standard_graph() {
     let npu = hexagon();
-    assert_eq!(micros(&linear(300, 4096, 4096), &npu), micros(&linear(512, 4096, 4096), &npu));
-    assert_eq!(schedule(&linear(300, 4096, 4096), &npu).padded, [4096, 4096, 512]);
+    let padded = schedule(&linear(300, 4096, 4096), &npu);
+    assert_eq!(padded, schedule(&linear(512, 4096, 4096), &npu));
+    assert_eq!(padded.padded, [4096, 4096, 512]);
     let exact = schedule(&linear(300, 4096, 4096), &hexagon_with_all_graphs());
     assert_eq!(exact.padded, [4096, 4096, 320], "whole arrays remain");
 }
