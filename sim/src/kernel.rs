@@ -7,6 +7,7 @@
 //! with one processor active, returns their sum to the picosecond.
 
 pub mod npu;
+pub mod gpu;
 
 use arrayvec::ArrayVec;
 use thiserror::Error;

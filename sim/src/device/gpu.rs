@@ -1,1 +1,208 @@
-//! (being written)
+//! The GPU of a device profile: its dispatch family, its width, how many waves
+//! it keeps resident, and one parameter table per kernel family.
+//!
+//! Responsible for: the schema and the range checks. Not for: the dispatch rules
+//! and the latency equations (`kernel::gpu`), whose terms the parameters name.
+//! Invariant: counts decide the dispatch and are exact; the microsecond values
+//! are fitted and only ever used together, as one set per table.
+
+mod convolution;
+mod family;
+mod remaining;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Checker;
+use super::quantity::Quantity;
+use crate::workload::Layout;
+
+pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
+pub use family::GpuFamily;
+pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
+
+/// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Marketing name: `Adreno 640`.
+    pub name: String,
+    /// Where the counts of this table come from.
+    pub source: String,
+    /// Which dispatch rules apply.
+    pub family: GpuFamily,
+    /// Compute units as the delegate counts them: shader processors (Adreno),
+    /// cores (Mali, Apple), clusters (`PowerVR`), multiprocessors (NVIDIA).
+    pub compute_units: u32,
+    /// Threads of one wave in the occupancy accounting. On Adreno 640 this is 64
+    /// although the tile rule counts 128-lane waves (fit on the public GPU table).
+    pub simd_width: u32,
+    /// Most threads the driver allows in one work-group of a compiled kernel.
+    pub max_work_group_size: u32,
+    /// Most bytes the GPU alone moves, in 10^9 bytes per second.
+    pub bandwidth_gbps: Quantity,
+    /// Waves a compute unit keeps resident, by tile size; a kernel that no entry
+    /// matches has no limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub residency: Vec<Residency>,
+    /// Generic convolution; also matrix products of more than one row.
+    pub conv_generic: ConvGenericKernel,
+    /// Grouped convolution; `conv_generic` stands in where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grouped_conv: Option<ConvGenericKernel>,
+    /// Winograd F(4x4, 3x3) convolution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winograd: Option<WinogradKernel>,
+    /// Convolution with its weights in constant memory (Adreno, NVIDIA).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conv_constants: Option<ConvConstantsKernel>,
+    /// Matrix-vector product.
+    pub fully_connected: FullyConnectedKernel,
+    /// Depthwise convolution, all three kernels.
+    pub depthwise: DepthwiseKernel,
+    /// Windowed pooling.
+    pub pool: PoolKernel,
+    /// Mean over the pixels of each channel.
+    pub mean: MeanKernel,
+    /// Concatenation along channels.
+    pub concat: ConcatKernel,
+    /// Element-wise functions, softmax, normalisations, look-ups and copies.
+    pub elementwise: ElementwiseKernel,
+}
+
+/// Which convolution kernels a [`Residency`] entry speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResidentKernel {
+    /// 1x1, stride 1, unpadded: the compiler drops the window loop and with it
+    /// registers.
+    Trivial,
+    /// Every other window.
+    Other,
+    /// Both.
+    Any,
+}
+
+/// How many waves of a convolution kernel a compute unit keeps resident: what
+/// the registers of one thread's tile leave room for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Residency {
+    /// Texels of one thread's output tile: columns x rows x slices.
+    pub tile_size: u32,
+    /// Which kernels.
+    pub kernel: ResidentKernel,
+    /// Resident waves per compute unit. A fraction is kept where one wave is one
+    /// work-group, as on Apple: 49 groups on 6 cores are 8.17.
+    pub waves: Quantity,
+}
+
+impl Gpu {
+    /// Where the delegate stores activations on this GPU.
+    pub fn layout(&self) -> Layout {
+        self.family.layout()
+    }
+
+    /// Waves of a `trivial` (or other) convolution kernel of `tile_size` texels
+    /// that a compute unit keeps resident; `None` for no limit.
+    pub fn resident_waves(&self, tile_size: u32, trivial: bool) -> Option<f64> {
+        let matches = |kernel| match kernel {
+            ResidentKernel::Trivial => trivial,
+            ResidentKernel::Other => !trivial,
+            ResidentKernel::Any => true,
+        };
+        self.residency
+            .iter()
+            .find(|entry| entry.tile_size == tile_size && matches(entry.kernel))
+            .map(|entry| entry.waves.value)
+    }
+
+    /// Notes every value that cannot be.
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.at_least_one("compute_units", self.compute_units);
+        checker.at_least_one("simd_width", self.simd_width);
+        checker.at_least_one("max_work_group_size", self.max_work_group_size);
+        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
+        checker.each("residency", &self.residency, |checker, entry| {
+            checker.at_least_one("tile_size", entry.tile_size);
+            checker.positive("waves", &entry.waves);
+        });
+        checker.table("conv_generic", |checker| self.conv_generic.check(checker));
+        if let Some(table) = &self.grouped_conv {
+            checker.table("grouped_conv", |checker| table.check(checker));
+        }
+        if let Some(table) = &self.winograd {
+            checker.table("winograd", |checker| table.check(checker));
+        }
+        if let Some(table) = &self.conv_constants {
+            checker.table("conv_constants", |checker| table.check(checker));
+        }
+        checker.table("fully_connected", |checker| self.fully_connected.check(checker));
+        checker.table("depthwise", |checker| self.depthwise.check(checker));
+        checker.table("pool", |checker| self.pool.check(checker));
+        checker.table("mean", |checker| self.mean.check(checker));
+        checker.table("concat", |checker| self.concat.check(checker));
+        checker.table("elementwise", |checker| self.elementwise.check(checker));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    #[test]
+    fn a_profile_survives_writing_and_reading() {
+        let gpu = pixel4();
+        let text = toml::to_string(&gpu).unwrap();
+        assert_eq!(toml::from_str::<Gpu>(&text).unwrap(), gpu);
+    }
+
+    #[test]
+    fn a_window_leaves_fewer_waves_resident_than_a_trivial_kernel() {
+        let gpu = pixel4();
+        assert_eq!(gpu.resident_waves(8, true), Some(16.0));
+        assert_eq!(gpu.resident_waves(8, false), Some(12.0));
+        assert_eq!(gpu.resident_waves(4, true), None);
+    }
+
+    #[test]
+    fn values_out_of_range_are_named_with_their_table() {
+        let mut gpu = pixel4();
+        gpu.compute_units = 0;
+        gpu.conv_generic.launch_us = Quantity::plain(-1.0);
+        gpu.residency[0].waves = Quantity::plain(0.0);
+        let mut checker = Checker::default();
+        checker.table("gpu", |checker| gpu.check(checker));
+        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        assert_eq!(keys, ["gpu.compute_units", "gpu.residency[0].waves", "gpu.conv_generic.launch_us"]);
+    }
+
+    #[test]
+    fn the_parameters_of_the_six_phones_are_in_range() {
+        let phones = [
+            include_str!("../../tests/golden/gpu_pixel4.toml"),
+            include_str!("../../tests/golden/gpu_s10.toml"),
+            include_str!("../../tests/golden/gpu_mi8se.toml"),
+            include_str!("../../tests/golden/gpu_a03s.toml"),
+            include_str!("../../tests/golden/gpu_iphone7.toml"),
+            include_str!("../../tests/golden/gpu_iphonexs.toml"),
+        ];
+        for text in phones {
+            let mut checker = Checker::default();
+            toml::from_str::<Gpu>(text).unwrap().check(&mut checker);
+            assert_eq!(checker.finish(), []);
+        }
+    }
+
+    #[test]
+    fn an_unknown_family_or_key_is_rejected() {
+        let text = include_str!("../../tests/golden/gpu_pixel4.toml");
+        assert!(toml::from_str::<Gpu>(&text.replace("adreno-6xx", "adreno-9xx")).is_err());
+        assert!(toml::from_str::<Gpu>(&text.replace("compute_units", "cores")).is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! Kernels around the generic convolution: itself, grouped convolutions, matrix
+//! products of several rows, the middle kernel of Winograd; and the convolution
+//! with constant weights.
+
+use super::latency::{Cost, waves_per_unit};
+use super::select::Kernel;
+use super::tile::{Task, Tile};
+use super::work_group::{ConvMapping, Dispatch, Linearisation};
+use super::{Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, work_group};
+use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, WinogradKernel};
+use crate::kernel::Unsupported;
+use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
+
+/// Bytes of the 16-bit weights between one input and one output slice.
+const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
+/// Products of the transformed domain: 6 x 6 for a 4x4 tile of a 3x3 window.
+const WINOGRAD_POINTS: u32 = 36;
+
+/// Bytes of `blocks` weight blocks of four by four channels. Integer models are
+/// computed, and kept, in 16 bits; only 4-bit weights stay packed.
+pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
+    match data_type {
+        DataType::F32 | DataType::F16 | DataType::I8 => blocks * WEIGHT_BLOCK_BYTES,
+        DataType::W4A16 => blocks * WEIGHT_BLOCK_BYTES / 4,
+    }
+}
+
+/// A convolution as the generic kernel runs it.
+struct Problem<'a> {
+    kernel: Kernel,
+    task: Task,
+    /// Output, as the grid sees it.
+    output: Extent,
+    /// Loop trips of a thread.
+    iterations: u32,
+    /// Matrix products and Winograd: the tile lies along the width.
+    folded: bool,
+    /// Each row of the output has weights of its own.
+    row_weights: bool,
+    /// Output slices of one channel group, for grouped convolutions.
+    group_slices: Option<u32>,
+    horizontal_stride: u32,
+    input_bytes: u64,
+    weight_bytes: u64,
+    linked: &'a Linked,
+}
+
+/// A dispatched convolution and the counts that only its cost needs.
+struct Mapped {
+    dispatch: Dispatch,
+    unroll: u32,
+    lanes: lanes::Lanes,
+}
+
+/// Convolution with any window, stride, dilation and grouping.
+pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let output = Extent::of(conv.output());
+    let input = Extent::of(conv.input);
+    let window = conv.kernel[0] * conv.kernel[1];
+    let grouped = conv.groups > 1;
+    let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
+    let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
+    let problem = Problem {
+        kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
+        task: Task {
+            shape: output,
+            source_slices: input.slices,
+            output_slices: output.slices,
+            trivial: conv.is_pointwise(),
+        },
+        output,
+        iterations: window.saturating_mul(group_source),
+        folded: false,
+        row_weights: false,
+        group_slices: grouped.then(|| (output.slices / conv.groups).max(1)),
+        horizontal_stride: conv.stride[1],
+        input_bytes: input.bytes(),
+        weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
+        linked: &layer.linked,
+    };
+    let table = if grouped { gpu.grouped_conv.as_ref() } else { None };
+    problem.model(table.unwrap_or(&gpu.conv_generic), gpu)
+}
+
+/// Matrix product of several rows: a 1x1 convolution over an image of one row.
+pub(super) fn of_linear(linear: &Linear, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let source_slices = slices(linear.input_features);
+    let output = Extent { width: linear.rows, height: 1, slices: slices(linear.output_features) };
+    let blocks = u64::from(source_slices) * u64::from(output.slices);
+    let problem = Problem {
+        kernel: Kernel::ConvGeneric,
+        task: Task { shape: output, source_slices, output_slices: output.slices, trivial: true },
+        output,
+        iterations: source_slices,
+        folded: true,
+        row_weights: false,
+        group_slices: None,
+        horizontal_stride: 1,
+        input_bytes: Extent { slices: source_slices, ..output }.bytes(),
+        weight_bytes: weight_bytes(blocks, layer.data_type),
+        linked: &layer.linked,
+    };
+    problem.model(&gpu.conv_generic, gpu)
+}
+
+/// Product of two activations: the right operand is taken as weights that differ
+/// from row to row of an image whose rows are the batch. Rearranging it into the
+/// layout of weights, a launch of its own in the delegate, is not counted.
+pub(super) fn of_mat_mul(product: &MatMul, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let source_slices = slices(product.k);
+    let output = Extent { width: product.m, height: product.batch, slices: slices(product.n) };
+    let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
+    let problem = Problem {
+        kernel: Kernel::MatMul,
+        task: Task { shape: output, source_slices, output_slices: output.slices, trivial: true },
+        output,
+        iterations: source_slices,
+        folded: true,
+        row_weights: true,
+        group_slices: None,
+        horizontal_stride: 1,
+        input_bytes: Extent { slices: source_slices, ..output }.bytes(),
+        weight_bytes: blocks * WEIGHT_BLOCK_BYTES,
+        linked: &layer.linked,
+    };
+    problem.model(&gpu.conv_generic, gpu)
+}
+
+impl Problem<'_> {
+    fn map(&self, gpu: &Gpu) -> Mapped {
+        let (chosen, unroll) = tile::choose(&self.task, gpu);
+        let mapping = work_group::conv_mapping(self.task.shape, chosen, self.folded, self.row_weights, gpu.family);
+        let chosen = if self.folded { chosen.folded() } else { chosen };
+        let chosen = self.group_slices.map_or(chosen, |slices| within_group(chosen, slices));
+        let threads = work_group::grid(self.output, chosen);
+        let grid = mapping.grid(threads);
+        let group = mapping.work_group(grid, gpu);
+        let dispatch = Dispatch::new(self.kernel, chosen, grid, group, self.iterations);
+        Mapped { lanes: lanes_of(&mapping, &dispatch, threads, gpu), dispatch, unroll }
+    }
+
+    fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
+        let Mapped { dispatch, unroll, lanes } = self.map(gpu);
+        let trivial = self.task.trivial;
+        let pixels = f64::from(dispatch.tile.pixels());
+        let slices = f64::from(dispatch.tile.slices);
+        let texels = f64::from(dispatch.tile.texels());
+        let stride = f64::from(self.horizontal_stride);
+        let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
+
+        let mut latency_us = (table.latency_us.value
+            + table.latency_pixel_us.value * pixels
+            + table.latency_slice_us.value * slices
+            + table.latency_weight_us.value * lanes.weights * slices)
+            * window(table.window_latency_factor.value);
+        if unroll > 1 {
+            latency_us *= f64::from(unroll).powf(-table.unroll_exponent.value);
+        }
+        let throughput_us = (table.throughput_slice_us.value * slices
+            + table.throughput_texel_us.value * texels
+            + table.throughput_pixel_read_us.value * lanes.pixels * pixels * stride
+            + table.throughput_weight_read_us.value * lanes.weights * slices)
+            * window(table.window_throughput_factor.value);
+        let additions = f64::from(self.linked.additions());
+        let mut loop_factor = 1.0;
+        if additions > 0.0 && trivial {
+            loop_factor += table.addition_factor.value;
+        }
+        if self.linked.activations() > 0 {
+            loop_factor += table.activation_factor.value;
+        }
+        let output_bytes = self.output.bytes();
+        let bytes = self.input_bytes + output_bytes + self.weight_bytes;
+        let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
+        let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+        let cost = Cost {
+            launch_us: table.launch_us.value,
+            latency_us,
+            throughput_us,
+            sharpness: table.roofline_sharpness.value,
+            loop_factor,
+            resident_waves: gpu.resident_waves(dispatch.tile.texels(), trivial),
+            tail_rounding: table.tail_rounding_factor.as_ref().map_or(0.0, |factor| factor.value),
+            transform_us: 0.0,
+            traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
+            epilogue_us: table.wave_us.value * waves * texels,
+            bytes,
+        };
+        Modelled { dispatch, cost }
+    }
+}
+
+/// A tile's slices must not straddle two channel groups of `group_slices`.
+fn within_group(tile: Tile, group_slices: u32) -> Tile {
+    match tile.slices {
+        slices if group_slices % slices == 0 => tile,
+        4 if group_slices % 2 == 0 => Tile { slices: 2, ..tile },
+        _ => Tile { slices: 1, ..tile },
+    }
+}
+
+fn lanes_of(mapping: &ConvMapping, dispatch: &Dispatch, threads: [u32; 3], gpu: &Gpu) -> lanes::Lanes {
+    let plane = u64::from(threads[0]) * u64::from(threads[1]);
+    match mapping.linearisation {
+        Linearisation::None => lanes::of_group(dispatch.work_group, gpu.simd_width),
+        Linearisation::Spatial => lanes::of_linear(dispatch.threads(), plane, false),
+        Linearisation::All => lanes::of_linear(dispatch.threads(), plane, true),
+    }
+}
+
+/// Winograd F(4x4, 3x3): input tiles are transformed to 36 points, each point is
+/// a 1x1 convolution over all tiles, and the products are transformed back. The
+/// launch is the middle kernel's.
+pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+    let table = gpu.winograd.as_ref().ok_or_else(|| missing_table(layer, Kernel::Winograd, "winograd"))?;
+    let input = Extent::of(conv.input);
+    let output = Extent::of(conv.output());
+    let tiles = saturated(u64::from(output.width.div_ceil(4)) * u64::from(output.height.div_ceil(4)));
+    let points = Extent { width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
+    let blocks = u64::from(WINOGRAD_POINTS) * u64::from(input.slices) * u64::from(output.slices);
+    let problem = Problem {
+        kernel: Kernel::Winograd,
+        // The delegate hands the tile rule the convolution's input.
+        task: Task {
+            shape: input,
+            source_slices: input.slices,
+            output_slices: output.slices,
+            trivial: true,
+        },
+        output: points,
+        iterations: input.slices,
+        folded: true,
+        row_weights: true,
+        group_slices: None,
+        horizontal_stride: 1,
+        input_bytes: input.bytes(),
+        weight_bytes: weight_bytes(blocks, layer.data_type),
+        linked: &layer.linked,
+    };
+    let bytes = problem.input_bytes + output.bytes() + problem.weight_bytes;
+    let transformed_input = Extent { slices: input.slices, ..points }.bytes();
+    let dispatch = problem.map(gpu).dispatch;
+    let cost = winograd_cost(table, &dispatch, [transformed_input, points.bytes(), bytes], gpu);
+    Ok(Modelled { dispatch, cost })
+}
+
+/// Cost of a Winograd convolution that moves `[transformed input, transformed
+/// output, everything else]` bytes.
+fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], gpu: &Gpu) -> Cost {
+    let [forward, inverse, bytes] = moved;
+    let slices = f64::from(dispatch.tile.slices);
+    let texels = f64::from(dispatch.tile.texels());
+    let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+    Cost {
+        launch_us: table.launch_us.value,
+        latency_us: table.latency_us.value + table.latency_slice_us.value * slices,
+        throughput_us: table.throughput_slice_us.value * slices + table.throughput_texel_us.value * texels,
+        sharpness: table.roofline_sharpness.value,
+        loop_factor: 1.0,
+        transform_us: table.forward_us_per_byte.value * forward as f64
+            + table.inverse_us_per_byte.value * inverse as f64,
+        traffic_us: table.traffic_us_per_byte.value * bytes as f64,
+        epilogue_us: table.wave_us.value * waves * texels,
+        bytes,
+        ..Cost::default()
+    }
+}
+
+/// Convolution with weights in constant memory: one thread per pixel computes all
+/// output slices without a loop.
+pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+    let missing = || missing_table(layer, Kernel::ConvConstants, "conv_constants");
+    let table: &ConvConstantsKernel = gpu.conv_constants.as_ref().ok_or_else(missing)?;
+    let input = Extent::of(conv.input);
+    let output = Extent::of(conv.output());
+    let tile = Tile::new(1, 1, output.slices.max(1));
+    let grid = work_group::grid(output, tile);
+    let dispatch =
+        Dispatch::new(Kernel::ConvConstants, tile, grid, work_group::generic_work_group(grid, gpu), 1);
+
+    let window = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
+    let reads = window * f64::from(input.slices);
+    let slices = f64::from(output.slices);
+    let products = window * f64::from(conv.input.channels) * slices;
+    let blocks = u64::from(conv.kernel[0] * conv.kernel[1])
+        * u64::from(input.slices)
+        * u64::from(output.slices);
+    let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
+    let additions = f64::from(layer.linked.additions());
+    let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
+    let cost = Cost {
+        launch_us: table.launch_us.value,
+        latency_us: table.latency_read_us.value * reads + table.latency_slice_us.value * slices,
+        throughput_us: table.throughput_read_us.value * reads
+            + table.throughput_product_us.value * products
+            + table.throughput_slice_us.value * slices,
+        sharpness: table.roofline_sharpness.value,
+        loop_factor: 1.0,
+        traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
+        bytes,
+        ..Cost::default()
+    };
+    Ok(Modelled { dispatch, cost })
+}

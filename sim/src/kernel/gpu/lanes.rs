@@ -1,0 +1,83 @@
+//! What the lanes of a wave share: distinct pixel blocks and output-slice blocks
+//! under the threads of one wave.
+//!
+//! Lanes that differ only in their output slice read the same source texels and
+//! different weights; lanes that differ only in their pixels the other way round.
+
+/// Means over the waves of a work-group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lanes {
+    /// Distinct pixel blocks a wave works on.
+    pub(super) pixels: f64,
+    /// Distinct output-slice blocks a wave works on.
+    pub(super) weights: f64,
+}
+
+/// The lanes of a three-dimensional work-group, whose threads are numbered along
+/// x, then y, then z and cut into waves of `simd_width`.
+pub(super) fn of_group(work_group: [u32; 3], simd_width: u32) -> Lanes {
+    let [x, y, z] = work_group;
+    let plane = x * y;
+    let threads = plane * z;
+    let waves = threads.div_ceil(simd_width);
+    let last = threads - (waves - 1) * simd_width;
+    let pixels = (waves - 1) * plane.min(simd_width) + plane.min(last);
+    // A wave works on one slice block more than it holds steps from one plane to
+    // the next. There are z - 1 steps; those where a wave begins are in no wave.
+    let apart = simd_width / greatest_common_divisor(plane, simd_width);
+    let inside = (z - 1) - (z - 1) / apart;
+    Lanes {
+        pixels: f64::from(pixels) / f64::from(waves),
+        weights: f64::from(waves + inside) / f64::from(waves),
+    }
+}
+
+/// The lanes of a linear group of `threads` over planes of `plane` pixel blocks;
+/// `across_slices` where a group runs on into the next slice block.
+pub(super) fn of_linear(threads: u32, plane: u64, across_slices: bool) -> Lanes {
+    let pixels = u64::from(threads).min(plane) as f64;
+    let steps = f64::from(threads - 1) / plane as f64;
+    Lanes { pixels, weights: if across_slices { 1.0 + steps } else { 1.0 } }
+}
+
+fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts thread by thread.
+    fn counted([x, y, z]: [u32; 3], simd_width: u32) -> Lanes {
+        let plane = x * y;
+        let threads: Vec<u32> = (0..plane * z).collect();
+        let waves: Vec<_> = threads.chunks(simd_width as usize).collect();
+        let mean = |count: &dyn Fn(&[u32]) -> u32| {
+            f64::from(waves.iter().map(|wave| count(wave)).sum::<u32>()) / waves.len() as f64
+        };
+        Lanes {
+            pixels: mean(&|wave| plane.min(wave.len() as u32)),
+            weights: mean(&|wave| wave[wave.len() - 1] / plane - wave[0] / plane + 1),
+        }
+    }
+
+    #[test]
+    fn the_closed_form_agrees_with_counting_threads() {
+        for group in [[4, 1, 64], [7, 1, 32], [14, 4, 4], [28, 9, 1], [3, 5, 13], [256, 1, 1], [1, 1, 61]] {
+            for simd_width in [4, 8, 16, 32, 64, 128, 48] {
+                assert_eq!(of_group(group, simd_width), counted(group, simd_width), "{group:?} {simd_width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_narrow_plane_spreads_a_wave_over_many_weights() {
+        // 4 pixel blocks x 64 slices: each 64-lane wave holds 16 slice blocks.
+        assert_eq!(of_group([4, 1, 64], 64), Lanes { pixels: 4.0, weights: 16.0 });
+        assert_eq!(of_group([64, 4, 1], 64), Lanes { pixels: 64.0, weights: 1.0 });
+    }
+}
