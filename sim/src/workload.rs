@@ -5,15 +5,26 @@
 //! number here depends on a device. Invariant: an [`Operator`] carries every
 //! dimension it needs, so a kernel model sees one operator and nothing else.
 
+mod fuse;
+mod graph;
 mod layer;
+mod networks;
 mod operator;
+mod operator_sets;
 mod shape;
 
+pub use fuse::{Stage, fuse};
+pub use graph::{
+    Graph, GraphBuilder, GraphError, MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK, Node, NodeId, OperatorError,
+    Source, Window, check_operator,
+};
 pub use layer::{Layer, Linked};
+pub use networks::{NETWORKS, Network, network};
 pub use operator::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
     Operator, Pool, PoolKind, Reshape, Slice, Softmax,
 };
+pub use operator_sets::{OPERATOR_SETS, operator_set};
 pub use shape::{DataType, Layout, Padding, Shape, Tensor};
 
 /// Number of channels in one slice: GPU tensors store channels in groups of

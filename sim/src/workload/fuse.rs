@@ -1,0 +1,139 @@
+//! Fusion: the layers a framework launches for a graph.
+//!
+//! Responsible for: folding batch norms into weights and linking element-wise
+//! functions behind their producers, as the `TFLite` GPU delegate merges nodes.
+//! Not for: kernels, or what the merged functions cost.
+//! Invariant: every node is in exactly one stage, stages are in topological
+//! order, and the multiply-accumulates of the graph are those of its stages.
+
+use super::graph::{Graph, Node, NodeId, Source};
+use super::layer::Layer;
+use super::operator::{Elementwise, NormKind, Operator};
+
+/// One layer of a fused graph and what it reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Name of the node whose operator is the layer's.
+    pub name: String,
+    /// What a processor executes.
+    pub layer: Layer,
+    /// The stages whose results it reads: those of the operator in its order,
+    /// then those of linked functions. Graph inputs are not listed.
+    pub inputs: Vec<usize>,
+    /// Tensors it reads, graph inputs included.
+    pub input_count: usize,
+    /// The nodes merged into the stage, the operator's first.
+    pub nodes: Vec<NodeId>,
+}
+
+/// The layers of `graph`, in topological order.
+///
+/// Batch norm folds into the weights of the convolution or linear layer before
+/// it. An element-wise function links behind its producer where the result has
+/// no other reader, the epilogue has room and, for two operands, the other one
+/// is computed before the producer. Of two operands of one extent the one computed
+/// last is the producer, of an operand and a value a channel the first (`TFLite`
+/// GPU delegate, `gpu_model.cc`). Nothing links behind a reshape, which is free
+/// where no kernel runs.
+pub fn fuse(graph: &Graph) -> Vec<Stage> {
+    let mut fusion = Fusion {
+        reads: graph.reads(),
+        stage_of: Vec::with_capacity(graph.nodes().len()),
+        stages: Vec::new(),
+    };
+    for (index, node) in graph.nodes().iter().enumerate() {
+        let id = NodeId(index as u32);
+        let stage = match &node.operator {
+            Operator::Norm(norm) if norm.kind == NormKind::Batch => fusion.fold(node),
+            Operator::Elementwise(elementwise) => fusion.link(node, elementwise),
+            _ => None,
+        };
+        let stage = stage.unwrap_or_else(|| fusion.start(node, graph));
+        fusion.stages[stage].nodes.push(id);
+        fusion.stage_of.push(stage);
+    }
+    fusion.stages
+}
+
+struct Fusion {
+    /// Reads of each node's result.
+    reads: Vec<u32>,
+    /// Stage of each node handled so far.
+    stage_of: Vec<usize>,
+    stages: Vec<Stage>,
+}
+
+impl Fusion {
+    fn start(&mut self, node: &Node, graph: &Graph) -> usize {
+        self.stages.push(Stage {
+            name: node.name.clone(),
+            layer: Layer::new(node.operator.clone(), graph.data_type()),
+            inputs: node.inputs.iter().filter_map(|&source| self.stage_behind(source)).collect(),
+            input_count: node.inputs.len(),
+            nodes: Vec::new(),
+        });
+        self.stages.len() - 1
+    }
+
+    /// The stage that computes `source`; `None` for a graph input.
+    fn stage_behind(&self, source: Source) -> Option<usize> {
+        match source {
+            Source::Input(_) => None,
+            Source::Node(id) => Some(self.stage_of[id.index()]),
+        }
+    }
+
+    /// The stage behind `source` where nothing else reads that result.
+    fn sole_producer(&self, source: Source) -> Option<usize> {
+        match source {
+            Source::Node(id) if self.reads[id.index()] == 1 => self.stage_behind(source),
+            _ => None,
+        }
+    }
+
+    fn fold(&mut self, norm: &Node) -> Option<usize> {
+        let stage = self.sole_producer(norm.inputs[0])?;
+        let layer = &mut self.stages[stage].layer;
+        if !layer.linked.functions().is_empty() {
+            return None;
+        }
+        // The shift of the norm becomes the bias of the folded weights.
+        match &mut layer.operator {
+            Operator::Conv2d(conv) => conv.bias = true,
+            Operator::DepthwiseConv2d(conv) => conv.bias = true,
+            Operator::Linear(linear) => linear.bias = true,
+            _ => return None,
+        }
+        Some(stage)
+    }
+
+    fn link(&mut self, node: &Node, elementwise: &Elementwise) -> Option<usize> {
+        let same_extent = elementwise.other == Some(elementwise.input);
+        let position = if same_extent { computed_last(&node.inputs) } else { 0 };
+        let stage = self.sole_producer(node.inputs[position])?;
+        let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));
+        let ready = other.flatten().is_none_or(|other| other < stage);
+        let host = &mut self.stages[stage];
+        if !ready
+            || matches!(host.layer.operator, Operator::Reshape(_))
+            || !host.layer.linked.push(elementwise.function)
+        {
+            return None;
+        }
+        host.inputs.extend(other.flatten());
+        host.input_count += usize::from(other.is_some());
+        Some(stage)
+    }
+}
+
+/// Position of the operand that is written last; graph inputs come first.
+fn computed_last(operands: &[Source]) -> usize {
+    let order = |source: Source| match source {
+        Source::Input(_) => None,
+        Source::Node(id) => Some(id),
+    };
+    usize::from(order(operands[1]) > order(operands[0]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Graphs: operators and the tensors between them, checked once when built.
+//!
+//! Responsible for: connecting operators, checking that they accept each
+//! other's tensors, totals over the graph. Not for: merging operators
+//! (`fuse.rs`) or deciding where they run.
+//! Invariant: a [`Graph`] that exists is sound. Its nodes are in topological
+//! order and no method of its operators can overflow or divide by zero.
+
+use std::collections::HashSet;
+
+use super::operator::Operator;
+use super::shape::{DataType, Layout, Shape, Tensor};
+
+mod builder;
+mod check;
+mod error;
+
+pub use builder::{GraphBuilder, Window};
+pub use check::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK, check_operator};
+pub use error::{GraphError, OperatorError};
+
+/// Index of a node in its graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// As an index into [`Graph::nodes`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a node takes a tensor from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// An input of the graph, by its index.
+    Input(u32),
+    /// The result of an earlier node.
+    Node(NodeId),
+}
+
+/// One operator in a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Name, unique in the graph.
+    pub name: String,
+    /// What it computes.
+    pub operator: Operator,
+    /// The tensors it reads, in the operator's order.
+    pub inputs: Vec<Source>,
+}
+
+/// A checked graph of operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    name: String,
+    data_type: DataType,
+    inputs: Vec<Shape>,
+    nodes: Vec<Node>,
+}
+
+impl Graph {
+    /// A graph that reads tensors of the extents `inputs`.
+    ///
+    /// # Errors
+    /// A [`GraphError`] for the first node (in order) that is unsound by itself,
+    /// reads what does not exist yet, or reads a tensor of another extent than
+    /// its operator expects; for a repeated name; for no nodes at all; and for
+    /// totals beyond [`MAX_WORK`].
+    pub fn new(
+        name: impl Into<String>,
+        data_type: DataType,
+        inputs: Vec<Shape>,
+        nodes: Vec<Node>,
+    ) -> Result<Self, GraphError> {
+        let graph = Self { name: name.into(), data_type, inputs, nodes };
+        for (index, &shape) in graph.inputs.iter().enumerate() {
+            check::shape("graph input", shape)
+                .map_err(|error| GraphError::Input { index: index as u32, error })?;
+        }
+        if graph.nodes.is_empty() {
+            return Err(GraphError::Empty);
+        }
+        let mut names = HashSet::new();
+        let (mut work, mut parameters) = (0_u64, 0_u64);
+        for (index, node) in graph.nodes.iter().enumerate() {
+            if !names.insert(node.name.as_str()) {
+                return Err(GraphError::DuplicateName { node: node.name.clone() });
+            }
+            check_operator(&node.operator)
+                .map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
+            graph.check_sources(index, node)?;
+            // Each term is at most MAX_WORK, far below where u64 ends.
+            work += node.operator.macs();
+            parameters += node.operator.parameters();
+            if work > MAX_WORK || parameters > MAX_WORK {
+                return Err(GraphError::TooLarge { node: node.name.clone() });
+            }
+        }
+        Ok(graph)
+    }
+
+    /// The graph's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number format of the model.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// The same graph in another number format.
+    #[must_use]
+    pub fn with_data_type(self, data_type: DataType) -> Self {
+        Self { data_type, ..self }
+    }
+
+    /// Extents of the graph's inputs.
+    pub fn inputs(&self) -> &[Shape] {
+        &self.inputs
+    }
+
+    /// The nodes, in topological order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node.
+    ///
+    /// # Panics
+    /// Where `id` is not from this graph.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Extent of the tensor from `source`.
+    ///
+    /// # Panics
+    /// Where `source` is not from this graph.
+    pub fn shape(&self, source: Source) -> Shape {
+        match source {
+            Source::Input(index) => self.inputs[index as usize],
+            Source::Node(id) => self.node(id).operator.output(),
+        }
+    }
+
+    /// The tensor from `source`, in the model's number format and a plain buffer.
+    ///
+    /// # Panics
+    /// Where `source` is not from this graph.
+    pub fn tensor(&self, source: Source) -> Tensor {
+        Tensor { shape: self.shape(source), data_type: self.data_type, layout: Layout::Buffer }
+    }
+
+    /// How many times each node's result is read, by node index.
+    pub fn reads(&self) -> Vec<u32> {
+        let mut reads = vec![0; self.nodes.len()];
+        for source in self.nodes.iter().flat_map(|node| &node.inputs) {
+            if let Source::Node(id) = source {
+                reads[id.index()] += 1;
+            }
+        }
+        reads
+    }
+
+    /// The nodes whose results nobody reads: the graph's outputs.
+    pub fn outputs(&self) -> Vec<NodeId> {
+        let unread = |(index, reads): (usize, &u32)| (*reads == 0).then_some(NodeId(index as u32));
+        self.reads().iter().enumerate().filter_map(unread).collect()
+    }
+
+    /// Trained parameters of all nodes.
+    pub fn parameters(&self) -> u64 {
+        self.nodes.iter().map(|node| node.operator.parameters()).sum()
+    }
+
+    /// Multiply-accumulates of all nodes, counted as [`Operator::macs`] does.
+    pub fn macs(&self) -> u64 {
+        self.nodes.iter().map(|node| node.operator.macs()).sum()
+    }
+
+    /// Name of what `source` is, for messages.
+    fn source_name(&self, source: Source) -> String {
+        match source {
+            Source::Input(index) => format!("graph input {index}"),
+            Source::Node(id) => self.node(id).name.clone(),
+        }
+    }
+
+    fn check_sources(&self, index: usize, node: &Node) -> Result<(), GraphError> {
+        let expected = node.operator.inputs();
+        if expected.len() != node.inputs.len() {
+            return Err(GraphError::InputCount {
+                node: node.name.clone(),
+                found: node.inputs.len(),
+                expected: expected.len(),
+            });
+        }
+        for (&source, expected) in node.inputs.iter().zip(expected) {
+            let (position, limit) = match source {
+                Source::Input(input) => (input as usize, self.inputs.len()),
+                Source::Node(id) => (id.index(), self.nodes.len()),
+            };
+            if position >= limit {
+                return Err(GraphError::UnknownSource { node: node.name.clone(), read: source, limit });
+            }
+            if matches!(source, Source::Node(_)) && position >= index {
+                return Err(GraphError::ForwardSource {
+                    node: node.name.clone(),
+                    read: self.source_name(source),
+                });
+            }
+            let found = self.shape(source);
+            if found != expected {
+                return Err(GraphError::Mismatch {
+                    node: node.name.clone(),
+                    read: self.source_name(source),
+                    found,
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! A builder that infers shapes and names, so that a network reads as a list.
+
+use std::collections::HashMap;
+
+use super::{Graph, GraphError, Node, NodeId, Source, check, check_operator};
+use crate::workload::operator::{
+    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
+    Operator, Pool, PoolKind, Reshape, Slice, Softmax,
+};
+use crate::workload::shape::{DataType, Padding, Shape};
+
+/// A window that slides over an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Height and width.
+    pub kernel: [u32; 2],
+    /// Vertical and horizontal stride.
+    pub stride: [u32; 2],
+    /// Vertical and horizontal dilation.
+    pub dilation: [u32; 2],
+    /// Padding around the image.
+    pub padding: Padding,
+}
+
+impl Window {
+    /// A square window without padding.
+    pub const fn valid(size: u32) -> Self {
+        Self { kernel: [size, size], stride: [1, 1], dilation: [1, 1], padding: Padding::NONE }
+    }
+
+    /// A square window, padded by half its size: with an odd `size` and stride
+    /// 1 the output has the input's extent.
+    pub const fn same(size: u32) -> Self {
+        Self::same_rectangle(size, size)
+    }
+
+    /// A `height` by `width` window, padded by half of each.
+    pub const fn same_rectangle(height: u32, width: u32) -> Self {
+        Self {
+            kernel: [height, width],
+            padding: Padding::symmetric(height / 2, width / 2),
+            ..Self::valid(height)
+        }
+    }
+
+    /// With one stride for both directions.
+    #[must_use]
+    pub const fn stride(self, stride: u32) -> Self {
+        Self { stride: [stride, stride], ..self }
+    }
+
+    /// With other padding.
+    #[must_use]
+    pub const fn padding(self, padding: Padding) -> Self {
+        Self { padding, ..self }
+    }
+}
+
+/// Builds a [`Graph`] node by node.
+///
+/// Methods that add a node take the tensors it reads and return the one it
+/// writes. Nodes are named `scope.operator1`, `scope.operator2` and so on. The
+/// first mistake stops the building: later calls add nothing, and
+/// [`GraphBuilder::build`] returns it.
+#[derive(Debug)]
+pub struct GraphBuilder {
+    name: String,
+    data_type: DataType,
+    inputs: Vec<Shape>,
+    nodes: Vec<Node>,
+    scope: String,
+    uses: HashMap<String, u32>,
+    error: Option<GraphError>,
+}
+
+impl GraphBuilder {
+    /// A builder with no inputs and no nodes.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self {
+            name: name.into(),
+            data_type,
+            inputs: Vec::new(),
+            nodes: Vec::new(),
+            scope: String::new(),
+            uses: HashMap::new(),
+            error: None,
+        }
+    }
+
+    /// The finished graph.
+    ///
+    /// # Errors
+    /// The first mistake made, as [`Graph::new`] reports it.
+    pub fn build(self) -> Result<Graph, GraphError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Graph::new(self.name, self.data_type, self.inputs, self.nodes),
+        }
+    }
+
+    /// Adds an input of the graph.
+    pub fn input(&mut self, shape: Shape) -> Source {
+        let index = self.inputs.len() as u32;
+        // A placeholder keeps shape inference sound after a mistake.
+        self.inputs.push(match check::shape("graph input", shape) {
+            Ok(()) => shape,
+            Err(error) => {
+                self.error.get_or_insert(GraphError::Input { index, error });
+                Shape::tokens(1, 1)
+            }
+        });
+        Source::Input(index)
+    }
+
+    /// Starts a named part of the network: the prefix of the next nodes' names.
+    pub fn scope(&mut self, scope: impl Into<String>) {
+        self.scope = scope.into();
+    }
+
+    /// Extent of the tensor from `source`.
+    ///
+    /// # Panics
+    /// Where `source` is not from this builder.
+    pub fn shape(&self, source: Source) -> Shape {
+        match source {
+            Source::Input(index) => self.inputs[index as usize],
+            Source::Node(id) => self.nodes[id.index()].operator.output(),
+        }
+    }
+
+    /// Adds any operator, named after `stem`.
+    pub fn operator(&mut self, stem: &str, operator: Operator, inputs: &[Source]) -> Source {
+        let stem = if self.scope.is_empty() { stem.to_owned() } else { format!("{}.{stem}", self.scope) };
+        let uses = self.uses.entry(stem.clone()).or_insert(0);
+        *uses += 1;
+        let name = format!("{stem}{uses}");
+        if let Err(error) = check_operator(&operator) {
+            self.error.get_or_insert(GraphError::Operator { node: name.clone(), error });
+        }
+        if self.error.is_some() {
+            return inputs.first().copied().unwrap_or_else(|| self.input(Shape::tokens(1, 1)));
+        }
+        self.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
+        Source::Node(NodeId(self.nodes.len() as u32 - 1))
+    }
+
+    /// A convolution with bias.
+    pub fn conv(&mut self, from: Source, channels: u32, window: Window) -> Source {
+        self.any_conv(from, channels, window, true)
+    }
+
+    /// A convolution and its batch normalisation.
+    pub fn conv_norm(&mut self, from: Source, channels: u32, window: Window) -> Source {
+        let conv = self.any_conv(from, channels, window, false);
+        self.norm(conv, NormKind::Batch)
+    }
+
+    /// A convolution, its batch normalisation and a rectifier.
+    pub fn conv_norm_relu(&mut self, from: Source, channels: u32, window: Window) -> Source {
+        let norm = self.conv_norm(from, channels, window);
+        self.activate(norm, Function::Relu)
+    }
+
+    fn any_conv(&mut self, from: Source, channels: u32, window: Window, bias: bool) -> Source {
+        let conv = Conv2d {
+            input: self.shape(from),
+            output_channels: channels,
+            kernel: window.kernel,
+            stride: window.stride,
+            dilation: window.dilation,
+            padding: window.padding,
+            groups: 1,
+            bias,
+        };
+        self.operator("conv", Operator::Conv2d(conv), &[from])
+    }
+
+    /// A depthwise convolution and its batch normalisation.
+    pub fn depthwise_norm(&mut self, from: Source, window: Window) -> Source {
+        let conv = DepthwiseConv2d {
+            input: self.shape(from),
+            multiplier: 1,
+            kernel: window.kernel,
+            stride: window.stride,
+            dilation: window.dilation,
+            padding: window.padding,
+            bias: false,
+        };
+        let conv = self.operator("depthwise", Operator::DepthwiseConv2d(conv), &[from]);
+        self.norm(conv, NormKind::Batch)
+    }
+
+    /// A pooling window; its dilation is not used.
+    pub fn pool(&mut self, from: Source, kind: PoolKind, window: Window) -> Source {
+        let Window { kernel, stride, padding, .. } = window;
+        let pool = Pool { kind, input: self.shape(from), kernel, stride, padding };
+        self.operator("pool", Operator::Pool(pool), &[from])
+    }
+
+    /// The mean of each channel over all pixels.
+    pub fn mean(&mut self, from: Source) -> Source {
+        let mean = Mean { input: self.shape(from) };
+        self.operator("mean", Operator::Mean(mean), &[from])
+    }
+
+    /// A linear layer with bias over tokens.
+    pub fn linear(&mut self, from: Source, features: u32) -> Source {
+        let tokens = self.shape(from);
+        let linear = Linear {
+            rows: tokens.width,
+            input_features: tokens.channels,
+            output_features: features,
+            bias: true,
+        };
+        self.operator("linear", Operator::Linear(linear), &[from])
+    }
+
+    /// A product of two activations: batches of `[m, k] x [k, n]`.
+    pub fn matmul(&mut self, left: Source, right: Source) -> Source {
+        let (a, b) = (self.shape(left), self.shape(right));
+        let product = MatMul { batch: a.batch, m: a.width, k: a.channels, n: b.channels };
+        self.operator("matmul", Operator::MatMul(product), &[left, right])
+    }
+
+    /// A function of one tensor.
+    pub fn activate(&mut self, from: Source, function: Function) -> Source {
+        let elementwise = Elementwise { function, input: self.shape(from), other: None };
+        let stem = check::function_name(function);
+        self.operator(&stem, Operator::Elementwise(elementwise), &[from])
+    }
+
+    /// The sum of two tensors.
+    pub fn add(&mut self, first: Source, second: Source) -> Source {
+        self.binary(Function::Add, first, second)
+    }
+
+    /// The product of two tensors; `second` may hold one value a channel.
+    pub fn multiply(&mut self, first: Source, second: Source) -> Source {
+        self.binary(Function::Multiply, first, second)
+    }
+
+    fn binary(&mut self, function: Function, first: Source, second: Source) -> Source {
+        let elementwise = Elementwise { function, input: self.shape(first), other: Some(self.shape(second)) };
+        let stem = check::function_name(function);
+        self.operator(&stem, Operator::Elementwise(elementwise), &[first, second])
+    }
+
+    /// A concatenation along channels.
+    pub fn concat(&mut self, parts: &[Source]) -> Source {
+        let shapes: Vec<Shape> = parts.iter().map(|&part| self.shape(part)).collect();
+        let concat = Concat {
+            extent: shapes.first().copied().unwrap_or(Shape::tokens(1, 1)),
+            channels: shapes.iter().map(|shape| shape.channels).collect(),
+        };
+        self.operator("concat", Operator::Concat(concat), parts)
+    }
+
+    /// `channels` channels from `first_channel` on.
+    pub fn slice(&mut self, from: Source, first_channel: u32, channels: u32) -> Source {
+        let slice = Slice { input: self.shape(from), first_channel, channels };
+        self.operator("slice", Operator::Slice(slice), &[from])
+    }
+
+    /// The same elements under another extent.
+    pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
+        let reshape = Reshape { input: self.shape(from), output };
+        self.operator("reshape", Operator::Reshape(reshape), &[from])
+    }
+
+    /// All elements of an image as the features of one token.
+    pub fn flatten(&mut self, from: Source) -> Source {
+        // More elements than u32 holds saturate and fail the reshape's check.
+        let features = u32::try_from(self.shape(from).elements()).unwrap_or(u32::MAX);
+        self.reshape(from, Shape::tokens(1, features))
+    }
+
+    /// Softmax over channels.
+    pub fn softmax(&mut self, from: Source) -> Source {
+        let softmax = Softmax { input: self.shape(from) };
+        self.operator("softmax", Operator::Softmax(softmax), &[from])
+    }
+
+    /// A normalisation.
+    pub fn norm(&mut self, from: Source, kind: NormKind) -> Source {
+        let norm = Norm { kind, input: self.shape(from) };
+        self.operator("norm", Operator::Norm(norm), &[from])
+    }
+
+    /// A look-up of the indices `from` in a table of `vocabulary` vectors.
+    pub fn embedding(&mut self, from: Source, vocabulary: u32, features: u32) -> Source {
+        let embedding = Embedding { rows: self.shape(from).width, vocabulary, features };
+        self.operator("embedding", Operator::Embedding(embedding), &[from])
+    }
+}

@@ -1,0 +1,88 @@
+//! EfficientNet-B2 (Tan and Le, ICML'19): the B0 stages of table 1, widened
+//! and deepened, with squeeze-and-excitation in each block.
+
+use super::finish;
+use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
+use crate::workload::operator::Function;
+use crate::workload::shape::{DataType, Shape};
+
+/// Input height and width: the resolution the network is evaluated at.
+const RESOLUTION: u32 = 288;
+
+/// Expansion, output channels, repetitions, first stride and depthwise kernel
+/// of each stage, before scaling.
+const STAGES: [(u32, u32, u32, u32, u32); 7] = [
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+];
+
+/// Squeezed channels are the block's input channels divided by this.
+const SQUEEZE: u32 = 4;
+
+/// Channels after the last block, over those before.
+const HEAD_EXPANSION: u32 = 4;
+
+/// B2's width multiplier, 1.1, rounded to multiples of eight channels but not
+/// below nine tenths of the exact width.
+fn widened(channels: u32) -> u32 {
+    let tenths = channels * 11;
+    let rounded = ((tenths + 40) / 80 * 8).max(8);
+    if rounded * 100 < tenths * 9 { rounded + 8 } else { rounded }
+}
+
+/// B2's depth multiplier, 1.2, rounded up.
+fn deepened(repetitions: u32) -> u32 {
+    (repetitions * 12).div_ceil(10)
+}
+
+pub(super) fn b2() -> Graph {
+    let mut net = GraphBuilder::new("efficientnet-b2", DataType::F32);
+    let mut x = net.input(Shape::image(RESOLUTION, RESOLUTION, 3));
+    net.scope("stem");
+    x = conv_silu(&mut net, x, widened(32), Window::same(3).stride(2));
+    for (stage, (expansion, channels, repetitions, first_stride, kernel)) in STAGES.into_iter().enumerate() {
+        for block in 0..deepened(repetitions) {
+            net.scope(format!("stage{}.block{}", stage + 1, block + 1));
+            let window = Window::same(kernel).stride(if block == 0 { first_stride } else { 1 });
+            x = mobile_block(&mut net, x, expansion, widened(channels), window);
+        }
+    }
+    net.scope("head");
+    let channels = net.shape(x).channels * HEAD_EXPANSION;
+    x = conv_silu(&mut net, x, channels, Window::same(1));
+    x = net.mean(x);
+    net.linear(x, 1000);
+    finish(net)
+}
+
+fn conv_silu(net: &mut GraphBuilder, x: Source, channels: u32, window: Window) -> Source {
+    let norm = net.conv_norm(x, channels, window);
+    net.activate(norm, Function::Silu)
+}
+
+/// Widens, filters each channel, weighs the channels, narrows.
+fn mobile_block(net: &mut GraphBuilder, x: Source, expansion: u32, channels: u32, window: Window) -> Source {
+    let input_channels = net.shape(x).channels;
+    let wide =
+        if expansion == 1 { x } else { conv_silu(net, x, input_channels * expansion, Window::same(1)) };
+    let filtered = net.depthwise_norm(wide, window);
+    let filtered = net.activate(filtered, Function::Silu);
+    let weighted = squeeze_and_excite(net, filtered, input_channels / SQUEEZE);
+    let narrow = net.conv_norm(weighted, channels, Window::same(1));
+    if window.stride == [1, 1] && channels == input_channels { net.add(narrow, x) } else { narrow }
+}
+
+/// Multiplies each channel by a weight computed from all channels' means.
+fn squeeze_and_excite(net: &mut GraphBuilder, x: Source, squeezed: u32) -> Source {
+    let mean = net.mean(x);
+    let narrow = net.conv(mean, squeezed, Window::same(1));
+    let narrow = net.activate(narrow, Function::Silu);
+    let weights = net.conv(narrow, net.shape(x).channels, Window::same(1));
+    let weights = net.activate(weights, Function::Sigmoid);
+    net.multiply(x, weights)
+}

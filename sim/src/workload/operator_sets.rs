@@ -1,0 +1,220 @@
+//! Sets of single operators: the test operations (section 5.3) and training
+//! operations (section 5.2) of EPEW'25, and the convolutions `CoDL` profiles.
+//!
+//! Responsible for: enumerating and sampling them, the same on every machine.
+//! Not for: measured latencies, or splitting a set for cross-validation.
+//!
+//! The paper counts 2,039 linear and 2,051 convolutional test operations. No
+//! reading of its printed text gives exactly these counts: the linear text
+//! gives 8,610, the convolutional text 2,060, or 2,038 with "SAME" padding.
+//! Mean work per operation decides between readings: with 8,610 linear
+//! operations (129.5 MFLOP) and 2,060 convolutions (383.1 MFLOP) the latencies
+//! that section 5.5 implies give the same GPU rate for both.
+
+use std::collections::HashSet;
+
+use rand::seq::index;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::operator::{Conv2d, Linear, Operator};
+use super::shape::{Padding, Shape};
+
+mod codl;
+
+/// Least and most floating-point operations of a test operation, counting two
+/// a multiply-accumulate.
+const FLOP_RANGE: (u64, u64) = (4_000_000, 1_000_000_000);
+
+/// Linear operations in the paper's test set.
+const LINEAR_SAMPLE: usize = 2_039;
+
+/// Distinct training operations of each type.
+const TRAINING_OPERATIONS: usize = 12_500;
+
+/// Seed of the samples; any other gives as good a sample. A sample drawn with
+/// another generator, as the paper's was, cannot be reproduced.
+const SEED: u64 = 2_039;
+
+/// Rows, input channels and output channels of a linear operation.
+type LinearDimensions = [u32; 3];
+
+/// Names and one line about each operator set.
+pub const OPERATOR_SETS: &[(&str, &str)] = &[
+    ("epew-linear", "EPEW'25 linear test operations as printed: 8,610"),
+    ("epew-linear-sample", "A sample of 2,039 of these, the paper's count"),
+    ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060"),
+    ("epew-conv-same", "The same with outputs rounded up (\"SAME\" padding): 2,038"),
+    ("epew-train-linear", "EPEW'25 linear training operations: 12,500"),
+    ("epew-train-conv", "EPEW'25 convolutional training operations: 12,500"),
+    ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171"),
+];
+
+/// The operators of the set called `name` and a name for each; `None` where
+/// there is no such set.
+pub fn operator_set(name: &str) -> Option<Vec<(String, Operator)>> {
+    Some(match name {
+        "epew-linear" => test_linear().into_iter().map(linear).collect(),
+        "epew-linear-sample" => sampled_test_linear().into_iter().map(linear).collect(),
+        "epew-conv" => test_convs(Rounding::Down),
+        "epew-conv-same" => test_convs(Rounding::Up),
+        "epew-train-linear" => training_linear(),
+        "epew-train-conv" => training_convs(),
+        "codl-conv" => codl::convs(),
+        _ => return None,
+    })
+}
+
+fn linear([rows, input_features, output_features]: LinearDimensions) -> (String, Operator) {
+    let linear = Linear { rows, input_features, output_features, bias: true };
+    (format!("linear {rows}x{input_features} -> {output_features}"), Operator::Linear(linear))
+}
+
+/// Every dimension from `i * 2^j`, 4 <= i <= 6, 2 <= j <= 9, within the range
+/// of work, in ascending order.
+fn test_linear() -> Vec<LinearDimensions> {
+    let mut extents: Vec<u32> = (4..=6).flat_map(|i| (2..=9).map(move |j| i << j)).collect();
+    extents.sort_unstable();
+    let mut found = Vec::new();
+    for &rows in &extents {
+        for &input in &extents {
+            for &output in &extents {
+                let dimensions = [rows, input, output];
+                if within_range(dimensions.iter().map(|&extent| u64::from(extent)).product()) {
+                    found.push(dimensions);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn within_range(macs: u64) -> bool {
+    (FLOP_RANGE.0..=FLOP_RANGE.1).contains(&(2 * macs))
+}
+
+fn sampled_test_linear() -> Vec<LinearDimensions> {
+    let all = test_linear();
+    let mut chosen = index::sample(&mut stream(), all.len(), LINEAR_SAMPLE).into_vec();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|index| all[index]).collect()
+}
+
+fn stream() -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(SEED)
+}
+
+/// How the output extent of a stride that does not divide the input is rounded.
+#[derive(Clone, Copy)]
+enum Rounding {
+    /// As the paper's text says.
+    Down,
+    /// As "SAME" padding does.
+    Up,
+}
+
+/// Four stages; each halves the extents and doubles the channels. Channels are
+/// divided by a factor that depends on the kernel, for similar work.
+fn test_convs(rounding: Rounding) -> Vec<(String, Operator)> {
+    const EXTENTS: [u32; 4] = [64, 56, 48, 40];
+    const CHANNELS: [u32; 5] = [256, 320, 384, 448, 512];
+    /// Kernels and what each divides the channels by.
+    const KERNELS: [(u32, u32); 4] = [(1, 1), (3, 1), (5, 4), (7, 8)];
+    const STAGES: u32 = 4;
+    let mut found = Vec::new();
+    for stage in 0..STAGES {
+        for extent in EXTENTS.map(|extent| extent >> stage) {
+            for (kernel, divisor) in KERNELS {
+                let channels = CHANNELS.map(|channels| (channels / divisor) << stage);
+                for stride in [1, 2] {
+                    for input in channels {
+                        for output in channels {
+                            let shape = Shape::image(extent, extent, input);
+                            found.push(conv(shape, output, kernel, stride, rounding));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found.retain(|(_, operator)| within_range(operator.macs()));
+    found
+}
+
+/// A convolution padded so that its output extent is the input's over `stride`.
+fn conv(
+    input: Shape,
+    output_channels: u32,
+    kernel: u32,
+    stride: u32,
+    rounding: Rounding,
+) -> (String, Operator) {
+    let name = format!("conv {kernel}x{kernel}/{stride} {input} -> {output_channels}");
+    let [(height, top, bottom), (width, left, right)] =
+        [input.height, input.width].map(|extent| padded(extent, kernel, stride, rounding));
+    let conv = Conv2d {
+        input: Shape { height, width, ..input },
+        output_channels,
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        dilation: [1, 1],
+        padding: Padding { top, bottom, left, right },
+        groups: 1,
+        bias: true,
+    };
+    (name, Operator::Conv2d(conv))
+}
+
+/// The extent that is read, and the padding before and after it, so that the
+/// output is `extent / stride`, rounded. Where a window narrower than its stride
+/// would still write one output more, the last pixels, which no counted output
+/// reads, are left off.
+fn padded(extent: u32, kernel: u32, stride: u32, rounding: Rounding) -> (u32, u32, u32) {
+    let output = match rounding {
+        Rounding::Down => extent / stride,
+        Rounding::Up => extent.div_ceil(stride),
+    };
+    let needed = (output - 1) * stride + kernel;
+    let read = extent.min(needed + stride - 1);
+    let padding = needed.saturating_sub(read);
+    (read, padding / 2, padding - padding / 2)
+}
+
+/// An extent uniform in `[2^k, 2^(k+1)]` for a random 2 <= k <= 9. The text
+/// leaves open whether an operation's extents share one interval; with one each,
+/// as here, the small intervals hold enough distinct operations.
+fn training_extent(stream: &mut ChaCha8Rng) -> u32 {
+    let exponent = stream.random_range(2..=9_u32);
+    stream.random_range(1 << exponent..=2 << exponent)
+}
+
+fn training_linear() -> Vec<(String, Operator)> {
+    distinct(|stream| linear([(); 3].map(|()| training_extent(stream))))
+}
+
+fn training_convs() -> Vec<(String, Operator)> {
+    const KERNELS: [u32; 4] = [1, 3, 5, 7];
+    distinct(|stream| {
+        let [height, width, input, output] = [(); 4].map(|()| training_extent(stream));
+        let kernel = KERNELS[stream.random_range(0..KERNELS.len())];
+        let stride = stream.random_range(1..=2_u32);
+        conv(Shape::image(height, width, input), output, kernel, stride, Rounding::Up)
+    })
+}
+
+/// The first [`TRAINING_OPERATIONS`] distinct operations that `draw` makes.
+fn distinct(mut draw: impl FnMut(&mut ChaCha8Rng) -> (String, Operator)) -> Vec<(String, Operator)> {
+    let mut stream = stream();
+    let mut seen = HashSet::new();
+    let mut found = Vec::with_capacity(TRAINING_OPERATIONS);
+    while found.len() < TRAINING_OPERATIONS {
+        let operation = draw(&mut stream);
+        if seen.insert(operation.1.clone()) {
+            found.push(operation);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
