@@ -6,6 +6,8 @@
 //! Invariant: the phases' durations are what the layer takes alone; the engine,
 //! with one processor active, returns their sum to the picosecond.
 
+pub mod cpu;
+
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
