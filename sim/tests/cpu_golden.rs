@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// The model's predictions are stored to a nanosecond; phases are rounded to a
 /// picosecond, and the stored ones of mixed core sets used rates of six digits.
-const TOLERANCE: f64 = 1e-4;
+const TOLERANCE: f64 = 1e-5;
 
 #[derive(Deserialize)]
 struct Document {
@@ -26,7 +26,7 @@ fn cpu(device: &str) -> Cpu {
         "s10" => include_str!("golden/cpu_s10.toml"),
         _ => include_str!("golden/cpu_mi8se.toml"),
     };
-    toml::from_str::<Document>(text).unwrap().cpu
+    toml::from_str::<Document>(text).expect("the golden profiles parse").cpu
 }
 
 /// The fields of each line after the header.
@@ -35,7 +35,7 @@ fn rows(csv: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 fn number(field: &str) -> u32 {
-    field.parse().unwrap()
+    field.parse().expect("the golden tables hold whole numbers")
 }
 
 /// Input side of an unpadded window that slides to `output` positions.

@@ -130,7 +130,7 @@ impl Cpu {
         if self.clusters.is_empty() || self.clusters.len() > MAX_CLUSTERS {
             checker.violation("cluster", self.clusters.len(), format!("1 to {MAX_CLUSTERS} clusters"));
         }
-        checker.each("cluster", &self.clusters, Cluster::check_in);
+        checker.each("cluster", &self.clusters, |checker, cluster| cluster.check(checker));
         for (index, pair) in self.clusters.windows(2).enumerate() {
             let [faster, slower] = pair else { continue };
             if slower.clock_mhz.value > faster.clock_mhz.value {
@@ -156,10 +156,6 @@ impl Cpu {
 }
 
 impl Cluster {
-    fn check_in(checker: &mut Checker, cluster: &Self) {
-        cluster.check(checker);
-    }
-
     fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.at_least_one("cores", self.cores);

@@ -121,8 +121,11 @@ impl CoreSet {
 
 impl fmt::Display for CoreSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String =
-            self.groups().map(|group| format!("{}{}", group.threads, group.name.as_str())).collect();
+        let mut text = String::new();
+        for group in self.groups() {
+            text += &group.threads.to_string();
+            text += group.name.as_str();
+        }
         f.pad(&text)
     }
 }

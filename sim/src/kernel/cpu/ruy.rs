@@ -141,7 +141,7 @@ fn multithreading_score(rows: u64, columns: u64, block: u32, threads: u32) -> i3
         return 0;
     }
     let blocks = ((rows >> block) * (columns >> block)).max(1).ilog2();
-    match blocks as i32 - ceil_log2(u64::from(threads)) as i32 {
+    match log2_difference(blocks, ceil_log2(u64::from(threads))) {
         ..0 => WORST_SCORE,
         0 => -16,
         1 => -8,
@@ -158,7 +158,7 @@ fn locality_score(rows: u64, columns: u64, block: u32, panel_bytes: u64, tile: T
     }
     let lines = rows.min(1 << block) + columns.min(1 << block);
     let bytes = lines.saturating_mul(panel_bytes);
-    match ceil_log2(bytes) as i32 - LOCAL_CACHE_BYTES.ilog2() as i32 {
+    match log2_difference(ceil_log2(bytes), LOCAL_CACHE_BYTES.ilog2()) {
         ..-1 => 64,
         -1 => 56,
         0 => 48,
@@ -172,8 +172,13 @@ fn locality_score(rows: u64, columns: u64, block: u32, panel_bytes: u64, tile: T
 /// Rewards blocks of many tiles.
 fn amortisation_score(rows: u64, columns: u64, block: u32, kernel_log2: u32) -> i32 {
     let elements = rows.min(1 << block) * columns.min(1 << block);
-    let tiles = elements.ilog2() as i32 - kernel_log2 as i32;
+    let tiles = log2_difference(elements.ilog2(), kernel_log2);
     (AMORTISATION_PER_DOUBLING * tiles).min(MOST_AMORTISATION)
+}
+
+/// `log2 - other`; logarithms of 64-bit numbers are far from wrapping.
+fn log2_difference(log2: u32, other: u32) -> i32 {
+    log2.cast_signed() - other.cast_signed()
 }
 
 /// Base-2 logarithm, rounded up; 0 for 0.
@@ -186,12 +191,14 @@ fn floor_log2_of_quotient(numerator: u64, denominator: u64) -> u32 {
     if numerator <= denominator {
         return 0;
     }
-    let low = numerator.ilog2() - ceil_log2(denominator);
+    let low = numerator.ilog2().saturating_sub(ceil_log2(denominator));
     if denominator << (low + 1) <= numerator { low + 1 } else { low }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const F32: Tile = Tile { channels: 8, pixels: 8, depth: 1 };
@@ -217,5 +224,24 @@ mod tests {
         let product = Product { channels: 10, pixels: 9, depth: 27 };
         let tile = Tile { channels: 8, pixels: 8, depth: 4 };
         assert_eq!(product.padded(tile), Product { channels: 16, pixels: 16, depth: 28 });
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_cover_the_padded_product(
+            channels in 1_u64..20_000,
+            pixels in 1_u64..200_000,
+            depth in 1_u64..50_000,
+            threads in 1_u32..=8,
+        ) {
+            let product = Product { channels, pixels, depth };
+            let map = block_map(product, F32, 4, threads);
+            let padded = product.padded(F32);
+            let rows = map.channel_blocks * map.small_block_channels + 8 * map.large_channel_blocks;
+            let columns = map.pixel_blocks * map.small_block_pixels + 8 * map.large_pixel_blocks;
+            prop_assert_eq!((rows, columns), (padded.channels, padded.pixels));
+            prop_assert!(map.channel_blocks >= map.large_channel_blocks);
+            prop_assert!((1..=threads).contains(&map.threads));
+        }
     }
 }

@@ -107,7 +107,7 @@ impl Tally {
             threads: self.threads,
             tile: self.tile,
             blocks: u32::try_from(self.blocks).unwrap_or(u32::MAX),
-            busy: self.busy.map(Picos::from_nanos),
+            busy: self.busy.map(busy_time),
             serial,
             limit: self.limit(),
         };
@@ -124,6 +124,12 @@ impl Tally {
         let first = (Limit::Serial, self.serial);
         rest.into_iter().fold(first, |most, next| if next.1 > most.1 { next } else { most }).0
     }
+}
+
+/// Rounds to picoseconds; threads that do nothing, most of them, skip the
+/// rounding, which would take a notable part of a kernel model's time.
+fn busy_time(nanos: f64) -> Picos {
+    if nanos > 0.0 { Picos::from_nanos(nanos) } else { Picos::ZERO }
 }
 
 #[cfg(test)]

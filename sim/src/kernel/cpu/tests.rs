@@ -120,7 +120,7 @@ fn the_whole_little_cluster_pays_for_the_operating_system() {
     let time = |cpu: &Cpu| execute(&layer, cpu, &cores, Library::Ruy).unwrap().phases.duration().as_micros();
     let with = time(&cpu);
     cpu.clusters[2].ruy_f32.as_mut().unwrap().whole_cluster_slowdown_factor = Quantity::plain(0.0);
-    assert_close(with, time(&cpu) * 1.046512);
+    assert_close(with, time(&cpu) * 1.046_512);
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn xnnpack_products_cost_their_tiles_and_their_weights() {
     let padded_macs = tiles * 48.0 * 768.0;
     let weight_reads = 34.0 * 3072.0 * 768.0;
     let output_bytes = 200.0 * 3072.0 * 4.0;
-    let nanos = padded_macs * 0.049296
+    let nanos = padded_macs * 0.049_296
         + tiles * nanos_per_tile
-        + weight_reads * (0.035211 + 0.017606)
+        + weight_reads * (0.035_211 + 0.017_606)
         + output_bytes * 0.35211
         + 528.17;
     assert_close(micros(&linear(200), "1large", Library::Xnnpack) * 1e3, nanos);

@@ -36,7 +36,8 @@ const LAYER_NORM_PASSES: f64 = 3.0;
 /// Passes of a root-mean-square norm: mean square, normalisation. Assumed.
 const RMS_NORM_PASSES: f64 = 2.0;
 
-/// Work of an operator, in units of the rates of the same name.
+/// Work of an operator, in units of the rates of the same name. Only products
+/// have memory terms (beyond caches, allocation), as in the CPU model's equation.
 #[derive(Default)]
 struct Work {
     macs: f64,
@@ -306,7 +307,9 @@ impl<'a> Kernels<'a> {
         if shares.nanos() <= 0.0 {
             return false;
         }
-        let rate: f64 = self.team.members().iter().map(|member| rate(work, member)).sum();
+        let others = &self.team.members()[1..];
+        let rate = parts_per_nano(main, &shares)
+            + others.iter().map(|member| parts_per_nano(member, &work.parallel(member))).sum::<f64>();
         let rounds = pieces.div_ceil(self.threads);
         let nanos = (rounds * self.threads) as f64 / pieces as f64 / rate;
         let mut busy = [0.0; MAX_THREADS];
@@ -322,9 +325,10 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Parts of `work` that the threads of one cluster do in a nanosecond.
-fn rate(work: &Work, member: &Member<'_, XnnpackRates>) -> f64 {
-    f64::from(member.threads) / work.parallel(member).nanos()
+/// Parts of some work that the threads of one cluster do in a nanosecond, where
+/// one of its cores alone takes `shares` for all of it.
+fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
+    f64::from(member.threads) / shares.nanos()
 }
 
 fn window(kernel: [u32; 2]) -> u64 {
