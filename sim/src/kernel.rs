@@ -8,6 +8,7 @@
 
 pub mod npu;
 pub mod gpu;
+pub mod cpu;
 
 use arrayvec::ArrayVec;
 use thiserror::Error;

@@ -1,1 +1,237 @@
-//! (being written)
+//! CPU parameters of a device profile: clusters of cores and their kernel rates.
+//!
+//! Responsible for: what distinguishes one cluster from the next (core type,
+//! count, clock, vector extensions) and the rate tables of the kernel
+//! libraries. Not for: which core set runs an operator, nor any formula.
+//! Invariant: clusters stand fastest first, by clock; the threads of a core set
+//! take cores in that order.
+
+mod core;
+mod rates;
+
+use arrayvec::ArrayString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Checker;
+use super::quantity::Quantity;
+
+pub use self::core::Core;
+pub use rates::{RuyRates, XnnpackRates};
+
+/// Most clusters a CPU has: one each of prime, big, middle and little cores is
+/// what phone systems-on-chip reach.
+pub const MAX_CLUSTERS: usize = 4;
+
+/// Longest cluster name, in letters.
+const MAX_NAME_LETTERS: usize = 12;
+
+/// The CPU of a system-on-chip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cpu {
+    /// Where the table's values come from.
+    pub source: String,
+    /// What every time is multiplied by while cores of two or more clusters
+    /// work together (a shared clock or power limit): gamma of the CPU model.
+    #[serde(default = "no_change")]
+    pub mixed_cluster_factor: Quantity,
+    /// Clusters, fastest first.
+    #[serde(rename = "cluster")]
+    pub clusters: Vec<Cluster>,
+}
+
+/// Cores of one type at one clock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Name used in core sets: `large`, `med`, `small`.
+    pub name: ClusterName,
+    /// Micro-architecture: decides the micro-kernels XNNPACK selects.
+    pub core: Core,
+    /// Number of cores.
+    pub cores: u32,
+    /// Highest clock, in 10^6 cycles per second.
+    pub clock_mhz: Quantity,
+    /// Streaming read rate one core reaches, in 10^9 bytes per second.
+    pub bandwidth_gbps: Quantity,
+    /// Whether the cores have the int8 dot product (Armv8.2 `DotProd`).
+    #[serde(default)]
+    pub dot_product: bool,
+    /// Whether the cores compute in 16-bit floating point (Armv8.2 `FP16`).
+    #[serde(default)]
+    pub f16_arithmetic: bool,
+    /// Whether the cores have the int8 matrix product (Armv8.6 `I8MM`).
+    #[serde(default)]
+    pub int8_matrix_product: bool,
+    /// Rates of TFLite's own kernels on 32-bit floating point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruy_f32: Option<RuyRates>,
+    /// Rates of TFLite's own kernels on 8-bit integers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruy_i8: Option<RuyRates>,
+    /// Rates of XNNPACK on 32-bit floating point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xnnpack_f32: Option<XnnpackRates>,
+    /// Rates of XNNPACK on 16-bit floating point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xnnpack_f16: Option<XnnpackRates>,
+    /// Rates of XNNPACK on 8-bit integers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xnnpack_i8: Option<XnnpackRates>,
+    /// Where the table's values come from.
+    pub source: String,
+}
+
+/// Name of a cluster: 1 to 12 lower-case letters, so that `1large2med` reads
+/// only one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct ClusterName(ArrayString<MAX_NAME_LETTERS>);
+
+impl ClusterName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ClusterName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let letters = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+        match ArrayString::from(&name) {
+            Ok(short) if letters => Ok(Self(short)),
+            _ => {
+                Err(format!("found {name:?}, expected a name of 1 to {MAX_NAME_LETTERS} lower-case letters"))
+            }
+        }
+    }
+}
+
+impl From<ClusterName> for String {
+    fn from(name: ClusterName) -> Self {
+        name.as_str().to_owned()
+    }
+}
+
+fn no_change() -> Quantity {
+    Quantity::plain(1.0)
+}
+
+impl Cpu {
+    /// Checks what the types cannot say: 1 to [`MAX_CLUSTERS`] clusters with
+    /// names of their own, listed by falling clock, and every value in range.
+    pub fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.positive("mixed_cluster_factor", &self.mixed_cluster_factor);
+        if self.clusters.is_empty() || self.clusters.len() > MAX_CLUSTERS {
+            checker.violation("cluster", self.clusters.len(), format!("1 to {MAX_CLUSTERS} clusters"));
+        }
+        checker.each("cluster", &self.clusters, |checker, cluster| cluster.check(checker));
+        for (index, pair) in self.clusters.windows(2).enumerate() {
+            let [faster, slower] = pair else { continue };
+            if slower.clock_mhz.value > faster.clock_mhz.value {
+                checker.table(&format!("cluster[{}]", index + 1), |checker| {
+                    let expected = format!("at most the {} of the cluster before", faster.clock_mhz.value);
+                    checker.violation("clock_mhz", slower.clock_mhz.value, expected);
+                });
+            }
+        }
+        for (index, cluster) in self.clusters.iter().enumerate() {
+            if self.clusters[..index].iter().any(|earlier| earlier.name == cluster.name) {
+                checker.table(&format!("cluster[{index}]"), |checker| {
+                    checker.violation("name", cluster.name.as_str(), "a name no other cluster has");
+                });
+            }
+        }
+    }
+
+    /// Cores of all clusters together.
+    pub fn cores(&self) -> u32 {
+        self.clusters.iter().map(|cluster| cluster.cores).sum()
+    }
+}
+
+impl Cluster {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.at_least_one("cores", self.cores);
+        checker.positive("clock_mhz", &self.clock_mhz);
+        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
+        for (key, rates) in [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)] {
+            if let Some(rates) = rates {
+                checker.table(key, |checker| rates.check(checker));
+            }
+        }
+        let xnnpack = [
+            ("xnnpack_f32", &self.xnnpack_f32),
+            ("xnnpack_f16", &self.xnnpack_f16),
+            ("xnnpack_i8", &self.xnnpack_i8),
+        ];
+        for (key, rates) in xnnpack {
+            if let Some(rates) = rates {
+                checker.table(key, |checker| rates.check(checker));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(first_mhz: f64, second_mhz: f64, second_name: &str) -> Cpu {
+        toml::from_str(&format!(
+            r#"
+            source = "test"
+            [[cluster]]
+            name = "large"
+            core = "cortex-a76"
+            cores = 1
+            clock_mhz = {first_mhz:?}
+            bandwidth_gbps = 12.0
+            source = "test"
+            [[cluster]]
+            name = "{second_name}"
+            core = "cortex-a55"
+            cores = 4
+            clock_mhz = {second_mhz:?}
+            bandwidth_gbps = 1.2
+            source = "test"
+            "#
+        ))
+        .unwrap()
+    }
+
+    fn violations(cpu: &Cpu) -> Vec<String> {
+        let mut checker = Checker::default();
+        cpu.check(&mut checker);
+        checker.finish().into_iter().map(|violation| violation.key).collect()
+    }
+
+    #[test]
+    fn clusters_stand_fastest_first() {
+        assert_eq!(violations(&cpu(2840.0, 1800.0, "small")), [""; 0]);
+        assert_eq!(violations(&cpu(1800.0, 2840.0, "small")), ["cluster[1].clock_mhz"]);
+    }
+
+    #[test]
+    fn two_clusters_do_not_share_a_name() {
+        assert_eq!(violations(&cpu(2840.0, 1800.0, "large")), ["cluster[1].name"]);
+    }
+
+    #[test]
+    fn a_cluster_name_is_letters_only() {
+        assert!(ClusterName::try_from("med2".to_owned()).is_err());
+        assert!(ClusterName::try_from(String::new()).is_err());
+        assert_eq!(ClusterName::try_from("med".to_owned()).unwrap().as_str(), "med");
+    }
+
+    #[test]
+    fn clusters_working_together_cost_nothing_unless_the_profile_says_so() {
+        assert_eq!(cpu(2840.0, 1800.0, "small").mixed_cluster_factor, Quantity::plain(1.0));
+    }
+}

@@ -1,0 +1,199 @@
+//! Rate tables: what a unit of work costs on one core, per kernel library.
+//!
+//! Each table holds the terms of the CPU model's equation for one library and
+//! one number format, in nanoseconds per unit, with the fork cost and the
+//! contention that were fitted together with them. The letter in parentheses is
+//! the term's name in the equation.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::check::Checker;
+use crate::device::quantity::Quantity;
+
+/// Contention terms may be slightly negative in a fit (a core gains from data its
+/// neighbour fetched); eight threads must still take time: 1 - 0.1 * 7 > 0.
+const LOWEST_CONTENTION: f64 = -0.1;
+/// More is a percentage written for a fraction.
+const HIGHEST_CONTENTION: f64 = 10.0;
+
+/// Rates of TFLite's own kernels (ruy GEMM) on one core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuyRates {
+    /// Where the table's values come from.
+    pub source: String,
+    /// One multiply-accumulate of the padded GEMM (`mac`).
+    pub multiply_accumulate_ns: Quantity,
+    /// Start and end of one micro-kernel tile (`tile`).
+    pub tile_ns: Quantity,
+    /// Packing one weight, depth padded (`packL`).
+    pub pack_weight_ns: Quantity,
+    /// Packing one element of the pixel matrix, depth padded (`packR`).
+    pub pack_pixel_ns: Quantity,
+    /// One weight of a matrix-vector product (`gemv`).
+    pub gemv_weight_ns: Quantity,
+    /// One multiply-accumulate of a depthwise convolution (`dw`).
+    pub depthwise_tap_ns: Quantity,
+    /// One output element of a depthwise convolution (`dwout`).
+    pub depthwise_output_ns: Quantity,
+    /// Copying one row of one pixel's window by im2col, apart from its elements
+    /// (`row`).
+    pub im2col_row_ns: Quantity,
+    /// Copying one element by im2col (`im2`).
+    pub im2col_element_ns: Quantity,
+    /// One multiply-accumulate of the reference loop nest (`ref`).
+    pub reference_multiply_accumulate_ns: Quantity,
+    /// One window position of one output of the reference loop nest (`refout`).
+    pub reference_tap_ns: Quantity,
+    /// One element of an element-wise function or of a mean (`ew`).
+    pub element_wise_ns: Quantity,
+    /// One window position of one output of a pooling (`pool`).
+    pub pool_tap_ns: Quantity,
+    /// Copying one element: pad, concat, slice (`cat`).
+    pub copy_element_ns: Quantity,
+    /// One element of a tensor beyond the first megabyte (`big`).
+    pub beyond_cache_element_ns: Quantity,
+    /// Dispatching one operator (`op`).
+    pub operator_ns: Quantity,
+    /// Waking the worker threads for one parallel region and waiting for the
+    /// last of them, in microseconds (fork).
+    pub fork_us: Quantity,
+    /// What each further thread of the cluster adds to parallel work, as a part
+    /// of it (beta): work takes `1 + contention_factor * (threads - 1)`.
+    pub contention_factor: Quantity,
+    /// What is added to every time, as a part of it, where all cores of the
+    /// cluster work and none is left to the operating system (kappa).
+    #[serde(default = "nothing")]
+    pub whole_cluster_slowdown_factor: Quantity,
+}
+
+/// Rates of XNNPACK on one core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct XnnpackRates {
+    /// Where the table's values come from.
+    pub source: String,
+    /// One multiply-accumulate of the padded GEMM (`mac`).
+    pub multiply_accumulate_ns: Quantity,
+    /// Start and end of one micro-kernel tile (`tile`).
+    pub tile_ns: Quantity,
+    /// One window position of one tile of an indirect GEMM: its pointers (`tap`).
+    pub tap_ns: Quantity,
+    /// One weight read by one row of tiles where the weights exceed the
+    /// first-level cache (`sL1`).
+    pub beyond_l1_ns: Quantity,
+    /// The same, added where the weights exceed the last-level cache (`sL3`).
+    pub beyond_l3_ns: Quantity,
+    /// One byte read of an input beyond the last-level cache (`A`).
+    pub input_byte_ns: Quantity,
+    /// One byte written to an output too large to be served from memory already
+    /// mapped (`alloc`); 0 where the runtime reuses an arena.
+    pub allocated_byte_ns: Quantity,
+    /// One weight of a matrix-vector product, channels padded (`gemv`).
+    pub gemv_weight_ns: Quantity,
+    /// One multiply-accumulate of a depthwise convolution (`dw`).
+    pub depthwise_tap_ns: Quantity,
+    /// The same for windows that no unrolled kernel fits, such as 7x7 (`dw7`).
+    pub large_depthwise_tap_ns: Quantity,
+    /// One element of an element-wise function or of a mean (`ew`).
+    pub element_wise_ns: Quantity,
+    /// One element of a function with an exponential in it (`sig`).
+    pub sigmoid_ns: Quantity,
+    /// One window position of one output of a pooling (`pool`).
+    pub pool_tap_ns: Quantity,
+    /// Copying one element: concat, slice (`cat`).
+    pub copy_element_ns: Quantity,
+    /// Dispatching one operator (`op`).
+    pub operator_ns: Quantity,
+    /// Calling one convolution, on top of its dispatch (`opconv`).
+    pub convolution_ns: Quantity,
+    /// Waking the worker threads for one parallel region and waiting for the
+    /// last of them, in microseconds (fork).
+    pub fork_us: Quantity,
+    /// What each further thread of the cluster adds to parallel work, as a part
+    /// of it (beta): work takes `1 + contention_factor * (threads - 1)`.
+    pub contention_factor: Quantity,
+    /// The same for the memory terms: weights and inputs beyond the caches,
+    /// allocated outputs (betam).
+    pub memory_contention_factor: Quantity,
+    /// What is added to every time, as a part of it, where all cores of the
+    /// cluster work and none is left to the operating system (kappa).
+    #[serde(default = "nothing")]
+    pub whole_cluster_slowdown_factor: Quantity,
+}
+
+fn nothing() -> Quantity {
+    Quantity::plain(0.0)
+}
+
+impl RuyRates {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        let rates = [
+            ("multiply_accumulate_ns", &self.multiply_accumulate_ns),
+            ("tile_ns", &self.tile_ns),
+            ("pack_weight_ns", &self.pack_weight_ns),
+            ("pack_pixel_ns", &self.pack_pixel_ns),
+            ("gemv_weight_ns", &self.gemv_weight_ns),
+            ("depthwise_tap_ns", &self.depthwise_tap_ns),
+            ("depthwise_output_ns", &self.depthwise_output_ns),
+            ("im2col_row_ns", &self.im2col_row_ns),
+            ("im2col_element_ns", &self.im2col_element_ns),
+            ("reference_multiply_accumulate_ns", &self.reference_multiply_accumulate_ns),
+            ("reference_tap_ns", &self.reference_tap_ns),
+            ("element_wise_ns", &self.element_wise_ns),
+            ("pool_tap_ns", &self.pool_tap_ns),
+            ("copy_element_ns", &self.copy_element_ns),
+            ("beyond_cache_element_ns", &self.beyond_cache_element_ns),
+            ("operator_ns", &self.operator_ns),
+            ("fork_us", &self.fork_us),
+        ];
+        for (key, rate) in rates {
+            checker.non_negative(key, rate);
+        }
+        let factors = [
+            ("contention_factor", &self.contention_factor),
+            ("whole_cluster_slowdown_factor", &self.whole_cluster_slowdown_factor),
+        ];
+        for (key, factor) in factors {
+            checker.within(key, factor, LOWEST_CONTENTION, HIGHEST_CONTENTION);
+        }
+    }
+}
+
+impl XnnpackRates {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        let rates = [
+            ("multiply_accumulate_ns", &self.multiply_accumulate_ns),
+            ("tile_ns", &self.tile_ns),
+            ("tap_ns", &self.tap_ns),
+            ("beyond_l1_ns", &self.beyond_l1_ns),
+            ("beyond_l3_ns", &self.beyond_l3_ns),
+            ("input_byte_ns", &self.input_byte_ns),
+            ("allocated_byte_ns", &self.allocated_byte_ns),
+            ("gemv_weight_ns", &self.gemv_weight_ns),
+            ("depthwise_tap_ns", &self.depthwise_tap_ns),
+            ("large_depthwise_tap_ns", &self.large_depthwise_tap_ns),
+            ("element_wise_ns", &self.element_wise_ns),
+            ("sigmoid_ns", &self.sigmoid_ns),
+            ("pool_tap_ns", &self.pool_tap_ns),
+            ("copy_element_ns", &self.copy_element_ns),
+            ("operator_ns", &self.operator_ns),
+            ("convolution_ns", &self.convolution_ns),
+            ("fork_us", &self.fork_us),
+        ];
+        for (key, rate) in rates {
+            checker.non_negative(key, rate);
+        }
+        let factors = [
+            ("contention_factor", &self.contention_factor),
+            ("memory_contention_factor", &self.memory_contention_factor),
+            ("whole_cluster_slowdown_factor", &self.whole_cluster_slowdown_factor),
+        ];
+        for (key, factor) in factors {
+            checker.within(key, factor, LOWEST_CONTENTION, HIGHEST_CONTENTION);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! How one operator runs on a set of CPU cores.
+//!
+//! Responsible for: which kernel a library selects, how it divides the work
+//! over threads, and how long that takes on cores of one or several clusters.
+//! Not for: contention with other processors, and no rate: every constant of
+//! time comes from the profile's rate tables.
+//! Invariant: nothing here allocates; a search calls it once per candidate.
+
+mod core_set;
+mod makespan;
+pub mod ruy;
+mod tally;
+mod team;
+mod tflite;
+mod traffic;
+mod xnnpack;
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Execution, Unsupported};
+use crate::device::cpu::Cpu;
+use crate::units::Picos;
+use crate::workload::{Function, Layer, NormKind, Operator};
+
+pub use core_set::{CoreSet, CoreSetError, Group};
+use tally::Tally;
+
+/// Most threads one core set has: the cores of today's phones.
+pub const MAX_THREADS: usize = 8;
+/// Rates are in nanoseconds, the fork cost in microseconds.
+const NANOS_PER_MICRO: f64 = 1e3;
+
+/// A library of CPU kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Library {
+    /// TFLite's own kernels, with ruy for the matrix products.
+    Ruy,
+    /// XNNPACK, behind `TFLite`'s delegate or `PyTorch` Mobile.
+    Xnnpack,
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ruy => "ruy",
+            Self::Xnnpack => "xnnpack",
+        })
+    }
+}
+
+/// The implementation a library selects for an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// Product of two matrices.
+    Gemm,
+    /// Product of a matrix and a vector: one pass over the weights.
+    Gemv,
+    /// Input windows copied side by side, then a product of two matrices.
+    Im2colGemm,
+    /// Product of matrices whose rows are read through pointers.
+    IndirectGemm,
+    /// A convolution of each channel with its own window.
+    Depthwise,
+    /// The plain loop nest, on one thread.
+    ReferenceLoop,
+    /// A loop over elements: functions, means, softmax, norms.
+    Elementwise,
+    /// A pooling window.
+    Pool,
+    /// Elements copied unchanged.
+    Copy,
+    /// Nothing runs: a batch norm folded into its neighbour, an empty share.
+    Nothing,
+}
+
+/// What takes the largest share of a layer's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Work that only the main thread does.
+    Serial,
+    /// Arithmetic of the parallel work.
+    Compute,
+    /// Packing of operands.
+    Packing,
+    /// Weights or tensors that come from beyond the caches.
+    Memory,
+    /// Waking threads and waiting for them.
+    ForkJoin,
+}
+
+/// How a layer is scheduled on a core set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Schedule {
+    /// Library that runs it.
+    pub library: Library,
+    /// Kernel of the operator (linked functions that do not fuse run after it).
+    pub kernel: Kernel,
+    /// Threads the operator's parallel work is divided over.
+    pub threads: u32,
+    /// Micro-kernel tile: output channels by pixels for ruy (its left operand
+    /// are the weights), pixels by output channels for XNNPACK; zeros where the
+    /// kernel has none.
+    pub tile: [u32; 2],
+    /// Pieces the threads share out: ruy's blocks, XNNPACK's tiles, rows of a
+    /// depthwise convolution; 1 for undivided work.
+    pub blocks: u32,
+    /// How long each thread works in parallel phases; what is missing to the
+    /// phases' length is the thread's idle tail.
+    pub busy: [Picos; MAX_THREADS],
+    /// Time of the work only the main thread does, operator dispatch included.
+    pub serial: Picos,
+    /// What takes the largest share of the time.
+    pub limit: Limit,
+}
+
+/// Runs `layer` on `cores` of `cpu` with the kernels of `library`.
+///
+/// Phases: `Serial` (dispatch and main-thread work), `Parallel` (until the last
+/// thread is done) and, with more than one thread, `ForkJoin`.
+///
+/// # Errors
+/// Where the library has no kernel for the layer's data type, a cluster lacks
+/// the rate table, or `cores` belongs to another CPU.
+pub fn execute(
+    layer: &Layer,
+    cpu: &Cpu,
+    cores: &CoreSet,
+    library: Library,
+) -> Result<Execution<Schedule>, Unsupported> {
+    if layer.operator.output().elements() == 0 {
+        return Ok(Tally::new(Kernel::Nothing).finish(library, 0));
+    }
+    let tally = match library {
+        Library::Ruy => tflite::execute(layer, cpu, cores)?,
+        Library::Xnnpack => xnnpack::execute(layer, cpu, cores)?,
+    };
+    Ok(tally.finish(library, traffic::bytes(layer, library)))
+}
+
+/// The linked functions that run as passes of their own: all but the `relu` and
+/// `relu6` that an operator, or the sum or product before them, applies to its
+/// results for free.
+fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
+    let mut fuses = takes_activation(&layer.operator);
+    layer.linked.functions().iter().copied().filter(move |&function| {
+        let fused = fuses && matches!(function, Function::Relu | Function::Relu6);
+        fuses = function.is_binary();
+        !fused
+    })
+}
+
+/// Whether the operator's kernel clamps its results. A folded batch norm leaves
+/// the activation to the convolution it is folded into.
+fn takes_activation(operator: &Operator) -> bool {
+    match operator {
+        Operator::Linear(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
+        Operator::Elementwise(elementwise) => elementwise.function.is_binary(),
+        Operator::Norm(norm) => norm.kind == NormKind::Batch,
+        _ => false,
+    }
+}
+
+fn unsupported(layer: &Layer, reason: String) -> Unsupported {
+    Unsupported { processor: "CPU", operator: layer.operator.to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Core sets: which cores work on an operator together.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use super::MAX_THREADS;
+use crate::device::cpu::{ClusterName, Cpu, MAX_CLUSTERS};
+
+/// A core set that a CPU does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("found core set {found}, expected {expected}")]
+pub struct CoreSetError {
+    /// What was asked for.
+    pub found: String,
+    /// What would be accepted.
+    pub expected: String,
+}
+
+/// The threads of a core set that run on one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// Index of the cluster in the CPU's list.
+    pub cluster: usize,
+    /// Threads, each on a core of its own.
+    pub threads: u32,
+    name: ClusterName,
+}
+
+/// Up to [`MAX_THREADS`] threads, each on a core of its own, fastest cluster
+/// first; thread 0 is the main thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CoreSet {
+    groups: [Option<Group>; MAX_CLUSTERS],
+}
+
+impl CoreSet {
+    /// The `threads` fastest cores of `cpu`; `None` where it has not so many, or
+    /// for none, or for more than [`MAX_THREADS`].
+    pub fn fastest(cpu: &Cpu, threads: u32) -> Option<Self> {
+        let mut wanted = [0; MAX_CLUSTERS];
+        let mut left = threads;
+        for (threads, cluster) in wanted.iter_mut().zip(&cpu.clusters) {
+            *threads = left.min(cluster.cores);
+            left -= *threads;
+        }
+        (left == 0).then(|| Self::of(cpu, wanted)).flatten()
+    }
+
+    /// Reads `1large2med`: a count and a cluster's name, repeated.
+    ///
+    /// # Errors
+    /// Where the text does not read so, names a cluster `cpu` does not have or
+    /// names one twice, or asks for more cores than there are.
+    pub fn parse(text: &str, cpu: &Cpu) -> Result<Self, CoreSetError> {
+        let fail = |expected: String| CoreSetError { found: format!("{text:?}"), expected };
+        let shape = || fail("counts and cluster names, such as `1large2med`".to_owned());
+        let mut wanted = [0; MAX_CLUSTERS];
+        let mut rest = text;
+        while !rest.is_empty() {
+            let name_at = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(shape)?;
+            let (count, tail) = rest.split_at(name_at);
+            let name_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+            let (name, tail) = tail.split_at(name_end);
+            let count: u32 = count.parse().map_err(|_| shape())?;
+            let index = cpu.clusters.iter().position(|cluster| cluster.name.as_str() == name);
+            let Some((index, slot)) = index.and_then(|i| wanted.get_mut(i).map(|slot| (i, slot))) else {
+                let names: Vec<&str> = cpu.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+                return Err(fail(format!("clusters out of {}", names.join(", "))));
+            };
+            if *slot != 0 {
+                return Err(fail(format!("cluster {name} once")));
+            }
+            let cores = cpu.clusters[index].cores;
+            if count == 0 || count > cores {
+                return Err(fail(format!("1 to {cores} cores of cluster {name}")));
+            }
+            *slot = count;
+            rest = tail;
+        }
+        Self::of(cpu, wanted).ok_or_else(|| fail(format!("1 to {MAX_THREADS} threads")))
+    }
+
+    fn of(cpu: &Cpu, wanted: [u32; MAX_CLUSTERS]) -> Option<Self> {
+        let mut groups = [None; MAX_CLUSTERS];
+        let mut filled = 0;
+        for (cluster, (&threads, found)) in wanted.iter().zip(&cpu.clusters).enumerate() {
+            if threads > 0 {
+                groups[filled] = Some(Group { cluster, threads, name: found.name });
+                filled += 1;
+            }
+        }
+        let total: u64 = wanted.iter().map(|&threads| u64::from(threads)).sum();
+        (1..=MAX_THREADS as u64).contains(&total).then_some(Self { groups })
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> u32 {
+        self.groups().map(|group| group.threads).sum()
+    }
+
+    /// The threads by cluster, fastest first.
+    pub fn groups(&self) -> impl Iterator<Item = Group> {
+        self.groups.into_iter().flatten()
+    }
+
+    /// Whether cores of two or more clusters work together.
+    pub fn is_mixed(&self) -> bool {
+        self.groups[1].is_some()
+    }
+
+    /// Index of the cluster that `thread` runs on; `None` beyond the last thread.
+    pub fn cluster(&self, thread: u32) -> Option<usize> {
+        let mut first_of_next = 0;
+        self.groups().find_map(|group| {
+            first_of_next += group.threads;
+            (thread < first_of_next).then_some(group.cluster)
+        })
+    }
+}
+
+impl fmt::Display for CoreSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for group in self.groups() {
+            text += &group.threads.to_string();
+            text += group.name.as_str();
+        }
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::pixel4;
+    use super::*;
+
+    #[test]
+    fn the_fastest_cores_come_cluster_by_cluster() {
+        let cpu = pixel4();
+        let names = |threads| CoreSet::fastest(&cpu, threads).map(|cores| cores.to_string());
+        assert_eq!(names(1).as_deref(), Some("1large"));
+        assert_eq!(names(3).as_deref(), Some("1large2med"));
+        assert_eq!(names(8).as_deref(), Some("1large3med4small"));
+        assert_eq!((names(0), names(9)), (None, None));
+    }
+
+    #[test]
+    fn a_core_set_reads_as_it_shows_and_stands_fastest_first() {
+        let cpu = pixel4();
+        let cores = CoreSet::parse("2small1large", &cpu).unwrap();
+        assert_eq!(cores.to_string(), "1large2small");
+        assert_eq!(cores.threads(), 3);
+        assert_eq!([0, 1, 2, 3].map(|thread| cores.cluster(thread)), [Some(0), Some(2), Some(2), None]);
+        assert!(cores.is_mixed());
+    }
+
+    #[test]
+    fn a_core_set_the_cpu_lacks_is_refused_with_what_it_has() {
+        let cpu = pixel4();
+        let expected = |text| CoreSet::parse(text, &cpu).unwrap_err().expected;
+        assert_eq!(expected("2large"), "1 to 1 cores of cluster large");
+        assert_eq!(expected("1big"), "clusters out of large, med, small");
+        assert_eq!(expected("1med1med"), "cluster med once");
+        assert_eq!(expected(""), "1 to 8 threads");
+        for garbled in ["large", "4", "99999999999small"] {
+            assert!(expected(garbled).starts_with("counts and cluster names"), "{garbled}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a layer costs on a core set, before it becomes phases.
+
+use super::makespan::Makespan;
+use super::{Kernel, Library, Limit, MAX_THREADS, Schedule};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases};
+use crate::units::{Bytes, Picos};
+
+/// Time of parallel work on one core by what it goes into, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Shares {
+    /// Arithmetic.
+    pub(super) compute: f64,
+    /// Packing of operands.
+    pub(super) packing: f64,
+    /// Data from beyond the caches.
+    pub(super) memory: f64,
+}
+
+impl Shares {
+    /// All of it.
+    pub(super) fn nanos(&self) -> f64 {
+        self.compute + self.packing + self.memory
+    }
+
+    /// The same shares of `factor` times as long.
+    pub(super) fn scale(&self, factor: f64) -> Self {
+        Self { compute: self.compute * factor, packing: self.packing * factor, memory: self.memory * factor }
+    }
+}
+
+/// Running totals of a layer, in nanoseconds: its operator, then each linked
+/// function that runs as a pass of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    /// Kernel of the operator.
+    pub(super) kernel: Kernel,
+    /// Its micro-kernel tile.
+    pub(super) tile: [u32; 2],
+    /// Pieces its parallel work is divided into.
+    pub(super) blocks: u64,
+    /// Threads its parallel work is divided over.
+    pub(super) threads: u32,
+    /// Work of the main thread alone.
+    pub(super) serial: f64,
+    /// Waking threads and waiting for them.
+    pub(super) fork: f64,
+    parallel: Shares,
+    busy: [f64; MAX_THREADS],
+}
+
+impl Tally {
+    /// Nothing done yet, by `kernel`.
+    pub(super) fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            tile: [0, 0],
+            blocks: 1,
+            threads: 1,
+            serial: 0.0,
+            fork: 0.0,
+            parallel: Shares::default(),
+            busy: [0.0; MAX_THREADS],
+        }
+    }
+
+    /// Adds a parallel region that takes `makespan`, in the proportions of
+    /// `shares`.
+    pub(super) fn add_parallel(&mut self, makespan: &Makespan, shares: &Shares) {
+        let work = shares.nanos();
+        if work > 0.0 {
+            let part = shares.scale(makespan.nanos / work);
+            self.parallel.compute += part.compute;
+            self.parallel.packing += part.packing;
+            self.parallel.memory += part.memory;
+        }
+        for (busy, more) in self.busy.iter_mut().zip(makespan.busy) {
+            *busy += more;
+        }
+    }
+
+    /// Stretches every time by `factor`.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.serial *= factor;
+        self.fork *= factor;
+        self.parallel = self.parallel.scale(factor);
+        for busy in &mut self.busy {
+            *busy *= factor;
+        }
+    }
+
+    /// The phases, with `bytes` spread over serial and parallel work.
+    pub(super) fn finish(&self, library: Library, bytes: u64) -> Execution<Schedule> {
+        let serial = Picos::from_nanos(self.serial);
+        let mut phases = Phases::default();
+        let parts = [
+            (PhaseKind::Serial, serial),
+            (PhaseKind::Parallel, Picos::from_nanos(self.parallel.nanos())),
+            (PhaseKind::ForkJoin, Picos::from_nanos(self.fork)),
+        ];
+        for (kind, duration) in parts {
+            phases.push(Phase { kind, duration, bytes: Bytes::ZERO, steps: 1 });
+        }
+        phases.spread(Bytes(bytes), |kind| kind != PhaseKind::ForkJoin);
+        let schedule = Schedule {
+            library,
+            kernel: self.kernel,
+            threads: self.threads,
+            tile: self.tile,
+            blocks: u32::try_from(self.blocks).unwrap_or(u32::MAX),
+            busy: self.busy.map(busy_time),
+            serial,
+            limit: self.limit(),
+        };
+        Execution { phases, detail: schedule }
+    }
+
+    fn limit(&self) -> Limit {
+        let rest = [
+            (Limit::Compute, self.parallel.compute),
+            (Limit::Packing, self.parallel.packing),
+            (Limit::Memory, self.parallel.memory),
+            (Limit::ForkJoin, self.fork),
+        ];
+        let first = (Limit::Serial, self.serial);
+        rest.into_iter().fold(first, |most, next| if next.1 > most.1 { next } else { most }).0
+    }
+}
+
+/// Rounds to picoseconds; threads that do nothing, most of them, skip the
+/// rounding, which would take a notable part of a kernel model's time.
+fn busy_time(nanos: f64) -> Picos {
+    if nanos > 0.0 { Picos::from_nanos(nanos) } else { Picos::ZERO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_the_largest_share() {
+        let mut tally = Tally::new(Kernel::Gemm);
+        tally.serial = 3.0;
+        assert_eq!(tally.limit(), Limit::Serial);
+        let shares = Shares { compute: 1.0, packing: 4.0, memory: 0.0 };
+        tally.add_parallel(&Makespan::alone(5.0), &shares);
+        assert_eq!(tally.limit(), Limit::Packing);
+        tally.fork = 5.0;
+        assert_eq!(tally.limit(), Limit::ForkJoin);
+    }
+
+    #[test]
+    fn bytes_move_while_cores_work_not_while_they_wake() {
+        let mut tally = Tally::new(Kernel::Gemm);
+        tally.serial = 1.0;
+        tally.fork = 2.0;
+        tally.add_parallel(&Makespan::alone(3.0), &Shares { compute: 3.0, ..Shares::default() });
+        let phases = tally.finish(Library::Ruy, 400).phases;
+        let bytes: Vec<u64> = phases.as_slice().iter().map(|phase| phase.bytes.0).collect();
+        assert_eq!(bytes, [100, 300, 0]);
+    }
+}

@@ -1,0 +1,248 @@
+use super::*;
+use crate::device::quantity::Quantity;
+use crate::kernel::{Phase, PhaseKind};
+use crate::workload::{
+    Conv2d, DataType, DepthwiseConv2d, Elementwise, Linear, MatMul, Norm, Operator, Padding, Shape, Softmax,
+};
+
+/// The CPU of the Pixel 4: `large` 1, `med` 3, `small` 4.
+pub(super) fn pixel4() -> Cpu {
+    #[derive(Deserialize)]
+    struct Document {
+        cpu: Cpu,
+    }
+    toml::from_str::<Document>(include_str!("../../../tests/golden/cpu_pixel4.toml")).unwrap().cpu
+}
+
+fn conv(kernel: u32, channels: u32, groups: u32) -> Conv2d {
+    Conv2d {
+        input: Shape::image(28, 28, channels),
+        output_channels: channels,
+        kernel: [kernel; 2],
+        stride: [1, 1],
+        dilation: [1, 1],
+        padding: Padding::symmetric(kernel / 2, kernel / 2),
+        groups,
+        bias: true,
+    }
+}
+
+fn linear(rows: u32) -> Layer {
+    let operator = Linear { rows, input_features: 768, output_features: 3072, bias: true };
+    Layer::new(Operator::Linear(operator), DataType::F32)
+}
+
+fn run(layer: &Layer, cores: &str, library: Library) -> Execution<Schedule> {
+    let cpu = pixel4();
+    execute(layer, &cpu, &CoreSet::parse(cores, &cpu).unwrap(), library).unwrap()
+}
+
+fn micros(layer: &Layer, cores: &str, library: Library) -> f64 {
+    run(layer, cores, library).phases.duration().as_micros()
+}
+
+fn phase(execution: &Execution<Schedule>, kind: PhaseKind) -> Picos {
+    let of_kind = |phase: &&Phase| phase.kind == kind;
+    execution.phases.as_slice().iter().filter(of_kind).map(|phase| phase.duration).sum()
+}
+
+fn assert_close(left: f64, right: f64) {
+    assert!((left / right - 1.0).abs() < 1e-6, "{left} and {right}");
+}
+
+#[test]
+fn a_matrix_vector_product_reads_each_weight_once() {
+    let execution = run(&linear(1), "1large", Library::Ruy);
+    let expected_nanos = 0.33797 * 768.0 * 3072.0 + 441.45;
+    assert_close(execution.phases.duration().as_micros() * 1e3, expected_nanos);
+    assert_eq!((execution.detail.kernel, execution.detail.limit), (Kernel::Gemv, Limit::Memory));
+}
+
+#[test]
+fn one_thread_forks_nothing() {
+    for library in [Library::Ruy, Library::Xnnpack] {
+        assert_eq!(phase(&run(&linear(50), "1med", library), PhaseKind::ForkJoin), Picos::ZERO);
+        assert!(phase(&run(&linear(50), "2med", library), PhaseKind::ForkJoin) > Picos::ZERO);
+    }
+}
+
+#[test]
+fn no_thread_is_busy_beyond_its_parallel_phase_and_one_fills_it() {
+    let layers = [linear(50), Layer::new(Operator::Conv2d(conv(3, 64, 1)), DataType::F32)];
+    for layer in &layers {
+        for (cores, library) in
+            [("3med", Library::Ruy), ("1large2med", Library::Ruy), ("3med", Library::Xnnpack)]
+        {
+            let execution = run(layer, cores, library);
+            let longest = execution.detail.busy.into_iter().max().unwrap();
+            let parallel = phase(&execution, PhaseKind::Parallel);
+            assert!(longest.0.abs_diff(parallel.0) <= 1, "{cores} {library}");
+            assert_eq!(execution.detail.busy[3..], [Picos::ZERO; 5]);
+        }
+    }
+}
+
+#[test]
+fn ruy_runs_grouped_convolutions_on_one_thread_only() {
+    let layer = Layer::new(Operator::Conv2d(conv(3, 64, 8)), DataType::F32);
+    let execution = run(&layer, "3med", Library::Ruy);
+    assert_eq!((execution.detail.kernel, execution.detail.threads), (Kernel::ReferenceLoop, 1));
+    assert_eq!(execution.detail.limit, Limit::Serial);
+    assert_close(micros(&layer, "3med", Library::Ruy), micros(&layer, "1med", Library::Ruy));
+    assert!(micros(&layer, "3med", Library::Xnnpack) < 0.5 * micros(&layer, "1med", Library::Xnnpack));
+}
+
+#[test]
+fn a_relu_fuses_and_a_hard_swish_is_one_more_operator() {
+    let plain = Layer::new(Operator::Conv2d(conv(3, 64, 1)), DataType::F32);
+    let linked =
+        |functions: &[Function]| Layer { linked: functions.iter().copied().collect(), ..plain.clone() };
+    let shape = plain.operator.output();
+    let hard_swish = Elementwise { function: Function::HardSwish, input: shape, other: None };
+    let hard_swish = Layer::new(Operator::Elementwise(hard_swish), DataType::F32);
+    for library in [Library::Ruy, Library::Xnnpack] {
+        let time = |layer: &Layer| micros(layer, "2med", library);
+        assert_close(time(&linked(&[Function::Relu])), time(&plain));
+        assert_close(time(&linked(&[Function::HardSwish])), time(&plain) + time(&hard_swish));
+        let sum_then_relu = linked(&[Function::Add, Function::Relu]);
+        assert_close(time(&sum_then_relu), time(&linked(&[Function::Add])));
+        assert!(
+            time(&linked(&[Function::HardSwish, Function::Relu])) > time(&linked(&[Function::HardSwish]))
+        );
+    }
+}
+
+#[test]
+fn the_whole_little_cluster_pays_for_the_operating_system() {
+    let layer = linear(50);
+    let mut cpu = pixel4();
+    let cores = CoreSet::parse("4small", &cpu).unwrap();
+    let time = |cpu: &Cpu| execute(&layer, cpu, &cores, Library::Ruy).unwrap().phases.duration().as_micros();
+    let with = time(&cpu);
+    cpu.clusters[2].ruy_f32.as_mut().unwrap().whole_cluster_slowdown_factor = Quantity::plain(0.0);
+    assert_close(with, time(&cpu) * 1.046_512);
+}
+
+#[test]
+fn mixed_clusters_pay_the_mixed_cluster_factor() {
+    let mut cpu = pixel4();
+    let cores = CoreSet::parse("1large2med", &cpu).unwrap();
+    for library in [Library::Ruy, Library::Xnnpack] {
+        let time =
+            |cpu: &Cpu| execute(&linear(50), cpu, &cores, library).unwrap().phases.duration().as_micros();
+        cpu.mixed_cluster_factor = Quantity::plain(1.0);
+        let without = time(&cpu);
+        cpu.mixed_cluster_factor = Quantity::plain(1.14);
+        assert_close(time(&cpu), 1.14 * without);
+    }
+}
+
+#[test]
+fn stealing_threads_of_two_clusters_add_their_rates() {
+    let cpu = pixel4();
+    let layer = linear(600);
+    let parallel = |cores| phase(&run(&layer, cores, Library::Xnnpack), PhaseKind::Parallel).as_micros();
+    let tiles = f64::from(run(&layer, "1large1med", Library::Xnnpack).detail.blocks);
+    let last_round = (tiles / 2.0).ceil() * 2.0 / tiles;
+    assert_close(parallel("1large1med"), last_round / (1.0 / parallel("1large") + 1.0 / parallel("1med")));
+    assert_eq!(cpu.clusters.len(), 3);
+}
+
+#[test]
+fn xnnpack_products_cost_their_tiles_and_their_weights() {
+    // 6x8 tiles: 34 rows and 384 columns of them; 9.4 MB of weights.
+    let (tiles, nanos_per_tile) = (34.0 * 384.0, 14.085);
+    let padded_macs = tiles * 48.0 * 768.0;
+    let weight_reads = 34.0 * 3072.0 * 768.0;
+    let output_bytes = 200.0 * 3072.0 * 4.0;
+    let nanos = padded_macs * 0.049_296
+        + tiles * nanos_per_tile
+        + weight_reads * (0.035_211 + 0.017_606)
+        + output_bytes * 0.35211
+        + 528.17;
+    assert_close(micros(&linear(200), "1large", Library::Xnnpack) * 1e3, nanos);
+}
+
+#[test]
+fn large_depthwise_windows_have_no_unrolled_kernel() {
+    let depthwise = |kernel: u32| {
+        let base = conv(kernel, 64, 1);
+        let operator = DepthwiseConv2d {
+            input: base.input,
+            multiplier: 1,
+            kernel: base.kernel,
+            stride: base.stride,
+            dilation: base.dilation,
+            padding: base.padding,
+            bias: true,
+        };
+        Layer::new(Operator::DepthwiseConv2d(operator), DataType::F32)
+    };
+    let per_tap = |kernel: u32| {
+        let execution = run(&depthwise(kernel), "1large", Library::Xnnpack);
+        phase(&execution, PhaseKind::Parallel).as_micros() / f64::from(kernel * kernel)
+    };
+    assert_close(per_tap(7) / per_tap(5), 0.88028 / 0.21127);
+}
+
+#[test]
+fn a_batch_norm_is_folded_and_an_empty_share_is_nothing() {
+    let norm = Norm { kind: NormKind::Batch, input: Shape::image(28, 28, 64) };
+    let layers = [Layer::new(Operator::Norm(norm), DataType::F32), linear(50).with_output_channels(0)];
+    for layer in layers {
+        for library in [Library::Ruy, Library::Xnnpack] {
+            let execution = run(&layer, "2med", library);
+            assert!(execution.phases.as_slice().is_empty());
+            assert_eq!(execution.detail.kernel, Kernel::Nothing);
+        }
+    }
+}
+
+#[test]
+fn attention_products_and_softmax_have_kernels_in_both_libraries() {
+    let product = |m| Layer::new(Operator::MatMul(MatMul { batch: 12, m, k: 64, n: 50 }), DataType::F32);
+    let softmax = Layer::new(Operator::Softmax(Softmax { input: Shape::tokens(50, 50) }), DataType::F32);
+    for library in [Library::Ruy, Library::Xnnpack] {
+        assert_eq!(run(&product(1), "1large", library).detail.kernel, Kernel::Gemv);
+        assert_eq!(run(&product(50), "1large", library).detail.kernel, Kernel::Gemm);
+        assert_eq!(run(&softmax, "1large", library).detail.kernel, Kernel::Elementwise);
+    }
+}
+
+#[test]
+fn a_missing_table_is_named_with_its_cluster() {
+    let mut cpu = pixel4();
+    let cores = CoreSet::parse("1large1med", &cpu).unwrap();
+    let reason = |cpu: &Cpu, data_type, library| {
+        execute(&Layer { data_type, ..linear(50) }, cpu, &cores, library).unwrap_err().reason
+    };
+    assert_eq!(reason(&cpu, DataType::F16, Library::Xnnpack), "cluster large has no table `xnnpack_f16`");
+    assert_eq!(reason(&cpu, DataType::I8, Library::Xnnpack), "cluster large has no table `xnnpack_i8`");
+    cpu.clusters[1].ruy_i8 = None;
+    assert_eq!(reason(&cpu, DataType::I8, Library::Ruy), "cluster med has no table `ruy_i8`");
+    assert_eq!(
+        reason(&cpu, DataType::F16, Library::Ruy),
+        "TFLite's own kernels compute in f32 or i8, not in f16"
+    );
+}
+
+#[test]
+fn sixteen_bit_floats_need_sixteen_bit_arithmetic() {
+    let mut cpu = pixel4();
+    let cores = CoreSet::parse("1large", &cpu).unwrap();
+    let layer = Layer { data_type: DataType::F16, ..linear(50) };
+    cpu.clusters[0].xnnpack_f16 = cpu.clusters[0].xnnpack_f32.clone();
+    assert_eq!(execute(&layer, &cpu, &cores, Library::Xnnpack).unwrap().detail.tile, [6, 16]);
+    cpu.clusters[0].f16_arithmetic = false;
+    let refusal = execute(&layer, &cpu, &cores, Library::Xnnpack).unwrap_err();
+    assert_eq!(refusal.reason, "cluster large does not compute in f16");
+}
+
+#[test]
+fn a_core_set_of_another_cpu_is_refused() {
+    let mut small = pixel4();
+    let cores = CoreSet::parse("1large3med", &small).unwrap();
+    small.clusters.truncate(1);
+    let refusal = execute(&linear(50), &small, &cores, Library::Ruy).unwrap_err();
+    assert_eq!(refusal.reason, "core set 1large3med belongs to another CPU");
+}

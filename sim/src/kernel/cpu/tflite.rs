@@ -1,0 +1,338 @@
+//! TFLite's own CPU kernels, with ruy for the matrix products.
+//!
+//! Responsible for: which kernel an operator gets, its serial and parallel work
+//! and how that work is divided. The equation is
+//! `serial . rates + makespan(parallel . rates) + fork`; rates are the
+//! profile's. What TFLite runs on the main thread alone (im2col, the reference
+//! loop of grouped convolutions, everything but products and depthwise
+//! convolutions) is serial here.
+
+use super::makespan::{self, Makespan};
+use super::ruy::{self, Product, Tile};
+use super::tally::{Shares, Tally};
+use super::team::{Team, contention};
+use super::traffic::folded;
+use super::{CoreSet, Kernel, NANOS_PER_MICRO, separate_passes, unsupported};
+use crate::device::cpu::{Cluster, Cpu, RuyRates};
+use crate::kernel::Unsupported;
+use crate::workload::{Conv2d, DataType, DepthwiseConv2d, Layer, MatMul, NormKind, Operator};
+
+/// Tensor bytes the caches keep from one operator to the next (CPU model fit:
+/// the threshold that explains most, on all devices).
+const CACHED_TENSOR_BYTES: u64 = 1_000_000;
+/// Depthwise multiply-accumulates that justify one more thread (TFLite,
+/// depthwise convolution).
+const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
+/// ruy's tile for 32-bit floating point on 64-bit Arm.
+const F32_TILE: Tile = Tile { channels: 8, pixels: 8, depth: 1 };
+/// ruy's tile for 8-bit integers with the dot product instruction.
+const DOT_PRODUCT_TILE: Tile = Tile { channels: 8, pixels: 8, depth: 4 };
+/// ruy's tile for 8-bit integers without it.
+const I8_TILE: Tile = Tile { channels: 4, pixels: 4, depth: 16 };
+/// Passes of a softmax over its input: maximum, exponentials and their sum,
+/// division. Assumed; no measurement identifies them.
+const SOFTMAX_PASSES: f64 = 3.0;
+/// Passes of a layer norm: mean, variance, normalisation. Assumed, as one loop
+/// nest each.
+const LAYER_NORM_PASSES: f64 = 3.0;
+/// Passes of a root-mean-square norm: mean square, normalisation. Assumed.
+const RMS_NORM_PASSES: f64 = 2.0;
+
+/// Work only the main thread does, in units of the rates of the same name.
+#[derive(Default)]
+struct SerialWork {
+    im2col_rows: f64,
+    im2col_elements: f64,
+    reference_macs: f64,
+    reference_taps: f64,
+    element_wise: f64,
+    pool_taps: f64,
+    copied: f64,
+    beyond_cache: f64,
+}
+
+/// Work the threads share, in units of the rates of the same name.
+#[derive(Default)]
+struct ParallelWork {
+    macs: f64,
+    tiles: f64,
+    packed_weights: f64,
+    packed_pixels: f64,
+    gemv_weights: f64,
+    depthwise_taps: f64,
+    depthwise_outputs: f64,
+}
+
+/// How parallel work is divided.
+#[derive(Clone, Copy)]
+enum Division {
+    /// One thread does it all.
+    Undivided,
+    /// Each thread takes the next block when it is free.
+    Blocks { blocks: u64, threads: u32 },
+    /// Each thread has its rows from the start.
+    Rows { rows: u64, threads: u32 },
+}
+
+impl SerialWork {
+    fn nanos(&self, rates: &RuyRates) -> f64 {
+        rates.operator_ns.value
+            + self.im2col_rows * rates.im2col_row_ns.value
+            + self.im2col_elements * rates.im2col_element_ns.value
+            + self.reference_macs * rates.reference_multiply_accumulate_ns.value
+            + self.reference_taps * rates.reference_tap_ns.value
+            + self.element_wise * rates.element_wise_ns.value
+            + self.pool_taps * rates.pool_tap_ns.value
+            + self.copied * rates.copy_element_ns.value
+            + self.beyond_cache * rates.beyond_cache_element_ns.value
+    }
+}
+
+impl ParallelWork {
+    fn shares(&self, rates: &RuyRates) -> Shares {
+        Shares {
+            compute: self.macs * rates.multiply_accumulate_ns.value
+                + self.tiles * rates.tile_ns.value
+                + self.depthwise_taps * rates.depthwise_tap_ns.value
+                + self.depthwise_outputs * rates.depthwise_output_ns.value,
+            packing: self.packed_weights * rates.pack_weight_ns.value
+                + self.packed_pixels * rates.pack_pixel_ns.value,
+            memory: self.gemv_weights * rates.gemv_weight_ns.value,
+        }
+    }
+}
+
+/// TFLite on a core set, for one data type.
+struct Kernels<'a> {
+    team: Team<'a, RuyRates>,
+    tile: Tile,
+    element_bytes: u64,
+}
+
+/// What `layer` costs on `cores`.
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+    let kernels = Kernels::new(layer, cpu, cores)?;
+    let mut tally =
+        if folded(&layer.operator) { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+    let output = layer.operator.output().elements();
+    for _ in separate_passes(layer) {
+        tally.serial += kernels.element_wise(output, 1.0).nanos(kernels.team.main().rates);
+    }
+    let main = kernels.team.main().rates;
+    tally.scale(kernels.team.slowdown(main.whole_cluster_slowdown_factor.value));
+    Ok(tally)
+}
+
+impl<'a> Kernels<'a> {
+    fn new(layer: &Layer, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+        let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
+        let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
+        let (table, pick) = match layer.data_type {
+            DataType::F32 => ("ruy_f32", f32_rates),
+            DataType::I8 => ("ruy_i8", i8_rates),
+            other => {
+                let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
+                return Err(unsupported(layer, reason));
+            }
+        };
+        let team = Team::new(layer, cpu, cores, table, pick)?;
+        let tile = match layer.data_type {
+            DataType::I8 if team.main().cluster.dot_product => DOT_PRODUCT_TILE,
+            DataType::I8 => I8_TILE,
+            _ => F32_TILE,
+        };
+        Ok(Self { team, tile, element_bytes: layer.data_type.activation_bytes() })
+    }
+
+    /// The operator, without linked functions. Softmax and norms are loops over
+    /// elements, embedding, slice and reshape copies: assumptions in terms of
+    /// the rates there are, not fits.
+    fn operator(&self, operator: &Operator) -> Tally {
+        let output = operator.output().elements();
+        let (kernel, work) = match operator {
+            Operator::Linear(linear) => {
+                let product = Product {
+                    channels: u64::from(linear.output_features),
+                    pixels: u64::from(linear.rows),
+                    depth: u64::from(linear.input_features),
+                };
+                // The GEMV path has its own kernel and nothing to keep in cache.
+                let beyond = if linear.rows == 1 { 0.0 } else { self.product_beyond_cache(product) };
+                let work = SerialWork { beyond_cache: beyond, ..SerialWork::default() };
+                return self.product(product, &work, Kernel::Gemm);
+            }
+            Operator::MatMul(product) => return self.batched_product(product),
+            Operator::Conv2d(conv) if conv.groups > 1 => (Kernel::ReferenceLoop, grouped_work(conv)),
+            Operator::Conv2d(conv) => return self.convolution(conv),
+            Operator::DepthwiseConv2d(conv) => return self.depthwise(conv),
+            Operator::Pool(pool) => {
+                let taps = output as f64 * window(pool.kernel) as f64;
+                (Kernel::Pool, SerialWork { pool_taps: taps, ..SerialWork::default() })
+            }
+            Operator::Mean(mean) => {
+                let elements = mean.input.elements() as f64;
+                (Kernel::Elementwise, SerialWork { element_wise: elements, ..SerialWork::default() })
+            }
+            Operator::Concat(_) | Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
+                let beyond_cache = self.beyond_cache(output);
+                (Kernel::Copy, SerialWork { copied: output as f64, beyond_cache, ..SerialWork::default() })
+            }
+            Operator::Elementwise(_) => (Kernel::Elementwise, self.element_wise(output, 1.0)),
+            Operator::Softmax(_) => (Kernel::Elementwise, self.element_wise(output, SOFTMAX_PASSES)),
+            Operator::Norm(norm) => {
+                let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
+                (Kernel::Elementwise, self.element_wise(output, passes))
+            }
+        };
+        let mut tally = Tally::new(kernel);
+        tally.serial = work.nanos(self.team.main().rates);
+        tally
+    }
+
+    fn element_wise(&self, elements: u64, passes: f64) -> SerialWork {
+        SerialWork {
+            element_wise: elements as f64 * passes,
+            beyond_cache: self.beyond_cache(elements),
+            ..SerialWork::default()
+        }
+    }
+
+    /// Elements of a tensor that the caches do not keep.
+    fn beyond_cache(&self, elements: u64) -> f64 {
+        elements.saturating_sub(CACHED_TENSOR_BYTES / self.element_bytes) as f64
+    }
+
+    fn product_beyond_cache(&self, product: Product) -> f64 {
+        self.beyond_cache(product.pixels * product.depth)
+            + self.beyond_cache(product.pixels * product.channels)
+    }
+
+    fn convolution(&self, conv: &Conv2d) -> Tally {
+        let depth = window(conv.kernel) * u64::from(conv.input.channels);
+        let product =
+            Product { channels: u64::from(conv.output_channels), pixels: conv.output().pixels(), depth };
+        if product.pixels == 1 {
+            return self.product(product, &SerialWork::default(), Kernel::Gemv);
+        }
+        let mut work =
+            SerialWork { beyond_cache: self.product_beyond_cache(product), ..SerialWork::default() };
+        if conv.kernel == [1, 1] && conv.stride == [1, 1] {
+            return self.product(product, &work, Kernel::Gemm);
+        }
+        work.im2col_rows = product.pixels as f64 * f64::from(conv.kernel[0]);
+        work.im2col_elements = product.pixels as f64 * depth as f64;
+        self.product(product, &work, Kernel::Im2colGemm)
+    }
+
+    /// A product with the weights on the left; one column takes the GEMV path,
+    /// which rounds nothing up and packs nothing.
+    fn product(&self, product: Product, serial: &SerialWork, kernel: Kernel) -> Tally {
+        let padded = product.padded(self.tile);
+        let [channels, pixels, depth] = [padded.channels, padded.pixels, padded.depth].map(|n| n as f64);
+        let vector = product.pixels == 1;
+        let work = if vector {
+            let weights = product.channels as f64 * product.depth as f64;
+            ParallelWork { gemv_weights: weights, ..ParallelWork::default() }
+        } else {
+            ParallelWork {
+                macs: channels * pixels * depth,
+                tiles: channels * pixels / (self.tile.channels * self.tile.pixels) as f64,
+                packed_weights: product.channels as f64 * depth,
+                packed_pixels: product.pixels as f64 * depth,
+                ..ParallelWork::default()
+            }
+        };
+        let mut tally = Tally::new(if vector { Kernel::Gemv } else { kernel });
+        tally.tile = [self.tile.channels as u32, self.tile.pixels as u32];
+        tally.serial = serial.nanos(self.team.main().rates);
+        let threads = ruy::thread_count(product, self.team.threads());
+        let division = if threads == 1 {
+            Division::Undivided
+        } else {
+            let map = ruy::block_map(product, self.tile, self.element_bytes, threads);
+            Division::Blocks { blocks: map.blocks(), threads: map.threads }
+        };
+        self.share_out(&mut tally, &work, division);
+        tally
+    }
+
+    /// One product after the other: the right operand of each takes the place
+    /// of the weights, and no packed operand serves twice.
+    fn batched_product(&self, product: &MatMul) -> Tally {
+        let one = Product {
+            channels: u64::from(product.n),
+            pixels: u64::from(product.m),
+            depth: u64::from(product.k),
+        };
+        let mut tally = self.product(one, &SerialWork::default(), Kernel::Gemm);
+        let operator = self.team.main().rates.operator_ns.value;
+        // One dispatch serves the whole batch.
+        tally.serial -= operator;
+        tally.scale(f64::from(product.batch));
+        tally.serial += operator;
+        tally
+    }
+
+    fn depthwise(&self, conv: &DepthwiseConv2d) -> Tally {
+        let output = conv.output();
+        let elements = output.elements();
+        let macs = elements * window(conv.kernel);
+        let work = ParallelWork {
+            depthwise_taps: macs as f64,
+            depthwise_outputs: elements as f64,
+            ..ParallelWork::default()
+        };
+        let serial = SerialWork { beyond_cache: self.beyond_cache(elements), ..SerialWork::default() };
+        let mut tally = Tally::new(Kernel::Depthwise);
+        tally.serial = serial.nanos(self.team.main().rates);
+        let most = u64::from(self.team.threads());
+        let threads = (macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, most) as u32;
+        let division = if threads == 1 {
+            Division::Undivided
+        } else {
+            Division::Rows { rows: u64::from(output.batch) * u64::from(output.height), threads }
+        };
+        self.share_out(&mut tally, &work, division);
+        tally
+    }
+
+    fn share_out(&self, tally: &mut Tally, work: &ParallelWork, division: Division) {
+        let shares = work.shares(self.team.main().rates);
+        let (pieces, threads) = match division {
+            Division::Undivided => {
+                tally.add_parallel(&Makespan::alone(shares.nanos()), &shares);
+                return;
+            }
+            Division::Blocks { blocks, threads } => (blocks, threads),
+            Division::Rows { rows, threads } => (rows, threads),
+        };
+        let per_piece = self.team.per_thread(|member| {
+            let rates = member.rates;
+            work.shares(rates).nanos() * contention(rates.contention_factor.value, member.threads)
+                / pieces as f64
+        });
+        let per_piece = &per_piece[..threads as usize];
+        let makespan = match division {
+            Division::Rows { .. } => makespan::static_rows(pieces, per_piece),
+            _ => makespan::self_scheduled(pieces, per_piece),
+        };
+        tally.add_parallel(&makespan, &shares);
+        tally.blocks = pieces;
+        tally.threads = threads;
+        if threads > 1 {
+            tally.fork += self.team.largest(|member| member.rates.fork_us.value * NANOS_PER_MICRO);
+        }
+    }
+}
+
+/// Positions of a window.
+fn window(kernel: [u32; 2]) -> u64 {
+    u64::from(kernel[0]) * u64::from(kernel[1])
+}
+
+/// A grouped convolution: TFLite falls back to its reference loop nest.
+fn grouped_work(conv: &Conv2d) -> SerialWork {
+    let taps = conv.output().elements() as f64 * window(conv.kernel) as f64;
+    let depth = f64::from(conv.input.channels / conv.groups);
+    SerialWork { reference_macs: taps * depth, reference_taps: taps, ..SerialWork::default() }
+}

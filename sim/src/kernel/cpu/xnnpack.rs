@@ -1,0 +1,361 @@
+//! XNNPACK's kernels and `pthreadpool`'s division of their work.
+//!
+//! Responsible for: micro-kernel tiles per core type, the tiles of a product,
+//! its cost terms, and sharing them out by stealing. Weights are packed once,
+//! activations never; a window is read through pointers, so there is no
+//! im2col. Everything but dispatch and copies is parallel.
+
+mod micro_kernel;
+
+use super::makespan::Makespan;
+use super::tally::{Shares, Tally};
+use super::team::{Member, Team, contention};
+use super::traffic::{CACHE_LINE_BYTES, folded, grouped_input_bytes, grouped_output_factor};
+use super::{CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, separate_passes, unsupported};
+use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
+use crate::kernel::Unsupported;
+use crate::workload::{Conv2d, DataType, Function, Layer, NormKind, Operator};
+use micro_kernel::{Tile, micro_kernel};
+
+/// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
+const FIRST_LEVEL_BYTES: f64 = 32_768.0;
+/// Weights, inputs and outputs that stay in the last-level cache, in bytes (CPU
+/// model: the threshold that explains most, on all devices).
+const LAST_LEVEL_BYTES: f64 = 1e6;
+/// Input rows under a window that stay in cache until the next row of outputs
+/// reads them again, in bytes (CPU model, `A`).
+const WINDOW_ROWS_BYTES: f64 = 131_072.0;
+/// Tiles a thread XNNPACK aims at when it chooses how wide a tile is.
+const TILES_PER_THREAD: u64 = 5;
+/// Most window positions a depthwise micro-kernel unrolls (3, 4, 9, 25).
+const UNROLLED_DEPTHWISE_TAPS: u64 = 25;
+/// Passes of a softmax besides its exponentials: maximum, scaling. Assumed.
+const SOFTMAX_PLAIN_PASSES: f64 = 2.0;
+/// Passes of a layer norm: mean, variance, normalisation. Assumed.
+const LAYER_NORM_PASSES: f64 = 3.0;
+/// Passes of a root-mean-square norm: mean square, normalisation. Assumed.
+const RMS_NORM_PASSES: f64 = 2.0;
+
+/// Work of an operator, in units of the rates of the same name. Only products
+/// have memory terms (beyond caches, allocation), as in the CPU model's equation.
+#[derive(Default)]
+struct Work {
+    macs: f64,
+    tiles: f64,
+    taps: f64,
+    beyond_l1: f64,
+    beyond_l3: f64,
+    input_bytes: f64,
+    allocated_bytes: f64,
+    gemv_weights: f64,
+    depthwise_taps: f64,
+    large_depthwise_taps: f64,
+    element_wise: f64,
+    sigmoids: f64,
+    pool_taps: f64,
+    /// Elements packed by all threads, at the rate of a copy.
+    packed: f64,
+    /// Elements copied by the main thread.
+    copied: f64,
+    convolutions: f64,
+}
+
+impl Work {
+    fn serial(&self, rates: &XnnpackRates) -> f64 {
+        rates.operator_ns.value
+            + self.convolutions * rates.convolution_ns.value
+            + self.copied * rates.copy_element_ns.value
+    }
+
+    /// Parallel work on one of `member`'s cores while its others work too; the
+    /// memory terms have a contention of their own.
+    fn parallel(&self, member: &Member<'_, XnnpackRates>) -> Shares {
+        let rates = member.rates;
+        let contended = contention(rates.contention_factor.value, member.threads);
+        let memory_contended = contention(rates.memory_contention_factor.value, member.threads);
+        let compute = self.macs * rates.multiply_accumulate_ns.value
+            + self.tiles * rates.tile_ns.value
+            + self.taps * rates.tap_ns.value
+            + self.depthwise_taps * rates.depthwise_tap_ns.value
+            + self.large_depthwise_taps * rates.large_depthwise_tap_ns.value
+            + self.element_wise * rates.element_wise_ns.value
+            + self.sigmoids * rates.sigmoid_ns.value
+            + self.pool_taps * rates.pool_tap_ns.value;
+        let memory = self.beyond_l1 * rates.beyond_l1_ns.value
+            + self.beyond_l3 * rates.beyond_l3_ns.value
+            + self.input_bytes * rates.input_byte_ns.value
+            + self.allocated_bytes * rates.allocated_byte_ns.value;
+        Shares {
+            compute: compute * contended,
+            packing: self.packed * rates.copy_element_ns.value * contended,
+            memory: self.gemv_weights * rates.gemv_weight_ns.value * contended + memory * memory_contended,
+        }
+    }
+}
+
+/// A product, or as many as there are groups: `pixels x depth` times
+/// `depth x channels` each.
+#[derive(Clone, Copy)]
+struct Product {
+    pixels: u64,
+    channels: u64,
+    depth: u64,
+    groups: u64,
+    window: u64,
+    /// Bytes read of the input, whole cache lines of each pixel and group.
+    input_traffic: f64,
+    /// Bytes the input takes.
+    input_bytes: f64,
+    /// Times the output's bytes are written.
+    output_factor: f64,
+}
+
+/// XNNPACK on a core set, for one data type.
+struct Kernels<'a> {
+    team: Team<'a, XnnpackRates>,
+    tile: Tile,
+    element_bytes: u64,
+    threads: u64,
+}
+
+/// What `layer` costs on `cores`.
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+    let kernels = Kernels::new(layer, cpu, cores)?;
+    let mut tally =
+        if folded(&layer.operator) { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+    let output = layer.operator.output().elements() as f64;
+    for function in separate_passes(layer) {
+        kernels.add(&mut tally, &function_work(function, output), kernels.threads);
+    }
+    let main = kernels.team.main().rates;
+    tally.scale(kernels.team.slowdown(main.whole_cluster_slowdown_factor.value));
+    Ok(tally)
+}
+
+impl<'a> Kernels<'a> {
+    fn new(layer: &Layer, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+        let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match layer.data_type {
+            DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
+            DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
+            DataType::I8 => ("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref()),
+            DataType::W4A16 => {
+                let reason = "the XNNPACK model covers f32, f16 and i8, not w4a16".to_owned();
+                return Err(unsupported(layer, reason));
+            }
+        };
+        let team = Team::new(layer, cpu, cores, table, pick)?;
+        let without_f16 = team.members().iter().find(|member| !member.cluster.f16_arithmetic);
+        if let Some(member) = without_f16.filter(|_| layer.data_type == DataType::F16) {
+            let reason = format!("cluster {} does not compute in f16", member.cluster.name.as_str());
+            return Err(unsupported(layer, reason));
+        }
+        Ok(Self {
+            tile: micro_kernel(team.main().cluster, layer.data_type),
+            element_bytes: layer.data_type.activation_bytes(),
+            threads: u64::from(team.threads()),
+            team,
+        })
+    }
+
+    /// The operator, without linked functions. Softmax and norms are loops over
+    /// elements, embedding, slice and reshape copies: assumptions in terms of
+    /// the rates there are, not fits.
+    fn operator(&self, operator: &Operator) -> Tally {
+        let output = operator.output().elements() as f64;
+        let (kernel, work) = match operator {
+            Operator::Linear(linear) => {
+                let [rows, channels, depth] =
+                    [linear.rows, linear.output_features, linear.input_features].map(u64::from);
+                return self.product(&self.plain_product(rows, channels, depth, 1), Kernel::Gemm, 0.0, 0.0);
+            }
+            Operator::MatMul(product) => {
+                // The right operand is no weight: it is packed on every call.
+                let [groups, rows, depth, channels] =
+                    [product.batch, product.m, product.k, product.n].map(u64::from);
+                let packed = if rows == 1 { 0.0 } else { (groups * depth * channels) as f64 };
+                let shape = self.plain_product(rows, channels, depth, groups);
+                return self.product(&shape, Kernel::Gemm, 0.0, packed);
+            }
+            Operator::Conv2d(conv) => return self.convolution(conv),
+            Operator::DepthwiseConv2d(conv) => (Kernel::Depthwise, depthwise_work(conv.kernel, output)),
+            Operator::Pool(pool) => {
+                let taps = output * window(pool.kernel) as f64;
+                (Kernel::Pool, Work { pool_taps: taps, ..Work::default() })
+            }
+            Operator::Mean(mean) => {
+                let elements = mean.input.elements() as f64;
+                (Kernel::Elementwise, Work { element_wise: elements, ..Work::default() })
+            }
+            Operator::Concat(_) | Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
+                (Kernel::Copy, Work { copied: output, ..Work::default() })
+            }
+            Operator::Elementwise(elementwise) => {
+                (Kernel::Elementwise, function_work(elementwise.function, output))
+            }
+            Operator::Softmax(_) => {
+                let element_wise = output * SOFTMAX_PLAIN_PASSES;
+                (Kernel::Elementwise, Work { element_wise, sigmoids: output, ..Work::default() })
+            }
+            Operator::Norm(norm) => {
+                let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
+                (Kernel::Elementwise, Work { element_wise: output * passes, ..Work::default() })
+            }
+        };
+        self.run(kernel, &work, None)
+    }
+
+    /// A product of matrices whose left rows lie one after the other.
+    fn plain_product(&self, pixels: u64, channels: u64, depth: u64, groups: u64) -> Product {
+        let row = depth * self.element_bytes;
+        Product {
+            pixels,
+            channels,
+            depth,
+            groups,
+            window: 1,
+            input_traffic: (groups * pixels * row.next_multiple_of(CACHE_LINE_BYTES)) as f64,
+            input_bytes: (groups * pixels * row) as f64,
+            output_factor: 1.0,
+        }
+    }
+
+    fn convolution(&self, conv: &Conv2d) -> Tally {
+        let groups = u64::from(conv.groups);
+        let window_rows = u64::from(conv.kernel[0]) * u64::from(conv.input.width);
+        let window_bytes = window_rows * u64::from(conv.input.channels) * self.element_bytes;
+        let reread = if window_bytes as f64 > WINDOW_ROWS_BYTES {
+            f64::from(conv.kernel[0]) / f64::from(conv.stride[0])
+        } else {
+            1.0
+        };
+        let product = Product {
+            pixels: conv.output().pixels(),
+            channels: u64::from(conv.output_channels) / groups,
+            depth: window(conv.kernel) * (u64::from(conv.input.channels) / groups),
+            groups,
+            window: window(conv.kernel),
+            input_traffic: grouped_input_bytes(conv, self.element_bytes) as f64 * reread,
+            input_bytes: (conv.input.elements() * self.element_bytes) as f64,
+            output_factor: grouped_output_factor(conv, self.element_bytes),
+        };
+        let kernel = if conv.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
+        self.product(&product, kernel, 1.0, 0.0)
+    }
+
+    fn product(&self, product: &Product, kernel: Kernel, convolutions: f64, packed: f64) -> Tally {
+        let channels = product.channels.next_multiple_of(self.tile.channels);
+        let depth = product.depth.next_multiple_of(self.tile.depth);
+        let weights = channels as f64 * depth as f64;
+        if product.pixels == 1 {
+            let gemv_weights = weights * product.groups as f64;
+            return self.run(Kernel::Gemv, &Work { gemv_weights, convolutions, ..Work::default() }, None);
+        }
+        let rows = product.pixels.div_ceil(self.tile.pixels);
+        let columns = channels / self.tile.channels;
+        let groups = product.groups as f64;
+        let tiles = rows as f64 * columns as f64 * groups;
+        let macs = tiles * (self.tile.pixels * self.tile.channels * depth) as f64;
+        let weight_reads = weights * rows as f64 * groups;
+        let weight_bytes = weights * self.element_bytes as f64;
+        let output_bytes = (product.pixels * product.channels * self.element_bytes) as f64 * groups;
+        let beyond = |bytes: f64, level: f64, amount: f64| if bytes > level { amount } else { 0.0 };
+        let work = Work {
+            macs,
+            tiles,
+            taps: if product.window > 1 { tiles * product.window as f64 } else { 0.0 },
+            beyond_l1: beyond(weight_bytes, FIRST_LEVEL_BYTES, weight_reads),
+            beyond_l3: beyond(weight_bytes, LAST_LEVEL_BYTES, weight_reads),
+            input_bytes: beyond(product.input_bytes, LAST_LEVEL_BYTES, product.input_traffic),
+            allocated_bytes: beyond(output_bytes, LAST_LEVEL_BYTES, output_bytes * product.output_factor),
+            packed,
+            convolutions,
+            ..Work::default()
+        };
+        let mut tally = self.run(kernel, &work, Some(self.tiles(rows * product.groups, columns)));
+        tally.tile = [self.tile.pixels as u32, self.tile.channels as u32];
+        tally
+    }
+
+    /// Tiles the threads share out: as wide as leaves several a thread.
+    fn tiles(&self, rows: u64, columns: u64) -> u64 {
+        if self.threads == 1 {
+            return rows;
+        }
+        let width = (columns * rows).div_ceil(TILES_PER_THREAD * self.threads).clamp(1, columns);
+        rows * columns.div_ceil(width)
+    }
+
+    /// An operator of `work`; `tiles` is what a product is divided into, all else
+    /// divides evenly.
+    fn run(&self, kernel: Kernel, work: &Work, tiles: Option<u64>) -> Tally {
+        let mut tally = Tally::new(kernel);
+        let pieces = tiles.unwrap_or(self.threads);
+        if self.add(&mut tally, work, pieces) {
+            tally.blocks = pieces;
+            tally.threads = pieces.min(self.threads) as u32;
+        }
+        tally
+    }
+
+    /// Adds `work` and says whether any of it is parallel. Threads that are done
+    /// steal pieces one by one, so they end together, save that the last round
+    /// of pieces may be partly filled.
+    fn add(&self, tally: &mut Tally, work: &Work, pieces: u64) -> bool {
+        let main = self.team.main();
+        tally.serial += work.serial(main.rates);
+        let shares = work.parallel(main);
+        if shares.nanos() <= 0.0 {
+            return false;
+        }
+        let others = &self.team.members()[1..];
+        let rate = parts_per_nano(main, &shares)
+            + others.iter().map(|member| parts_per_nano(member, &work.parallel(member))).sum::<f64>();
+        let rounds = pieces.div_ceil(self.threads);
+        let nanos = (rounds * self.threads) as f64 / pieces as f64 / rate;
+        let mut busy = [0.0; MAX_THREADS];
+        for (thread, busy) in busy.iter_mut().enumerate().take(self.threads as usize) {
+            let own = pieces / self.threads + u64::from((thread as u64) < pieces % self.threads);
+            *busy = nanos * own as f64 / rounds as f64;
+        }
+        tally.add_parallel(&Makespan { nanos, busy }, &shares);
+        if self.threads > 1 {
+            tally.fork += self.team.largest(|member| member.rates.fork_us.value * NANOS_PER_MICRO);
+        }
+        true
+    }
+}
+
+/// Parts of some work that the threads of one cluster do in a nanosecond, where
+/// one of its cores alone takes `shares` for all of it.
+fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
+    f64::from(member.threads) / shares.nanos()
+}
+
+fn window(kernel: [u32; 2]) -> u64 {
+    u64::from(kernel[0]) * u64::from(kernel[1])
+}
+
+fn depthwise_work(kernel: [u32; 2], output: f64) -> Work {
+    let taps = window(kernel);
+    let macs = output * taps as f64;
+    if taps > UNROLLED_DEPTHWISE_TAPS {
+        Work { large_depthwise_taps: macs, ..Work::default() }
+    } else {
+        Work { depthwise_taps: macs, ..Work::default() }
+    }
+}
+
+/// An element-wise function: those with an exponential in them cost more.
+fn function_work(function: Function, elements: f64) -> Work {
+    match function {
+        Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => {
+            Work { sigmoids: elements, ..Work::default() }
+        }
+        Function::Add
+        | Function::Multiply
+        | Function::Relu
+        | Function::Relu6
+        | Function::HardSwish
+        | Function::HardSigmoid => Work { element_wise: elements, ..Work::default() },
+    }
+}
