@@ -2,11 +2,12 @@
 //! take when split over the CPU cores, the GPU and the NPU of a phone.
 //!
 //! The way through: a [`device`] profile and a [`workload`] become kernel
-//! phases ([`kernel`]); a plan says who does what.
+//! phases ([`kernel`]); a plan says who does what; the [`engine`] says when.
 //! Invariant: no clock is read, no thread is started inside one simulation, and
 //! only the loading functions touch the file system.
 
 pub mod device;
+pub mod engine;
 pub mod kernel;
 pub mod plan;
 pub mod timeline;

@@ -1,0 +1,260 @@
+//! How fast the engine is: its calendar beside a general-purpose simulator's,
+//! its shared memory, and whole programs.
+//!
+//! `hold`: every event schedules its successor after an exponential delay, the
+//! usual measure of an event queue; `nexosim` runs one model an event on one
+//! thread. `fluid`: flows that share a memory, each replaced when it ends.
+//! `graph`: a network of 50 operators, each split over a CPU and a GPU.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use coexec_sim::engine::calendar::Calendar;
+use coexec_sim::engine::fluid::{SharedMemory, Traffic};
+use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
+use coexec_sim::kernel::{Phase, PhaseKind};
+use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use nexosim::model::{Context, Model, schedulable};
+use nexosim::simulation::{Mailbox, SimInit, Simulation};
+use nexosim::time::MonotonicTime;
+use serde::{Deserialize, Serialize};
+
+/// Mean delay between an event and its successor; nexosim's clock ticks in
+/// nanoseconds, so that events of one time stay rare.
+const MEAN_DELAY_NANOS: f64 = 1e6;
+const PENDING: [u32; 3] = [8, 64, 1_000];
+const HOLD_EVENTS: u32 = 20_000;
+const FLUID_COMPLETIONS: u32 = 20_000;
+
+/// The random numbers of one entity (`SplitMix64`).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stream(u64);
+
+impl Stream {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// An exponential delay, in nanoseconds, at least one.
+    fn delay_nanos(&mut self) -> u64 {
+        1 + (-MEAN_DELAY_NANOS * self.uniform().ln()) as u64
+    }
+}
+
+/// What rings again and again; two kinds, so that events are dispatched.
+struct Station {
+    stream: Stream,
+    rings: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Ring {
+    Core(u32),
+    Queue(u32),
+}
+
+struct Stations {
+    calendar: Calendar<Ring>,
+    cores: Vec<Station>,
+    queues: Vec<Station>,
+}
+
+impl Stations {
+    fn new(pending: u32) -> Self {
+        let station = |seed| Station { stream: Stream(u64::from(seed)), rings: 0 };
+        let mut stations = Self {
+            calendar: Calendar::new(),
+            cores: (0..pending / 2).map(station).collect(),
+            queues: (pending / 2..pending).map(station).collect(),
+        };
+        for index in 0..pending / 2 {
+            stations.ring(Ring::Core(index));
+            stations.ring(Ring::Queue(index));
+        }
+        stations
+    }
+
+    fn ring(&mut self, ring: Ring) {
+        let station = match ring {
+            Ring::Core(index) => &mut self.cores[index as usize],
+            Ring::Queue(index) => &mut self.queues[index as usize],
+        };
+        station.rings += 1;
+        let delay = Picos(1_000 * station.stream.delay_nanos());
+        self.calendar.push(self.calendar.now() + delay, ring);
+    }
+
+    fn step(&mut self) {
+        if let Some(ring) = self.calendar.pop() {
+            self.ring(ring);
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Bell {
+    stream: Stream,
+    rings: u64,
+}
+
+#[Model]
+impl Bell {
+    #[nexosim(init)]
+    async fn start(&mut self, context: &Context<Self>) {
+        self.ring((), context);
+    }
+
+    #[nexosim(schedulable)]
+    fn ring(&mut self, _: (), context: &Context<Self>) {
+        self.rings += 1;
+        let delay = Duration::from_nanos(self.stream.delay_nanos());
+        context.schedule_event(delay, schedulable!(Self::ring), ()).expect("the delay is positive");
+    }
+}
+
+fn bells(pending: u32) -> Simulation {
+    let mut bench = SimInit::with_num_threads(1);
+    for index in 0..pending {
+        let bell = Bell { stream: Stream(u64::from(index)), rings: 0 };
+        bench = bench.add_model(bell, Mailbox::new(), &format!("bell {index}"));
+    }
+    bench.init(MonotonicTime::EPOCH).expect("the bench is complete")
+}
+
+fn hold(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("hold");
+    group.throughput(Throughput::Elements(u64::from(HOLD_EVENTS)));
+    for pending in PENDING {
+        let mut stations = Stations::new(pending);
+        group.bench_function(BenchmarkId::new("calendar", pending), |bencher| {
+            bencher.iter(|| (0..HOLD_EVENTS).for_each(|_| stations.step()));
+        });
+        let mut simulation = bells(pending);
+        group.bench_function(BenchmarkId::new("nexosim", pending), |bencher| {
+            bencher.iter(|| {
+                for _ in 0..HOLD_EVENTS {
+                    simulation.step().expect("a bell always rings again");
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A phase of 1 to 100 us that alone uses 1 to 60 % of the memory.
+fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffic {
+    let micros = 1.0 + 99.0 * stream.uniform();
+    let share = 0.01 + 0.59 * stream.uniform();
+    let bytes = (share * capacity_gigabytes * 1e3 * micros) as u64;
+    let streams = 1 + (stream.bits() % 4) as u32;
+    Traffic { task, streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
+}
+
+fn fluid(criterion: &mut Criterion) {
+    const CAPACITY_GIGABYTES: f64 = 40.0;
+    let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES));
+    let mut group = criterion.benchmark_group("fluid");
+    group.throughput(Throughput::Elements(u64::from(FLUID_COMPLETIONS)));
+    for flows in [2, 4, 8, 16] {
+        let mut stream = Stream(u64::from(flows));
+        let mut memory = SharedMemory::new();
+        let mut now = Picos::ZERO;
+        for task in (0..flows).map(TaskId) {
+            memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), &capacity);
+        }
+        group.bench_function(BenchmarkId::from_parameter(flows), |bencher| {
+            bencher.iter(|| {
+                let mut completed = 0;
+                while completed < FLUID_COMPLETIONS {
+                    now = memory.settle(now, &capacity).expect("flows are replaced");
+                    while let Some(task) = memory.take_ended(now) {
+                        memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), &capacity);
+                        completed += 1;
+                    }
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A chain of 50 operators; each waits for a signal, then runs as 2 to 4 phases
+/// on a CPU of 4 threads and on a GPU, which together want up to 1.6 times what
+/// the memory moves.
+fn build_graph(program: &mut Program, stream: &mut Stream) {
+    const OPERATORS: usize = 50;
+    const CPU: ProcessorId = ProcessorId(0);
+    const GPU: ProcessorId = ProcessorId(1);
+    program.clear();
+    let mut previous: Option<[TaskId; 2]> = None;
+    for _ in 0..OPERATORS {
+        let signal = program.delay(Picos::from_micros(2.0 + 5.0 * stream.uniform()));
+        if let Some(tasks) = previous {
+            for task in tasks {
+                program.after(signal, task);
+            }
+        }
+        previous = Some([(CPU, 4), (GPU, 1)].map(|(processor, streams)| {
+            let count = 2 + (stream.bits() % 3) as usize;
+            let phases: [Phase; 4] = std::array::from_fn(|index| {
+                let micros = 5.0 + 100.0 * stream.uniform();
+                let bytes = if index == 0 { 0.0 } else { 32_000.0 * micros * stream.uniform() };
+                Phase {
+                    kind: PhaseKind::Parallel,
+                    duration: Picos::from_micros(micros),
+                    bytes: Bytes(bytes as u64),
+                    steps: 1,
+                }
+            });
+            let task = program.task(processor, streams, &phases[..count]);
+            program.after(task, signal);
+            task
+        }));
+    }
+}
+
+fn graph(criterion: &mut Criterion) {
+    let capacity = Capacity::new(&[40.0, 34.0].map(BytesPerSecond::from_gigabytes));
+    let mut program = Program::new();
+    build_graph(&mut program, &mut Stream(50));
+    let mut engine = Engine::new();
+    engine.run(&program, &capacity, &mut NoTrace);
+    let mut group = criterion.benchmark_group("graph");
+    group.throughput(Throughput::Elements(engine.events()));
+    group.bench_function("no trace", |bencher| {
+        bencher.iter(|| engine.run(black_box(&program), &capacity, &mut NoTrace));
+    });
+    let mut recorder = Recorder::new();
+    group.bench_function("recorder", |bencher| {
+        bencher.iter(|| {
+            recorder.clear();
+            engine.run(black_box(&program), &capacity, &mut recorder)
+        });
+    });
+    group.bench_function("build and run", |bencher| {
+        bencher.iter(|| {
+            build_graph(&mut program, &mut Stream(50));
+            engine.run(&program, &capacity, &mut NoTrace)
+        });
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = hold, fluid, graph
+}
+criterion_main!(benches);

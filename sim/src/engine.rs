@@ -1,0 +1,228 @@
+//! WHEN: runs a program of tasks over processors that share one memory.
+//!
+//! Responsible for: the order of events, and phases that slow each other down.
+//! Not for: what a phase takes alone (`kernel`), or which task runs where
+//! (`plan`). Contention exists nowhere else.
+//! Invariants: a run is a pure function of program and capacity; while phases do
+//! not slow each other, each takes its duration to the picosecond; a run
+//! allocates nothing once the buffers have reached their size.
+//!
+//! A task starts when all it waits for has finished, its processor's previous
+//! task included, and goes through its phases. What happens at one time is
+//! handled in full before the memory is shared anew, so the order of events at
+//! that time decides nothing.
+
+use crate::units::{Bytes, BytesPerSecond, Picos};
+
+pub mod calendar;
+pub mod fluid;
+pub mod program;
+pub mod trace;
+
+use calendar::{Calendar, Ticket};
+use fluid::{SharedMemory, Traffic, later};
+use program::Work;
+
+pub use fluid::Capacity;
+pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId};
+pub use trace::{NoTrace, Recorder, TraceSink};
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// All the task waited for has finished.
+    TaskStart(TaskId),
+    /// A phase without traffic is over.
+    PhaseEnd(TaskId),
+    /// The flow that ends first has ended.
+    FlowEnd,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Predecessors that have not finished.
+    waits_for: u32,
+    /// The phase it is in, in the program's list.
+    phase: u32,
+    phase_start: Picos,
+    start: Picos,
+    finish: Picos,
+}
+
+/// Runs programs one after the other, in buffers it keeps.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    calendar: Calendar<Event>,
+    memory: SharedMemory,
+    /// The pending [`Event::FlowEnd`] and its date.
+    flow_end: Option<(Ticket, Picos)>,
+    tasks: Vec<Progress>,
+    events: u64,
+}
+
+impl Engine {
+    /// An engine that has run nothing.
+    pub fn new() -> Self {
+        Self {
+            calendar: Calendar::new(),
+            memory: SharedMemory::new(),
+            flow_end: None,
+            tasks: Vec::new(),
+            events: 0,
+        }
+    }
+
+    /// Runs `program` on processors that share a memory of `capacity`, reports
+    /// to `sink`, and returns when the last task finishes.
+    pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
+        self.reset(program);
+        Run { engine: self, program, capacity, sink }.to_end();
+        self.calendar.now()
+    }
+
+    /// When a task of the last run started.
+    ///
+    /// # Panics
+    /// For a task that is not of that run's program.
+    pub fn start(&self, task: TaskId) -> Picos {
+        self.tasks[task.index()].start
+    }
+
+    /// When a task of the last run finished.
+    ///
+    /// # Panics
+    /// For a task that is not of that run's program.
+    pub fn finish(&self, task: TaskId) -> Picos {
+        self.tasks[task.index()].finish
+    }
+
+    /// Number of events of the last run.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn reset(&mut self, program: &Program) {
+        self.calendar.clear();
+        self.memory.reset();
+        self.flow_end = None;
+        self.events = 0;
+        self.tasks.clear();
+        self.tasks.extend(program.tasks.iter().map(|task| Progress {
+            waits_for: task.predecessors,
+            phase: task.first_phase,
+            phase_start: Picos::ZERO,
+            start: Picos::ZERO,
+            finish: Picos::ZERO,
+        }));
+        for (task, progress) in (0..).map(TaskId).zip(&self.tasks) {
+            if progress.waits_for == 0 {
+                self.calendar.push(Picos::ZERO, Event::TaskStart(task));
+            }
+        }
+    }
+}
+
+/// One run in progress.
+struct Run<'a, S> {
+    engine: &'a mut Engine,
+    program: &'a Program,
+    capacity: &'a Capacity,
+    sink: &'a mut S,
+}
+
+impl<S: TraceSink> Run<'_, S> {
+    fn to_end(&mut self) {
+        loop {
+            let Engine { calendar, memory, .. } = &mut *self.engine;
+            if memory.changed() && calendar.next_time() != Some(calendar.now()) {
+                self.share_memory();
+            }
+            let Some(event) = self.engine.calendar.pop() else { break };
+            self.engine.events += 1;
+            match event {
+                Event::TaskStart(task) => self.start_task(task),
+                Event::PhaseEnd(task) => self.end_phase(task),
+                Event::FlowEnd => self.end_flows(),
+            }
+        }
+    }
+
+    fn start_task(&mut self, task: TaskId) {
+        self.engine.tasks[task.index()].start = self.engine.calendar.now();
+        self.proceed(task);
+    }
+
+    /// Begins the phase the task has come to, or finishes the task.
+    fn proceed(&mut self, task: TaskId) {
+        let Engine { calendar, memory, tasks, .. } = &mut *self.engine;
+        let specification = &self.program.tasks[task.index()];
+        let progress = &mut tasks[task.index()];
+        if progress.phase == specification.end_phase {
+            self.finish_task(task);
+            return;
+        }
+        let now = calendar.now();
+        progress.phase_start = now;
+        let Work { duration, bytes } = self.program.phases[progress.phase as usize];
+        if bytes == Bytes::ZERO {
+            calendar.push(later(now, duration), Event::PhaseEnd(task));
+        } else {
+            let traffic = Traffic { task, streams: specification.streams, duration, bytes };
+            memory.start(now, &traffic, self.capacity);
+        }
+    }
+
+    fn end_phase(&mut self, task: TaskId) {
+        let now = self.engine.calendar.now();
+        let progress = &mut self.engine.tasks[task.index()];
+        let specification = &self.program.tasks[task.index()];
+        let index = progress.phase - specification.first_phase;
+        self.sink.phase(task, specification.processor, index, progress.phase_start, now);
+        progress.phase += 1;
+        self.proceed(task);
+    }
+
+    fn finish_task(&mut self, task: TaskId) {
+        let Engine { calendar, tasks, .. } = &mut *self.engine;
+        let now = calendar.now();
+        let progress = &mut tasks[task.index()];
+        progress.finish = now;
+        self.sink.task(task, self.program.tasks[task.index()].processor, progress.start, now);
+        for successor in self.program.successors(task) {
+            let waits_for = &mut tasks[successor.index()].waits_for;
+            *waits_for -= 1;
+            if *waits_for == 0 {
+                calendar.push(now, Event::TaskStart(successor));
+            }
+        }
+    }
+
+    /// Ends every flow that is due, not only the one that was dated.
+    fn end_flows(&mut self) {
+        self.engine.flow_end = None;
+        while let Some(task) = self.engine.memory.take_ended(self.engine.calendar.now()) {
+            self.end_phase(task);
+        }
+    }
+
+    /// Shares the memory among the flows there are, and dates the end of the next.
+    fn share_memory(&mut self) {
+        let Engine { calendar, memory, flow_end, .. } = &mut *self.engine;
+        let now = calendar.now();
+        let date = memory.settle(now, self.capacity);
+        self.sink.memory(now, BytesPerSecond(memory.rates().map(|(_, rate)| rate.0).sum()));
+        if flow_end.map(|(_, date)| date) == date {
+            return;
+        }
+        if let Some((ticket, _)) = *flow_end {
+            calendar.cancel(ticket);
+        }
+        *flow_end = date.map(|date| (calendar.push(date, Event::FlowEnd), date));
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,247 @@
+//! Flows that share the memory: how fast each is, and which ends next.
+//!
+//! Responsible for: max-min sharing of a capacity that depends on how many
+//! processors stream, and the dates that follow from it. Not for: whose turn it
+//! is (`engine`), or the curve behind the capacity (`device`).
+//! Invariants: the flows never move more than the capacity; a flow that was
+//! never slowed ends exactly its duration after its start; nothing depends on
+//! the order in which flows were started.
+//!
+//! A flow is one phase of one processor: a class of `streams` equal streams,
+//! each with the rate it reaches alone as its ceiling. Water-filling gives every
+//! stream either its ceiling or the common water level. All streams below their
+//! ceiling thus move at one speed, so one running total, [`SharedMemory::served`],
+//! tells what each of them has moved, and a slowed flow keeps one fixed target on
+//! that total however often the level changes. Only a flow that crosses the level
+//! is converted; the others are not touched when the flows change.
+//!
+//! Flows are rows of one short sorted list: with at most a few tens of them
+//! ([`MAX_PROCESSORS`]), a scan is faster than any index over them.
+
+use crate::engine::program::{MAX_PROCESSORS, TaskId};
+use crate::units::{Bytes, BytesPerSecond, Picos};
+
+const PICOS_PER_SECOND: f64 = 1e12;
+
+/// What the memory moves in all, by the number of processors that stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    /// Bytes per picosecond; entry `i` for `i + 1` processors.
+    rates: [f64; MAX_PROCESSORS],
+}
+
+impl Capacity {
+    /// A curve: entry `i` holds for `i + 1` processors, the last for more.
+    ///
+    /// # Panics
+    /// For an empty slice or a rate that is not positive and finite: the check
+    /// of a device profile lets neither through.
+    pub fn new(rates: &[BytesPerSecond]) -> Self {
+        assert!(!rates.is_empty(), "a capacity has at least one rate");
+        assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
+        let last = rates.len() - 1;
+        Self { rates: std::array::from_fn(|i| rates[i.min(last)].0 / PICOS_PER_SECOND) }
+    }
+
+    /// The same for any number of processors: plain max-min sharing.
+    ///
+    /// # Panics
+    /// For a rate that is not positive and finite.
+    pub fn constant(rate: BytesPerSecond) -> Self {
+        Self::new(&[rate])
+    }
+
+    fn alone(&self) -> f64 {
+        self.rates[0]
+    }
+
+    fn shared_by(&self, processors: usize) -> f64 {
+        self.rates[processors.clamp(1, MAX_PROCESSORS) - 1]
+    }
+}
+
+/// A phase that moves bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Whose phase.
+    pub task: TaskId,
+    /// Equal streams that share the bytes, at least one.
+    pub streams: u32,
+    /// What the phase takes alone.
+    pub duration: Picos,
+    /// What it moves in that time, evenly; not zero.
+    pub bytes: Bytes,
+}
+
+/// How far a flow is.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// Moves at its ceiling, to the end.
+    Full { end: Picos },
+    /// Slowed to the water level, until `served` reaches `target` bytes.
+    Slowed { target: f64 },
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    task: TaskId,
+    streams: f64,
+    /// Most one stream moves, in bytes per picosecond.
+    ceiling: f64,
+    progress: Progress,
+}
+
+/// The flows in motion.
+#[derive(Clone, Debug, Default)]
+pub struct SharedMemory {
+    /// By ceiling, lowest first: the order in which water-filling meets them.
+    flows: Vec<Flow>,
+    /// Bytes per picosecond of each stream below its ceiling; zero for none.
+    level: f64,
+    /// Bytes a stream below its ceiling has moved since there last was none.
+    served: f64,
+    /// The time `served` refers to.
+    since: Picos,
+    /// Flows came or went, and the rates have not been settled since.
+    changed: bool,
+}
+
+impl SharedMemory {
+    /// An idle memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes every flow and starts over at time zero; keeps the buffer.
+    pub fn reset(&mut self) {
+        self.flows.clear();
+        self.level = 0.0;
+        self.served = 0.0;
+        self.since = Picos::ZERO;
+        self.changed = false;
+    }
+
+    /// Starts a flow.
+    ///
+    /// The duration is what the kernel model holds true without company: a phase
+    /// that claims more than the memory moves for one processor counts as using
+    /// all of that, and one without duration as taking that long.
+    pub fn start(&mut self, now: Picos, traffic: &Traffic, capacity: &Capacity) {
+        let bytes = traffic.bytes.0 as f64;
+        let alone = capacity.alone();
+        let duration = if traffic.duration == Picos::ZERO { picos(bytes / alone) } else { traffic.duration };
+        let streams = f64::from(traffic.streams);
+        let flow = Flow {
+            task: traffic.task,
+            streams,
+            ceiling: (bytes / duration.0 as f64).min(alone) / streams,
+            progress: Progress::Full { end: later(now, duration) },
+        };
+        let place = self.flows.partition_point(|other| other.precedes(&flow));
+        self.flows.insert(place, flow);
+        self.changed = true;
+    }
+
+    /// Removes a flow that has ended by `now` and returns its task.
+    pub fn take_ended(&mut self, now: Picos) -> Option<TaskId> {
+        self.advance(now);
+        // Dates are whole picoseconds, so a flow ends within one of its target.
+        let reached = self.served + self.level;
+        let place = self.flows.iter().position(|flow| match flow.progress {
+            Progress::Full { end } => end <= now,
+            Progress::Slowed { target } => target < reached,
+        })?;
+        self.changed = true;
+        Some(self.flows.remove(place).task)
+    }
+
+    /// Whether flows came or went since the rates were settled.
+    pub fn changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Shares the capacity anew among the flows and says when the next one ends.
+    pub fn settle(&mut self, now: Picos, capacity: &Capacity) -> Option<Picos> {
+        self.advance(now);
+        self.changed = false;
+        let (full, level) = self.water_level(capacity);
+        let mut next_end = Picos::MAX;
+        for flow in &mut self.flows[..full] {
+            let end = match flow.progress {
+                Progress::Full { end } => end,
+                Progress::Slowed { target } => later(now, picos((target - self.served) / flow.ceiling)),
+            };
+            flow.progress = Progress::Full { end };
+            next_end = next_end.min(end);
+        }
+        self.level = level;
+        if full == self.flows.len() {
+            self.served = 0.0;
+            return (full > 0).then_some(next_end);
+        }
+        let mut next_target = f64::INFINITY;
+        for flow in &mut self.flows[full..] {
+            let target = match flow.progress {
+                Progress::Full { end } => self.served + (end - now).0 as f64 * flow.ceiling,
+                Progress::Slowed { target } => target,
+            };
+            flow.progress = Progress::Slowed { target };
+            next_target = next_target.min(target);
+        }
+        Some(next_end.min(later(now, picos((next_target - self.served) / level))))
+    }
+
+    /// Each flow's task and rate, as last settled.
+    pub fn rates(&self) -> impl Iterator<Item = (TaskId, BytesPerSecond)> {
+        self.flows.iter().map(|flow| {
+            let stream = match flow.progress {
+                Progress::Full { .. } => flow.ceiling,
+                Progress::Slowed { .. } => self.level,
+            };
+            (flow.task, BytesPerSecond(stream * flow.streams * PICOS_PER_SECOND))
+        })
+    }
+
+    /// How many flows reach their ceiling, and what a stream of the others gets.
+    fn water_level(&self, capacity: &Capacity) -> (usize, f64) {
+        // A flow without company is not slowed, whatever its phase claims.
+        if self.flows.len() > 1 {
+            let mut left = capacity.shared_by(self.flows.len());
+            let mut streams: f64 = self.flows.iter().map(|flow| flow.streams).sum();
+            for (place, flow) in self.flows.iter().enumerate() {
+                if flow.ceiling * streams > left {
+                    return (place, left / streams);
+                }
+                left -= flow.ceiling * flow.streams;
+                streams -= flow.streams;
+            }
+        }
+        (self.flows.len(), 0.0)
+    }
+
+    fn advance(&mut self, now: Picos) {
+        self.served += self.level * (now - self.since).0 as f64;
+        self.since = now;
+    }
+}
+
+impl Flow {
+    /// A total order that only equal flows leave to the number of their task.
+    fn precedes(&self, other: &Self) -> bool {
+        let order = self.ceiling.total_cmp(&other.ceiling);
+        order.then(self.streams.total_cmp(&other.streams)).then(self.task.cmp(&other.task)).is_lt()
+    }
+}
+
+/// Rounds to the nearest picosecond; negative becomes zero.
+fn picos(real: f64) -> Picos {
+    Picos((real + 0.5) as u64)
+}
+
+/// `now + duration`, at most the end of time.
+pub(super) fn later(now: Picos, duration: Picos) -> Picos {
+    Picos(now.0.saturating_add(duration.0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Length of every phase here. Bytes are chosen so that ceilings and capacities
+/// are whole bytes per picosecond, which `f64` holds exactly.
+const DURATION: Picos = Picos(1_000);
+
+/// A class of flows: equal streams, each with a ceiling in bytes per picosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Class {
+    streams: u32,
+    ceiling: u32,
+}
+
+fn capacity_of(bytes_per_pico: u32) -> Capacity {
+    Capacity::constant(BytesPerSecond(f64::from(bytes_per_pico) * PICOS_PER_SECOND))
+}
+
+fn traffic(task: u32, class: Class) -> Traffic {
+    let bytes = u64::from(class.streams * class.ceiling) * DURATION.0;
+    Traffic { task: TaskId(task), streams: class.streams, duration: DURATION, bytes: Bytes(bytes) }
+}
+
+/// A memory with one flow a class, in the given order, before it is settled.
+fn memory_of(classes: &[(u32, Class)], capacity: &Capacity) -> SharedMemory {
+    let mut memory = SharedMemory::new();
+    for &(task, class) in classes {
+        memory.start(Picos::ZERO, &traffic(task, class), capacity);
+    }
+    memory
+}
+
+/// What one stream of each class gets, in bytes per picosecond, by task.
+fn stream_rates(classes: &[(u32, Class)], capacity: &Capacity) -> Vec<f64> {
+    let mut memory = memory_of(classes, capacity);
+    memory.settle(Picos::ZERO, capacity);
+    let mut rates = vec![0.0; classes.len()];
+    for (task, rate) in memory.rates() {
+        let streams = classes.iter().find(|(number, _)| *number == task.0).map_or(0, |(_, c)| c.streams);
+        rates[task.index()] = rate.0 / PICOS_PER_SECOND / f64::from(streams);
+    }
+    rates
+}
+
+/// Max-min sharing in exact fractions `(numerator, denominator)`: all streams
+/// rise together, and whoever reaches the ceiling stays there.
+fn exact_rates(classes: &[Class], capacity: u32) -> Vec<(i128, i128)> {
+    let mut rates: Vec<Option<(i128, i128)>> = vec![None; classes.len()];
+    let mut left = i128::from(capacity);
+    loop {
+        let rising = || (0..classes.len()).filter(|&index| rates[index].is_none());
+        let streams: i128 = rising().map(|index| i128::from(classes[index].streams)).sum();
+        let Some(lowest) = rising().map(|index| i128::from(classes[index].ceiling)).min() else { break };
+        if lowest * streams > left {
+            return rates.iter().map(|rate| rate.unwrap_or((left, streams))).collect();
+        }
+        for index in rising().collect::<Vec<_>>() {
+            if i128::from(classes[index].ceiling) == lowest {
+                rates[index] = Some((lowest, 1));
+                left -= lowest * i128::from(classes[index].streams);
+            }
+        }
+    }
+    rates.into_iter().flatten().collect()
+}
+
+fn numbered(classes: &[Class]) -> Vec<(u32, Class)> {
+    (0..).zip(classes.iter().copied()).collect()
+}
+
+/// Classes, none of which claims more than the capacity alone.
+fn classes_and_capacity() -> impl Strategy<Value = (Vec<Class>, u32)> {
+    (1_u32..60).prop_flat_map(|capacity| {
+        let class = (1_u32..5, 1_u32..20).prop_map(move |(streams, ceiling)| {
+            let streams = streams.min(capacity);
+            Class { streams, ceiling: ceiling.min(capacity / streams) }
+        });
+        (prop::collection::vec(class, 2..8), Just(capacity))
+    })
+}
+
+proptest! {
+    #[test]
+    fn rates_are_the_exact_max_min_shares((classes, capacity) in classes_and_capacity()) {
+        let rates = stream_rates(&numbered(&classes), &capacity_of(capacity));
+        let exact = exact_rates(&classes, capacity);
+        for (rate, (numerator, denominator)) in rates.iter().zip(exact) {
+            let exact = numerator as f64 / denominator as f64;
+            prop_assert!((rate - exact).abs() <= 1e-12 * exact, "{rate} is not {numerator}/{denominator}");
+        }
+    }
+
+    #[test]
+    fn a_stream_below_its_ceiling_shares_a_full_memory_and_none_gets_more(
+        (classes, capacity) in classes_and_capacity()
+    ) {
+        let rates = stream_rates(&numbered(&classes), &capacity_of(capacity));
+        let total: f64 = rates.iter().zip(&classes).map(|(rate, c)| rate * f64::from(c.streams)).sum();
+        let capacity = f64::from(capacity);
+        prop_assert!(total <= capacity * (1.0 + 1e-12));
+        let highest = rates.iter().copied().fold(0.0, f64::max);
+        for (rate, class) in rates.iter().zip(&classes) {
+            let at_ceiling = *rate >= f64::from(class.ceiling) * (1.0 - 1e-12);
+            let saturated = total >= capacity * (1.0 - 1e-12);
+            prop_assert!(at_ceiling || (saturated && *rate >= highest * (1.0 - 1e-12)));
+        }
+    }
+
+    #[test]
+    fn the_order_of_arrival_changes_no_bit(
+        ((classes, order), capacity) in classes_and_capacity().prop_flat_map(|(classes, capacity)| {
+            let order = Just(numbered(&classes)).prop_shuffle();
+            ((Just(classes), order), Just(capacity))
+        })
+    ) {
+        let capacity = capacity_of(capacity);
+        let mut one = memory_of(&numbered(&classes), &capacity);
+        let mut other = memory_of(&order, &capacity);
+        let mut now = Picos::ZERO;
+        while let Some(end) = one.settle(now, &capacity) {
+            prop_assert_eq!(other.settle(now, &capacity), Some(end));
+            prop_assert!(one.rates().eq(other.rates()));
+            now = end;
+            while let Some(task) = one.take_ended(now) {
+                prop_assert_eq!(other.take_ended(now), Some(task));
+            }
+        }
+        prop_assert_eq!(other.settle(now, &capacity), None);
+    }
+
+    #[test]
+    fn more_bandwidth_ends_no_independent_flow_later(
+        ((classes, capacity), more) in (classes_and_capacity(), 1_u32..40)
+    ) {
+        let ends = |capacity: &Capacity| {
+            let mut memory = memory_of(&numbered(&classes), capacity);
+            let mut ends = vec![Picos::ZERO; classes.len()];
+            let mut now = Picos::ZERO;
+            while let Some(end) = memory.settle(now, capacity) {
+                now = end;
+                while let Some(task) = memory.take_ended(now) {
+                    ends[task.index()] = now;
+                }
+            }
+            ends
+        };
+        for (with_less, with_more) in ends(&capacity_of(capacity)).iter().zip(ends(&capacity_of(capacity + more))) {
+            // Each of up to eight ends is rounded to a whole picosecond.
+            prop_assert!(with_more <= *with_less + Picos(8));
+        }
+    }
+}
+
+#[test]
+fn a_lone_flow_takes_its_duration_whatever_it_claims() {
+    let capacity = capacity_of(1);
+    let mut memory = SharedMemory::new();
+    // A length no f64 holds, and 300 times the capacity.
+    let duration = Picos((1 << 60) + 1);
+    let traffic = Traffic { task: TaskId(0), streams: 3, duration, bytes: Bytes(u64::MAX) };
+    memory.start(Picos(7), &traffic, &capacity);
+    assert_eq!(memory.settle(Picos(7), &capacity), Some(Picos(7) + duration));
+}
+
+#[test]
+fn a_flow_without_duration_takes_what_the_memory_needs() {
+    let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
+    let mut memory = SharedMemory::new();
+    let traffic = Traffic { task: TaskId(0), streams: 2, duration: Picos::ZERO, bytes: Bytes(1_000_000) };
+    memory.start(Picos::ZERO, &traffic, &capacity);
+    assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(Picos::from_micros(50.0)));
+}
+
+/// Two flows, one byte per picosecond each, capacity 1.5: both at speed 3/4 for
+/// 1000 ps, which leaves 250 of the first's 1000 ps when the second stops.
+#[test]
+fn a_slowed_flow_speeds_up_when_its_company_ends() {
+    let capacity = Capacity::constant(BytesPerSecond(1.5 * PICOS_PER_SECOND));
+    let mut memory = SharedMemory::new();
+    let flow = |task, duration: Picos| Traffic {
+        task: TaskId(task),
+        streams: 1,
+        duration,
+        bytes: Bytes(duration.0),
+    };
+    memory.start(Picos::ZERO, &flow(0, Picos(1_000)), &capacity);
+    memory.start(Picos::ZERO, &flow(1, Picos(750)), &capacity);
+    assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(Picos(1_000)));
+    assert_eq!(memory.take_ended(Picos(1_000)), Some(TaskId(1)));
+    assert_eq!(memory.settle(Picos(1_000), &capacity), Some(Picos(1_250)));
+}
+
+#[test]
+fn the_capacity_follows_the_number_of_processors() {
+    let capacity = Capacity::new(&[4.0, 3.0].map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)));
+    let class = Class { streams: 1, ceiling: 2 };
+    assert_eq!(stream_rates(&[(0, class)], &capacity), [2.0]);
+    assert_eq!(stream_rates(&[(0, class), (1, class)], &capacity), [1.5; 2]);
+    assert_eq!(stream_rates(&[(0, class), (1, class), (2, class)], &capacity), [1.0; 3]);
+}

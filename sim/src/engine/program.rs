@@ -1,0 +1,187 @@
+//! What the engine runs: tasks on processors, and which waits for which.
+//!
+//! Responsible for: the flat, reusable input of a run. Not for: where the phases
+//! come from (`kernel`) or who computes what (`plan`).
+//! Invariant: a task waits only for tasks added before it, so a program has no
+//! cycle and every run ends.
+
+use crate::kernel::Phase;
+use crate::units::{Bytes, Picos};
+
+/// Most processors of a program.
+pub const MAX_PROCESSORS: usize = 32;
+
+/// A processor: a CPU core set, a GPU, an NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessorId(pub u8);
+
+/// A task: its place in the order of addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What the engine needs of a phase.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) duration: Picos,
+    pub(super) bytes: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) processor: Option<ProcessorId>,
+    pub(super) streams: u32,
+    /// First of its phases, in the program's list.
+    pub(super) first_phase: u32,
+    /// One past the last of its phases.
+    pub(super) end_phase: u32,
+    /// Edges that lead here.
+    pub(super) predecessors: u32,
+    /// Latest edge that leaves here.
+    last_edge: Option<u32>,
+}
+
+/// A dependency; the edges that leave one task form a list, so that adding one
+/// needs no second pass over the program.
+#[derive(Clone, Debug)]
+struct Edge {
+    successor: TaskId,
+    previous: Option<u32>,
+}
+
+/// Tasks in the order their processors take them, and their dependencies.
+///
+/// A processor is an in-order command queue: each task also waits for the task
+/// before it on the same processor.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub(super) tasks: Vec<Task>,
+    pub(super) phases: Vec<Work>,
+    edges: Vec<Edge>,
+    queue_tails: [Option<TaskId>; MAX_PROCESSORS],
+}
+
+impl Program {
+    /// A program without tasks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes every task; keeps the buffers.
+    pub fn clear(&mut self) {
+        self.tasks.clear();
+        self.phases.clear();
+        self.edges.clear();
+        self.queue_tails = [None; MAX_PROCESSORS];
+    }
+
+    /// Adds a task at the end of a processor's queue. While it runs, `streams`
+    /// equal flows share its traffic (the threads of a CPU core set).
+    ///
+    /// # Panics
+    /// For a processor from [`MAX_PROCESSORS`] on, and for no streams.
+    pub fn task(&mut self, processor: ProcessorId, streams: u32, phases: &[Phase]) -> TaskId {
+        assert!(streams > 0, "a task has at least one stream");
+        self.phases.extend(phases.iter().map(|p| Work { duration: p.duration, bytes: p.bytes }));
+        let task = self.add(Some(processor), streams);
+        if let Some(previous) = self.queue_tails[usize::from(processor.0)].replace(task) {
+            self.after(task, previous);
+        }
+        task
+    }
+
+    /// Adds a wait that occupies no processor and moves nothing: the way of a
+    /// signal from one processor to another, or, without `duration`, a join.
+    pub fn delay(&mut self, duration: Picos) -> TaskId {
+        self.phases.push(Work { duration, bytes: Bytes::ZERO });
+        self.add(None, 1)
+    }
+
+    /// Makes `task` wait until `predecessor` has finished.
+    ///
+    /// # Panics
+    /// Where `predecessor` was not added before `task`, or `task` is unknown.
+    pub fn after(&mut self, task: TaskId, predecessor: TaskId) {
+        assert!(predecessor < task, "a task waits only for tasks added before it");
+        self.tasks[task.index()].predecessors += 1;
+        let edge = self.edges.len() as u32;
+        let previous = self.tasks[predecessor.index()].last_edge.replace(edge);
+        self.edges.push(Edge { successor: task, previous });
+    }
+
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there is no task.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Every task that waits for `task`, once an edge.
+    pub(super) fn successors(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
+        let mut next = self.tasks[task.index()].last_edge;
+        std::iter::from_fn(move || {
+            let edge = &self.edges[next? as usize];
+            next = edge.previous;
+            Some(edge.successor)
+        })
+    }
+
+    /// The task of the phases added last.
+    fn add(&mut self, processor: Option<ProcessorId>, streams: u32) -> TaskId {
+        let first_phase = self.tasks.last().map_or(0, |task| task.end_phase);
+        let end_phase = self.phases.len() as u32;
+        self.tasks.push(Task {
+            processor,
+            streams,
+            first_phase,
+            end_phase,
+            predecessors: 0,
+            last_edge: None,
+        });
+        TaskId((self.tasks.len() - 1) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_takes_its_tasks_in_the_order_they_were_added() {
+        let mut program = Program::new();
+        let first = program.task(ProcessorId(0), 1, &[]);
+        let elsewhere = program.task(ProcessorId(1), 1, &[]);
+        let second = program.task(ProcessorId(0), 1, &[]);
+        let third = program.task(ProcessorId(0), 1, &[]);
+        assert_eq!(program.successors(first).collect::<Vec<_>>(), [second]);
+        assert_eq!(program.successors(second).collect::<Vec<_>>(), [third]);
+        assert_eq!(program.successors(elsewhere).count(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "added before")]
+    fn a_task_cannot_wait_for_a_later_one() {
+        let mut program = Program::new();
+        let first = program.delay(Picos(1));
+        let second = program.delay(Picos(1));
+        program.after(first, second);
+    }
+
+    #[test]
+    fn a_cleared_program_remembers_no_queue() {
+        let mut program = Program::new();
+        program.task(ProcessorId(0), 1, &[]);
+        program.clear();
+        let first = program.task(ProcessorId(0), 1, &[]);
+        assert_eq!((first, program.len()), (TaskId(0), 1));
+        assert_eq!(program.tasks[0].predecessors, 0);
+    }
+}

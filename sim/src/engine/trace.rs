@@ -1,0 +1,106 @@
+//! What a run tells whoever listens.
+//!
+//! Responsible for: the sink the engine reports to, and the sink that keeps
+//! everything. Not for: names and tracks (`timeline`), which come after the run.
+//! Invariant: a sink sees and never decides; a run with [`NoTrace`] compiles to
+//! code without a trace.
+
+use crate::engine::program::{ProcessorId, TaskId};
+use crate::units::{BytesPerSecond, Picos};
+
+/// Receives what happens, in the order of the ends.
+pub trait TraceSink {
+    /// Phase `index` of `task` ran from `start` to `end`; a delay has one phase
+    /// and no processor.
+    #[inline]
+    fn phase(
+        &mut self,
+        _task: TaskId,
+        _processor: Option<ProcessorId>,
+        _index: u32,
+        _start: Picos,
+        _end: Picos,
+    ) {
+    }
+
+    /// `task` ran from `start` to `end`.
+    #[inline]
+    fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
+
+    /// From `time` on the memory moves `rate` in all; the last word at a time holds.
+    #[inline]
+    fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
+}
+
+/// Listens to nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTrace;
+
+impl TraceSink for NoTrace {}
+
+/// A phase that ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseRow {
+    /// Whose phase.
+    pub task: TaskId,
+    /// Where, unless a delay.
+    pub processor: Option<ProcessorId>,
+    /// Which of the task's phases.
+    pub index: u32,
+    /// First picosecond.
+    pub start: Picos,
+    /// First picosecond after it.
+    pub end: Picos,
+}
+
+/// A task that ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    /// Which task.
+    pub task: TaskId,
+    /// Where, unless a delay.
+    pub processor: Option<ProcessorId>,
+    /// First picosecond.
+    pub start: Picos,
+    /// First picosecond after it.
+    pub end: Picos,
+}
+
+/// Keeps everything, in flat lists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorder {
+    /// Phases, by end.
+    pub phases: Vec<PhaseRow>,
+    /// Tasks, by end.
+    pub tasks: Vec<TaskRow>,
+    /// The memory's total rate from each time on.
+    pub memory: Vec<(Picos, BytesPerSecond)>,
+}
+
+impl Recorder {
+    /// An empty recorder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything; keeps the buffers.
+    pub fn clear(&mut self) {
+        self.phases.clear();
+        self.tasks.clear();
+        self.memory.clear();
+    }
+}
+
+impl TraceSink for Recorder {
+    fn phase(&mut self, task: TaskId, processor: Option<ProcessorId>, index: u32, start: Picos, end: Picos) {
+        self.phases.push(PhaseRow { task, processor, index, start, end });
+    }
+
+    fn task(&mut self, task: TaskId, processor: Option<ProcessorId>, start: Picos, end: Picos) {
+        self.tasks.push(TaskRow { task, processor, start, end });
+    }
+
+    fn memory(&mut self, time: Picos, rate: BytesPerSecond) {
+        self.memory.push((time, rate));
+    }
+}

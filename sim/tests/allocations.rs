@@ -1,0 +1,37 @@
+//! Runs allocate nothing once the buffers have reached their size.
+
+use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder};
+use coexec_sim::kernel::{Phase, PhaseKind};
+use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
+
+/// Three processors that contend for the memory and signal each other.
+fn build(program: &mut Program) {
+    program.clear();
+    for layer in 1..=40 {
+        let signal = program.delay(Picos(1_000 * layer));
+        for processor in (0..3).map(ProcessorId) {
+            let duration = Picos(100_000 + 7_000 * layer + 3_000 * u64::from(processor.0));
+            let phase = |bytes| Phase { kind: PhaseKind::Parallel, duration, bytes: Bytes(bytes), steps: 1 };
+            let task = program.task(processor, 2, &[phase(0), phase(2_000 + 10 * layer), phase(500)]);
+            program.after(task, signal);
+        }
+    }
+}
+
+#[test]
+fn a_second_run_allocates_nothing() {
+    let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(30.0));
+    let mut program = Program::new();
+    let mut engine = Engine::new();
+    let mut recorder = Recorder::new();
+    let mut simulate = || {
+        build(&mut program);
+        engine.run(&program, &capacity, &mut NoTrace);
+        recorder.clear();
+        engine.run(&program, &capacity, &mut recorder);
+    };
+    let first = allocation_counter::measure(&mut simulate);
+    let second = allocation_counter::measure(&mut simulate);
+    assert!(first.bytes_total > 0);
+    assert_eq!(second.bytes_total, 0);
+}

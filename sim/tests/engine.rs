@@ -1,0 +1,294 @@
+//! Properties of whole runs: the engine beside a slow reference, its bounds, and
+//! what it must not depend on.
+
+use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
+use coexec_sim::kernel::{Phase, PhaseKind};
+use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
+use proptest::prelude::*;
+
+const PROCESSORS: u8 = 4;
+const PICOS_PER_SECOND: f64 = 1e12;
+/// Bytes per picosecond by number of streaming processors; 40 GB/s and less.
+const CURVE: [f64; 3] = [0.040, 0.036, 0.030];
+
+/// A task as a test describes it; no processor makes it a delay.
+#[derive(Clone, Debug)]
+struct Spec {
+    processor: Option<u8>,
+    streams: u32,
+    /// Duration in picoseconds, bytes.
+    phases: Vec<(u64, u64)>,
+    after: Vec<usize>,
+}
+
+impl Spec {
+    fn duration(&self) -> u64 {
+        self.phases.iter().map(|(duration, _)| duration).sum()
+    }
+}
+
+fn phase(duration: u64, bytes: u64) -> Phase {
+    Phase { kind: PhaseKind::Parallel, duration: Picos(duration), bytes: Bytes(bytes), steps: 1 }
+}
+
+fn program_of(specs: &[Spec]) -> Program {
+    let mut program = Program::new();
+    for spec in specs {
+        let phases: Vec<Phase> = spec.phases.iter().map(|&(d, b)| phase(d, b)).collect();
+        let task = match spec.processor {
+            Some(processor) => program.task(ProcessorId(processor), spec.streams, &phases),
+            None => program.delay(Picos(spec.duration())),
+        };
+        for &predecessor in &spec.after {
+            program.after(task, TaskId(predecessor as u32));
+        }
+    }
+    program
+}
+
+fn capacity_of(curve: &[f64]) -> Capacity {
+    Capacity::new(&curve.iter().map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)).collect::<Vec<_>>())
+}
+
+fn run(specs: &[Spec], capacity: &Capacity) -> Vec<Picos> {
+    let mut engine = Engine::new();
+    engine.run(&program_of(specs), capacity, &mut NoTrace);
+    (0..specs.len() as u32).map(|task| engine.finish(TaskId(task))).collect()
+}
+
+/// All a task waits for: what it names, and its processor's previous task.
+fn predecessors(specs: &[Spec], task: usize) -> impl Iterator<Item = usize> {
+    let processor = specs[task].processor;
+    let previous = (0..task).rev().find(|&other| processor.is_some() && specs[other].processor == processor);
+    specs[task].after.iter().copied().chain(previous)
+}
+
+/// When each task finishes if nothing slows anything.
+fn uncontended(specs: &[Spec]) -> Vec<Picos> {
+    let mut finish = vec![Picos::ZERO; specs.len()];
+    for task in 0..specs.len() {
+        let start = predecessors(specs, task).map(|other| finish[other]).max().unwrap_or_default();
+        finish[task] = start + Picos(specs[task].duration());
+    }
+    finish
+}
+
+/// The same semantics in real-valued time, with every rate found by bisection
+/// and every phase advanced at every step.
+fn reference(specs: &[Spec], curve: &[f64]) -> Vec<f64> {
+    let mut finish = vec![None; specs.len()];
+    let mut at: Vec<usize> = vec![0; specs.len()];
+    let mut left: Vec<f64> =
+        specs.iter().map(|spec| spec.phases.first().map_or(0.0, |p| p.0 as f64)).collect();
+    let mut now = 0.0;
+    loop {
+        let running: Vec<usize> = (0..specs.len())
+            .filter(|&t| finish[t].is_none() && predecessors(specs, t).all(|other| finish[other].is_some()))
+            .collect();
+        if running.is_empty() {
+            return finish.into_iter().flatten().collect();
+        }
+        let ended: Vec<usize> = running.iter().copied().filter(|&task| left[task] < 1e-3).collect();
+        for &task in &ended {
+            at[task] += 1;
+            match specs[task].phases.get(at[task]) {
+                Some(phase) => left[task] = phase.0 as f64,
+                None => finish[task] = Some(now),
+            }
+        }
+        if !ended.is_empty() {
+            continue;
+        }
+        let speeds = reference_speeds(specs, &at, &running, curve);
+        let step =
+            running.iter().zip(&speeds).map(|(&t, speed)| left[t] / speed).fold(f64::INFINITY, f64::min);
+        now += step;
+        for (&task, speed) in running.iter().zip(&speeds) {
+            left[task] -= step * speed;
+        }
+    }
+}
+
+fn reference_speeds(specs: &[Spec], at: &[usize], running: &[usize], curve: &[f64]) -> Vec<f64> {
+    let ceiling = |task: usize| {
+        let (duration, bytes) = specs[task].phases[at[task]];
+        bytes as f64 / duration as f64 / f64::from(specs[task].streams)
+    };
+    let total = |level: f64| -> f64 {
+        running.iter().map(|&t| f64::from(specs[t].streams) * ceiling(t).min(level)).sum()
+    };
+    let flows = running.iter().filter(|&&task| ceiling(task) > 0.0).count();
+    let capacity = curve[flows.clamp(1, curve.len()) - 1];
+    if flows < 2 || total(f64::INFINITY) <= capacity {
+        return vec![1.0; running.len()];
+    }
+    let (mut low, mut high) = (0.0, capacity);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if total(middle) > capacity { high = middle } else { low = middle }
+    }
+    running.iter().map(|&t| if ceiling(t) > low { low / ceiling(t) } else { 1.0 }).collect()
+}
+
+/// A phase of 10 to 200 us that claims up to `share` of what the memory moves
+/// for one processor.
+fn phase_spec(share: f64) -> impl Strategy<Value = (u64, u64)> {
+    (10_000_000_u64..200_000_000, prop_oneof![Just(0.0), 0.0..share])
+        .prop_map(|(duration, share)| (duration, (share * CURVE[0] * duration as f64) as u64))
+}
+
+fn task_spec(share: f64) -> impl Strategy<Value = Spec> {
+    let phases = prop::collection::vec(phase_spec(share), 0..4);
+    (0..PROCESSORS, 1_u32..5, phases).prop_map(|(processor, streams, phases)| Spec {
+        processor: Some(processor),
+        streams,
+        phases,
+        after: Vec::new(),
+    })
+}
+
+fn delay_spec() -> impl Strategy<Value = Spec> {
+    (0_u64..50_000_000).prop_map(|duration| Spec {
+        processor: None,
+        streams: 1,
+        phases: vec![(duration, 0)],
+        after: Vec::new(),
+    })
+}
+
+/// Up to 14 tasks, each of which waits for any of the eight before it.
+fn specs(share: f64) -> impl Strategy<Value = Vec<Spec>> {
+    let spec = prop_oneof![5 => task_spec(share), 1 => delay_spec()];
+    prop::collection::vec((spec, any::<u8>(), any::<u8>()), 1..15).prop_map(|drawn| {
+        let mut specs = Vec::new();
+        for (task, (mut spec, mask, thinner)) in drawn.into_iter().enumerate() {
+            let named = (0..8).filter(|bit| mask & thinner & (1 << bit) != 0);
+            spec.after = named.filter_map(|bit| task.checked_sub(bit + 1)).collect();
+            specs.push(spec);
+        }
+        specs
+    })
+}
+
+proptest! {
+    #[test]
+    fn tasks_finish_when_the_slow_reference_says(specs in specs(1.0)) {
+        let finish = run(&specs, &capacity_of(&CURVE));
+        for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE)).enumerate() {
+            let error = (fast.0 as f64 - slow).abs();
+            prop_assert!(error <= 1e-6 * slow + 1.0, "task {task}: {fast:?}, reference {slow}");
+        }
+    }
+
+    #[test]
+    fn without_contention_a_task_finishes_to_the_picosecond(specs in specs(0.2)) {
+        let ample = capacity_of(&[CURVE[0]]);
+        prop_assert_eq!(run(&specs, &ample), uncontended(&specs));
+    }
+
+    #[test]
+    fn a_lone_processor_takes_the_sum_of_its_phases(
+        phases in prop::collection::vec((1_u64..1 << 40, 0_u64..1 << 40), 0..20), streams in 1_u32..9
+    ) {
+        let spec = Spec { processor: Some(0), streams, phases, after: Vec::new() };
+        let specs = vec![spec; 3];
+        prop_assert_eq!(run(&specs, &capacity_of(&CURVE)), uncontended(&specs));
+    }
+
+    #[test]
+    fn a_run_outlasts_the_critical_path_and_the_traffic(specs in specs(1.0)) {
+        let makespan = run(&specs, &capacity_of(&CURVE)).into_iter().max().unwrap_or_default();
+        prop_assert!(makespan >= uncontended(&specs).into_iter().max().unwrap_or_default());
+        let bytes: u64 = specs.iter().flat_map(|spec| &spec.phases).map(|(_, bytes)| bytes).sum();
+        // A flow may end a picosecond early, and there are at most 42.
+        prop_assert!(makespan.0 as f64 + 42.0 >= bytes as f64 / CURVE[0]);
+    }
+
+    #[test]
+    fn the_memory_moves_every_byte_and_never_too_many_at_once(specs in specs(1.0)) {
+        let mut recorder = Recorder::new();
+        let end = Engine::new().run(&program_of(&specs), &capacity_of(&CURVE), &mut recorder);
+        let ends = recorder.memory.iter().skip(1).map(|(time, _)| *time).chain([end]);
+        let mut moved = 0.0;
+        for ((start, rate), end) in recorder.memory.iter().zip(ends) {
+            prop_assert!(rate.0 <= CURVE[0] * PICOS_PER_SECOND * (1.0 + 1e-12));
+            moved += rate.0 * (end - *start).as_seconds();
+        }
+        let bytes: u64 = specs.iter().flat_map(|spec| &spec.phases).map(|(_, bytes)| bytes).sum();
+        prop_assert!((moved - bytes as f64).abs() <= 1e-6 * bytes as f64 + 1.0, "{moved} of {bytes} bytes");
+    }
+
+    #[test]
+    fn how_processors_interleave_in_the_program_changes_no_bit(
+        queues in prop::collection::vec(prop::collection::vec(task_spec(1.0), 1..4), 4),
+        order in Just((0..4).flat_map(|queue| [queue; 3]).collect::<Vec<usize>>()).prop_shuffle(),
+    ) {
+        let curve = capacity_of(&CURVE);
+        let finish_by_queue = |order: &[usize]| {
+            let mut taken = [0; 4];
+            let mut specs = Vec::new();
+            let mut places = Vec::new();
+            for &queue in order {
+                if let Some(spec) = queues[queue].get(taken[queue]) {
+                    specs.push(Spec { processor: Some(queue as u8), ..spec.clone() });
+                    places.push((queue, taken[queue]));
+                    taken[queue] += 1;
+                }
+            }
+            let mut finish: Vec<_> = places.into_iter().zip(run(&specs, &curve)).collect();
+            finish.sort_unstable();
+            finish
+        };
+        let one_after_the_other: Vec<usize> = (0..4).flat_map(|queue| [queue; 3]).collect();
+        prop_assert_eq!(finish_by_queue(&order), finish_by_queue(&one_after_the_other));
+    }
+
+    #[test]
+    fn a_trace_and_earlier_runs_change_nothing(first in specs(1.0), second in specs(1.0)) {
+        let capacity = capacity_of(&CURVE);
+        let mut engine = Engine::new();
+        engine.run(&program_of(&first), &capacity, &mut NoTrace);
+        let mut recorder = Recorder::new();
+        let end = engine.run(&program_of(&second), &capacity, &mut recorder);
+        let finish = run(&second, &capacity);
+        prop_assert_eq!(end, finish.iter().copied().max().unwrap_or_default());
+        prop_assert_eq!(recorder.tasks.len(), second.len());
+        for row in recorder.tasks {
+            prop_assert_eq!(row.start, engine.start(row.task));
+            prop_assert_eq!(row.end, finish[row.task.0 as usize]);
+        }
+        for row in recorder.phases {
+            prop_assert!(engine.start(row.task) <= row.start && row.end <= engine.finish(row.task));
+        }
+    }
+}
+
+#[test]
+fn a_program_without_tasks_takes_no_time() {
+    let mut engine = Engine::new();
+    assert_eq!(engine.run(&Program::new(), &capacity_of(&CURVE), &mut NoTrace), Picos::ZERO);
+    assert_eq!(engine.events(), 0);
+}
+
+#[test]
+fn a_long_chain_of_empty_tasks_needs_no_stack() {
+    let mut program = Program::new();
+    let tasks: Vec<TaskId> = (0..100_000).map(|_| program.task(ProcessorId(0), 1, &[])).collect();
+    let mut engine = Engine::new();
+    assert_eq!(engine.run(&program, &capacity_of(&CURVE), &mut NoTrace), Picos::ZERO);
+    assert_eq!(engine.events(), tasks.len() as u64);
+}
+
+/// Two processors that alone stream 30 of 40 GB/s for 100 us share 36 GB/s: each
+/// runs at 18/30 of its speed, so both end after 500/3 us.
+#[test]
+fn two_processors_slow_each_other_as_the_curve_says() {
+    let spec = |processor| Spec {
+        processor: Some(processor),
+        streams: 1,
+        phases: vec![(100_000_000, 3_000_000)],
+        after: Vec::new(),
+    };
+    let finish = run(&[spec(0), spec(1)], &capacity_of(&CURVE));
+    assert_eq!(finish, [Picos(166_666_667); 2]);
+}
