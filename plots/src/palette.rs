@@ -16,7 +16,8 @@ pub(crate) const GREEN: Colour = Colour(0x00, 0x9E, 0x73);
 pub(crate) const VERMILION: Colour = Colour(0xD5, 0x5E, 0x00);
 const ORANGE: Colour = Colour(0xE6, 0x9F, 0x00);
 const PURPLE: Colour = Colour(0xCC, 0x79, 0xA7);
-const SKY: Colour = Colour(0x56, 0xB4, 0xE9);
+/// Rather than sky blue, which a tint of [`BLUE`] comes close to.
+const YELLOW: Colour = Colour(0xF0, 0xE4, 0x42);
 
 pub(crate) const WHITE: Colour = Colour(0xFF, 0xFF, 0xFF);
 /// Text, axes and markers.
@@ -107,7 +108,7 @@ impl Meaning {
             Self::GpuCompute => GREEN,
             Self::NpuCompute => PURPLE,
             Self::Launch => ORANGE,
-            Self::Transform => SKY,
+            Self::Transform => YELLOW,
             Self::Synchronise => VERMILION,
             Self::Wait => WAIT,
         }

@@ -45,8 +45,10 @@ const LANE_GAP: f64 = 5.0;
 const KIND_GAP: f64 = 12.0;
 const COUNTER_HEIGHT: f64 = 64.0;
 const COUNTER_GAP: f64 = 16.0;
+/// Between the lowest lane and the time axis; a counter stands on the axis.
+const AXIS_GAP: f64 = 5.0;
 /// Ticks, their labels and the axis title.
-const AXIS_HEIGHT: f64 = 50.0;
+const AXIS_HEIGHT: f64 = 48.0;
 const TICK_LENGTH: f64 = 5.0;
 /// Most intervals between ticks of the time axis.
 const MOST_TIME_INTERVALS: u32 = 10;
@@ -120,6 +122,9 @@ fn draw(timeline: &Timeline, title: &str) -> Result<Drawing, PlotError> {
         bottom = panel_top + COUNTER_HEIGHT;
         panels.push(Area { left: time.left, top: panel_top, right: time.right, bottom });
     }
+    if panels.is_empty() {
+        bottom += AXIS_GAP;
+    }
     let shows_nothing = timeline.end == Picos::ZERO || (lanes.is_empty() && panels.is_empty());
     if shows_nothing {
         bottom += EMPTY_HEIGHT;
@@ -140,13 +145,17 @@ fn draw(timeline: &Timeline, title: &str) -> Result<Drawing, PlotError> {
     for area in ground {
         drawing.rectangle(area, crate::palette::LANE);
     }
-    draw_time_axis(&mut drawing, time, plot);
+    let ticks = time_ticks(time);
+    for (x, _) in &ticks {
+        drawing.line(vec![at(*x, plot.top), at(*x, plot.bottom)], GRID, 1.0);
+    }
     for lane in &lanes {
         lanes::draw(&mut drawing, lane, time);
     }
     for (counter, &panel) in timeline.counters.iter().zip(&panels) {
         counters::draw(&mut drawing, counter, panel, time);
     }
+    draw_time_axis(&mut drawing, &ticks, time.unit(), plot);
     if shows_nothing {
         let middle = at(plot.middle().x, bottom - EMPTY_HEIGHT / 2.0);
         drawing.text("nothing ran", middle, NAME_SIZE, MUTED, Align::Center);
@@ -214,18 +223,22 @@ fn draw_legend_entry(drawing: &mut Drawing, entry: &LegendEntry, top: f64) {
     drawing.text(entry.meaning.label(), at(text_left, middle), TICK_SIZE, INK, Align::Left);
 }
 
-fn draw_time_axis(drawing: &mut Drawing, time: TimeAxis, plot: Area) {
-    let unit = time.unit();
-    let end = time.end.as_micros() / unit.micros();
-    if time.end > Picos::ZERO {
-        let ticks = Ticks::decimal(0.0, end, MOST_TIME_INTERVALS);
-        for &value in &ticks.values {
-            let x = time.left + value / end * (time.right - time.left);
-            drawing.line(vec![at(x, plot.top), at(x, plot.bottom)], GRID, 1.0);
-            drawing.line(vec![at(x, plot.bottom), at(x, plot.bottom + TICK_LENGTH)], INK, 1.0);
-            let label_y = plot.bottom + TICK_LENGTH + TICK_SIZE;
-            drawing.text(&ticks.label(value), at(x, label_y), TICK_SIZE, INK, Align::Center);
-        }
+/// Where the time axis has ticks, and what they say.
+fn time_ticks(time: TimeAxis) -> Vec<(f64, String)> {
+    if time.end == Picos::ZERO {
+        return Vec::new();
+    }
+    let end = time.end.as_micros() / time.unit().micros();
+    let ticks = Ticks::decimal(0.0, end, MOST_TIME_INTERVALS);
+    let place = |value: f64| time.left + value / end * (time.right - time.left);
+    ticks.values.iter().map(|&value| (place(value), ticks.label(value))).collect()
+}
+
+fn draw_time_axis(drawing: &mut Drawing, ticks: &[(f64, String)], unit: TimeUnit, plot: Area) {
+    for (x, label) in ticks {
+        drawing.line(vec![at(*x, plot.bottom), at(*x, plot.bottom + TICK_LENGTH)], INK, 1.0);
+        let label_y = plot.bottom + TICK_LENGTH + TICK_SIZE;
+        drawing.text(label, at(*x, label_y), TICK_SIZE, INK, Align::Center);
     }
     drawing.line(vec![at(plot.left, plot.bottom), at(plot.right, plot.bottom)], INK, 1.0);
     let title = format!("time ({})", unit.symbol());
