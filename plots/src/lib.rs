@@ -1,1 +1,102 @@
-//! Figures and traces.
+//! Figures and traces of predictions.
+//!
+//! Responsible for: turning plain data (a timeline, a latency curve) into the
+//! bytes of an SVG or PNG figure, or of a Perfetto trace. Not for: files, which
+//! the command writes, and not for computing what is shown.
+//! Invariant: a figure is a pure function of its data. Its text is measured and
+//! drawn with the font embedded here, never with one of the system, so that a
+//! label that fits here fits everywhere.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+mod axis;
+mod canvas;
+mod channel_curve;
+mod font;
+mod nesting;
+mod palette;
+pub mod perfetto;
+mod timeline_figure;
+
+pub use channel_curve::{ChannelCurve, Mark, Series, SeriesKind, channel_curve};
+pub use timeline_figure::timeline;
+
+/// The format of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Scalable vector graphics.
+    Svg,
+    /// Portable network graphics, two device pixels a figure pixel.
+    Png,
+}
+
+impl Format {
+    /// The format that the extension of `path` names, in either case.
+    ///
+    /// # Errors
+    ///
+    /// [`PlotError::UnknownFormat`] for any extension but `svg` and `png`, and
+    /// for none.
+    pub fn of(path: &Path) -> Result<Self, PlotError> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        match extension.to_ascii_lowercase().as_str() {
+            "svg" => Ok(Self::Svg),
+            "png" => Ok(Self::Png),
+            _ => Err(PlotError::UnknownFormat { path: path.to_owned() }),
+        }
+    }
+}
+
+/// Why a figure was not drawn.
+#[derive(Debug, Error)]
+pub enum PlotError {
+    /// The file name does not tell the format.
+    #[error("cannot tell the format of the figure {}: its name must end in .svg or .png", path.display())]
+    UnknownFormat {
+        /// The name of the file that was to be written.
+        path: PathBuf,
+    },
+    /// A curve without a point.
+    #[error("the figure '{title}' has no point to draw")]
+    NoPoints {
+        /// Title of the figure.
+        title: String,
+    },
+    /// More rows than one figure can show.
+    #[error("the figure would be {height} pixels tall, and at most {limit} can be drawn; show fewer tracks")]
+    TooTall {
+        /// Height the rows need, in figure pixels.
+        height: u32,
+        /// Largest height, in figure pixels.
+        limit: u32,
+    },
+    /// The drawing library refused.
+    #[error("cannot draw the figure: {0}")]
+    Draw(String),
+    /// The picture could not be encoded.
+    #[error("cannot encode the figure as PNG")]
+    Encode(#[from] png::EncodingError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_tells_the_format_in_either_case() {
+        assert_eq!(Format::of(Path::new("a/b.svg")).unwrap(), Format::Svg);
+        assert_eq!(Format::of(Path::new("b.PNG")).unwrap(), Format::Png);
+    }
+
+    #[test]
+    fn another_extension_is_refused_by_name() {
+        for name in ["b.pdf", "png", "b.", ""] {
+            let message = Format::of(Path::new(name)).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains(".svg or .png"), "{message}");
+        }
+    }
+}
