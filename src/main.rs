@@ -1,2 +1,42 @@
-//! The command.
-fn main() {}
+//! `coexec`: predicts how long neural-network operators take when split over
+//! the CPU cores, GPU and NPU of a phone, and finds the best split.
+//!
+//! Responsible for: arguments, files, tables and pictures. No modelling here.
+//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short, 3 a
+//! measurement could not be made soundly, 4 no such hardware here.
+
+mod cli;
+mod devices;
+mod explore;
+mod failure;
+mod gantt;
+mod output;
+mod schema;
+mod simulate;
+mod sweep;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
+    let common = &arguments.common;
+    // The result does not depend on the pool's size, so a pool that cannot be
+    // built (it exists already) changes nothing a user would see.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(common.jobs.unwrap_or(0)).build_global();
+    match &arguments.command {
+        cli::Command::Devices(options) => devices::run(options, common),
+        cli::Command::Simulate(options) => simulate::run(options, common),
+        cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Schema(options) => schema::run(options),
+    }
+}

@@ -12,5 +12,6 @@ pub mod gpu;
 pub mod memory;
 pub mod npu;
 pub mod power;
+pub mod profile;
 pub mod quantity;
 pub mod sync;

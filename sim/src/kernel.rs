@@ -6,9 +6,9 @@
 //! Invariant: the phases' durations are what the layer takes alone; the engine,
 //! with one processor active, returns their sum to the picosecond.
 
-pub mod npu;
-pub mod gpu;
 pub mod cpu;
+pub mod gpu;
+pub mod npu;
 
 use arrayvec::ArrayVec;
 use thiserror::Error;
@@ -61,6 +61,8 @@ pub enum PhaseKind {
     ForkJoin,
     /// Folds of a systolic array.
     Folds,
+    /// Notifying another processor, and mapping or transforming its result.
+    Synchronise,
 }
 
 /// A stretch of an execution with one rate of work and one rate of traffic.

@@ -8,8 +8,12 @@
 
 pub mod device;
 pub mod engine;
+pub mod explore;
+pub mod input;
 pub mod kernel;
 pub mod plan;
+pub mod scenario;
+pub mod simulate;
 pub mod timeline;
 pub mod units;
 pub mod workload;

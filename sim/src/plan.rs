@@ -5,4 +5,7 @@
 //! what happens when several run at once. Invariant: nothing here depends on the
 //! state of a simulation; a plan is data.
 
+mod placement;
 pub mod synchronisation;
+
+pub use placement::{Partition, Placement, Plan, PlanFile, PlannedOperator, ProcessorName, Share};

@@ -39,6 +39,9 @@ pub struct Gpu {
     pub simd_width: u32,
     /// Most threads the driver allows in one work-group of a compiled kernel.
     pub max_work_group_size: u32,
+    /// How a linear layer of several rows reaches the delegate.
+    #[serde(default)]
+    pub linear_lowering: LinearLowering,
     /// Most bytes the GPU alone moves, in 10^9 bytes per second.
     pub bandwidth_gbps: Quantity,
     /// Waves a compute unit keeps resident, by tile size; a kernel that no entry
@@ -68,6 +71,20 @@ pub struct Gpu {
     pub concat: ConcatKernel,
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
+}
+
+/// How a linear layer of several rows reaches the delegate, which decides the
+/// tile of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinearLowering {
+    /// As a fully connected layer of that many batches: the generic convolution
+    /// with its tile folded into a row, (2,2,2) into (4,1,2) (LiteRT sources).
+    #[default]
+    FullyConnected,
+    /// As a 1x1 convolution of a one-pixel-high image: the tile is not folded.
+    /// The latencies of EPEW'25, section 3, fit this lowering better.
+    Convolution,
 }
 
 /// Which convolution kernels a [`Residency`] entry speaks of.

@@ -148,7 +148,9 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
     Unsupported {
         processor: "GPU",
         operator: layer.operator.to_string(),
-        reason: format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"),
+        reason: format!(
+            "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
+        ),
     }
 }
 

@@ -7,7 +7,7 @@ use super::select::Kernel;
 use super::tile::{Task, Tile};
 use super::work_group::{ConvMapping, Dispatch, Linearisation};
 use super::{Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, work_group};
-use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, WinogradKernel};
+use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, WinogradKernel};
 use crate::kernel::Unsupported;
 use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
 
@@ -92,7 +92,7 @@ pub(super) fn of_linear(linear: &Linear, layer: &Layer, gpu: &Gpu) -> Modelled {
         task: Task { shape: output, source_slices, output_slices: output.slices, trivial: true },
         output,
         iterations: source_slices,
-        folded: true,
+        folded: gpu.linear_lowering == LinearLowering::FullyConnected,
         row_weights: false,
         group_slices: None,
         horizontal_stride: 1,
@@ -129,7 +129,8 @@ pub(super) fn of_mat_mul(product: &MatMul, layer: &Layer, gpu: &Gpu) -> Modelled
 impl Problem<'_> {
     fn map(&self, gpu: &Gpu) -> Mapped {
         let (chosen, unroll) = tile::choose(&self.task, gpu);
-        let mapping = work_group::conv_mapping(self.task.shape, chosen, self.folded, self.row_weights, gpu.family);
+        let mapping =
+            work_group::conv_mapping(self.task.shape, chosen, self.folded, self.row_weights, gpu.family);
         let chosen = if self.folded { chosen.folded() } else { chosen };
         let chosen = self.group_slices.map_or(chosen, |slices| within_group(chosen, slices));
         let threads = work_group::grid(self.output, chosen);
@@ -221,12 +222,7 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     let problem = Problem {
         kernel: Kernel::Winograd,
         // The delegate hands the tile rule the convolution's input.
-        task: Task {
-            shape: input,
-            source_slices: input.slices,
-            output_slices: output.slices,
-            trivial: true,
-        },
+        task: Task { shape: input, source_slices: input.slices, output_slices: output.slices, trivial: true },
         output: points,
         iterations: input.slices,
         folded: true,
@@ -282,9 +278,8 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let reads = window * f64::from(input.slices);
     let slices = f64::from(output.slices);
     let products = window * f64::from(conv.input.channels) * slices;
-    let blocks = u64::from(conv.kernel[0] * conv.kernel[1])
-        * u64::from(input.slices)
-        * u64::from(output.slices);
+    let blocks =
+        u64::from(conv.kernel[0] * conv.kernel[1]) * u64::from(input.slices) * u64::from(output.slices);
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;

@@ -30,17 +30,15 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let dispatch = Dispatch::new(kernel, tile, grid, work_group::generic_work_group(grid, gpu), 1);
 
     let window = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
-    let strided = if conv.stride[0].max(conv.stride[1]) > 1 { table.throughput_strided_tap_us.value } else { 0.0 };
+    let strided =
+        if conv.stride[0].max(conv.stride[1]) > 1 { table.throughput_strided_tap_us.value } else { 0.0 };
     let (latency_us, work_us, reads, taps) = match kernel {
         Kernel::Depthwise3x3 => {
             (table.latency_3x3_us.value, table.throughput_3x3_us.value, READS_3X3, TAPS_3X3)
         }
-        Kernel::DepthwiseStrideH2 => (
-            table.latency_stride_h2_us.value,
-            table.throughput_stride_h2_us.value,
-            READS_STRIDE_H2,
-            TAPS_3X3,
-        ),
+        Kernel::DepthwiseStrideH2 => {
+            (table.latency_stride_h2_us.value, table.throughput_stride_h2_us.value, READS_STRIDE_H2, TAPS_3X3)
+        }
         _ => (
             table.latency_tap_us.value * window,
             table.throughput_us.value + (table.throughput_tap_us.value + strided) * window,

@@ -56,7 +56,13 @@ impl Occupancy {
     fn new(groups: u32, waves_per_group: u32, resident_waves: Option<f64>, gpu: &Gpu) -> Self {
         let Some(resident_waves) = resident_waves else {
             let last_waves = waves_per_unit(groups, waves_per_group, gpu);
-            return Self { slots: None, full_rounds: 0, full_waves: 0.0, last_round_groups: groups, last_waves };
+            return Self {
+                slots: None,
+                full_rounds: 0,
+                full_waves: 0.0,
+                last_round_groups: groups,
+                last_waves,
+            };
         };
         // Groups a compute unit holds. A fraction counts where a group is one
         // wave, because slots are then shared out over the whole GPU.
@@ -117,9 +123,8 @@ pub(super) fn execution(
     let occupancy = Occupancy::new(dispatch.groups, waves_per_group, cost.resident_waves, gpu);
     let last_waves = occupancy.last_waves + cost.tail_rounding * missing_waves(occupancy.last_waves);
     let trips = f64::from(dispatch.iterations) * cost.loop_factor;
-    let round_us = |waves: f64| {
-        trips * soft_maximum(cost.latency_us, waves * cost.throughput_us, cost.sharpness)
-    };
+    let round_us =
+        |waves: f64| trips * soft_maximum(cost.latency_us, waves * cost.throughput_us, cost.sharpness);
     let full_us = match occupancy.full_rounds {
         0 => 0.0,
         rounds => f64::from(rounds) * round_us(occupancy.full_waves),

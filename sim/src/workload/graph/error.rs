@@ -104,6 +104,20 @@ pub enum GraphError {
 }
 
 impl GraphError {
+    /// The node it is about, where it is about one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::Empty | Self::Input { .. } => None,
+            Self::Operator { node, .. }
+            | Self::DuplicateName { node }
+            | Self::UnknownSource { node, .. }
+            | Self::ForwardSource { node, .. }
+            | Self::InputCount { node, .. }
+            | Self::Mismatch { node, .. }
+            | Self::TooLarge { node } => Some(node),
+        }
+    }
+
     /// One sentence on how to mend it.
     pub fn help(&self) -> &'static str {
         match self {

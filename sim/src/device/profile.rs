@@ -1,0 +1,176 @@
+//! The device profile as a whole, its loading and the bundled profiles.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Checker;
+use super::cpu::Cpu;
+use super::gpu::Gpu;
+use super::memory::Memory;
+use super::npu::Npu;
+use super::power::Power;
+use super::quantity::Quantity;
+use super::sync::Sync;
+use crate::input::{InputError, Text};
+
+/// One system-on-chip in one phone: everything the models need to know of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Name used on the command line.
+    pub name: String,
+    /// Name a person would use.
+    pub title: String,
+    /// System-on-chip.
+    pub soc: String,
+    /// Other names that find this profile.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Shared memory.
+    pub memory: Memory,
+    /// CPU clusters and their kernel rates.
+    pub cpu: Cpu,
+    /// The GPU, where coexec models it.
+    pub gpu: Option<Gpu>,
+    /// The NPU, where the SoC has one that coexec models.
+    pub npu: Option<Npu>,
+    /// Synchronisation between processors.
+    pub sync: Sync,
+    /// Power, where it is known.
+    pub power: Option<Power>,
+    /// Spread of repeated runs.
+    pub jitter: Jitter,
+    /// Published numbers that values of this profile were set from. A number
+    /// listed here is an input: it does not count as predicted.
+    #[serde(default)]
+    pub used_fact: Vec<UsedFact>,
+}
+
+/// Spread of repeated runs of one kernel on an otherwise idle device, as the
+/// mean absolute deviation from the median.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    /// Where the values come from.
+    pub source: String,
+    /// Deviation of a CPU operator, in percent.
+    pub cpu_percent: Quantity,
+    /// Deviation of a GPU launch, in percent.
+    pub gpu_percent: Quantity,
+    /// Deviation of an NPU graph, in percent.
+    pub npu_percent: Option<Quantity>,
+}
+
+/// A published number that a value of the profile was set from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UsedFact {
+    /// Paper: `EPEW25`.
+    pub paper: String,
+    /// Section, table or figure.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What the number is.
+    pub quantity: String,
+    /// The number.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Keys of this profile it set.
+    pub sets: Vec<String>,
+}
+
+/// Largest deviation a jitter may state, in percent; beyond it a run is noise.
+const MAX_JITTER_PERCENT: f64 = 100.0;
+
+/// Bundled profile files, by file name.
+const BUNDLED: [(&str, &str); 3] = [
+    ("oneplus11", include_str!("../../../device-profiles/oneplus11.toml")),
+    ("pixel4", include_str!("../../../device-profiles/pixel4.toml")),
+    ("snapdragon-8gen3", include_str!("../../../device-profiles/snapdragon-8gen3.toml")),
+];
+
+impl Profile {
+    /// Parses and checks a profile.
+    ///
+    /// # Errors
+    /// The first thing wrong with the text.
+    pub fn parse(text: &Text) -> Result<Self, InputError> {
+        let profile: Self = text.parse()?;
+        let mut checker = Checker::default();
+        profile.check(&mut checker);
+        match checker.finish().into_iter().next() {
+            Some(violation) => Err(text.reject(violation)),
+            None => Ok(profile),
+        }
+    }
+
+    /// The bundled profile called `name` (or one of whose aliases that is), or
+    /// the profile in the file at that path.
+    ///
+    /// # Errors
+    /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
+    /// with the file.
+    pub fn load(name: &str) -> Result<Self, InputError> {
+        for profile in Self::bundled()? {
+            if profile.name == name || profile.aliases.iter().any(|alias| alias == name) {
+                return Ok(profile);
+            }
+        }
+        let path = Path::new(name);
+        if path.exists() || path.extension().is_some() {
+            return Self::parse(&Text::read(path)?);
+        }
+        Err(InputError::Unknown {
+            what: "device profile",
+            name: name.to_owned(),
+            known: BUNDLED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        })
+    }
+
+    /// All bundled profiles.
+    ///
+    /// # Errors
+    /// What is wrong with one of them; a test holds that nothing is.
+    pub fn bundled() -> Result<Vec<Self>, InputError> {
+        BUNDLED
+            .iter()
+            .map(|(name, content)| {
+                Self::parse(&Text { name: format!("{name}.toml"), content: (*content).to_owned() })
+            })
+            .collect()
+    }
+
+    fn check(&self, checker: &mut Checker) {
+        if self.name.is_empty() || self.name.contains(char::is_whitespace) {
+            checker.violation("name", format!("{:?}", self.name), "a name without spaces");
+        }
+        checker.table("memory", |checker| self.memory.check(checker));
+        checker.table("cpu", |checker| self.cpu.check(checker));
+        if let Some(gpu) = &self.gpu {
+            checker.table("gpu", |checker| gpu.check(checker));
+        }
+        if let Some(npu) = &self.npu {
+            checker.table("npu", |checker| npu.check(checker));
+        }
+        checker.table("sync", |checker| self.sync.check(checker));
+        if let Some(power) = &self.power {
+            checker.table("power", |checker| power.check(checker));
+            let (found, clusters) = (power.cluster.len(), self.cpu.clusters.len());
+            if found != clusters {
+                let expected = format!("{clusters} entries, one for each [[cpu.cluster]], in its order");
+                checker.violation("power.cluster", format!("{found} entries"), expected);
+            }
+        }
+        checker.table("jitter", |checker| {
+            checker.sourced(&self.jitter.source);
+            checker.within("cpu_percent", &self.jitter.cpu_percent, 0.0, MAX_JITTER_PERCENT);
+            checker.within("gpu_percent", &self.jitter.gpu_percent, 0.0, MAX_JITTER_PERCENT);
+            if let Some(npu_percent) = &self.jitter.npu_percent {
+                checker.within("npu_percent", npu_percent, 0.0, MAX_JITTER_PERCENT);
+            }
+        });
+    }
+}

@@ -1,0 +1,90 @@
+//! Search over plans: who should compute what.
+//!
+//! Responsible for: the strategies, one file each. Not for: any cost of its
+//! own; every candidate is priced by the kernel models and the engine, so the
+//! latency a search reports is the latency `simulate` replays.
+//! Invariant: a search returns the same plan for any number of threads.
+
+mod chain;
+mod channel_split;
+
+pub use chain::{Answer, Baseline, explore};
+pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::cpu::CoreSet;
+use crate::plan::synchronisation::Mechanism;
+use crate::units::{Joules, Picos};
+
+/// A way to find a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Every operator on the CPU cores.
+    CpuOnly,
+    /// Every operator on the GPU.
+    GpuOnly,
+    /// Every operator on the NPU.
+    NpuOnly,
+    /// Each operator on CPU cores, on the GPU, or cut along its output channels
+    /// between both (EPEW'25, section 2).
+    #[default]
+    ChannelSplit,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 4] = [Self::CpuOnly, Self::GpuOnly, Self::NpuOnly, Self::ChannelSplit];
+
+    /// The name used in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuOnly => "cpu-only",
+            Self::GpuOnly => "gpu-only",
+            Self::NpuOnly => "npu-only",
+            Self::ChannelSplit => "channel-split",
+        }
+    }
+}
+
+/// What a search minimises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Time.
+    #[default]
+    Latency,
+    /// Energy.
+    Energy,
+    /// Energy-delay product.
+    Edp,
+}
+
+impl Objective {
+    /// The cost of a run, lower is better; latency where energy is not known.
+    pub fn cost(self, latency: Picos, energy: Option<Joules>) -> f64 {
+        let seconds = latency.as_seconds();
+        match (self, energy) {
+            (Self::Energy, Some(energy)) => energy.0,
+            (Self::Edp, Some(energy)) => energy.0 * seconds,
+            (Self::Latency, _) | (_, None) => seconds,
+        }
+    }
+}
+
+/// What a search may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How to find the plan.
+    pub strategy: Strategy,
+    /// What to minimise.
+    pub objective: Objective,
+    /// Synchronisation between processors.
+    pub synchronisation: Mechanism,
+    /// CPU core sets that may be used.
+    pub core_sets: Vec<CoreSet>,
+    /// Grid of output channels; at least 1.
+    pub step: u32,
+}

@@ -1,0 +1,221 @@
+//! A plan for a whole workload, one operator or many.
+//!
+//! A chain is planned by dynamic programming over where its latest result lies:
+//! with the CPU, with the GPU, or visible to both after a join. Each operator is
+//! then priced with the hand-over its placement needs. In a graph that is no
+//! chain, operators are planned one by one, as EPEW'25 does: the GPU is the
+//! default, a cut must pay for its join, and the CPU alone must pay for the
+//! hand-overs to and fro. Either way the plan is simulated as a whole, and a
+//! single processor wins where it is faster.
+
+use super::channel_split::{Candidate, Lead, Search, split_search};
+use super::{Options, Strategy};
+use crate::plan::{Placement, Plan};
+use crate::simulate::{Prediction, SimulateError, Simulator, hand_over_delay, result_bytes};
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// The outcome of an exploration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The plan found.
+    pub plan: Plan,
+    /// What simulating it predicts.
+    pub prediction: Prediction,
+    /// Single processors for comparison; those the device can run it on.
+    pub baselines: Vec<Baseline>,
+    /// For each operator, what the search found for it alone.
+    pub searches: Vec<Search>,
+    /// Candidates considered.
+    pub considered: usize,
+}
+
+/// The whole workload on one processor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Baseline {
+    /// Which processor.
+    pub strategy: Strategy,
+    /// Its plan.
+    pub plan: Plan,
+    /// Its prediction.
+    pub prediction: Prediction,
+}
+
+/// Finds a plan for `stages` with the strategy of `options`.
+///
+/// # Errors
+/// The device has no processor, or no kernel, for an operator.
+pub fn explore(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+) -> Result<Answer, SimulateError> {
+    if options.strategy != Strategy::ChannelSplit {
+        let plan = uniform(simulator, stages, options, options.strategy)?;
+        let prediction = simulator.run(stages, &plan)?;
+        return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
+    }
+    let searches = stages
+        .iter()
+        .map(|stage| split_search(simulator, stage, options, Lead::default()))
+        .collect::<Result<Vec<Search>, _>>()?;
+    let mut considered = searches.iter().map(|search| search.considered).sum();
+    let placements = if stages.len() > 1 && is_chain(stages) {
+        let (placements, more) = plan_chain(simulator, stages, options)?;
+        considered += more;
+        placements
+    } else {
+        plan_graph(simulator, stages, options, &searches)
+    };
+    let mut plan = Plan { synchronisation: options.synchronisation, placements };
+    let mut prediction = simulator.run(stages, &plan)?;
+    let baselines = baselines(simulator, stages, options);
+    for baseline in &baselines {
+        let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
+        if cost(&baseline.prediction) < cost(&prediction) {
+            plan = baseline.plan.clone();
+            prediction = baseline.prediction.clone();
+        }
+    }
+    Ok(Answer { plan, prediction, baselines, searches, considered })
+}
+
+/// Every operator on the one processor of `strategy`; the CPU with the core set
+/// that is fastest for the whole workload.
+fn uniform(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+    strategy: Strategy,
+) -> Result<Plan, SimulateError> {
+    let everywhere = |placement| Plan {
+        synchronisation: options.synchronisation,
+        placements: vec![placement; stages.len()],
+    };
+    if strategy != Strategy::CpuOnly {
+        let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
+        return Ok(everywhere(placement));
+    }
+    let mut best: Option<(Picos, Plan)> = None;
+    for &cores in &options.core_sets {
+        let plan = everywhere(Placement::Cpu(cores));
+        let latency = simulator.latency(stages, &plan)?;
+        if best.as_ref().is_none_or(|(fastest, _)| latency < *fastest) {
+            best = Some((latency, plan));
+        }
+    }
+    best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
+}
+
+/// Single processors that can run the whole workload.
+fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
+    [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
+        .into_iter()
+        .filter_map(|strategy| {
+            let plan = uniform(simulator, stages, options, strategy).ok()?;
+            let prediction = simulator.run(stages, &plan).ok()?;
+            Some(Baseline { strategy, plan, prediction })
+        })
+        .collect()
+}
+
+/// Whether each operator reads the one before it and nothing else.
+fn is_chain(stages: &[Stage]) -> bool {
+    stages.iter().enumerate().all(|(index, stage)| match stage.inputs.as_slice() {
+        [] => index == 0,
+        [input] => input + 1 == index,
+        _ => false,
+    })
+}
+
+/// Where the latest result of a chain lies: with the CPU, with the GPU, or (index
+/// 2) visible to both, as after a join.
+const ON_CPU: usize = 0;
+const ON_GPU: usize = 1;
+
+/// The cheapest way to have computed a chain up to some operator.
+#[derive(Clone, Debug)]
+struct Prefix {
+    cost: f64,
+    placements: Vec<Placement>,
+}
+
+fn plan_chain(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+) -> Result<(Vec<Placement>, usize), SimulateError> {
+    let mut considered = 0;
+    // The input of the chain is visible to both processors.
+    let mut prefixes: [Option<Prefix>; 3] =
+        [None, None, Some(Prefix { cost: 0.0, placements: Vec::with_capacity(stages.len()) })];
+    for (index, stage) in stages.iter().enumerate() {
+        let mut next: [Option<Prefix>; 3] = [None, None, None];
+        for (state, prefix) in prefixes.iter().enumerate() {
+            let Some(prefix) = prefix else { continue };
+            let previous = index.checked_sub(1).map(|previous| &stages[previous]);
+            let search = split_search(simulator, stage, options, lead(simulator, options, previous, state))?;
+            considered += search.considered;
+            let choices = [search.cpu_only, search.gpu_only, search.split];
+            for (target, candidate) in choices.into_iter().enumerate() {
+                let Some(candidate) = candidate else { continue };
+                let cost = prefix.cost + options.objective.cost(candidate.latency, candidate.energy);
+                if next[target].as_ref().is_none_or(|cheapest| cost < cheapest.cost) {
+                    let mut placements = prefix.placements.clone();
+                    placements.push(candidate.placement);
+                    next[target] = Some(Prefix { cost, placements });
+                }
+            }
+        }
+        prefixes = next;
+    }
+    let best = prefixes
+        .into_iter()
+        .flatten()
+        .reduce(|best, other| if other.cost < best.cost { other } else { best });
+    match best {
+        Some(best) => Ok((best.placements, considered)),
+        None => Err(SimulateError::NothingToUse),
+    }
+}
+
+/// How late the processors can start when the previous result lies at `state`.
+fn lead(simulator: &Simulator<'_>, options: &Options, previous: Option<&Stage>, state: usize) -> Lead {
+    let Some(previous) = previous else { return Lead::default() };
+    let delay = hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&previous.layer));
+    match state {
+        ON_CPU => Lead { cpu: Picos::ZERO, gpu: delay },
+        ON_GPU => Lead { cpu: delay, gpu: Picos::ZERO },
+        _ => Lead::default(),
+    }
+}
+
+/// One placement an operator of a graph that is no chain.
+fn plan_graph(
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+    searches: &[Search],
+) -> Vec<Placement> {
+    if let [only] = searches {
+        return vec![only.best.placement];
+    }
+    let objective = options.objective;
+    stages
+        .iter()
+        .zip(searches)
+        .map(|(stage, search)| {
+            let delay =
+                hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+            let cost = |candidate: &Candidate| {
+                let crossings = if matches!(candidate.placement, Placement::Cpu(_)) { 2 } else { 0 };
+                objective.cost(candidate.latency + delay * crossings, candidate.energy)
+            };
+            [search.gpu_only, search.split, search.cpu_only]
+                .into_iter()
+                .flatten()
+                .reduce(|best, other| if cost(&other) < cost(&best) { other } else { best })
+                .map_or(search.best.placement, |candidate| candidate.placement)
+        })
+        .collect()
+}

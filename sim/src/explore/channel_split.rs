@@ -1,0 +1,269 @@
+//! The best cut of one operator along its output channels.
+//!
+//! EPEW'25, section 2: minimise `overhead(c1, c2) + max(T_cpu(c1), T_gpu(c2))`
+//! over `c1 + c2 = C`, where the overhead is zero unless both work. Without
+//! memory contention that is exactly what the engine returns; with contention
+//! it is a lower bound, so only candidates whose bound beats the best simulated
+//! one are simulated.
+
+use super::{Objective, Options};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{Placement, Plan};
+use crate::simulate::{Processor, SimulateError, Simulator, execute, join_delay, result_bytes};
+use crate::units::{Joules, Picos};
+use crate::workload::{Layer, Stage};
+
+/// One way to run one operator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Who computes it.
+    pub placement: Placement,
+    /// Time of the CPU's part alone; zero where it has none.
+    pub cpu: Picos,
+    /// Time of the GPU's part alone; zero where it has none.
+    pub gpu: Picos,
+    /// Time of the operator: simulated, or the bound where it could not win.
+    pub latency: Picos,
+    /// Energy, where it was needed.
+    pub energy: Option<Joules>,
+}
+
+/// How much later than the other a processor can start, because a result must
+/// first be handed to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lead {
+    /// Delay of the CPU.
+    pub cpu: Picos,
+    /// Delay of the GPU.
+    pub gpu: Picos,
+}
+
+/// The outcome of a search over one operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// The best candidate.
+    pub best: Candidate,
+    /// The GPU alone, where it has a kernel.
+    pub gpu_only: Option<Candidate>,
+    /// The best core set alone, where the CPU has a kernel.
+    pub cpu_only: Option<Candidate>,
+    /// The best cut, where the operator can be cut.
+    pub split: Option<Candidate>,
+    /// Candidates considered.
+    pub considered: usize,
+}
+
+/// What every grid point costs on each processor alone.
+#[derive(Clone, Debug)]
+struct Grid {
+    /// Output channels of the CPU's part, ascending, from none to all.
+    cpu_channels: Vec<u32>,
+    /// All output channels.
+    channels: u32,
+    /// The GPU's time for the rest, where it has a kernel; none at the last point.
+    gpu: Vec<Option<Picos>>,
+    /// Each core set's times, where the CPU has a kernel; none at the first point.
+    cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
+}
+
+impl Grid {
+    fn new(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Self {
+        let layer = &stage.layer;
+        let (cpu_channels, channels) = match layer.operator.splittable_channels() {
+            Some(channels) => {
+                let step = options.step.max(1) as usize;
+                let mut grid: Vec<u32> = (0..channels).step_by(step).collect();
+                grid.push(channels);
+                (grid, channels)
+            }
+            // An operator that cannot be cut is all or nothing.
+            None => (vec![0, 1], 1),
+        };
+        let cuttable = channels > 1 || layer.operator.splittable_channels().is_some();
+        let mut part = layer.clone();
+        let mut time = |processor, cores, channels: u32| {
+            if channels == 0 {
+                return None;
+            }
+            if cuttable {
+                part.operator = layer.operator.with_output_channels(channels);
+            }
+            duration(simulator, &part, processor, cores)
+        };
+        let gpu = cpu_channels.iter().map(|&cpu| time(Processor::Gpu, None, channels - cpu)).collect();
+        let cpu = options
+            .core_sets
+            .iter()
+            .map(|&cores| {
+                (cores, cpu_channels.iter().map(|&cpu| time(Processor::Cpu, Some(cores), cpu)).collect())
+            })
+            .collect();
+        Self { cpu_channels, channels, gpu, cpu }
+    }
+
+    /// Every way to run the operator, with the lower bound of its time.
+    fn candidates(&self, lead: Lead, overhead: Picos) -> impl Iterator<Item = Candidate> {
+        let gpu_only = self.gpu.first().copied().flatten().map(|gpu| Candidate {
+            placement: Placement::Gpu,
+            cpu: Picos::ZERO,
+            gpu,
+            latency: lead.gpu + gpu,
+            energy: None,
+        });
+        let last = self.cpu_channels.len() - 1;
+        gpu_only.into_iter().chain(self.cpu.iter().flat_map(move |(cores, times)| {
+            let cores = *cores;
+            (1..=last).filter_map(move |index| {
+                let cpu = times[index]?;
+                let cpu_channels = self.cpu_channels[index];
+                if index == last {
+                    let latency = lead.cpu + cpu;
+                    let placement = Placement::Cpu(cores);
+                    return Some(Candidate { placement, cpu, gpu: Picos::ZERO, latency, energy: None });
+                }
+                let gpu = self.gpu[index]?;
+                let gpu_channels = self.channels - cpu_channels;
+                Some(Candidate {
+                    placement: Placement::Split { cores, cpu_channels, gpu_channels },
+                    cpu,
+                    gpu,
+                    latency: overhead + (lead.cpu + cpu).max(lead.gpu + gpu),
+                    energy: None,
+                })
+            })
+        }))
+    }
+}
+
+fn duration(
+    simulator: &Simulator<'_>,
+    layer: &Layer,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Option<Picos> {
+    let executed = execute(layer, simulator.device(), simulator.library(), processor, cores);
+    executed.ok().map(|(phases, _)| phases.duration())
+}
+
+/// Finds the best way to run one operator, given how late each processor can
+/// start.
+///
+/// # Errors
+/// No processor offered has a kernel for the operator.
+pub fn split_search(
+    simulator: &mut Simulator<'_>,
+    stage: &Stage,
+    options: &Options,
+    lead: Lead,
+) -> Result<Search, SimulateError> {
+    let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+    let grid = Grid::new(simulator, stage, options);
+    let mut candidates: Vec<Candidate> = grid.candidates(lead, overhead).collect();
+    let considered = candidates.len();
+    // Stable, so that equal bounds keep the grid's order.
+    candidates.sort_by_key(|candidate| candidate.latency);
+    let isolated = [Stage { inputs: Vec::new(), ..stage.clone() }];
+    let mut best_where = |wanted: fn(Placement) -> bool| {
+        let mut best: Option<Candidate> = None;
+        for &candidate in candidates.iter().filter(|candidate| wanted(candidate.placement)) {
+            let bound_loses = best.is_some_and(|best| candidate.latency >= best.latency);
+            if bound_loses && options.objective == Objective::Latency {
+                break;
+            }
+            let simulated = simulate(simulator, &isolated, options, candidate, lead)?;
+            if best.is_none_or(|best| cost(options, &simulated) < cost(options, &best)) {
+                best = Some(simulated);
+            }
+        }
+        Ok::<_, SimulateError>(best)
+    };
+    let gpu_only = best_where(|placement| placement == Placement::Gpu)?;
+    let cpu_only = best_where(|placement| matches!(placement, Placement::Cpu(_)))?;
+    let split = best_where(|placement| matches!(placement, Placement::Split { .. }))?;
+    let winner = [gpu_only, cpu_only, split].into_iter().flatten().reduce(|best, candidate| {
+        if cost(options, &candidate) < cost(options, &best) { candidate } else { best }
+    });
+    match winner {
+        Some(best) => Ok(Search { best, gpu_only, cpu_only, split, considered }),
+        None => Err(missing_kernel(simulator, stage, options)),
+    }
+}
+
+fn cost(options: &Options, candidate: &Candidate) -> f64 {
+    options.objective.cost(candidate.latency, candidate.energy)
+}
+
+/// Why nothing can run the operator: what the first processor offered says.
+fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> SimulateError {
+    let (device, library) = (simulator.device(), simulator.library());
+    let on_cpu = options.core_sets.first().map(|&cores| (Processor::Cpu, Some(cores)));
+    let on_gpu = device.gpu.is_some().then_some((Processor::Gpu, None));
+    on_gpu
+        .into_iter()
+        .chain(on_cpu)
+        .find_map(|(processor, cores)| execute(&stage.layer, device, library, processor, cores).err())
+        .unwrap_or(SimulateError::NothingToUse)
+}
+
+/// The candidate with its simulated time (and energy, where that counts).
+fn simulate(
+    simulator: &mut Simulator<'_>,
+    stage: &[Stage; 1],
+    options: &Options,
+    candidate: Candidate,
+    lead: Lead,
+) -> Result<Candidate, SimulateError> {
+    let alone = !matches!(candidate.placement, Placement::Split { .. });
+    if alone && options.objective == Objective::Latency {
+        // A processor alone sees no contention: its bound is its time.
+        return Ok(candidate);
+    }
+    let plan = Plan { synchronisation: options.synchronisation, placements: vec![candidate.placement] };
+    let (latency, energy) = if options.objective == Objective::Latency {
+        (simulator.latency(stage, &plan)?, None)
+    } else {
+        let prediction = simulator.run(stage, &plan)?;
+        (prediction.latency, prediction.energy)
+    };
+    let late = lead.cpu.min(lead.gpu);
+    Ok(Candidate { latency: candidate.latency.max(latency + late), energy, ..candidate })
+}
+
+/// One point of a latency curve over the GPU's output channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CurvePoint {
+    /// Output channels the GPU computes.
+    pub gpu_channels: u32,
+    /// The GPU's time for them alone.
+    pub gpu: Option<Picos>,
+    /// The CPU's time for the other channels alone.
+    pub cpu: Option<Picos>,
+    /// Time of the operator cut there, synchronisation included where both work.
+    pub together: Option<Picos>,
+}
+
+/// How the times of a cuttable operator depend on the cut, with the first core
+/// set offered, at every grid point from no to all channels on the GPU.
+pub fn latency_curve(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Vec<CurvePoint> {
+    let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+    let grid = Grid::new(simulator, stage, options);
+    let mut curve: Vec<CurvePoint> = grid
+        .cpu_channels
+        .iter()
+        .enumerate()
+        .map(|(index, &cpu_channels)| {
+            let gpu = grid.gpu[index];
+            let cpu = grid.cpu.first().and_then(|(_, times)| times[index]);
+            let gpu_channels = grid.channels - cpu_channels;
+            let together = match (cpu, gpu) {
+                (Some(cpu), Some(gpu)) => Some(overhead + cpu.max(gpu)),
+                (Some(cpu), None) if gpu_channels == 0 => Some(cpu),
+                (None, Some(gpu)) if cpu_channels == 0 => Some(gpu),
+                _ => None,
+            };
+            CurvePoint { gpu_channels, gpu, cpu, together }
+        })
+        .collect();
+    curve.reverse();
+    curve
+}

@@ -1,0 +1,303 @@
+//! Text a person or a program wrote: reading it, parsing it, and saying exactly
+//! what is wrong with it.
+//!
+//! Responsible for: the size limit, UTF-8, TOML syntax and types, and finding
+//! the place of a key a later check rejects. Not for: what the values mean.
+//! Invariant: nothing here panics, whatever the bytes are; this is the only
+//! module of the crate that touches the file system.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+use crate::device::check::Violation;
+
+/// Largest input file that is read. A profile is about 10 kB and a plan of a
+/// large network 100 kB; anything near this is not one of our files.
+pub const MAX_INPUT_BYTES: u64 = 8 << 20;
+
+/// Edits a misspelt name may be away from the name that is suggested for it.
+const MAX_SUGGESTION_DISTANCE: usize = 3;
+
+/// A named text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Path, or the name of a bundled file.
+    pub name: String,
+    /// What it says.
+    pub content: String,
+}
+
+/// Where in a text something is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Byte range.
+    pub span: Range<usize>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// What is wrong with an input.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InputError {
+    /// The file is not there or cannot be read.
+    #[error("cannot read {file}: {reason}")]
+    Unreadable {
+        /// Path.
+        file: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The file is larger than any input may be.
+    #[error("{file} has more than {} bytes", MAX_INPUT_BYTES)]
+    TooLarge {
+        /// Path.
+        file: String,
+    },
+    /// The file is no UTF-8 text.
+    #[error("{file} is not UTF-8 text: byte {offset} is the first bad one")]
+    NotText {
+        /// Path.
+        file: String,
+        /// Offset of the first bad byte.
+        offset: usize,
+    },
+    /// The text does not parse, or a key has the wrong type or is unknown.
+    #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
+    Syntax {
+        /// The text.
+        text: Box<Text>,
+        /// Where.
+        place: Place,
+        /// What the parser says.
+        message: String,
+    },
+    /// A value parsed but cannot be.
+    #[error("{}:{}:{}: {key} is {found}, expected {expected}", text.name, place.line, place.column)]
+    Value {
+        /// The text.
+        text: Box<Text>,
+        /// Where.
+        place: Place,
+        /// Path of the key.
+        key: String,
+        /// What the file says.
+        found: String,
+        /// What would be accepted.
+        expected: String,
+    },
+    /// Nothing bundled has this name, and no such file exists.
+    #[error("there is no {what} named {name:?}")]
+    Unknown {
+        /// What was looked for: `device profile`, `scenario`.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+}
+
+impl InputError {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Unreadable { .. } => "check the path and its permissions".to_owned(),
+            Self::TooLarge { .. } => {
+                format!("an input may have {} MiB; is this the right file?", MAX_INPUT_BYTES >> 20)
+            }
+            Self::NotText { .. } => "inputs are TOML files in UTF-8; is this the right file?".to_owned(),
+            Self::Syntax { message, .. } if message.starts_with("unknown field") => {
+                "remove the key or correct its spelling; `coexec schema` prints every key".to_owned()
+            }
+            Self::Syntax { message, .. } if message.starts_with("missing field") => {
+                "add the key to this table; `coexec schema` prints every key".to_owned()
+            }
+            Self::Syntax { .. } => "correct the value; `coexec schema` prints every key and type".to_owned(),
+            Self::Value { expected, .. } => format!("write {expected}"),
+            Self::Unknown { name, known, .. } => {
+                let mut help = String::new();
+                if let Some(near) = nearest(name, known) {
+                    let _ = write!(help, "did you mean {near:?}? ");
+                }
+                let _ = write!(help, "Bundled: {}; or give the path of a file", known.join(", "));
+                help
+            }
+        }
+    }
+
+    /// The text and the place in it, where the error has one.
+    pub fn place(&self) -> Option<(&Text, &Place)> {
+        match self {
+            Self::Syntax { text, place, .. } | Self::Value { text, place, .. } => Some((text, place)),
+            _ => None,
+        }
+    }
+}
+
+/// The name of `known` closest to `name`, if one is close.
+fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate.as_str()))
+        .min()
+        .filter(|&(distance, _)| distance <= MAX_SUGGESTION_DISTANCE)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance in characters.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &b) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+impl Text {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`InputError::Unreadable`], [`InputError::TooLarge`] or
+    /// [`InputError::NotText`].
+    pub fn read(path: &Path) -> Result<Self, InputError> {
+        let name = path.display().to_string();
+        let unreadable =
+            |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
+        let file = File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        // One byte past the limit is enough to know: a huge file is never held.
+        file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > MAX_INPUT_BYTES {
+            return Err(InputError::TooLarge { file: name });
+        }
+        match String::from_utf8(bytes) {
+            Ok(content) => Ok(Self { name, content }),
+            Err(error) => Err(InputError::NotText { file: name, offset: error.utf8_error().valid_up_to() }),
+        }
+    }
+
+    /// Parses the text as TOML.
+    ///
+    /// # Errors
+    /// [`InputError::Syntax`] for bad TOML, wrong types and unknown keys.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InputError> {
+        toml::from_str(&self.content).map_err(|error| InputError::Syntax {
+            text: Box::new(self.clone()),
+            place: self.place(error.span().unwrap_or(0..0)),
+            message: error.message().trim_end().replace('\n', ", "),
+        })
+    }
+
+    /// The error for a value that parsed but cannot be.
+    pub fn reject(&self, violation: Violation) -> InputError {
+        let Violation { key, found, expected } = violation;
+        let span = self.locate(&key).unwrap_or(0..0);
+        InputError::Value { text: Box::new(self.clone()), place: self.place(span), key, found, expected }
+    }
+
+    /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of
+    /// the innermost table on that path where the key itself is absent.
+    fn locate(&self, key: &str) -> Option<Range<usize>> {
+        let root = DeTable::parse(&self.content).ok()?;
+        let mut segments = key.split(['.', '[']).map(|segment| segment.trim_end_matches(']'));
+        let mut value = root.get_ref().get(segments.next()?)?;
+        for segment in segments {
+            let inner = match value.get_ref() {
+                DeValue::Table(table) => table.get(segment),
+                DeValue::Array(array) => segment.parse::<usize>().ok().and_then(|index| array.get(index)),
+                _ => None,
+            };
+            match inner {
+                Some(inner) => value = inner,
+                None => break,
+            }
+        }
+        Some(value.span())
+    }
+
+    fn place(&self, span: Range<usize>) -> Place {
+        let length = self.content.len();
+        let start = self.content.floor_char_boundary(span.start.min(length));
+        let end = self.content.ceil_char_boundary(span.end.clamp(start, length));
+        let before = &self.content[..start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Place {
+            span: start..end,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Document {
+        #[allow(dead_code, reason = "only parsed")]
+        clock_mhz: f64,
+    }
+
+    fn text(content: &str) -> Text {
+        Text { name: "test.toml".into(), content: content.into() }
+    }
+
+    #[test]
+    fn an_unknown_key_is_found_in_its_line() {
+        let error = text("clock_mhz = 1.0\nclok = 2\n").parse::<Document>().unwrap_err();
+        assert!(error.to_string().starts_with("test.toml:2:1: unknown field `clok`"), "{error}");
+    }
+
+    #[test]
+    fn a_rejected_value_is_found_by_its_path() {
+        let text = text("[cpu]\n[[cpu.cluster]]\nclock_mhz = 1\n[[cpu.cluster]]\nclock_mhz = -5\n");
+        let violation = Violation {
+            key: "cpu.cluster[1].clock_mhz".into(),
+            found: "-5".into(),
+            expected: "a number above 0".into(),
+        };
+        let error = text.reject(violation);
+        let (_, place) = error.place().unwrap();
+        assert_eq!((place.line, place.column), (5, 13));
+        assert_eq!(&text.content[place.span.clone()], "-5");
+    }
+
+    #[test]
+    fn a_truncated_file_is_a_syntax_error_at_its_end() {
+        let error = text("clock_mhz = [1, 2").parse::<Document>().unwrap_err();
+        assert!(matches!(error, InputError::Syntax { .. }));
+    }
+
+    #[test]
+    fn a_misspelt_name_is_suggested() {
+        let known = vec!["oneplus11".to_owned(), "pixel4".to_owned()];
+        assert_eq!(nearest("onplus11", &known), Some("oneplus11"));
+        assert_eq!(nearest("galaxy", &known), None);
+    }
+
+    #[test]
+    fn columns_count_characters_not_bytes() {
+        let text = text("name = \"é\" é");
+        assert_eq!(text.place(12..13).column, 12);
+    }
+}

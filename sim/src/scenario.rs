@@ -1,0 +1,282 @@
+//! A scenario: a workload on a device, resolved and checked.
+//!
+//! Responsible for: the scenario file, the bundled scenarios, and turning names
+//! into stages, a profile and search options. Not for: running anything.
+//! Invariant: a [`Scenario`] is valid: its graph chains, its core sets exist on
+//! its device, its processors are there.
+
+mod assemble;
+mod inline;
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use inline::InlineOperator;
+
+use crate::device::check::Violation;
+use crate::device::profile::Profile;
+use crate::explore::{Objective, Options, Strategy};
+use crate::input::{InputError, Text};
+use crate::kernel::cpu::{CoreSet, Library};
+use crate::plan::synchronisation::Mechanism;
+use crate::workload::{DataType, Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
+
+/// CPU threads a search may use unless the scenario says otherwise: EPEW'25
+/// evaluates one to three.
+const DEFAULT_THREADS: u32 = 3;
+
+/// Grid of output channels unless the scenario says otherwise: the step of
+/// EPEW'25's grid search (section 5.3).
+const DEFAULT_STEP: u32 = 8;
+
+/// Device a scenario runs on when neither it nor the caller names one.
+const DEFAULT_DEVICE: &str = "oneplus11";
+
+/// A scenario as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// What it is, in a few words.
+    pub title: String,
+    /// Where the workload comes from.
+    pub source: Option<String>,
+    /// Name of a bundled network. A scenario has this, `operator_set` or
+    /// `operator`.
+    pub network: Option<String>,
+    /// Name of a bundled set of single operators, each run on its own.
+    pub operator_set: Option<String>,
+    /// Operators, in order.
+    pub operator: Option<Vec<InlineOperator>>,
+    /// Number format of the model.
+    pub data_type: Option<DataType>,
+    /// Device profile to use unless the command line names one.
+    pub device: Option<String>,
+    /// Most CPU threads a search may use.
+    pub threads: Option<u32>,
+    /// CPU kernels.
+    pub library: Option<Library>,
+    /// Synchronisation between processors.
+    pub synchronisation: Option<Mechanism>,
+    /// How to find a plan.
+    pub strategy: Option<Strategy>,
+    /// What the search minimises.
+    pub objective: Option<Objective>,
+    /// Grid of output channels.
+    pub step: Option<u32>,
+}
+
+/// What a caller says instead of the scenario file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Device profile, by name or path.
+    pub device: Option<String>,
+    /// Most CPU threads.
+    pub threads: Option<u32>,
+    /// CPU kernels.
+    pub library: Option<Library>,
+    /// Synchronisation between processors.
+    pub synchronisation: Option<Mechanism>,
+    /// How to find a plan.
+    pub strategy: Option<Strategy>,
+    /// What the search minimises.
+    pub objective: Option<Objective>,
+    /// Grid of output channels.
+    pub step: Option<u32>,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// One model (or operator), its stages in order.
+    Model(Vec<Stage>),
+    /// Independent operators, each run on its own.
+    Set(Vec<Stage>),
+}
+
+/// A workload on a device, resolved and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Bundled name or file path.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// What is run.
+    pub workload: Workload,
+    /// The device.
+    pub device: Profile,
+    /// CPU kernels.
+    pub library: Library,
+    /// What a search may use.
+    pub options: Options,
+}
+
+/// Bundled scenario files, by name.
+const BUNDLED: [(&str, &str); 3] = [
+    ("vit-b32-fc1", include_str!("../../scenarios/vit-b32-fc1.toml")),
+    ("conv3x3-64x64x128", include_str!("../../scenarios/conv3x3-64x64x128.toml")),
+    ("llama3-8b-ffn-down", include_str!("../../scenarios/llama3-8b-ffn-down.toml")),
+];
+
+/// Names of everything `load` knows: bundled scenarios, networks, sets.
+pub fn names() -> Vec<(&'static str, String)> {
+    let scenarios = BUNDLED.iter().map(|(name, content)| {
+        let text = Text { name: (*name).to_owned(), content: (*content).to_owned() };
+        (*name, text.parse::<ScenarioFile>().map_or_else(|error| error.to_string(), |file| file.title))
+    });
+    let networks = NETWORKS.iter().map(|(name, summary, _)| (*name, (*summary).to_owned()));
+    let sets = OPERATOR_SETS.iter().map(|(name, summary)| (*name, (*summary).to_owned()));
+    scenarios.chain(networks).chain(sets).collect()
+}
+
+impl Scenario {
+    /// The scenario called `name`: bundled, a bundled network or operator set,
+    /// or a file.
+    ///
+    /// # Errors
+    /// What is wrong with the name, the file, the device or the overrides.
+    pub fn load(name: &str, overrides: &Overrides) -> Result<Self, InputError> {
+        if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+            let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
+            return Self::parse(name, &text, overrides);
+        }
+        if let Some(text) = generated(name) {
+            return Self::parse(name, &text, overrides);
+        }
+        let path = Path::new(name);
+        if path.exists() || path.extension().is_some() {
+            return Self::parse(name, &Text::read(path)?, overrides);
+        }
+        Err(InputError::Unknown {
+            what: "scenario",
+            name: name.to_owned(),
+            known: names().into_iter().map(|(name, _)| name.to_owned()).collect(),
+        })
+    }
+
+    /// Parses and resolves a scenario file.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self, InputError> {
+        let file: ScenarioFile = text.parse()?;
+        let device = overrides.device.clone().or(file.device.clone());
+        let device = Profile::load(device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+        let workload = file.workload(name, text)?;
+        let threads = overrides.threads.or(file.threads).unwrap_or(DEFAULT_THREADS);
+        let core_sets = core_sets(&device, threads, overrides, text)?;
+        let step = overrides.step.or(file.step).unwrap_or(DEFAULT_STEP);
+        if step == 0 {
+            return Err(text.reject(violation("step", "0", "a whole number of at least 1")));
+        }
+        let options = Options {
+            strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
+            objective: overrides.objective.or(file.objective).unwrap_or_default(),
+            synchronisation: overrides
+                .synchronisation
+                .or(file.synchronisation)
+                .unwrap_or(Mechanism::SvmPolling),
+            core_sets,
+            step,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            title: file.title,
+            workload,
+            library: overrides.library.or(file.library).unwrap_or(Library::Xnnpack),
+            device,
+            options,
+        })
+    }
+}
+
+/// A bundled network or operator set as a scenario file.
+fn generated(name: &str) -> Option<Text> {
+    let network = NETWORKS.iter().find(|(network, _, _)| *network == name);
+    let set = OPERATOR_SETS.iter().find(|(set, _)| *set == name);
+    let content = match (network, set) {
+        (Some((name, summary, _)), _) => format!("title = {summary:?}\nnetwork = {name:?}\n"),
+        (None, Some((name, summary))) => format!("title = {summary:?}\noperator_set = {name:?}\n"),
+        (None, None) => return None,
+    };
+    Some(Text { name: name.to_owned(), content })
+}
+
+/// One core set for each thread count up to `threads`, fastest cores first.
+fn core_sets(
+    device: &Profile,
+    threads: u32,
+    overrides: &Overrides,
+    text: &Text,
+) -> Result<Vec<CoreSet>, InputError> {
+    let sets: Option<Vec<CoreSet>> =
+        (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
+    sets.ok_or_else(|| {
+        let key = if overrides.threads.is_some() { "--threads" } else { "threads" };
+        let cores = device.cpu.cores();
+        text.reject(violation(
+            key,
+            threads.to_string(),
+            format!("at most the {cores} cores of {}", device.name),
+        ))
+    })
+}
+
+impl ScenarioFile {
+    fn workload(&self, name: &str, text: &Text) -> Result<Workload, InputError> {
+        let data_type = self.data_type.unwrap_or_default();
+        match (&self.network, &self.operator_set, &self.operator) {
+            (Some(wanted), None, None) => {
+                let graph = network(wanted).ok_or_else(|| {
+                    let known: Vec<&str> = NETWORKS.iter().map(|(name, _, _)| *name).collect();
+                    text.reject(violation(
+                        "network",
+                        format!("{wanted:?}"),
+                        format!("one of {}", known.join(", ")),
+                    ))
+                })?;
+                Ok(Workload::Model(typed(&graph, data_type)))
+            }
+            (None, Some(wanted), None) => {
+                let operators = operator_set(wanted).ok_or_else(|| {
+                    let known: Vec<&str> = OPERATOR_SETS.iter().map(|(name, _)| *name).collect();
+                    text.reject(violation(
+                        "operator_set",
+                        format!("{wanted:?}"),
+                        format!("one of {}", known.join(", ")),
+                    ))
+                })?;
+                let stage = |(name, operator)| Stage {
+                    name,
+                    layer: Layer::new(operator, data_type),
+                    inputs: Vec::new(),
+                    input_count: 1,
+                    nodes: Vec::new(),
+                };
+                Ok(Workload::Set(operators.into_iter().map(stage).collect()))
+            }
+            (None, None, Some(operators)) => {
+                let graph = assemble::graph(text, name, data_type, operators)?;
+                Ok(Workload::Model(fuse(&graph)))
+            }
+            _ => Err(text.reject(violation(
+                "title",
+                "a scenario without one workload",
+                "exactly one of network, operator_set or [[operator]]",
+            ))),
+        }
+    }
+}
+
+fn typed(graph: &Graph, data_type: DataType) -> Vec<Stage> {
+    let mut stages = fuse(graph);
+    for stage in &mut stages {
+        stage.layer.data_type = data_type;
+    }
+    stages
+}
+
+fn violation(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Violation {
+    Violation { key: key.into(), found: found.into(), expected: expected.into() }
+}

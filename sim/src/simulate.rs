@@ -1,0 +1,112 @@
+//! Workload, plan and device in; prediction out.
+//!
+//! Responsible for: lowering a plan to tasks, running the engine on them and
+//! saying what came out: latency, use of each processor, traffic, energy, the
+//! critical path, a timeline, and the spread under jitter. Not for: choosing a
+//! plan (`explore`). Invariant: a prediction is a pure function of profile,
+//! workload, plan and seed.
+
+mod lower;
+mod report;
+mod sample;
+mod timeline;
+
+use thiserror::Error;
+
+pub use lower::{Detail, Processor, execute};
+pub(crate) use lower::{hand_over_delay, join_delay, result_bytes};
+pub use report::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
+pub use sample::{Samples, sample};
+pub use timeline::timeline;
+
+use crate::device::profile::Profile;
+use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
+use crate::kernel::Unsupported;
+use crate::kernel::cpu::Library;
+use crate::plan::Plan;
+use crate::units::{BytesPerSecond, Picos};
+use crate::workload::Stage;
+
+/// Why a plan cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SimulateError {
+    /// The device lacks a processor the plan uses.
+    #[error("{device} has no {processor} in its profile")]
+    Absent {
+        /// The processor.
+        processor: &'static str,
+        /// The device.
+        device: String,
+    },
+    /// No processor was offered.
+    #[error("no processor was offered: allow a CPU core set or use a device with a GPU")]
+    NothingToUse,
+    /// A processor has no kernel for a layer.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+impl SimulateError {
+    fn absent(processor: &'static str, device: &Profile) -> Self {
+        Self::Absent { processor, device: device.name.clone() }
+    }
+}
+
+/// Runs plans on one device. Reused between runs, it allocates only while
+/// plans grow.
+#[derive(Debug)]
+pub struct Simulator<'a> {
+    device: &'a Profile,
+    library: Library,
+    capacity: Capacity,
+    engine: Engine,
+    program: Program,
+}
+
+impl<'a> Simulator<'a> {
+    /// A simulator of `device` with the CPU kernels of `library`.
+    pub fn new(device: &'a Profile, library: Library) -> Self {
+        Self { device, library, capacity: capacity(device), engine: Engine::new(), program: Program::new() }
+    }
+
+    /// The device simulated.
+    pub fn device(&self) -> &'a Profile {
+        self.device
+    }
+
+    /// The CPU kernels simulated.
+    pub fn library(&self) -> Library {
+        self.library
+    }
+
+    /// Predicts how `stages` run under `plan`.
+    ///
+    /// # Errors
+    /// The device lacks a processor the plan uses, or a kernel for a layer.
+    pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
+        let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
+        let latency = self.execute(&lowered, &[], &mut NoTrace);
+        Ok(report::report(self, stages, plan, &lowered, latency))
+    }
+
+    /// Only the latency of `stages` under `plan`.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos, SimulateError> {
+        let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
+        Ok(self.execute(&lowered, &[], &mut NoTrace))
+    }
+
+    fn execute<S: TraceSink>(&mut self, lowered: &lower::Lowered, stretch: &[f64], sink: &mut S) -> Picos {
+        lowered.write(&mut self.program, stretch);
+        self.engine.run(&self.program, &self.capacity, sink)
+    }
+}
+
+/// The memory's capacity for one, two and three processors at once.
+fn capacity(device: &Profile) -> Capacity {
+    let clients = 1..=Processor::ALL.len();
+    let curve: Vec<BytesPerSecond> = clients.map(|clients| device.memory.capacity(clients)).collect();
+    Capacity::new(&curve)
+}

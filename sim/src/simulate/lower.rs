@@ -1,0 +1,324 @@
+//! From a plan to an engine program: which tasks there are, on which processor,
+//! and what each waits for.
+//!
+//! A stage becomes one compute task a processor, preceded by a hand-over where
+//! an input lies with another processor, and followed by a join where two
+//! processors computed parts of it. The join runs on the CPU, which handles the
+//! flags; what the GPU is given later waits for it, as an in-order queue with a
+//! polling kernel does (EPEW'25, section 4).
+
+use serde::{Serialize, Serializer};
+
+use super::SimulateError;
+use crate::device::profile::Profile;
+use crate::engine::{ProcessorId, Program, TaskId};
+use crate::kernel::cpu::{self, CoreSet, Library};
+use crate::kernel::{Phase, PhaseKind, Phases, gpu, npu};
+use crate::plan::synchronisation::{self, Mechanism};
+use crate::plan::{Placement, Plan};
+use crate::units::{Bytes, Picos};
+use crate::workload::{Layer, Layout, Stage, Tensor};
+
+/// The processors coexec plans for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Processor {
+    /// A set of CPU cores.
+    Cpu,
+    /// The GPU.
+    Gpu,
+    /// The NPU.
+    Npu,
+}
+
+impl Processor {
+    /// All of them, in the order they are reported.
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Gpu, Self::Npu];
+
+    pub(crate) fn id(self) -> ProcessorId {
+        ProcessorId(self as u8)
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// What a task does for its stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Computes the stage, or this processor's channels of it.
+    Compute,
+    /// Makes another processor's result visible to this one.
+    HandOver,
+    /// Brings the parts of a cut stage together.
+    Join,
+}
+
+/// Why a compute task takes as long as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detail {
+    /// A CPU schedule on a core set.
+    Cpu {
+        /// The cores.
+        #[serde(serialize_with = "as_text")]
+        cores: CoreSet,
+        /// How they share the work.
+        schedule: cpu::Schedule,
+    },
+    /// A GPU launch.
+    Gpu(gpu::Launch),
+    /// An NPU schedule.
+    Npu(npu::Schedule),
+}
+
+fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(cores)
+}
+
+/// One task of the engine program and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) stage: usize,
+    pub(crate) processor: Processor,
+    pub(crate) role: Role,
+    pub(crate) channels: Option<u32>,
+    pub(crate) phases: Phases,
+    pub(crate) streams: u32,
+    pub(crate) detail: Option<Detail>,
+    pub(crate) predecessors: Vec<TaskId>,
+}
+
+/// Where the result of a stage is visible, and the task that finishes it there.
+#[derive(Clone, Copy, Debug)]
+struct Residence {
+    processors: u8,
+    ready: TaskId,
+    bytes: Bytes,
+}
+
+/// How one processor runs a layer alone.
+///
+/// # Errors
+/// The device has no such processor, or it has no kernel for the layer.
+pub fn execute(
+    layer: &Layer,
+    device: &Profile,
+    library: Library,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Result<(Phases, Detail), SimulateError> {
+    match (processor, cores) {
+        (Processor::Cpu, Some(cores)) => {
+            let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
+            Ok((execution.phases, Detail::Cpu { cores, schedule: execution.detail }))
+        }
+        (Processor::Gpu, _) => {
+            let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
+            let execution = gpu::execute(layer, gpu)?;
+            Ok((execution.phases, Detail::Gpu(execution.detail)))
+        }
+        (Processor::Npu, _) => {
+            let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
+            let execution = npu::execute(layer, npu)?;
+            Ok((execution.phases, Detail::Npu(execution.detail)))
+        }
+        (Processor::Cpu, None) => Err(SimulateError::absent("CPU core set", device)),
+    }
+}
+
+/// A plan as tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Lowered {
+    pub(crate) tasks: Vec<Task>,
+}
+
+impl Lowered {
+    /// Lowers `plan` for `stages` on `device`.
+    pub(crate) fn new(
+        stages: &[Stage],
+        plan: &Plan,
+        device: &Profile,
+        library: Library,
+    ) -> Result<Self, SimulateError> {
+        let mut lowering = Lowering {
+            device,
+            library,
+            mechanism: plan.synchronisation,
+            tasks: Vec::new(),
+            residences: Vec::with_capacity(stages.len()),
+            last_join: None,
+        };
+        for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
+            lowering.stage(index, stage, *placement)?;
+        }
+        Ok(Self { tasks: lowering.tasks })
+    }
+
+    /// Writes the tasks into an engine program, each compute task stretched by
+    /// its factor of `stretch` (1 where that is shorter).
+    pub(crate) fn write(&self, program: &mut Program, stretch: &[f64]) {
+        program.clear();
+        let mut stretched;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let phases = match stretch.get(index) {
+                Some(&factor) if task.role == Role::Compute => {
+                    stretched = Phases::default();
+                    for phase in task.phases.as_slice() {
+                        stretched.push(Phase { duration: phase.duration.scale(factor), ..*phase });
+                    }
+                    &stretched
+                }
+                _ => &task.phases,
+            };
+            let id = program.task(task.processor.id(), task.streams, phases.as_slice());
+            for &predecessor in &task.predecessors {
+                program.after(id, predecessor);
+            }
+        }
+    }
+}
+
+struct Lowering<'a> {
+    device: &'a Profile,
+    library: Library,
+    mechanism: Mechanism,
+    tasks: Vec<Task>,
+    residences: Vec<Residence>,
+    last_join: Option<TaskId>,
+}
+
+impl Lowering<'_> {
+    fn stage(&mut self, index: usize, stage: &Stage, placement: Placement) -> Result<(), SimulateError> {
+        let bytes = result_bytes(&stage.layer);
+        let residence = match placement {
+            Placement::Cpu(cores) => {
+                let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
+                Residence { processors: Processor::Cpu.bit(), ready, bytes }
+            }
+            Placement::Gpu => {
+                let ready = self.compute(index, stage, &stage.layer, Processor::Gpu, None, None)?;
+                Residence { processors: Processor::Gpu.bit(), ready, bytes }
+            }
+            Placement::Npu => {
+                let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
+                Residence { processors: Processor::Npu.bit(), ready, bytes }
+            }
+            Placement::Split { cores, cpu_channels, gpu_channels } => {
+                let cpu_layer = stage.layer.with_output_channels(cpu_channels);
+                let gpu_layer = stage.layer.with_output_channels(gpu_channels);
+                let cpu =
+                    self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), Some(cpu_channels))?;
+                let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, Some(gpu_channels))?;
+                let ready = self.join(index, bytes, [cpu, gpu]);
+                Residence { processors: Processor::Cpu.bit() | Processor::Gpu.bit(), ready, bytes }
+            }
+        };
+        self.residences.push(residence);
+        Ok(())
+    }
+
+    /// Adds the compute task of `layer`, and the hand-overs it needs before.
+    fn compute(
+        &mut self,
+        index: usize,
+        stage: &Stage,
+        layer: &Layer,
+        processor: Processor,
+        cores: Option<CoreSet>,
+        channels: Option<u32>,
+    ) -> Result<TaskId, SimulateError> {
+        let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
+        for &input in &stage.inputs {
+            let residence = self.residences[input];
+            if residence.processors & processor.bit() != 0 {
+                predecessors.push(residence.ready);
+                continue;
+            }
+            let ready = self.hand_over(index, processor, residence);
+            self.residences[input].processors |= processor.bit();
+            predecessors.push(ready);
+        }
+        if processor == Processor::Gpu {
+            predecessors.extend(self.last_join);
+        }
+        let (phases, detail) = execute(layer, self.device, self.library, processor, cores)?;
+        let streams = cores.map_or(1, |cores| cores.threads());
+        Ok(self.push(Task {
+            stage: index,
+            processor,
+            role: Role::Compute,
+            channels,
+            phases,
+            streams,
+            detail: Some(detail),
+            predecessors,
+        }))
+    }
+
+    fn hand_over(&mut self, stage: usize, processor: Processor, residence: Residence) -> TaskId {
+        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes);
+        self.push(Task {
+            stage,
+            processor,
+            role: Role::HandOver,
+            channels: None,
+            phases: synchronising(delay),
+            streams: 1,
+            detail: None,
+            predecessors: vec![residence.ready],
+        })
+    }
+
+    fn join(&mut self, stage: usize, bytes: Bytes, parts: [TaskId; 2]) -> TaskId {
+        let delay = join_delay(self.device, self.mechanism, bytes);
+        let join = self.push(Task {
+            stage,
+            processor: Processor::Cpu,
+            role: Role::Join,
+            channels: None,
+            phases: synchronising(delay),
+            streams: 1,
+            detail: None,
+            predecessors: parts.to_vec(),
+        });
+        self.last_join = Some(join);
+        join
+    }
+
+    fn push(&mut self, task: Task) -> TaskId {
+        let id = TaskId(self.tasks.len() as u32);
+        self.tasks.push(task);
+        id
+    }
+}
+
+/// Bytes of a layer's result.
+pub(crate) fn result_bytes(layer: &Layer) -> Bytes {
+    let tensor =
+        Tensor { shape: layer.operator.output(), data_type: layer.data_type, layout: Layout::Buffer };
+    tensor.bytes()
+}
+
+/// Whether the GPU's tensors have to be transformed before a CPU reads them.
+fn needs_transform(device: &Profile) -> bool {
+    device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer)
+}
+
+/// From the end of the later part to the moment both processors may go on.
+pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
+    let join = synchronisation::join(&device.sync, mechanism, Picos::ZERO, bytes, needs_transform(device));
+    join.delay + join.mapping
+}
+
+/// From the end of one processor's work to the moment another may read it.
+pub(crate) fn hand_over_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
+    synchronisation::hand_over(&device.sync, mechanism, bytes, needs_transform(device))
+}
+
+fn synchronising(delay: Picos) -> Phases {
+    let mut phases = Phases::default();
+    phases.push(Phase { kind: PhaseKind::Synchronise, duration: delay, bytes: Bytes::ZERO, steps: 1 });
+    phases
+}

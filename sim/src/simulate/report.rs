@@ -1,0 +1,320 @@
+//! What the engine's times mean: use of processors, critical path, energy.
+
+use serde::Serialize;
+
+use super::Simulator;
+use super::lower::{Detail, Lowered, Processor, Role, Task};
+use crate::device::power::Power;
+use crate::engine::TaskId;
+use crate::plan::Plan;
+use crate::plan::synchronisation;
+use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
+use crate::workload::Stage;
+
+/// A simulated run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// From the start of the first task to the end of the last.
+    pub latency: Picos,
+    /// Bytes moved to and from memory.
+    pub bytes: Bytes,
+    /// Their mean rate.
+    pub bandwidth: BytesPerSecond,
+    /// Energy of the run, where the profile knows power.
+    pub energy: Option<Joules>,
+    /// Each processor that did something.
+    pub processors: Vec<ProcessorUse>,
+    /// The operators, in order.
+    pub stages: Vec<StageReport>,
+    /// What the latency consists of: tasks each of which started when the one
+    /// before it ended.
+    pub critical_path: Vec<Step>,
+    /// Engine events.
+    pub events: u64,
+}
+
+/// What one processor did during a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessorUse {
+    /// The processor.
+    pub processor: Processor,
+    /// Time spent computing (launches included).
+    pub busy: Picos,
+    /// Time spent waiting for another processor between its own tasks.
+    pub wait: Picos,
+    /// Time spent on hand-overs and joins.
+    pub overhead: Picos,
+    /// Part of the wait the CPU spends polling, at active power.
+    pub polling: Picos,
+    /// Bytes it moved.
+    pub bytes: Bytes,
+    /// Mean rate of those bytes while it was busy.
+    pub bandwidth: BytesPerSecond,
+    /// Energy it used.
+    pub energy: Option<Joules>,
+}
+
+/// How one operator ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageReport {
+    /// The operator's name.
+    pub name: String,
+    /// The operator with its dimensions.
+    pub operator: String,
+    /// When the first of its tasks started.
+    pub start: Picos,
+    /// When its result was complete.
+    pub finish: Picos,
+    /// What each processor computed of it.
+    pub parts: Vec<PartReport>,
+}
+
+/// One processor's part of an operator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartReport {
+    /// The processor.
+    pub processor: Processor,
+    /// Output channels it computed, where the operator was cut.
+    pub channels: Option<u32>,
+    /// When it started.
+    pub start: Picos,
+    /// When it finished.
+    pub finish: Picos,
+    /// How long it then waited for the other part.
+    pub wait: Picos,
+    /// Why it took that long.
+    pub detail: Detail,
+}
+
+/// What a step of the critical path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// A processor computes.
+    Compute,
+    /// A result is handed to another processor.
+    HandOver,
+    /// The parts of an operator are brought together.
+    Join,
+}
+
+/// One task of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The operator.
+    pub stage: String,
+    /// The processor.
+    pub processor: Processor,
+    /// What it did.
+    pub kind: StepKind,
+    /// When it started.
+    pub start: Picos,
+    /// When it ended.
+    pub finish: Picos,
+}
+
+/// Reads the finished engine of `simulator`.
+pub(super) fn report(
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    plan: &Plan,
+    lowered: &Lowered,
+    latency: Picos,
+) -> Prediction {
+    let reader = Reader { simulator, tasks: &lowered.tasks, plan, latency };
+    let bytes: Bytes = lowered.tasks.iter().map(|task| task.phases.bytes()).sum();
+    let processors = reader.processors();
+    let energy = simulator.device.power.as_ref().map(|power| {
+        let used: Joules = processors.iter().filter_map(|processor| processor.energy).sum();
+        used + power.base().during(latency) + power.memory_energy(bytes)
+    });
+    Prediction {
+        latency,
+        bytes,
+        bandwidth: BytesPerSecond::mean(bytes, latency),
+        energy,
+        processors,
+        stages: reader.stages(stages),
+        critical_path: reader.critical_path(stages),
+        events: simulator.engine.events(),
+    }
+}
+
+struct Reader<'a> {
+    simulator: &'a Simulator<'a>,
+    tasks: &'a [Task],
+    plan: &'a Plan,
+    latency: Picos,
+}
+
+impl Reader<'_> {
+    fn start(&self, index: usize) -> Picos {
+        self.simulator.engine.start(TaskId(index as u32))
+    }
+
+    fn finish(&self, index: usize) -> Picos {
+        self.simulator.engine.finish(TaskId(index as u32))
+    }
+
+    fn of(&self, processor: Processor) -> impl Iterator<Item = (usize, &Task)> {
+        self.tasks.iter().enumerate().filter(move |(_, task)| task.processor == processor)
+    }
+
+    fn processors(&self) -> Vec<ProcessorUse> {
+        Processor::ALL
+            .into_iter()
+            .filter(|&processor| self.of(processor).next().is_some())
+            .map(|processor| self.processor(processor))
+            .collect()
+    }
+
+    fn processor(&self, processor: Processor) -> ProcessorUse {
+        let mut usage = ProcessorUse {
+            processor,
+            busy: Picos::ZERO,
+            wait: Picos::ZERO,
+            overhead: Picos::ZERO,
+            polling: Picos::ZERO,
+            bytes: Bytes::ZERO,
+            bandwidth: BytesPerSecond(0.0),
+            energy: None,
+        };
+        let mut free = Picos::ZERO;
+        for (index, task) in self.of(processor) {
+            let gap = self.start(index).saturating_sub(free);
+            usage.wait += gap;
+            if processor == Processor::Cpu {
+                let join = synchronisation::join(
+                    &self.simulator.device.sync,
+                    self.plan.synchronisation,
+                    gap,
+                    Bytes::ZERO,
+                    false,
+                );
+                usage.polling += join.polling;
+            }
+            free = self.finish(index);
+            let length = free - self.start(index);
+            match task.role {
+                Role::Compute => usage.busy += length,
+                Role::HandOver | Role::Join => usage.overhead += length,
+            }
+            usage.bytes += task.phases.bytes();
+        }
+        usage.wait += self.trailing_wait(processor, free);
+        usage.bandwidth = BytesPerSecond::mean(usage.bytes, usage.busy);
+        usage.energy = self.energy(&usage);
+        usage
+    }
+
+    /// The GPU polls until the last join ends, also where nothing follows it.
+    fn trailing_wait(&self, processor: Processor, free: Picos) -> Picos {
+        let joins = self.tasks.iter().enumerate().filter(|(_, task)| task.role == Role::Join);
+        match (processor, joins.map(|(index, _)| self.finish(index)).max()) {
+            (Processor::Gpu, Some(joined)) => joined.saturating_sub(free),
+            _ => Picos::ZERO,
+        }
+    }
+
+    fn energy(&self, usage: &ProcessorUse) -> Option<Joules> {
+        let power = self.simulator.device.power.as_ref()?;
+        let accelerator = match usage.processor {
+            Processor::Cpu => return Some(self.cpu_energy(power, usage)),
+            Processor::Gpu => power.gpu.as_ref()?,
+            Processor::Npu => power.npu.as_ref()?,
+        };
+        // An accelerator that waits for the CPU spins on the flag.
+        let working = usage.busy + usage.overhead;
+        let idle = self.latency.saturating_sub(working).saturating_sub(usage.wait);
+        let used = accelerator.active().during(working) + accelerator.polling().during(usage.wait);
+        Some(used + accelerator.idle().during(idle))
+    }
+
+    /// Every core idles unless it computes; the main core also synchronises and
+    /// polls.
+    fn cpu_energy(&self, power: &Power, usage: &ProcessorUse) -> Joules {
+        let clusters = &self.simulator.device.cpu.clusters;
+        let idle: f64 =
+            clusters.iter().zip(&power.cluster).map(|(c, core)| f64::from(c.cores) * core.idle().0).sum();
+        let mut energy = Watts(idle).during(self.latency);
+        for (index, task) in self.of(Processor::Cpu) {
+            let length = self.finish(index) - self.start(index);
+            if let Some(Detail::Cpu { cores, .. }) = task.detail {
+                for group in cores.groups() {
+                    let Some(core) = power.cluster.get(group.cluster) else { continue };
+                    let above_idle = core.active().0 - core.idle().0;
+                    energy += Watts(above_idle * f64::from(group.threads)).during(length);
+                }
+            }
+        }
+        // The main thread runs on the fastest cluster, which is listed first.
+        let polling = power.cluster.first().map_or(0.0, |core| core.polling().0 - core.idle().0);
+        energy + Watts(polling).during(usage.polling + usage.overhead)
+    }
+
+    fn stages(&self, stages: &[Stage]) -> Vec<StageReport> {
+        let mut reports: Vec<StageReport> = stages
+            .iter()
+            .map(|stage| StageReport {
+                name: stage.name.clone(),
+                operator: stage.layer.operator.to_string(),
+                start: Picos::MAX,
+                finish: Picos::ZERO,
+                parts: Vec::new(),
+            })
+            .collect();
+        for (index, task) in self.tasks.iter().enumerate() {
+            let report = &mut reports[task.stage];
+            report.start = report.start.min(self.start(index));
+            report.finish = report.finish.max(self.finish(index));
+            match (task.role, task.detail) {
+                (Role::Compute, Some(detail)) => report.parts.push(PartReport {
+                    processor: task.processor,
+                    channels: task.channels,
+                    start: self.start(index),
+                    finish: self.finish(index),
+                    wait: Picos::ZERO,
+                    detail,
+                }),
+                (Role::Join, _) => {
+                    for part in &mut report.parts {
+                        part.wait = self.start(index).saturating_sub(part.finish);
+                    }
+                }
+                _ => {}
+            }
+        }
+        reports
+    }
+
+    /// From the last task back: what a task waited for is the predecessor, or
+    /// the task before it on its processor, that ended when it started.
+    fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
+        let mut path = Vec::new();
+        let mut current = (0..self.tasks.len()).max_by_key(|&index| (self.finish(index), index));
+        while let Some(index) = current {
+            let task = &self.tasks[index];
+            path.push(Step {
+                stage: stages[task.stage].name.clone(),
+                processor: task.processor,
+                kind: match task.role {
+                    Role::Compute => StepKind::Compute,
+                    Role::HandOver => StepKind::HandOver,
+                    Role::Join => StepKind::Join,
+                },
+                start: self.start(index),
+                finish: self.finish(index),
+            });
+            let before = self.of(task.processor).map(|(earlier, _)| earlier).filter(|&e| e < index).last();
+            let start = self.start(index);
+            current = task
+                .predecessors
+                .iter()
+                .map(|predecessor| predecessor.0 as usize)
+                .chain(before)
+                .find(|&candidate| start > Picos::ZERO && self.finish(candidate) == start);
+        }
+        path.reverse();
+        path
+    }
+}

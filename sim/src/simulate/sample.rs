@@ -1,0 +1,140 @@
+//! Monte-Carlo jitter: the spread of the latency over repeated runs.
+//!
+//! Each compute task's time is multiplied by a log-normal factor of median 1,
+//! whose spread is the profile's. Every draw comes from a stream keyed by seed,
+//! sample and task, so that neither more samples nor another processor shift
+//! the draws of the others, and any number of threads gives the same result.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::lower::{Lowered, Processor, Role, Task};
+use super::{SimulateError, Simulator};
+use crate::device::profile::{Jitter, Profile};
+use crate::engine::NoTrace;
+use crate::kernel::cpu::Library;
+use crate::plan::Plan;
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// Mean absolute deviation of a standard normal distribution, sqrt(2/pi):
+/// profiles state jitter as a mean absolute deviation.
+const MEAN_ABSOLUTE_DEVIATION: f64 = 0.797_884_560_802_865_4;
+
+/// Two-sided 95 % quantile of the standard normal distribution.
+const NORMAL_95: f64 = 1.959_963_984_540_054;
+
+/// Tasks one sample may have before streams would collide.
+const TASK_BITS: u32 = 24;
+
+/// Latencies of repeated runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Samples {
+    /// Seed of the streams.
+    pub seed: u64,
+    /// Number of samples.
+    pub count: usize,
+    /// Mean latency.
+    pub mean: Picos,
+    /// 95 % confidence interval of the mean (normal approximation).
+    pub mean_ci95: [Picos; 2],
+    /// Standard deviation.
+    pub standard_deviation: Picos,
+    /// 5, 25, 50, 75, 95 and 99 % percentiles (nearest rank).
+    pub percentiles: [(u8, Picos); 6],
+}
+
+/// Runs `plan` `count` times with jitter.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn sample(
+    device: &Profile,
+    library: Library,
+    stages: &[Stage],
+    plan: &Plan,
+    count: usize,
+    seed: u64,
+) -> Result<Samples, SimulateError> {
+    let lowered = Lowered::new(stages, plan, device, library)?;
+    let count = count.max(1);
+    let mut latencies: Vec<Picos> = (0..count as u64)
+        .into_par_iter()
+        .map_init(
+            || Simulator::new(device, library),
+            |simulator, sample| {
+                let stretch: Vec<f64> = lowered
+                    .tasks
+                    .iter()
+                    .enumerate()
+                    .map(|(index, task)| stretch(&device.jitter, task, seed, sample, index as u64))
+                    .collect();
+                simulator.execute(&lowered, &stretch, &mut NoTrace)
+            },
+        )
+        .collect();
+    latencies.sort_unstable();
+    Ok(summarise(&latencies, seed))
+}
+
+fn stretch(jitter: &Jitter, task: &Task, seed: u64, sample: u64, index: u64) -> f64 {
+    if task.role != Role::Compute {
+        return 1.0;
+    }
+    let percent = match task.processor {
+        Processor::Cpu => jitter.cpu_percent.value,
+        Processor::Gpu => jitter.gpu_percent.value,
+        Processor::Npu => jitter.npu_percent.as_ref().map_or(0.0, |percent| percent.value),
+    };
+    let mut stream = ChaCha8Rng::seed_from_u64(seed);
+    stream.set_stream((sample << TASK_BITS) | index);
+    let normal: f64 = StandardNormal.sample(&mut stream);
+    (normal * percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
+}
+
+/// `latencies` are sorted and at least one.
+fn summarise(latencies: &[Picos], seed: u64) -> Samples {
+    let count = latencies.len();
+    let n = count as f64;
+    let mean = latencies.iter().map(|latency| latency.0 as f64).sum::<f64>() / n;
+    let squares = latencies.iter().map(|latency| (latency.0 as f64 - mean).powi(2)).sum::<f64>();
+    let deviation = if count > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+    let half_width = NORMAL_95 * deviation / n.sqrt();
+    let percentile = |percent: u8| {
+        let rank = (f64::from(percent) / 100.0 * n).ceil() as usize;
+        (percent, latencies[rank.clamp(1, count) - 1])
+    };
+    Samples {
+        seed,
+        count,
+        mean: Picos(mean.round() as u64),
+        mean_ci95: [Picos((mean - half_width).round() as u64), Picos((mean + half_width).round() as u64)],
+        standard_deviation: Picos(deviation.round() as u64),
+        percentiles: [5, 25, 50, 75, 95, 99].map(percentile),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let latencies: Vec<Picos> = (1..=100).map(Picos).collect();
+        let samples = summarise(&latencies, 7);
+        assert_eq!(samples.percentiles[0], (5, Picos(5)));
+        assert_eq!(samples.percentiles[2], (50, Picos(50)));
+        assert_eq!(samples.percentiles[5], (99, Picos(99)));
+        assert_eq!(samples.mean, Picos(51), "50.5 rounds up");
+    }
+
+    #[test]
+    fn one_sample_has_no_spread() {
+        let samples = summarise(&[Picos(42)], 0);
+        assert_eq!(samples.standard_deviation, Picos::ZERO);
+        assert_eq!(samples.mean_ci95, [Picos(42), Picos(42)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! A run as tracks: one a CPU core, the GPU's queue, its compute units, the NPU,
+//! and the memory's rate.
+
+use super::lower::{Detail, Lowered, Processor, Role, Task};
+use super::{SimulateError, Simulator};
+use crate::device::profile::Profile;
+use crate::engine::Recorder;
+use crate::kernel::cpu::{CoreSet, Schedule};
+use crate::kernel::{Phase, PhaseKind};
+use crate::plan::Plan;
+use crate::timeline::{Activity, Counter, Stretch, Timeline, Track, TrackKind};
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// Most equal steps of one phase that are shown one by one; more would be
+/// thinner than a pixel and are shown as one slice that says how many there are.
+const MAX_STEPS_SHOWN: u32 = 64;
+
+/// The timeline of `stages` under `plan`.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn timeline(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    plan: &Plan,
+) -> Result<Timeline, SimulateError> {
+    let lowered = Lowered::new(stages, plan, simulator.device, simulator.library)?;
+    let mut recorder = Recorder::new();
+    let end = simulator.execute(&lowered, &[], &mut recorder);
+    let mut drawing = Drawing::new(simulator.device, &lowered);
+    let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
+    for row in &recorder.phases {
+        // Rows come by end, and a task's phases end one after the other.
+        spans[row.task.0 as usize].push((row.start, row.end));
+    }
+    for (task, spans) in lowered.tasks.iter().zip(&spans) {
+        drawing.task(&stages[task.stage].name, task, spans);
+    }
+    let memory = Counter {
+        name: "memory bandwidth".to_owned(),
+        unit: "GB/s",
+        samples: recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect(),
+    };
+    Ok(Timeline { tracks: drawing.finish(), counters: vec![memory], end })
+}
+
+struct Drawing<'a> {
+    device: &'a Profile,
+    /// One track a core of the device, in the profile's order.
+    cores: Vec<Track>,
+    queue: Track,
+    units: Track,
+    npu: Track,
+    /// When the CPU's main core and the GPU last had something to do.
+    cpu_free: Picos,
+    gpu_free: Picos,
+    cpu_used: bool,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(device: &'a Profile, lowered: &Lowered) -> Self {
+        let track = |name: String, kind| Track { name, kind, slices: Vec::new() };
+        let cores = device
+            .cpu
+            .clusters
+            .iter()
+            .flat_map(|cluster| {
+                (0..cluster.cores).map(move |core| format!("{} {core}", cluster.name.as_str()))
+            })
+            .map(|name| track(format!("CPU {name}"), TrackKind::Core))
+            .collect();
+        let units = device.gpu.as_ref().map_or(0, |gpu| gpu.compute_units);
+        Self {
+            device,
+            cores,
+            queue: track("GPU queue".to_owned(), TrackKind::GpuQueue),
+            units: track(format!("GPU units (x{units})"), TrackKind::ComputeUnits),
+            npu: track("NPU".to_owned(), TrackKind::Npu),
+            cpu_free: Picos::ZERO,
+            gpu_free: Picos::ZERO,
+            cpu_used: lowered.tasks.iter().any(|task| matches!(task.detail, Some(Detail::Cpu { .. }))),
+        }
+    }
+
+    fn finish(self) -> Vec<Track> {
+        let mut tracks = self.cores;
+        tracks.extend([self.queue, self.units, self.npu]);
+        tracks.retain(|track| !track.slices.is_empty());
+        tracks
+    }
+
+    /// Draws one task; `spans` are the start and end of each of its phases.
+    fn task(&mut self, stage: &str, task: &Task, spans: &[(Picos, Picos)]) {
+        let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
+        let label = match (task.role, task.channels) {
+            (Role::Compute, Some(channels)) => format!("{stage} [{channels}]"),
+            (Role::Compute, None) => stage.to_owned(),
+            (Role::HandOver, _) => "hand-over".to_owned(),
+            (Role::Join, _) => "join".to_owned(),
+        };
+        match task.detail {
+            Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
+            Some(Detail::Gpu(_)) => self.gpu(&label, task, spans),
+            Some(Detail::Npu(_)) => self.npu.slices.push(slice(label, Activity::Compute, start, end)),
+            None => self.synchronise(&label, task, start, end),
+        }
+    }
+
+    /// The physical core of each thread: the first ones of each cluster.
+    fn core_indices(&self, cores: &CoreSet) -> Vec<usize> {
+        let mut indices = Vec::new();
+        for group in cores.groups() {
+            let first: u32 = self.device.cpu.clusters.iter().take(group.cluster).map(|c| c.cores).sum();
+            indices.extend((first..first + group.threads).map(|core| core as usize));
+        }
+        indices
+    }
+
+    fn cpu(
+        &mut self,
+        label: &str,
+        cores: &CoreSet,
+        schedule: &Schedule,
+        task: &Task,
+        spans: &[(Picos, Picos)],
+    ) {
+        let indices = self.core_indices(cores);
+        let Some(&main) = indices.first() else { return };
+        self.cpu_wait(main, spans[0].0);
+        for (phase, &(start, end)) in task.phases.as_slice().iter().zip(spans) {
+            match phase.kind {
+                PhaseKind::Parallel => {
+                    for (thread, &core) in indices.iter().enumerate() {
+                        let busy = contended(schedule.busy[thread], phase, start, end);
+                        if busy > Picos::ZERO {
+                            let stop = (start + busy).min(end);
+                            self.push_core(core, slice(label, Activity::Compute, start, stop));
+                        }
+                    }
+                }
+                PhaseKind::ForkJoin => {
+                    for &core in &indices {
+                        self.push_core(core, slice("fork-join", Activity::Launch, start, end));
+                    }
+                }
+                _ => self.push_core(main, slice(label, Activity::Compute, start, end)),
+            }
+            self.cpu_free = end;
+        }
+    }
+
+    fn push_core(&mut self, core: usize, stretch: Stretch) {
+        if let Some(track) = self.cores.get_mut(core) {
+            track.slices.push(stretch);
+        }
+    }
+
+    /// The main core waits from when it was free until `until`.
+    fn cpu_wait(&mut self, main: usize, until: Picos) {
+        if until > self.cpu_free {
+            self.push_core(main, slice("wait", Activity::Wait, self.cpu_free, until));
+        }
+        self.cpu_free = self.cpu_free.max(until);
+    }
+
+    fn gpu(&mut self, label: &str, task: &Task, spans: &[(Picos, Picos)]) {
+        let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
+        self.gpu_wait(start);
+        self.queue.slices.push(slice(label, Activity::Compute, start, end));
+        for (phase, &(start, end)) in task.phases.as_slice().iter().zip(spans) {
+            let (name, activity) = match phase.kind {
+                PhaseKind::Launch => ("launch", Activity::Launch),
+                PhaseKind::Transform => ("transform", Activity::Transform),
+                PhaseKind::FullRounds => ("round", Activity::Compute),
+                PhaseKind::LastRound => ("last round", Activity::Compute),
+                _ => ("epilogue", Activity::Compute),
+            };
+            self.queue.slices.push(slice(name, activity, start, end));
+            if matches!(phase.kind, PhaseKind::FullRounds | PhaseKind::LastRound) {
+                rounds(&mut self.units.slices, name, phase, start, end);
+            }
+        }
+        self.gpu_free = end;
+    }
+
+    fn gpu_wait(&mut self, until: Picos) {
+        if until > self.gpu_free && self.gpu_free > Picos::ZERO {
+            self.queue.slices.push(slice("wait", Activity::Wait, self.gpu_free, until));
+        }
+        self.gpu_free = self.gpu_free.max(until);
+    }
+
+    fn synchronise(&mut self, label: &str, task: &Task, start: Picos, end: Picos) {
+        match task.processor {
+            Processor::Cpu => {
+                if self.cpu_used {
+                    self.cpu_wait(0, start);
+                }
+                self.push_core(0, slice(label, Activity::Synchronise, start, end));
+                self.cpu_free = end;
+                if task.role == Role::Join {
+                    // The GPU's queue polls until the join is over.
+                    self.gpu_wait(end);
+                }
+            }
+            Processor::Gpu => {
+                self.gpu_wait(start);
+                self.queue.slices.push(slice(label, Activity::Synchronise, start, end));
+                self.gpu_free = end;
+            }
+            Processor::Npu => self.npu.slices.push(slice(label, Activity::Synchronise, start, end)),
+        }
+    }
+}
+
+/// A thread's busy time where contention stretched the phase.
+fn contended(busy: Picos, phase: &Phase, start: Picos, end: Picos) -> Picos {
+    let length = end - start;
+    if length == phase.duration || phase.duration == Picos::ZERO {
+        return busy;
+    }
+    busy.scale(length.0 as f64 / phase.duration.0 as f64)
+}
+
+/// One slice an occupancy round, where there are not too many.
+fn rounds(slices: &mut Vec<Stretch>, name: &str, phase: &Phase, start: Picos, end: Picos) {
+    if phase.steps <= 1 || phase.steps > MAX_STEPS_SHOWN {
+        let name = if phase.steps > 1 { format!("{} rounds", phase.steps) } else { name.to_owned() };
+        slices.push(slice(name, Activity::Compute, start, end));
+        return;
+    }
+    let (steps, length) = (u64::from(phase.steps), (end - start).0);
+    let edge = |step: u64| start + Picos((u128::from(length) * u128::from(step) / u128::from(steps)) as u64);
+    slices.extend(
+        (0..steps)
+            .map(|step| slice(format!("round {}", step + 1), Activity::Compute, edge(step), edge(step + 1))),
+    );
+}
+
+fn slice(name: impl Into<String>, activity: Activity, start: Picos, end: Picos) -> Stretch {
+    Stretch { name: name.into(), activity, start, end }
+}

@@ -1,0 +1,246 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use coexec_sim::explore::{Objective, Strategy};
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::scenario::Overrides;
+
+/// Predicts how long neural-network operators take when split over the CPU
+/// cores, GPU and NPU of a phone, and finds the best split.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Print one JSON document on standard output and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no messages on standard error but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Threads for independent simulations; the result is the same for any number
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the device profiles and scenarios, or show one profile with its sources
+    Devices(Devices),
+    /// Predict a scenario under a plan: latency, use of each processor, energy, timeline
+    Simulate(Simulate),
+    /// Find who should compute what: the best CPU/GPU split, and why
+    Explore(Explore),
+    /// Print the JSON Schema of a file format
+    Schema(Schema),
+}
+
+/// `coexec devices`.
+#[derive(Debug, Args)]
+pub(crate) struct Devices {
+    /// Profile to show: a bundled name, an alias, or a file
+    pub(crate) name: Option<String>,
+}
+
+/// What `simulate` and `explore` share.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// A bundled scenario or network (see `coexec devices`), or a file
+    pub(crate) scenario: String,
+    /// Device profile: a bundled name, an alias, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) device: Option<String>,
+    /// Most CPU threads a search may use
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<u32>,
+    /// CPU kernels
+    #[arg(long, value_enum)]
+    pub(crate) library: Option<LibraryName>,
+    /// Synchronisation between processors
+    #[arg(long, value_enum)]
+    pub(crate) synchronisation: Option<MechanismName>,
+    /// How to find the plan
+    #[arg(long, value_enum)]
+    pub(crate) strategy: Option<StrategyName>,
+    /// What the search minimises
+    #[arg(long, value_enum)]
+    pub(crate) objective: Option<ObjectiveName>,
+    /// Grid of output channels
+    #[arg(long, value_name = "CHANNELS")]
+    pub(crate) step: Option<u32>,
+    /// Write a Perfetto trace of the run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+impl Where {
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            device: self.device.clone(),
+            threads: self.threads,
+            library: self.library.map(Into::into),
+            synchronisation: self.synchronisation.map(Into::into),
+            strategy: self.strategy.and_then(StrategyName::single),
+            objective: self.objective.map(Into::into),
+            step: self.step,
+        }
+    }
+}
+
+/// `coexec simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Plan to simulate instead of searching for one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Write a picture of the timeline (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Repeat the run with the profile's jitter
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) samples: u32,
+    /// Seed of the jitter
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// `coexec explore`.
+#[derive(Debug, Args)]
+pub(crate) struct Explore {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Write the plan found, for `simulate --plan`
+    #[arg(long, value_name = "PLAN.toml")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write a picture of latency against output channels (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Write a picture of the timeline (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// Operator the latency picture shows; the first that is cut unless given
+    #[arg(long, value_name = "NAME", requires = "plot")]
+    pub(crate) operator: Option<String>,
+}
+
+/// `coexec schema`.
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// The file format
+    #[arg(value_enum)]
+    pub(crate) format: SchemaName,
+}
+
+/// A file format with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaName {
+    /// Device profiles
+    Profile,
+    /// Scenarios
+    Scenario,
+    /// Plans
+    Plan,
+}
+
+/// CPU kernels, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LibraryName {
+    /// TFLite's own kernels on ruy
+    Ruy,
+    /// XNNPACK
+    Xnnpack,
+}
+
+impl From<LibraryName> for Library {
+    fn from(name: LibraryName) -> Self {
+        match name {
+            LibraryName::Ruy => Self::Ruy,
+            LibraryName::Xnnpack => Self::Xnnpack,
+        }
+    }
+}
+
+/// A synchronisation mechanism, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MechanismName {
+    /// clFinish, then map
+    BlockingFinish,
+    /// clWaitForEvents, then map
+    EventWait,
+    /// Flags in fine-grained shared virtual memory, both sides polling
+    SvmPolling,
+    /// Sleep for the predicted time, then poll
+    SleepThenPoll,
+}
+
+impl From<MechanismName> for Mechanism {
+    fn from(name: MechanismName) -> Self {
+        match name {
+            MechanismName::BlockingFinish => Self::BlockingFinish,
+            MechanismName::EventWait => Self::EventWait,
+            MechanismName::SvmPolling => Self::SvmPolling,
+            MechanismName::SleepThenPoll => Self::SleepThenPoll,
+        }
+    }
+}
+
+/// A strategy, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StrategyName {
+    /// Every operator on the CPU cores
+    CpuOnly,
+    /// Every operator on the GPU
+    GpuOnly,
+    /// Every operator on the NPU
+    NpuOnly,
+    /// Each operator on CPU, GPU, or cut along its output channels between both
+    ChannelSplit,
+    /// All of these, compared
+    All,
+}
+
+impl StrategyName {
+    /// The one strategy meant; all of them are compared from the default one.
+    fn single(self) -> Option<Strategy> {
+        match self {
+            Self::CpuOnly => Some(Strategy::CpuOnly),
+            Self::GpuOnly => Some(Strategy::GpuOnly),
+            Self::NpuOnly => Some(Strategy::NpuOnly),
+            Self::ChannelSplit | Self::All => Some(Strategy::ChannelSplit),
+        }
+    }
+}
+
+/// An objective, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ObjectiveName {
+    /// Time
+    Latency,
+    /// Energy
+    Energy,
+    /// Energy-delay product
+    Edp,
+}
+
+impl From<ObjectiveName> for Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::Latency => Self::Latency,
+            ObjectiveName::Energy => Self::Energy,
+            ObjectiveName::Edp => Self::Edp,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! `coexec explore`: who should compute what, and why.
+
+use std::path::Path;
+
+use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
+use coexec_sim::explore::{self, Answer, Baseline, Search, latency_curve};
+use coexec_sim::plan::{Placement, PlanFile};
+use coexec_sim::scenario::{Scenario, Workload};
+use coexec_sim::simulate::{Prediction, Simulator, timeline};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::Stage;
+use serde::Serialize;
+
+use crate::cli::{Common, Explore, StrategyName};
+use crate::failure::Failure;
+use crate::simulate::{report, write_timeline};
+use crate::{output, sweep, why};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    scenario: &'a str,
+    device: &'a str,
+    objective: coexec_sim::explore::Objective,
+    considered: usize,
+    plan: PlanFile,
+    prediction: &'a Prediction,
+    baselines: Vec<BaselineEntry>,
+    operators: Vec<OperatorEntry>,
+}
+
+#[derive(Serialize)]
+struct BaselineEntry {
+    strategy: &'static str,
+    latency: Picos,
+    speedup: f64,
+}
+
+/// What the search found for one operator alone.
+#[derive(Serialize)]
+struct OperatorEntry {
+    name: String,
+    gpu_only: Option<Picos>,
+    cpu_only: Option<Picos>,
+    split: Option<SplitEntry>,
+}
+
+#[derive(Serialize)]
+struct SplitEntry {
+    cores: String,
+    cpu_channels: u32,
+    gpu_channels: u32,
+    cpu: Picos,
+    gpu: Picos,
+    latency: Picos,
+}
+
+pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
+    let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    let timeline_format = options.timeline.as_deref().map(Format::of).transpose()?;
+    let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    let stages = match &scenario.workload {
+        Workload::Model(stages) => stages,
+        Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
+    };
+    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let answer = explore::explore(&mut simulator, stages, &scenario.options)?;
+    let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
+    let timeline = timeline(&mut simulator, stages, &answer.plan)?;
+    if common.json {
+        output::json(&document(&scenario, stages, &answer, plan.clone()));
+    } else {
+        output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
+        compare(&answer, options.place.strategy == Some(StrategyName::All));
+        operators(stages, &answer);
+        reasons(&answer.prediction);
+        report(&answer.prediction, &timeline);
+    }
+    if let Some(path) = &options.out {
+        output::write(path, plan_text(&plan)?.as_bytes())?;
+    }
+    if let (Some(path), Some(format)) = (&options.plot, plot) {
+        write_curve(path, format, options, &scenario, &simulator, stages, &answer)?;
+    }
+    if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
+        write_timeline(path, format, &timeline, &scenario)?;
+    }
+    if let Some(path) = &options.place.trace {
+        output::write(path, &coexec_plots::perfetto::trace(&timeline))?;
+    }
+    Ok(())
+}
+
+fn plan_text(plan: &PlanFile) -> Result<String, Failure> {
+    toml::to_string_pretty(plan).map_err(|error| Failure::Usage {
+        problem: format!("the plan cannot be written as TOML: {error}"),
+        help: "report this scenario: every plan can be written".to_owned(),
+    })
+}
+
+fn document<'a>(
+    scenario: &'a Scenario,
+    stages: &[Stage],
+    answer: &'a Answer,
+    plan: PlanFile,
+) -> Document<'a> {
+    let latency = answer.prediction.latency;
+    Document {
+        scenario: &scenario.name,
+        device: &scenario.device.name,
+        objective: scenario.options.objective,
+        considered: answer.considered,
+        plan,
+        prediction: &answer.prediction,
+        baselines: answer
+            .baselines
+            .iter()
+            .map(|Baseline { strategy, prediction, .. }| BaselineEntry {
+                strategy: strategy.name(),
+                latency: prediction.latency,
+                speedup: ratio(prediction.latency, latency),
+            })
+            .collect(),
+        operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
+    }
+}
+
+fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
+    let split = search.split.and_then(|candidate| match candidate.placement {
+        Placement::Split { cores, cpu_channels, gpu_channels } => Some(SplitEntry {
+            cores: cores.to_string(),
+            cpu_channels,
+            gpu_channels,
+            cpu: candidate.cpu,
+            gpu: candidate.gpu,
+            latency: candidate.latency,
+        }),
+        _ => None,
+    });
+    OperatorEntry {
+        name: stage.name.clone(),
+        gpu_only: search.gpu_only.map(|candidate| candidate.latency),
+        cpu_only: search.cpu_only.map(|candidate| candidate.latency),
+        split,
+    }
+}
+
+/// `slow / fast`; 1 where there is nothing to compare.
+fn ratio(slow: Picos, fast: Picos) -> f64 {
+    if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
+}
+
+/// The plan beside single processors.
+fn compare(answer: &Answer, energy: bool) {
+    let latency = answer.prediction.latency;
+    let row = |name: &str, prediction: &Prediction| {
+        let mut row = vec![
+            name.to_owned(),
+            prediction.latency.to_string(),
+            format!("{:.2}x", ratio(prediction.latency, latency)),
+        ];
+        if energy {
+            row.push(prediction.energy.map_or("-".to_owned(), |energy| energy.to_string()));
+        }
+        row
+    };
+    let mut rows = vec![row("this plan", &answer.prediction)];
+    rows.extend(answer.baselines.iter().map(|baseline| row(baseline.strategy.name(), &baseline.prediction)));
+    let mut header = vec!["strategy", "latency", "relative"];
+    if energy {
+        header.push("energy");
+    }
+    output::table(&header, &rows);
+}
+
+/// What the search found for each operator alone, beside what the plan does.
+fn operators(stages: &[Stage], answer: &Answer) {
+    if answer.searches.is_empty() {
+        return;
+    }
+    let time = |candidate: Option<explore::Candidate>| {
+        candidate.map_or("-".to_owned(), |candidate| candidate.latency.to_string())
+    };
+    let rows: Vec<Vec<String>> = stages
+        .iter()
+        .zip(&answer.searches)
+        .zip(&answer.plan.placements)
+        .map(|((stage, search), placement)| {
+            vec![
+                stage.name.clone(),
+                stage.layer.operator.to_string(),
+                describe(*placement),
+                time(search.split),
+                time(search.gpu_only),
+                time(search.cpu_only),
+            ]
+        })
+        .collect();
+    output::line("");
+    let header = ["operator", "what", "plan", "best cut alone", "GPU alone", "CPU alone"];
+    output::table(&header, &rows);
+}
+
+fn describe(placement: Placement) -> String {
+    match placement {
+        Placement::Cpu(cores) => format!("CPU {cores}"),
+        Placement::Gpu => "GPU".to_owned(),
+        Placement::Npu => "NPU".to_owned(),
+        Placement::Split { cores, cpu_channels, gpu_channels } => {
+            format!("GPU {gpu_channels} + CPU {cores} {cpu_channels}")
+        }
+    }
+}
+
+/// More operators than this are not explained one by one.
+const MOST_EXPLAINED: usize = 6;
+
+fn reasons(prediction: &Prediction) {
+    output::line("");
+    for stage in prediction.stages.iter().take(MOST_EXPLAINED) {
+        output::line(&format!("{}: {}", stage.name, stage.operator));
+        for part in &stage.parts {
+            output::line(&format!("  {}", why::part(part)));
+        }
+    }
+    let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
+    if more > 0 {
+        output::line(&format!("and {more} more operators; --json explains each"));
+    }
+    output::line("");
+}
+
+/// Draws latency against output channels for one operator.
+fn write_curve(
+    path: &Path,
+    format: Format,
+    options: &Explore,
+    scenario: &Scenario,
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    answer: &Answer,
+) -> Result<(), Failure> {
+    let cuttable = |stage: &&Stage| stage.layer.operator.splittable_channels().is_some();
+    let stage = match &options.operator {
+        Some(name) => stages.iter().find(|stage| stage.name == *name).filter(cuttable),
+        None => stages
+            .iter()
+            .zip(&answer.plan.placements)
+            .find(|(_, placement)| matches!(placement, Placement::Split { .. }))
+            .map(|(stage, _)| stage)
+            .or_else(|| stages.iter().find(cuttable)),
+    };
+    let Some(stage) = stage else {
+        return Err(Failure::Usage {
+            problem: "there is no such operator that can be cut along its output channels".to_owned(),
+            help: "name a linear layer or an ungrouped convolution with --operator".to_owned(),
+        });
+    };
+    let index = stages.iter().position(|other| other.name == stage.name).unwrap_or(0);
+    let chosen = answer.plan.placements[index];
+    let mut search = scenario.options.clone();
+    if let Placement::Split { cores, .. } = chosen {
+        search.core_sets = vec![cores];
+    } else if let Some(&most) = search.core_sets.last() {
+        search.core_sets = vec![most];
+    }
+    let points = latency_curve(simulator, stage, &search);
+    let series = |name: &str, kind, time: fn(&explore::CurvePoint) -> Option<Picos>| Series {
+        name: name.to_owned(),
+        kind,
+        points: points
+            .iter()
+            .filter_map(|point| Some((point.gpu_channels, time(point)?.as_micros())))
+            .collect(),
+    };
+    let cores = search.core_sets.first().map_or(String::new(), ToString::to_string);
+    let marks = match chosen {
+        Placement::Split { gpu_channels, cpu_channels, .. } => points
+            .iter()
+            .find(|point| point.gpu_channels == gpu_channels)
+            .and_then(|point| point.together)
+            .map(|together| Mark {
+                label: format!("{gpu_channels} + {cpu_channels}: {together}"),
+                channels: gpu_channels,
+                us: together.as_micros(),
+            })
+            .into_iter()
+            .collect(),
+        _ => Vec::new(),
+    };
+    let curve = ChannelCurve {
+        title: format!("{} on {}", stage.layer.operator, scenario.device.title),
+        subtitle: format!("CPU cores {cores}, synchronisation {}", scenario.options.synchronisation),
+        channels_label: "output channels on the GPU (the CPU computes the rest)".to_owned(),
+        series: vec![
+            series("GPU", SeriesKind::Gpu, |point| point.gpu),
+            series("CPU", SeriesKind::Cpu, |point| point.cpu),
+            series("together", SeriesKind::CoExecution, |point| point.together),
+        ],
+        marks,
+    };
+    output::write(path, &coexec_plots::channel_curve(&curve, format)?)
+}

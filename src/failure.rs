@@ -1,0 +1,119 @@
+//! Why a command failed, shown with file, line, key and remedy.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use coexec_plots::PlotError;
+use coexec_sim::input::InputError;
+use coexec_sim::simulate::SimulateError;
+use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
+use thiserror::Error;
+
+/// Exit status of a wrong input.
+const WRONG_INPUT: u8 = 1;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// A profile, scenario or plan is wrong.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A scenario and a device do not fit.
+    #[error(transparent)]
+    Simulate(#[from] SimulateError),
+    /// A picture cannot be drawn.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// A file cannot be written.
+    #[error("cannot write {}: {reason}", path.display())]
+    Write {
+        /// Path.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// An option does not fit the others.
+    #[error("{problem}")]
+    Usage {
+        /// What does not fit.
+        problem: String,
+        /// What to do.
+        help: String,
+    },
+}
+
+impl Failure {
+    /// Prints the failure on standard error; the exit status it stands for.
+    pub(crate) fn report(self) -> ExitCode {
+        let mut text = String::new();
+        let shown = Shown::new(self);
+        if GraphicalReportHandler::new().render_report(&mut text, &shown).is_err() {
+            text = shown.failure.to_string();
+        }
+        eprintln!("{}", text.trim_end());
+        ExitCode::from(WRONG_INPUT)
+    }
+
+    fn remedy(&self) -> String {
+        match self {
+            Self::Input(error) => error.help(),
+            Self::Simulate(SimulateError::Absent { .. }) => {
+                "choose a device that has it (`coexec devices`), or another strategy or plan".to_owned()
+            }
+            Self::Simulate(SimulateError::Unsupported(_)) => {
+                "place this operator on another processor, or add the table to the profile".to_owned()
+            }
+            Self::Simulate(SimulateError::NothingToUse) => {
+                "allow at least one thread, or use a device with a GPU".to_owned()
+            }
+            Self::Plot(_) => "write to a file ending in .svg or .png".to_owned(),
+            Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
+            Self::Usage { help, .. } => help.clone(),
+        }
+    }
+}
+
+/// A failure with the text it points into.
+#[derive(Debug)]
+struct Shown {
+    failure: Failure,
+    source: Option<NamedSource<String>>,
+}
+
+impl Shown {
+    fn new(failure: Failure) -> Self {
+        let source = match &failure {
+            Failure::Input(error) => {
+                error.place().map(|(text, _)| NamedSource::new(text.name.clone(), text.content.clone()))
+            }
+            _ => None,
+        };
+        Self { failure, source }
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl std::error::Error for Shown {}
+
+impl Diagnostic for Shown {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(self.failure.remedy()))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.source.as_ref().map(|source| source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let Failure::Input(error) = &self.failure else { return None };
+        let (_, place) = error.place()?;
+        let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
+        Some(Box::new(std::iter::once(label)))
+    }
+}

@@ -1,0 +1,20 @@
+//! `coexec schema`: the JSON Schema of a file format.
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::plan::PlanFile;
+use coexec_sim::scenario::ScenarioFile;
+use schemars::schema_for;
+
+use crate::cli::{Schema, SchemaName};
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn run(options: &Schema) -> Result<(), Failure> {
+    let schema = match options.format {
+        SchemaName::Profile => schema_for!(Profile),
+        SchemaName::Scenario => schema_for!(ScenarioFile),
+        SchemaName::Plan => schema_for!(PlanFile),
+    };
+    output::json(&schema);
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! `coexec simulate`: what a scenario takes under a plan.
+
+use std::path::Path;
+
+use coexec_plots::Format;
+use coexec_sim::explore;
+use coexec_sim::input::Text;
+use coexec_sim::plan::{Plan, PlanFile};
+use coexec_sim::scenario::{Scenario, Workload};
+use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, sample, timeline};
+use coexec_sim::timeline::Timeline;
+use coexec_sim::units::Picos;
+use coexec_sim::workload::Stage;
+use serde::Serialize;
+
+use crate::cli::{Common, Simulate};
+use crate::failure::Failure;
+use crate::{gantt, output, why};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    scenario: &'a str,
+    device: &'a str,
+    /// Where the plan came from.
+    plan: String,
+    prediction: &'a Prediction,
+    samples: Option<&'a Samples>,
+}
+
+pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
+    // A wrong file name should not cost a search first.
+    let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    let stages = model(&scenario)?;
+    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let prediction = simulator.run(stages, &plan)?;
+    let samples = match options.samples {
+        0 => None,
+        count => {
+            Some(sample(&scenario.device, scenario.library, stages, &plan, count as usize, options.seed)?)
+        }
+    };
+    let timeline = timeline(&mut simulator, stages, &plan)?;
+    if common.json {
+        output::json(&Document {
+            scenario: &scenario.name,
+            device: &scenario.device.name,
+            plan: origin,
+            prediction: &prediction,
+            samples: samples.as_ref(),
+        });
+    } else {
+        output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
+        report(&prediction, &timeline);
+        if let Some(samples) = &samples {
+            spread(samples);
+        }
+    }
+    if let (Some(path), Some(format)) = (&options.plot, plot) {
+        write_timeline(path, format, &timeline, &scenario)?;
+    }
+    if let Some(path) = &options.place.trace {
+        output::write(path, &coexec_plots::perfetto::trace(&timeline))?;
+    }
+    Ok(())
+}
+
+/// The stages of a scenario that is one model.
+pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
+    match &scenario.workload {
+        Workload::Model(stages) => Ok(stages),
+        Workload::Set(operators) => Err(Failure::Usage {
+            problem: format!(
+                "{} is a set of {} single operators, not one model",
+                scenario.name,
+                operators.len()
+            ),
+            help: "explore the set (`coexec explore`), or simulate a network or a scenario".to_owned(),
+        }),
+    }
+}
+
+/// The plan in the file, or the one the scenario's strategy finds.
+fn plan(
+    file: Option<&Path>,
+    scenario: &Scenario,
+    stages: &[Stage],
+    simulator: &mut Simulator<'_>,
+) -> Result<(Plan, String), Failure> {
+    let Some(path) = file else {
+        let answer = explore::explore(simulator, stages, &scenario.options)?;
+        let origin = format!("plan found by {}", scenario.options.strategy.name());
+        return Ok((answer.plan, origin));
+    };
+    let text = Text::read(path)?;
+    let written: PlanFile = text.parse()?;
+    let plan = written.resolve(&text, stages, &scenario.device)?;
+    let mut origin = format!("plan {}", path.display());
+    if written.device != scenario.device.name {
+        origin.push_str(&format!(", which was made for {}", written.device));
+    }
+    Ok((plan, origin))
+}
+
+pub(crate) fn write_timeline(
+    path: &Path,
+    format: Format,
+    timeline: &Timeline,
+    scenario: &Scenario,
+) -> Result<(), Failure> {
+    let title = format!("{} on {}", scenario.title, scenario.device.title);
+    output::write(path, &coexec_plots::timeline(timeline, &title, format)?)
+}
+
+/// Prints a prediction.
+pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
+    let energy = prediction.energy.map_or("not known".to_owned(), |energy| energy.to_string());
+    output::line(&format!(
+        "latency {}, {} moved at {}, energy {energy}\n",
+        prediction.latency, prediction.bytes, prediction.bandwidth
+    ));
+    let rows: Vec<Vec<String>> = prediction
+        .processors
+        .iter()
+        .map(|usage| {
+            let idle = [usage.busy, usage.wait, usage.overhead]
+                .iter()
+                .fold(prediction.latency, |left, &part| left.saturating_sub(part));
+            let energy = usage.energy.map_or("-".to_owned(), |energy| energy.to_string());
+            vec![
+                why::processor(usage.processor).to_owned(),
+                usage.busy.to_string(),
+                usage.wait.to_string(),
+                usage.overhead.to_string(),
+                idle.to_string(),
+                usage.bytes.to_string(),
+                usage.bandwidth.to_string(),
+                energy,
+            ]
+        })
+        .collect();
+    let header = ["processor", "busy", "waits", "overhead", "idle", "bytes", "while busy", "energy"];
+    output::table(&header, &rows);
+    output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
+    output::line(&gantt::text(timeline));
+}
+
+/// The critical path in words: runs of one processor are summed.
+fn critical_path(prediction: &Prediction) -> String {
+    let mut parts: Vec<(String, Picos)> = Vec::new();
+    for step in &prediction.critical_path {
+        let length = step.finish.saturating_sub(step.start);
+        let label = match step.kind {
+            StepKind::Compute => format!("{} on {}", step.stage, why::processor(step.processor)),
+            StepKind::HandOver => "hand-over".to_owned(),
+            StepKind::Join => "join".to_owned(),
+        };
+        parts.push((label, length));
+    }
+    /// More steps than this are summed by kind.
+    const SHOWN: usize = 8;
+    if parts.len() > SHOWN {
+        let mut sums: Vec<(String, Picos, usize)> = Vec::new();
+        for step in &prediction.critical_path {
+            let label = match step.kind {
+                StepKind::Compute => why::processor(step.processor).to_owned(),
+                StepKind::HandOver => "hand-overs".to_owned(),
+                StepKind::Join => "joins".to_owned(),
+            };
+            let length = step.finish.saturating_sub(step.start);
+            match sums.iter_mut().find(|(known, _, _)| *known == label) {
+                Some((_, sum, count)) => {
+                    *sum += length;
+                    *count += 1;
+                }
+                None => sums.push((label, length, 1)),
+            }
+        }
+        let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
+        return sums.collect::<Vec<_>>().join(" + ");
+    }
+    parts.into_iter().map(|(label, length)| format!("{label} {length}")).collect::<Vec<_>>().join(" -> ")
+}
+
+fn spread(samples: &Samples) {
+    let percentiles: Vec<String> =
+        samples.percentiles.iter().map(|(percent, time)| format!("p{percent} {time}")).collect();
+    let [low, high] = samples.mean_ci95;
+    output::line(&format!(
+        "\n{} samples with the profile's jitter, seed {}: mean {} (95 % CI {low} to {high}), {}",
+        samples.count,
+        samples.seed,
+        samples.mean,
+        percentiles.join(", ")
+    ));
+}

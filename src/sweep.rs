@@ -1,0 +1,141 @@
+//! `coexec explore` over a set of single operators: the mean gain of cutting.
+
+use coexec_sim::explore::{Lead, Search, split_search};
+use coexec_sim::scenario::Scenario;
+use coexec_sim::simulate::{SimulateError, Simulator};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::Stage;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::cli::{Common, Explore};
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    scenario: &'a str,
+    device: &'a str,
+    /// One entry a core set, one thread first.
+    threads: Vec<Gain>,
+    operators: Vec<Entry>,
+}
+
+/// How much faster operators are with the CPU's help.
+#[derive(Serialize)]
+struct Gain {
+    cores: String,
+    operators: usize,
+    /// Mean of GPU-only latency over the best latency.
+    mean_speedup: f64,
+    /// Operators of which both processors compute a part.
+    cut_percent: f64,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    operator: String,
+    gpu_only: Option<Picos>,
+    best: Vec<Picos>,
+}
+
+/// What one operator gains with each core set.
+struct Row {
+    searches: Vec<Search>,
+}
+
+pub(crate) fn run(
+    scenario: &Scenario,
+    operators: &[Stage],
+    options: &Explore,
+    common: &Common,
+) -> Result<(), Failure> {
+    let single = [&options.out, &options.plot, &options.timeline, &options.place.trace];
+    if single.iter().any(|path| path.is_some()) {
+        return Err(Failure::Usage {
+            problem: format!(
+                "{} is a set of single operators: it has no one plan or timeline",
+                scenario.name
+            ),
+            help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
+        });
+    }
+    if !common.quiet {
+        eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
+    }
+    let rows = operators
+        .par_iter()
+        .map_init(
+            || Simulator::new(&scenario.device, scenario.library),
+            |simulator, stage| search(simulator, stage, scenario),
+        )
+        .collect::<Result<Vec<Row>, SimulateError>>()?;
+    let gains: Vec<Gain> = scenario
+        .options
+        .core_sets
+        .iter()
+        .enumerate()
+        .map(|(index, cores)| gain(cores.to_string(), &rows, index))
+        .collect();
+    if common.json {
+        let entries = operators.iter().zip(&rows).map(|(stage, row)| entry(stage, row)).collect();
+        output::json(&Document {
+            scenario: &scenario.name,
+            device: &scenario.device.name,
+            threads: gains,
+            operators: entries,
+        });
+        return Ok(());
+    }
+    output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
+    let rows: Vec<Vec<String>> = gains
+        .iter()
+        .map(|gain| {
+            vec![
+                gain.cores.clone(),
+                gain.operators.to_string(),
+                format!("{:.3}x", gain.mean_speedup),
+                format!("{:.1} %", gain.cut_percent),
+            ]
+        })
+        .collect();
+    output::table(&["CPU cores", "operators", "mean speedup over GPU only", "cut"], &rows);
+    Ok(())
+}
+
+fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Row, SimulateError> {
+    let searches = scenario
+        .options
+        .core_sets
+        .iter()
+        .map(|&cores| {
+            let options = coexec_sim::explore::Options { core_sets: vec![cores], ..scenario.options.clone() };
+            split_search(simulator, stage, &options, Lead::default())
+        })
+        .collect::<Result<Vec<Search>, _>>()?;
+    Ok(Row { searches })
+}
+
+/// Means over the operators that the GPU can run alone.
+fn gain(cores: String, rows: &[Row], index: usize) -> Gain {
+    let searches = rows.iter().filter_map(|row| row.searches.get(index));
+    let (mut operators, mut speedups, mut cut) = (0_usize, 0.0, 0_usize);
+    for search in searches {
+        let Some(gpu_only) = search.gpu_only else { continue };
+        operators += 1;
+        speedups += gpu_only.latency.0 as f64 / search.best.latency.0.max(1) as f64;
+        cut += usize::from(search.split.is_some_and(|split| split == search.best));
+    }
+    let count = operators.max(1) as f64;
+    Gain { cores, operators, mean_speedup: speedups / count, cut_percent: 100.0 * cut as f64 / count }
+}
+
+fn entry(stage: &Stage, row: &Row) -> Entry {
+    Entry {
+        name: stage.name.clone(),
+        operator: stage.layer.operator.to_string(),
+        gpu_only: row.searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
+        best: row.searches.iter().map(|search| search.best.latency).collect(),
+    }
+}

@@ -1,0 +1,120 @@
+//! Sentences that say why a part of an operator takes as long as it does.
+
+use coexec_sim::kernel::{cpu, gpu, npu};
+use coexec_sim::simulate::{Detail, PartReport, Processor};
+use coexec_sim::units::Picos;
+
+/// A processor's name in tables and sentences.
+pub(crate) fn processor(processor: Processor) -> &'static str {
+    match processor {
+        Processor::Cpu => "CPU",
+        Processor::Gpu => "GPU",
+        Processor::Npu => "NPU",
+    }
+}
+
+/// One part: who, how much, how long, by which kernel, limited by what.
+pub(crate) fn part(part: &PartReport) -> String {
+    let channels = part.channels.map_or(String::new(), |channels| format!(" {channels} channels,"));
+    let waits = if part.wait > Picos::ZERO { format!("; waits {}", part.wait) } else { String::new() };
+    format!(
+        "{}{channels} {}: {}{waits}",
+        processor(part.processor),
+        part.finish.saturating_sub(part.start),
+        detail(&part.detail)
+    )
+}
+
+fn detail(detail: &Detail) -> String {
+    match detail {
+        Detail::Cpu { cores, schedule } => {
+            let pieces = if schedule.tile == [0, 0] {
+                String::new()
+            } else {
+                let [rows, columns] = schedule.tile;
+                let name = if schedule.library == cpu::Library::Ruy { "blocks" } else { "tiles" };
+                format!(", {rows}x{columns} micro-kernel, {} {name}", schedule.blocks)
+            };
+            format!(
+                "{} {} on {cores} ({} threads){pieces}; limited by {}",
+                schedule.library,
+                cpu_kernel(schedule.kernel),
+                schedule.threads,
+                cpu_limit(schedule.limit)
+            )
+        }
+        Detail::Gpu(launch) => gpu_launch(launch),
+        Detail::Npu(schedule) => format!(
+            "{} folds of the array, {} passes over the streamed operand, {} moved; limited by {}",
+            schedule.folds,
+            schedule.panels,
+            schedule.bytes,
+            npu_limit(schedule.limit)
+        ),
+    }
+}
+
+fn gpu_launch(launch: &gpu::Launch) -> String {
+    let [x, y, slices] = launch.tile;
+    let [wx, wy, wz] = launch.work_group;
+    let rounds = match launch.slots {
+        Some(slots) => {
+            let partial = u32::from(launch.last_round_groups > 0);
+            let total = launch.full_rounds + partial;
+            let plural = if total == 1 { "" } else { "s" };
+            format!("{total} occupancy round{plural} of {slots} slots")
+        }
+        None => "all resident at once".to_owned(),
+    };
+    format!(
+        "{}, tile {x}x{y}x{slices}, {} work-groups of {wx}x{wy}x{wz} ({} waves each), {rounds}, {} iterations; \
+         limited by {}",
+        launch.kernel,
+        launch.groups,
+        launch.waves_per_group,
+        launch.iterations,
+        gpu_limit(launch.limit)
+    )
+}
+
+fn cpu_kernel(kernel: cpu::Kernel) -> &'static str {
+    match kernel {
+        cpu::Kernel::Gemm => "GEMM",
+        cpu::Kernel::Gemv => "GEMV",
+        cpu::Kernel::Im2colGemm => "im2col + GEMM",
+        cpu::Kernel::IndirectGemm => "indirect GEMM",
+        cpu::Kernel::Depthwise => "depthwise kernel",
+        cpu::Kernel::ReferenceLoop => "reference loop",
+        cpu::Kernel::Elementwise => "element-wise loop",
+        cpu::Kernel::Pool => "pooling loop",
+        cpu::Kernel::Copy => "copy",
+        cpu::Kernel::Nothing => "nothing to do",
+    }
+}
+
+fn cpu_limit(limit: cpu::Limit) -> &'static str {
+    match limit {
+        cpu::Limit::Serial => "work of the main thread",
+        cpu::Limit::Compute => "arithmetic",
+        cpu::Limit::Packing => "packing",
+        cpu::Limit::Memory => "memory",
+        cpu::Limit::ForkJoin => "fork-join",
+    }
+}
+
+fn gpu_limit(limit: gpu::Limit) -> &'static str {
+    match limit {
+        gpu::Limit::Launch => "the launch",
+        gpu::Limit::Latency => "loop latency (too few waves to hide it)",
+        gpu::Limit::Throughput => "throughput of the compute units",
+        gpu::Limit::Traffic => "memory traffic",
+    }
+}
+
+fn npu_limit(limit: npu::Limit) -> &'static str {
+    match limit {
+        npu::Limit::Compute => "the arrays",
+        npu::Limit::Traffic => "memory traffic",
+        npu::Limit::Dispatch => "the dispatch",
+    }
+}
