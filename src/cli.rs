@@ -91,7 +91,7 @@ impl Where {
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),
-            strategy: self.strategy.and_then(StrategyName::single),
+            strategy: self.strategy.map(StrategyName::planned),
             objective: self.objective.map(Into::into),
             step: self.step,
         }
@@ -213,13 +213,14 @@ pub(crate) enum StrategyName {
 }
 
 impl StrategyName {
-    /// The one strategy meant; all of them are compared from the default one.
-    fn single(self) -> Option<Strategy> {
+    /// The strategy that finds the plan: comparing all of them starts from the
+    /// one that uses every processor.
+    fn planned(self) -> Strategy {
         match self {
-            Self::CpuOnly => Some(Strategy::CpuOnly),
-            Self::GpuOnly => Some(Strategy::GpuOnly),
-            Self::NpuOnly => Some(Strategy::NpuOnly),
-            Self::ChannelSplit | Self::All => Some(Strategy::ChannelSplit),
+            Self::CpuOnly => Strategy::CpuOnly,
+            Self::GpuOnly => Strategy::GpuOnly,
+            Self::NpuOnly => Strategy::NpuOnly,
+            Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
         }
     }
 }

@@ -31,7 +31,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct BaselineEntry {
     strategy: &'static str,
-    latency: Picos,
+    latency_ps: Picos,
     speedup: f64,
 }
 
@@ -39,8 +39,8 @@ struct BaselineEntry {
 #[derive(Serialize)]
 struct OperatorEntry {
     name: String,
-    gpu_only: Option<Picos>,
-    cpu_only: Option<Picos>,
+    gpu_only_ps: Option<Picos>,
+    cpu_only_ps: Option<Picos>,
     split: Option<SplitEntry>,
 }
 
@@ -49,9 +49,9 @@ struct SplitEntry {
     cores: String,
     cpu_channels: u32,
     gpu_channels: u32,
-    cpu: Picos,
-    gpu: Picos,
-    latency: Picos,
+    cpu_ps: Picos,
+    gpu_ps: Picos,
+    latency_ps: Picos,
 }
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ fn document<'a>(
             .iter()
             .map(|Baseline { strategy, prediction, .. }| BaselineEntry {
                 strategy: strategy.name(),
-                latency: prediction.latency,
+                latency_ps: prediction.latency,
                 speedup: ratio(prediction.latency, latency),
             })
             .collect(),
@@ -130,16 +130,16 @@ fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
             cores: cores.to_string(),
             cpu_channels,
             gpu_channels,
-            cpu: candidate.cpu,
-            gpu: candidate.gpu,
-            latency: candidate.latency,
+            cpu_ps: candidate.cpu,
+            gpu_ps: candidate.gpu,
+            latency_ps: candidate.latency,
         }),
         _ => None,
     });
     OperatorEntry {
         name: stage.name.clone(),
-        gpu_only: search.gpu_only.map(|candidate| candidate.latency),
-        cpu_only: search.cpu_only.map(|candidate| candidate.latency),
+        gpu_only_ps: search.gpu_only.map(|candidate| candidate.latency),
+        cpu_only_ps: search.cpu_only.map(|candidate| candidate.latency),
         split,
     }
 }

@@ -37,6 +37,9 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
-        cli::Command::Schema(options) => schema::run(options),
+        cli::Command::Schema(options) => {
+            schema::run(options);
+            Ok(())
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -23,18 +23,31 @@ pub(crate) fn json(document: &impl Serialize) {
     line(&serde_json::to_string_pretty(document).expect("our documents have string keys and finite shapes"));
 }
 
-/// Prints a table, numbers to the right.
+/// No lines but one below the header.
+const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
+
+/// Prints a table: numbers to the right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) {
     let mut table = Table::new();
+    table.load_style(PLAIN);
     table.set_header(header.iter().copied());
     for row in rows {
-        table.add_row(row.iter().enumerate().map(|(column, text)| {
-            let numeric = column > 0 && text.starts_with(|first: char| first.is_ascii_digit());
-            let alignment = if numeric { CellAlignment::Right } else { CellAlignment::Left };
+        table.add_row(row.iter().map(|text| {
+            let alignment = if is_quantity(text) { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(text).set_alignment(alignment)
         }));
     }
-    line(&table.to_string());
+    // Lines end where their text ends, so that output can be compared.
+    for text in table.to_string().lines() {
+        line(text.trim_end());
+    }
+}
+
+/// Whether a cell holds a number, perhaps with a unit.
+fn is_quantity(text: &str) -> bool {
+    let mut words = text.split(' ');
+    let number = words.next().unwrap_or_default().trim_end_matches(['x', '%']);
+    number.parse::<f64>().is_ok() && words.count() <= 1
 }
 
 /// Writes a file as a whole: under a temporary name first, then renamed, so

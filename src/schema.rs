@@ -6,15 +6,13 @@ use coexec_sim::scenario::ScenarioFile;
 use schemars::schema_for;
 
 use crate::cli::{Schema, SchemaName};
-use crate::failure::Failure;
 use crate::output;
 
-pub(crate) fn run(options: &Schema) -> Result<(), Failure> {
+pub(crate) fn run(options: &Schema) {
     let schema = match options.format {
         SchemaName::Profile => schema_for!(Profile),
         SchemaName::Scenario => schema_for!(ScenarioFile),
         SchemaName::Plan => schema_for!(PlanFile),
     };
     output::json(&schema);
-    Ok(())
 }

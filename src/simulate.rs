@@ -96,10 +96,11 @@ fn plan(
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
-    let mut origin = format!("plan {}", path.display());
-    if written.device != scenario.device.name {
-        origin.push_str(&format!(", which was made for {}", written.device));
-    }
+    let origin = if written.device == scenario.device.name {
+        format!("plan {}", path.display())
+    } else {
+        format!("plan {}, which was made for {}", path.display(), written.device)
+    };
     Ok((plan, origin))
 }
 
@@ -146,41 +147,41 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     output::line(&gantt::text(timeline));
 }
 
-/// The critical path in words: runs of one processor are summed.
+/// More steps of a critical path than this are summed by what they are.
+const MOST_STEPS: usize = 8;
+
+/// The critical path in words.
 fn critical_path(prediction: &Prediction) -> String {
-    let mut parts: Vec<(String, Picos)> = Vec::new();
-    for step in &prediction.critical_path {
-        let length = step.finish.saturating_sub(step.start);
-        let label = match step.kind {
-            StepKind::Compute => format!("{} on {}", step.stage, why::processor(step.processor)),
-            StepKind::HandOver => "hand-over".to_owned(),
-            StepKind::Join => "join".to_owned(),
-        };
-        parts.push((label, length));
-    }
-    /// More steps than this are summed by kind.
-    const SHOWN: usize = 8;
-    if parts.len() > SHOWN {
-        let mut sums: Vec<(String, Picos, usize)> = Vec::new();
-        for step in &prediction.critical_path {
-            let label = match step.kind {
-                StepKind::Compute => why::processor(step.processor).to_owned(),
-                StepKind::HandOver => "hand-overs".to_owned(),
-                StepKind::Join => "joins".to_owned(),
-            };
+    let steps = &prediction.critical_path;
+    if steps.len() <= MOST_STEPS {
+        let parts = steps.iter().map(|step| {
             let length = step.finish.saturating_sub(step.start);
-            match sums.iter_mut().find(|(known, _, _)| *known == label) {
-                Some((_, sum, count)) => {
-                    *sum += length;
-                    *count += 1;
-                }
-                None => sums.push((label, length, 1)),
+            match step.kind {
+                StepKind::Compute => format!("{} on {} {length}", step.stage, why::processor(step.processor)),
+                StepKind::HandOver => format!("hand-over {length}"),
+                StepKind::Join => format!("join {length}"),
             }
-        }
-        let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
-        return sums.collect::<Vec<_>>().join(" + ");
+        });
+        return parts.collect::<Vec<_>>().join(" -> ");
     }
-    parts.into_iter().map(|(label, length)| format!("{label} {length}")).collect::<Vec<_>>().join(" -> ")
+    let mut sums: Vec<(&str, Picos, usize)> = Vec::new();
+    for step in steps {
+        let label = match step.kind {
+            StepKind::Compute => why::processor(step.processor),
+            StepKind::HandOver => "hand-overs",
+            StepKind::Join => "joins",
+        };
+        let length = step.finish.saturating_sub(step.start);
+        match sums.iter_mut().find(|(known, _, _)| *known == label) {
+            Some((_, sum, count)) => {
+                *sum += length;
+                *count += 1;
+            }
+            None => sums.push((label, length, 1)),
+        }
+    }
+    let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
+    sums.collect::<Vec<_>>().join(" + ")
 }
 
 fn spread(samples: &Samples) {

@@ -36,8 +36,8 @@ struct Gain {
 struct Entry {
     name: String,
     operator: String,
-    gpu_only: Option<Picos>,
-    best: Vec<Picos>,
+    gpu_only_ps: Option<Picos>,
+    best_ps: Vec<Picos>,
 }
 
 /// What one operator gains with each core set.
@@ -135,7 +135,7 @@ fn entry(stage: &Stage, row: &Row) -> Entry {
     Entry {
         name: stage.name.clone(),
         operator: stage.layer.operator.to_string(),
-        gpu_only: row.searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
-        best: row.searches.iter().map(|search| search.best.latency).collect(),
+        gpu_only_ps: row.searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
+        best_ps: row.searches.iter().map(|search| search.best.latency).collect(),
     }
 }

@@ -67,7 +67,7 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         None => "all resident at once".to_owned(),
     };
     format!(
-        "{}, tile {x}x{y}x{slices}, {} work-groups of {wx}x{wy}x{wz} ({} waves each), {rounds}, {} iterations; \
+        "{}, tile {x}x{y}x{slices}, {} work-groups of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {} iterations; \
          limited by {}",
         launch.kernel,
         launch.groups,

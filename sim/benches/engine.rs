@@ -114,7 +114,7 @@ impl Bell {
     }
 
     #[nexosim(schedulable)]
-    fn ring(&mut self, _: (), context: &Context<Self>) {
+    fn ring(&mut self, (): (), context: &Context<Self>) {
         self.rings += 1;
         let delay = Duration::from_nanos(self.stream.delay_nanos());
         context.schedule_event(delay, schedulable!(Self::ring), ()).expect("the delay is positive");

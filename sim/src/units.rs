@@ -50,11 +50,13 @@ impl Picos {
     }
 
     /// `self - other`, or zero where `other` is later.
+    #[must_use]
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// This length stretched by `factor`, rounded to the nearest picosecond.
+    #[must_use]
     pub fn scale(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor).round() as u64)
     }

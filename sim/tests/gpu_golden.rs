@@ -23,7 +23,10 @@ const PHONES: [(&str, &str); 6] = [
 const TOLERANCE: f64 = 1e-3;
 
 fn gpus() -> Vec<(&'static str, Gpu)> {
-    PHONES.iter().map(|&(name, text)| (name, toml::from_str(text).unwrap())).collect()
+    PHONES
+        .iter()
+        .map(|&(name, text)| (name, toml::from_str(text).expect("the committed profile parses")))
+        .collect()
 }
 
 /// The lines of a golden file, without comments and header.
@@ -32,7 +35,7 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 fn number(text: &str) -> u32 {
-    text.parse().unwrap()
+    text.parse().expect("the committed value parses")
 }
 
 /// The padding that turns `input` pixels into `output`: none, or "SAME".
@@ -164,6 +167,6 @@ fn times_are_within_a_thousandth_of_the_reference_model_s() {
         worst = worst.max(error);
         checked += 1;
     }
-    println!("{checked} times, largest difference {:.2e}", worst);
+    println!("{checked} times, largest difference {worst:.2e}");
     assert_eq!(checked, 1828);
 }

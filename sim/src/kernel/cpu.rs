@@ -112,8 +112,10 @@ pub struct Schedule {
     pub blocks: u32,
     /// How long each thread works in parallel phases; what is missing to the
     /// phases' length is the thread's idle tail.
+    #[serde(rename = "busy_ps")]
     pub busy: [Picos; MAX_THREADS],
     /// Time of the work only the main thread does, operator dispatch included.
+    #[serde(rename = "serial_ps")]
     pub serial: Picos,
     /// What takes the largest share of the time.
     pub limit: Limit,

@@ -69,8 +69,10 @@ pub struct Schedule {
     /// Times the streamed operand is read from memory (by the largest graph).
     pub panels: u32,
     /// What the folds take while every operand is at hand. Zero in decode.
+    #[serde(rename = "compute_ps")]
     pub compute: Picos,
     /// What the traffic takes while nobody else uses the memory.
+    #[serde(rename = "traffic_time_ps")]
     pub traffic_time: Picos,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,

@@ -1,5 +1,7 @@
 //! Who computes an operator, and how a plan for a whole workload is written.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -276,8 +278,8 @@ impl Share {
     }
 }
 
-fn violation(key: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Violation {
-    Violation { key: key.into(), found: found.to_string(), expected: expected.into() }
+fn violation(key: impl Into<String>, found: impl Display, expected: impl Into<String>) -> Violation {
+    Violation { key: key.into(), found: format!("{found}"), expected: expected.into() }
 }
 
 fn absent(share: usize, processor: &str, device: &Profile) -> Violation {

@@ -15,12 +15,15 @@ use crate::workload::Stage;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// From the start of the first task to the end of the last.
+    #[serde(rename = "latency_ps")]
     pub latency: Picos,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
     /// Their mean rate.
+    #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: BytesPerSecond,
     /// Energy of the run, where the profile knows power.
+    #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
     /// Each processor that did something.
     pub processors: Vec<ProcessorUse>,
@@ -39,18 +42,24 @@ pub struct ProcessorUse {
     /// The processor.
     pub processor: Processor,
     /// Time spent computing (launches included).
+    #[serde(rename = "busy_ps")]
     pub busy: Picos,
     /// Time spent waiting for another processor between its own tasks.
+    #[serde(rename = "wait_ps")]
     pub wait: Picos,
     /// Time spent on hand-overs and joins.
+    #[serde(rename = "overhead_ps")]
     pub overhead: Picos,
     /// Part of the wait the CPU spends polling, at active power.
+    #[serde(rename = "polling_ps")]
     pub polling: Picos,
     /// Bytes it moved.
     pub bytes: Bytes,
     /// Mean rate of those bytes while it was busy.
+    #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: BytesPerSecond,
     /// Energy it used.
+    #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
 }
 
@@ -62,8 +71,10 @@ pub struct StageReport {
     /// The operator with its dimensions.
     pub operator: String,
     /// When the first of its tasks started.
+    #[serde(rename = "start_ps")]
     pub start: Picos,
     /// When its result was complete.
+    #[serde(rename = "finish_ps")]
     pub finish: Picos,
     /// What each processor computed of it.
     pub parts: Vec<PartReport>,
@@ -77,10 +88,13 @@ pub struct PartReport {
     /// Output channels it computed, where the operator was cut.
     pub channels: Option<u32>,
     /// When it started.
+    #[serde(rename = "start_ps")]
     pub start: Picos,
     /// When it finished.
+    #[serde(rename = "finish_ps")]
     pub finish: Picos,
     /// How long it then waited for the other part.
+    #[serde(rename = "wait_ps")]
     pub wait: Picos,
     /// Why it took that long.
     pub detail: Detail,
@@ -108,8 +122,10 @@ pub struct Step {
     /// What it did.
     pub kind: StepKind,
     /// When it started.
+    #[serde(rename = "start_ps")]
     pub start: Picos,
     /// When it ended.
+    #[serde(rename = "finish_ps")]
     pub finish: Picos,
 }
 

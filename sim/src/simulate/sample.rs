@@ -38,12 +38,16 @@ pub struct Samples {
     /// Number of samples.
     pub count: usize,
     /// Mean latency.
+    #[serde(rename = "mean_ps")]
     pub mean: Picos,
     /// 95 % confidence interval of the mean (normal approximation).
+    #[serde(rename = "mean_ci95_ps")]
     pub mean_ci95: [Picos; 2],
     /// Standard deviation.
+    #[serde(rename = "standard_deviation_ps")]
     pub standard_deviation: Picos,
     /// 5, 25, 50, 75, 95 and 99 % percentiles (nearest rank).
+    #[serde(rename = "percentiles_ps")]
     pub percentiles: [(u8, Picos); 6],
 }
 

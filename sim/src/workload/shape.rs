@@ -109,6 +109,7 @@ impl Shape {
     }
 
     /// The same extent with other channels.
+    #[must_use]
     pub const fn with_channels(self, channels: u32) -> Self {
         Self { channels, ..self }
     }

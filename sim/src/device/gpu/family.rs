@@ -56,7 +56,7 @@ pub enum GpuFamily {
     /// AMD.
     #[serde(rename = "amd")]
     Amd,
-    /// Any other OpenCL device, such as a CPU under `PoCL`.
+    /// Any other `OpenCL` device, such as a CPU under `PoCL`.
     #[serde(rename = "generic")]
     Generic,
 }

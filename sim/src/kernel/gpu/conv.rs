@@ -194,8 +194,8 @@ impl Problem<'_> {
 /// A tile's slices must not straddle two channel groups of `group_slices`.
 fn within_group(tile: Tile, group_slices: u32) -> Tile {
     match tile.slices {
-        slices if group_slices % slices == 0 => tile,
-        4 if group_slices % 2 == 0 => Tile { slices: 2, ..tile },
+        slices if group_slices.is_multiple_of(slices) => tile,
+        4 if group_slices.is_multiple_of(2) => Tile { slices: 2, ..tile },
         _ => Tile { slices: 1, ..tile },
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
 
 /// Iterations that copy one input: two slices each where their number is even.
 fn copy_iterations(slices: u32) -> u32 {
-    if slices % 2 == 0 { slices / 2 } else { slices }
+    if slices.is_multiple_of(2) { slices / 2 } else { slices }
 }
 
 /// Every operator without a kernel family of its own.

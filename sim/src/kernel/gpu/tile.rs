@@ -113,8 +113,8 @@ fn mali(family: GpuFamily, per_unit: f64, task: &Task) -> (Tile, u32) {
     }
     let unroll = match texels {
         _ if family == GpuFamily::MaliMidgard => 1,
-        1 if task.source_slices % 4 == 0 => 4,
-        1 | 2 if task.source_slices % 2 == 0 => 2,
+        1 if task.source_slices.is_multiple_of(4) => 4,
+        1 | 2 if task.source_slices.is_multiple_of(2) => 2,
         _ => 1,
     };
     (tile, unroll)
@@ -163,8 +163,8 @@ fn apple(task: &Task, gpu: &Gpu) -> (Tile, u32) {
         tile.slices = 3;
     }
     let unroll = match tile.texels() {
-        1 if task.source_slices % 4 == 0 => 4,
-        1 | 2 if task.source_slices % 2 == 0 => 2,
+        1 if task.source_slices.is_multiple_of(4) => 4,
+        1 | 2 if task.source_slices.is_multiple_of(2) => 2,
         _ => 1,
     };
     (tile, unroll)
@@ -198,9 +198,9 @@ fn amd(per_unit: f64, task: &Task) -> (Tile, u32) {
         }
     }
     let unroll = match tile.texels() {
-        1 if task.source_slices % 8 == 0 => 8,
-        1 | 2 if task.source_slices % 4 == 0 => 4,
-        1..=4 if task.source_slices % 2 == 0 => 2,
+        1 if task.source_slices.is_multiple_of(8) => 8,
+        1 | 2 if task.source_slices.is_multiple_of(4) => 4,
+        1..=4 if task.source_slices.is_multiple_of(2) => 2,
         _ => 1,
     };
     (tile, unroll)
@@ -219,9 +219,9 @@ fn halved(tile: Tile) -> Tile {
 /// Output slices of a thread: four or two where they divide the count or waste
 /// little of it, all of them where there are fewer.
 fn slices_up_to_four(slices: u32) -> u32 {
-    if slices % 4 == 0 || slices >= 8 {
+    if slices.is_multiple_of(4) || slices >= 8 {
         4
-    } else if slices % 2 == 0 || slices >= 4 {
+    } else if slices.is_multiple_of(2) || slices >= 4 {
         2
     } else {
         slices

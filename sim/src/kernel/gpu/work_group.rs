@@ -144,7 +144,7 @@ fn conv_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
     let plane = (MOST_CONV_THREADS.min(gpu.max_work_group_size) / z).max(1);
     let x = grid[0].min(plane);
     let mut y = (plane / x).min(grid[1]);
-    if y == grid[1] && grid[1] % 2 == 0 {
+    if y == grid[1] && grid[1].is_multiple_of(2) {
         y /= 2;
     }
     [x, y, z]
@@ -187,7 +187,7 @@ fn apple_work_group(grid: [u32; 3]) -> [u32; 3] {
 
 /// The largest divisor of `n` that is at most `most`.
 fn largest_divisor(n: u32, most: u32) -> u32 {
-    (1..=most.min(n)).rev().find(|&divisor| n % divisor == 0).unwrap_or(1)
+    (1..=most.min(n)).rev().find(|&divisor| n.is_multiple_of(divisor)).unwrap_or(1)
 }
 
 #[cfg(test)]
