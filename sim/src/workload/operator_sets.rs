@@ -42,9 +42,9 @@ type LinearDimensions = [u32; 3];
 /// Names and one line about each operator set.
 pub const OPERATOR_SETS: &[(&str, &str)] = &[
     ("epew-linear", "EPEW'25 linear test operations as printed: 8,610"),
-    ("epew-linear-sample", "A sample of 2,039 of these, the paper's count"),
+    ("epew-linear-sample", "EPEW'25 linear test operations, a seeded sample of 2,039"),
     ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060"),
-    ("epew-conv-same", "The same with outputs rounded up (\"SAME\" padding): 2,038"),
+    ("epew-conv-same", "EPEW'25 convolutional test operations with \"SAME\" padding: 2,038"),
     ("epew-train-linear", "EPEW'25 linear training operations: 12,500"),
     ("epew-train-conv", "EPEW'25 convolutional training operations: 12,500"),
     ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171"),
