@@ -6,6 +6,7 @@
 //! thread. `fluid`: flows that share a memory, each replaced when it ends.
 //! `graph`: a network of 50 operators, each split over a CPU and a GPU.
 
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nexosim::model::{Context, Model, schedulable};
 use nexosim::simulation::{Mailbox, SimInit, Simulation};
 use nexosim::time::MonotonicTime;
+use rand::{Rng, RngExt, TryRng};
+use rand_distr::{Distribution, Exp1};
 use serde::{Deserialize, Serialize};
 
 /// Mean delay between an event and its successor; nexosim's clock ticks in
@@ -32,21 +35,37 @@ const FLUID_COMPLETIONS: u32 = 20_000;
 struct Stream(u64);
 
 impl Stream {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform in (0, 1].
+    /// Uniform in [0, 1).
     fn uniform(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        self.random()
     }
 
     /// An exponential delay, in nanoseconds, at least one.
     fn delay_nanos(&mut self) -> u64 {
-        1 + (-MEAN_DELAY_NANOS * self.uniform().ln()) as u64
+        let delay: f64 = Exp1.sample(self);
+        1 + (MEAN_DELAY_NANOS * delay) as u64
+    }
+}
+
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Ok(mixed ^ (mixed >> 31))
+    }
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.try_next_u64().map(|bits| (bits >> 32) as u32)
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.try_next_u64()?.to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
     }
 }
 
@@ -109,6 +128,7 @@ struct Bell {
 #[Model]
 impl Bell {
     #[nexosim(init)]
+    #[allow(clippy::unused_async, reason = "nexosim awaits it")]
     async fn start(&mut self, context: &Context<Self>) {
         self.ring((), context);
     }
@@ -155,7 +175,7 @@ fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffi
     let micros = 1.0 + 99.0 * stream.uniform();
     let share = 0.01 + 0.59 * stream.uniform();
     let bytes = (share * capacity_gigabytes * 1e3 * micros) as u64;
-    let streams = 1 + (stream.bits() % 4) as u32;
+    let streams = 1 + stream.next_u32() % 4;
     Traffic { task, streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
 }
 
@@ -204,7 +224,7 @@ fn build_graph(program: &mut Program, stream: &mut Stream) {
             }
         }
         previous = Some([(CPU, 4), (GPU, 1)].map(|(processor, streams)| {
-            let count = 2 + (stream.bits() % 3) as usize;
+            let count = 2 + (stream.next_u32() % 3) as usize;
             let phases: [Phase; 4] = std::array::from_fn(|index| {
                 let micros = 5.0 + 100.0 * stream.uniform();
                 let bytes = if index == 0 { 0.0 } else { 32_000.0 * micros * stream.uniform() };

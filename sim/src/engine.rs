@@ -74,9 +74,12 @@ impl Engine {
 
     /// Runs `program` on processors that share a memory of `capacity`, reports
     /// to `sink`, and returns when the last task finishes.
+    ///
+    /// A run that would outlast [`Picos::MAX`] (213 days) ends there, its last
+    /// tasks unfinished.
     pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
         self.reset(program);
-        Run { engine: self, program, capacity, sink }.to_end();
+        Run { engine: self, program, capacity, sink }.execute();
         self.calendar.now()
     }
 
@@ -131,7 +134,7 @@ struct Run<'a, S> {
 }
 
 impl<S: TraceSink> Run<'_, S> {
-    fn to_end(&mut self) {
+    fn execute(&mut self) {
         loop {
             let Engine { calendar, memory, .. } = &mut *self.engine;
             if memory.changed() && calendar.next_time() != Some(calendar.now()) {

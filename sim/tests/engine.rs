@@ -292,3 +292,29 @@ fn two_processors_slow_each_other_as_the_curve_says() {
     let finish = run(&[spec(0), spec(1)], &capacity_of(&CURVE));
     assert_eq!(finish, [Picos(166_666_667); 2]);
 }
+
+#[test]
+fn the_memory_is_shared_once_a_time_however_much_changes_then() {
+    let mut program = Program::new();
+    for _ in 0..5 {
+        for processor in (0..3).map(ProcessorId) {
+            program.task(processor, 2, &[phase(10_000_000, 300_000), phase(10_000_000, 200_000)]);
+        }
+    }
+    let mut recorder = Recorder::new();
+    Engine::new().run(&program, &capacity_of(&CURVE), &mut recorder);
+    assert!(recorder.memory.is_sorted_by(|(earlier, _), (later, _)| earlier < later));
+}
+
+/// Two starts, the end of the silent phase, and the ends of the two flows; the
+/// first flow's end as dated before it had company never happens.
+#[test]
+fn a_phase_that_is_dated_anew_ends_once() {
+    let mut program = Program::new();
+    program.task(ProcessorId(0), 1, &[phase(100_000_000, 4_000_000)]);
+    program.task(ProcessorId(1), 1, &[phase(50_000_000, 0), phase(100_000_000, 4_000_000)]);
+    let mut engine = Engine::new();
+    engine.run(&program, &capacity_of(&CURVE), &mut NoTrace);
+    assert!(engine.finish(TaskId(0)) > Picos(100_000_000));
+    assert_eq!(engine.events(), 5);
+}

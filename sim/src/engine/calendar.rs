@@ -80,6 +80,7 @@ impl<Event: Copy> Calendar<Event> {
     /// # Panics
     /// For a `time` before [`now`](Self::now), and beyond 2^32 - 1 events since
     /// the last [`clear`](Self::clear).
+    #[inline]
     pub fn push(&mut self, time: Picos, event: Event) -> Ticket {
         assert!(time >= self.now, "an event cannot happen in the past");
         let sequence = self.next_sequence;
@@ -107,6 +108,7 @@ impl<Event: Copy> Calendar<Event> {
     }
 
     /// Takes the next event out and moves the time to it.
+    #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         loop {
             let (key, immediate) = self.first()?;
@@ -132,6 +134,7 @@ impl<Event: Copy> Calendar<Event> {
     }
 
     /// The first key, stale or not, and whether it is an immediate one.
+    #[inline]
     fn first(&mut self) -> Option<(u128, bool)> {
         match (self.immediate.front(), self.later.first()) {
             (Some(&immediate), Some(later)) => Some((immediate.min(later), immediate < later)),
@@ -197,6 +200,7 @@ impl Heap {
         self.root_vacant = false;
     }
 
+    #[inline]
     fn push(&mut self, key: u128) {
         if self.root_vacant {
             self.root_vacant = false;
@@ -223,6 +227,7 @@ impl Heap {
     }
 
     /// Puts `key` where it belongs on the path of smallest children.
+    #[inline]
     fn sink_from_root(&mut self, key: u128) {
         let keys = self.keys.as_mut_slice();
         let mut hole = 0;

@@ -10,7 +10,7 @@
 //! A flow is one phase of one processor: a class of `streams` equal streams,
 //! each with the rate it reaches alone as its ceiling. Water-filling gives every
 //! stream either its ceiling or the common water level. All streams below their
-//! ceiling thus move at one speed, so one running total, [`SharedMemory::served`],
+//! ceiling thus move at one speed, so one running total, `served`,
 //! tells what each of them has moved, and a slowed flow keeps one fixed target on
 //! that total however often the level changes. Only a flow that crosses the level
 //! is converted; the others are not touched when the flows change.
@@ -149,7 +149,7 @@ impl SharedMemory {
         let reached = self.served + self.level;
         let place = self.flows.iter().position(|flow| match flow.progress {
             Progress::Full { end } => end <= now,
-            Progress::Slowed { target } => target < reached,
+            Progress::Slowed { target } => target <= reached,
         })?;
         self.changed = true;
         Some(self.flows.remove(place).task)

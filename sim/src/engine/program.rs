@@ -114,16 +114,6 @@ impl Program {
         self.edges.push(Edge { successor: task, previous });
     }
 
-    /// Number of tasks.
-    pub fn len(&self) -> usize {
-        self.tasks.len()
-    }
-
-    /// Whether there is no task.
-    pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-    }
-
     /// Every task that waits for `task`, once an edge.
     pub(super) fn successors(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
         let mut next = self.tasks[task.index()].last_edge;
@@ -180,8 +170,7 @@ mod tests {
         let mut program = Program::new();
         program.task(ProcessorId(0), 1, &[]);
         program.clear();
-        let first = program.task(ProcessorId(0), 1, &[]);
-        assert_eq!((first, program.len()), (TaskId(0), 1));
+        assert_eq!(program.task(ProcessorId(0), 1, &[]), TaskId(0));
         assert_eq!(program.tasks[0].predecessors, 0);
     }
 }

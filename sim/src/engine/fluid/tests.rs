@@ -154,13 +154,29 @@ proptest! {
 
 #[test]
 fn a_lone_flow_takes_its_duration_whatever_it_claims() {
+    // A length no f64 holds, up to 300 times the capacity, and divisions by the
+    // streams that do not multiply back.
+    let duration = Picos((1 << 60) + 1);
+    for (streams, gigabytes) in (1..40).flat_map(|streams| (10..80).map(move |g| (streams, g))) {
+        let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(f64::from(gigabytes)));
+        let mut memory = SharedMemory::new();
+        let traffic = Traffic { task: TaskId(0), streams, duration, bytes: Bytes(u64::MAX) };
+        memory.start(Picos(7), &traffic, &capacity);
+        assert_eq!(memory.settle(Picos(7), &capacity), Some(Picos(7) + duration));
+    }
+}
+
+/// Alone, the first claims twice the capacity and takes 1000 ps all the same; so
+/// does the second, which claims just the capacity. Half of it doubles both.
+#[test]
+fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
     let capacity = capacity_of(1);
     let mut memory = SharedMemory::new();
-    // A length no f64 holds, and 300 times the capacity.
-    let duration = Picos((1 << 60) + 1);
-    let traffic = Traffic { task: TaskId(0), streams: 3, duration, bytes: Bytes(u64::MAX) };
-    memory.start(Picos(7), &traffic, &capacity);
-    assert_eq!(memory.settle(Picos(7), &capacity), Some(Picos(7) + duration));
+    memory.start(Picos::ZERO, &traffic(0, Class { streams: 1, ceiling: 2 }), &capacity);
+    memory.start(Picos::ZERO, &traffic(1, Class { streams: 1, ceiling: 1 }), &capacity);
+    assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(DURATION * 2));
+    assert_eq!(memory.take_ended(DURATION * 2), Some(TaskId(0)));
+    assert_eq!(memory.take_ended(DURATION * 2), Some(TaskId(1)));
 }
 
 #[test]
