@@ -1,0 +1,78 @@
+//! What a user of `explore` feels: one grid search, and one model simulated.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use coexec_sim::explore::{Lead, Options, explore, latency_curve, split_search};
+use coexec_sim::kernel::{cpu, gpu};
+use coexec_sim::scenario::{Overrides, Scenario, Workload};
+use coexec_sim::simulate::Simulator;
+use coexec_sim::workload::Stage;
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn scenario(name: &str) -> (Scenario, Vec<Stage>) {
+    let scenario = Scenario::load(name, &Overrides::default()).expect("the scenario is bundled");
+    let Workload::Model(stages) = scenario.workload.clone() else { panic!("{name} is one model") };
+    (scenario, stages)
+}
+
+/// ViT-B/32's first linear layer: 3072 channels at step 8 are 385 candidates.
+fn grid(criterion: &mut Criterion) {
+    let (scenario, stages) = scenario("vit-b32-fc1");
+    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let three_threads = scenario.options.core_sets.last().copied().into_iter().collect();
+    let one_set = Options { core_sets: three_threads, ..scenario.options.clone() };
+    let mut group = criterion.benchmark_group("grid");
+    group.bench_function("fc1, 385 candidates", |bencher| {
+        bencher.iter(|| split_search(&mut simulator, &stages[0], &one_set, Lead::default()));
+    });
+    group.bench_function("fc1, one to three threads, 1153 candidates", |bencher| {
+        bencher.iter(|| split_search(&mut simulator, &stages[0], &scenario.options, Lead::default()));
+    });
+    group.bench_function("fc1, curve of 385 points", |bencher| {
+        bencher.iter(|| latency_curve(&simulator, &stages[0], &one_set));
+    });
+    group.finish();
+}
+
+/// One kernel model asked once.
+fn kernels(criterion: &mut Criterion) {
+    let (scenario, stages) = scenario("vit-b32-fc1");
+    let layer = &stages[0].layer;
+    let cores = scenario.options.core_sets.last().expect("a scenario has a core set");
+    let gpu = scenario.device.gpu.as_ref().expect("the device has a GPU");
+    let mut group = criterion.benchmark_group("kernel");
+    group.bench_function("gpu linear", |bencher| bencher.iter(|| gpu::execute(black_box(layer), gpu)));
+    group.bench_function("cpu linear, three threads", |bencher| {
+        bencher.iter(|| cpu::execute(black_box(layer), &scenario.device.cpu, cores, scenario.library));
+    });
+    group.finish();
+}
+
+/// Whole models: planned, and simulated under a plan.
+fn models(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("model");
+    for name in ["resnet50", "vit-b32"] {
+        let (scenario, stages) = scenario(name);
+        let mut simulator = Simulator::new(&scenario.device, scenario.library);
+        let answer = explore(&mut simulator, &stages, &scenario.options).expect("the device runs it");
+        let tasks = stages.len();
+        group.bench_function(format!("{name}, {tasks} layers, latency under a plan"), |bencher| {
+            bencher.iter(|| simulator.latency(&stages, &answer.plan));
+        });
+        group.bench_function(format!("{name}, {tasks} layers, explore"), |bencher| {
+            bencher.iter(|| explore(&mut simulator, &stages, &scenario.options));
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(20);
+    targets = grid, kernels, models
+}
+criterion_main!(benches);
