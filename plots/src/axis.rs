@@ -5,11 +5,11 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::data::float::pretty_print_float;
 
 /// The unit of a time axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeUnit {
-    Micros,
-    Millis,
-    Seconds,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TimeUnit {
+    pub(crate) symbol: &'static str,
+    /// Microseconds in one.
+    pub(crate) micros: f64,
 }
 
 impl TimeUnit {
@@ -17,37 +17,19 @@ impl TimeUnit {
     pub(crate) fn for_micros(micros: f64) -> Self {
         // As the display of simulated time does: milliseconds from 10 ms on.
         if micros >= 1e7 {
-            Self::Seconds
+            Self { symbol: "s", micros: 1e6 }
         } else if micros >= 1e4 {
-            Self::Millis
+            Self { symbol: "ms", micros: 1e3 }
         } else {
-            Self::Micros
-        }
-    }
-
-    /// Its symbol.
-    pub(crate) fn symbol(self) -> &'static str {
-        match self {
-            Self::Micros => "µs",
-            Self::Millis => "ms",
-            Self::Seconds => "s",
-        }
-    }
-
-    /// Microseconds in one.
-    pub(crate) fn micros(self) -> f64 {
-        match self {
-            Self::Micros => 1.0,
-            Self::Millis => 1e3,
-            Self::Seconds => 1e6,
+            Self { symbol: "µs", micros: 1.0 }
         }
     }
 
     /// A time with its unit, for a label: four digits or so.
     pub(crate) fn show(self, micros: f64) -> String {
-        let value = micros / self.micros();
+        let value = micros / self.micros;
         let decimals = if value >= 100.0 { 1 } else { 2 };
-        format!("{value:.decimals$} {}", self.symbol())
+        format!("{value:.decimals$} {}", self.symbol)
     }
 }
 

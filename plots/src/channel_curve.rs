@@ -166,7 +166,7 @@ fn lay_out(curve: &ChannelCurve) -> Result<Layout<'_>, PlotError> {
         curve,
         unit,
         channels: (first_channels.floor() as u32, last_channels.ceil() as u32),
-        latency: range(fastest / unit.micros(), slowest / unit.micros(), LATENCY_HEADROOM),
+        latency: range(fastest / unit.micros, slowest / unit.micros, LATENCY_HEADROOM),
     })
 }
 
@@ -249,7 +249,7 @@ impl Figure for Layout<'_> {
             draw_series(&mut chart, series, colour(&curve.series, index), self.unit)?;
         }
         let place = |channels: u32, us: f64| {
-            let point = (channels, us / self.unit.micros());
+            let point = (channels, us / self.unit.micros);
             let (x, y) = chart.plotting_area().map_coordinate(&point);
             (f64::from(x) / f64::from(SCALE), f64::from(y) / f64::from(SCALE))
         };
@@ -259,25 +259,9 @@ impl Figure for Layout<'_> {
         let marks: Vec<(Point, &str)> =
             marks.map(|mark| (place(mark.channels, mark.us), mark.label.as_str())).collect();
 
-        let (columns, rows) = chart.plotting_area().get_pixel_range();
-        let pixels = |steps: i32| f64::from(steps) / f64::from(SCALE);
-        let plot = Area {
-            left: pixels(columns.start),
-            top: pixels(rows.start),
-            right: pixels(columns.end),
-            bottom: pixels(rows.end),
-        };
+        let plot = self.plot();
         let legend = labels::clearest(legend_size(&curve.series), &lines, &marks, plot);
-        let corner = (steps(legend.left - plot.left), steps(legend.top - plot.top));
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::Coordinate(corner.0.cast_signed(), corner.1.cast_signed()))
-            .background_style(WHITE.mix(LEGEND_COVER))
-            .margin(steps(LEGEND_MARGIN))
-            .legend_area_size(steps(SAMPLE + SAMPLE_GAP))
-            // plotters places lines of a legend by their tops.
-            .label_font(font::style(TEXT_SIZE, INK, HPos::Left).pos(Pos::new(HPos::Left, VPos::Top)))
-            .draw()?;
+        draw_legend(&mut chart, (legend.left - plot.left, legend.top - plot.top))?;
         labels::draw(&sheet, &marks, &lines, legend, plot)
     }
 }
@@ -288,8 +272,18 @@ impl Layout<'_> {
         MARGIN + TITLE_HEIGHT + subtitle + PLOT_GAP
     }
 
+    fn plot(&self) -> Area {
+        let (width, height) = self.size();
+        Area {
+            left: MARGIN + LEFT_LABELS,
+            top: self.plot_top(),
+            right: f64::from(width) - RIGHT,
+            bottom: f64::from(height) - MARGIN - LOWER_LABELS,
+        }
+    }
+
     fn draw_mesh<DB: DrawingBackend>(&self, chart: &mut Chart<'_, DB>) -> Drawn<DB> {
-        let room = f64::from(WIDTH) - MARGIN - LEFT_LABELS - RIGHT;
+        let room = self.plot().right - self.plot().left;
         chart
             .configure_mesh()
             .y_labels(MOST_LATENCY_TICKS)
@@ -300,7 +294,7 @@ impl Layout<'_> {
             .set_all_tick_mark_size(steps(TICK_LENGTH))
             .label_style(font::style(TEXT_SIZE, INK, HPos::Center))
             .x_desc(font::fit(&self.curve.channels_label, TEXT_SIZE, room).unwrap_or_default())
-            .y_desc(format!("latency ({})", self.unit.symbol()))
+            .y_desc(format!("latency ({})", self.unit.symbol))
             .axis_desc_style(font::style(TEXT_SIZE, INK, HPos::Center))
             .draw()
     }
@@ -342,8 +336,7 @@ fn draw_series<DB: DrawingBackend>(
     colour: RGBColor,
     unit: TimeUnit,
 ) -> Drawn<DB> {
-    let points: Vec<(u32, f64)> =
-        sorted(series).map(|(channels, us)| (channels, us / unit.micros())).collect();
+    let points: Vec<(u32, f64)> = sorted(series).map(|(channels, us)| (channels, us / unit.micros)).collect();
     let width = if series.kind == SeriesKind::CoExecution { STRONG_WIDTH } else { LINE_WIDTH };
     let sample = steps(SAMPLE).cast_signed();
     if series.kind == SeriesKind::Published {
@@ -367,6 +360,24 @@ fn draw_series<DB: DrawingBackend>(
             .legend(move |(x, y)| PathElement::new([(x, y), (x + sample, y)], style));
     }
     Ok(())
+}
+
+/// Draws the legend with its corner `right` and `down` from that of the plot.
+fn draw_legend<'a, DB: DrawingBackend + 'a>(
+    chart: &mut Chart<'a, DB>,
+    (right, down): (f64, f64),
+) -> Drawn<DB> {
+    let corner = (steps(right).cast_signed(), steps(down).cast_signed());
+    // plotters places the lines of a legend by their tops.
+    let style = font::style(TEXT_SIZE, INK, HPos::Left).pos(Pos::new(HPos::Left, VPos::Top));
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::Coordinate(corner.0, corner.1))
+        .background_style(WHITE.mix(LEGEND_COVER))
+        .margin(steps(LEGEND_MARGIN))
+        .legend_area_size(steps(SAMPLE + SAMPLE_GAP))
+        .label_font(style)
+        .draw()
 }
 
 #[cfg(test)]

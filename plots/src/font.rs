@@ -15,11 +15,11 @@ use crate::sheet::SCALE;
 /// `DejaVu Sans` 2.37 (licence beside it), cut down with fonttools 4.68
 /// (`pyftsubset DejaVuSans.ttf --layout-features='' --legacy-kern --no-hinting`
 /// `--notdef-outline --unicodes=` the characters of [`drawable`]) and fitted to
-/// plotters, which places a bitmap's text by other rules than an SVG's: sizes
-/// are heights of a line, which an SVG takes for [`LINE_HEIGHT`], and centred
-/// text stands higher in a bitmap. So `hhea.ascent - hhea.descent` is
-/// [`LINE_HEIGHT`], and all outlines are moved down by 314 of 2048 units, the
-/// difference for this font (0.5 ex - 0.12 em).
+/// plotters, whose rules for a bitmap's text differ from those for an SVG's. A
+/// size is the height of a line, which an SVG takes for [`LINE_HEIGHT`]; hence
+/// `hhea.descent` is -639, which with the ascent of 1901 makes that height. And
+/// a bitmap's text stands higher; hence all outlines are moved down by 314 of
+/// 2048 units, the difference for centred text in this font (0.5 ex - 0.12 em).
 const DEJAVU_SANS: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
 /// Families an SVG viewer tries in turn; the usual fallbacks (Arial, Helvetica)

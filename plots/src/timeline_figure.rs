@@ -87,7 +87,7 @@ struct TimeAxis {
 impl TimeAxis {
     /// A time in the unit of the axis.
     fn value(self, time: Picos) -> f64 {
-        (time.as_micros() / self.unit.micros()).min(self.end)
+        (time.as_micros() / self.unit.micros).min(self.end)
     }
 }
 
@@ -154,7 +154,7 @@ fn lay_out<'a>(run: &'a Timeline, title: &str) -> Result<Layout<'a>, PlotError> 
     }
 
     let unit = TimeUnit::for_micros(run.end.as_micros());
-    let end = if run.end == Picos::ZERO { 1.0 } else { run.end.as_micros() / unit.micros() };
+    let end = if run.end == Picos::ZERO { 1.0 } else { run.end.as_micros() / unit.micros };
     let time = TimeAxis { unit, end, pixel: end / (f64::from(WIDTH) - RIGHT - left) };
     let title = font::fit(title, TITLE_SIZE, f64::from(WIDTH) - 2.0 * MARGIN).unwrap_or_default();
     let layout = Layout { run, title, legend, lanes, panels, time, left, top, bottom, shows_nothing };
@@ -260,7 +260,7 @@ impl Layout<'_> {
             .axis_style(INK.stroke_width(steps(1.0)))
             .set_all_tick_mark_size(steps(TICK_LENGTH))
             .label_style(font::style(TICK_SIZE, INK, HPos::Center))
-            .x_desc(format!("time ({})", unit.symbol()))
+            .x_desc(format!("time ({})", unit.symbol))
             .axis_desc_style(font::style(NAME_SIZE, INK, HPos::Center))
             .draw()?;
         for lane in &self.lanes {
