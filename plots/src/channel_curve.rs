@@ -1,19 +1,26 @@
 //! The channel curve figure: latency against output channels.
 //!
 //! Responsible for: the curves' data, axes, lines and legend. Not for: where
-//! the labels of marks stand ([`labels`]).
+//! the labels of marks and the legend stand ([`labels`]).
 //! Invariant: the axes hold every point, so that nothing is clipped; a line
 //! joins neighbouring samples and leaves out none, so that steps and spikes
 //! show as they are.
 
 mod labels;
 
-use crate::axis::{Ticks, TimeUnit, range};
-use crate::canvas::render::render;
-use crate::canvas::{Align, Area, Drawing, Point, at};
-use crate::font;
-use crate::palette::{BLUE, Colour, GREEN, GRID, INK, MUTED, VERMILION, WHITE};
-use crate::{Format, PlotError};
+use coexec_sim::units::Picos;
+use plotters::coord::Shift;
+use plotters::coord::combinators::WithKeyPoints;
+use plotters::coord::types::{RangedCoordf64, RangedCoordu32};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::axis::{TimeUnit, tick_labels};
+use crate::palette::{BLUE, GREEN, GRID, INK, MUTED, VERMILION, tint};
+use crate::sheet::{Drawn, Figure, SCALE, render, sheet, steps, text};
+use crate::{Format, PlotError, font};
+
+use labels::{Area, Point};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
@@ -25,32 +32,40 @@ const TITLE_HEIGHT: f64 = 24.0;
 const SUBTITLE_SIZE: f64 = 12.0;
 const SUBTITLE_HEIGHT: f64 = 20.0;
 const TEXT_SIZE: f64 = 12.0;
-const TICK_SIZE: f64 = 12.0;
-const LEGEND_ROW: f64 = 20.0;
-/// Length of a line's sample in the legend.
-const SAMPLE: f64 = 26.0;
-/// Between a sample and its text, and between entries.
-const LEGEND_GAPS: (f64, f64) = (6.0, 20.0);
-/// Between the legend and the plot.
+/// Between the titles and the plot.
 const PLOT_GAP: f64 = 10.0;
 /// Left of the plot: axis title and tick labels.
-const LEFT: f64 = 76.0;
+const LEFT_LABELS: f64 = 60.0;
 /// Right of the plot: half a tick label.
 const RIGHT: f64 = 30.0;
 /// Below the plot: tick labels and axis title.
-const BELOW: f64 = 62.0;
+const LOWER_LABELS: f64 = 46.0;
 const TICK_LENGTH: f64 = 5.0;
-const TICK_LABEL_GAP: f64 = 8.0;
+/// Length of a line's sample in the legend, and from there to the name.
+const SAMPLE: f64 = 26.0;
+const SAMPLE_GAP: f64 = 6.0;
+/// Between the legend's edge and its entries.
+const LEGEND_MARGIN: f64 = 8.0;
+/// Lines of plotters' legend are this much apart, in heights of a line.
+const LEGEND_SPACING: f64 = 1.25;
+const WIDEST_NAME: f64 = 300.0;
+/// How much the ground of the legend hides.
+const LEGEND_COVER: f64 = 0.85;
 const MOST_CHANNEL_INTERVALS: u32 = 12;
-const MOST_LATENCY_INTERVALS: u32 = 8;
+const MOST_LATENCY_TICKS: usize = 9;
 /// Empty part of the axes beyond the points.
 const CHANNEL_HEADROOM: f64 = 0.02;
 const LATENCY_HEADROOM: f64 = 0.08;
+/// Smallest value, as a part of the largest, at which an axis still starts at 0.
+const START_AT_ZERO_BELOW: f64 = 0.5;
+/// Least empty part of an axis that does not, as a part of the largest value.
+const LEAST_ROOM: f64 = 1e-3;
 const LINE_WIDTH: f64 = 1.5;
 /// The line of co-execution, which the figure is about.
-const STRONG_WIDTH: f64 = 2.25;
-/// Radius of a published point, and of the white in it.
-const RING: (f64, f64) = (4.5, 2.75);
+const STRONG_WIDTH: f64 = 2.5;
+/// Radius of a published point and of a point alone, and the width of a ring.
+const RING: f64 = 3.5;
+const DOT: f64 = 2.5;
 /// White added to the colour of each further series of one kind, and most.
 const VARIANT_TINT: f64 = 0.35;
 const MOST_TINT: f64 = 0.7;
@@ -76,7 +91,7 @@ pub struct Series {
     /// What it shows.
     pub kind: SeriesKind,
     /// Output channels and latency in microseconds, in any order. A latency
-    /// that is negative or not finite is left out.
+    /// that is negative, not finite or beyond simulated time is left out.
     pub points: Vec<(u32, f64)>,
 }
 
@@ -87,8 +102,8 @@ pub struct Mark {
     pub label: String,
     /// Output channels.
     pub channels: u32,
-    /// Latency in microseconds; a mark whose latency is negative or not finite
-    /// is left out.
+    /// Latency in microseconds; a mark whose latency is negative, not finite or
+    /// beyond simulated time is left out.
     pub us: f64,
 }
 
@@ -107,22 +122,16 @@ pub struct ChannelCurve {
     pub marks: Vec<Mark>,
 }
 
-/// Where values stand.
-struct Axes {
-    plot: Area,
-    channels: (f64, f64),
-    us: (f64, f64),
+/// The figure with its axes settled; latencies are in `unit`.
+struct Layout<'a> {
+    curve: &'a ChannelCurve,
+    unit: TimeUnit,
+    /// Ends of the axes.
+    channels: (u32, u32),
+    latency: (f64, f64),
 }
 
-impl Axes {
-    fn place(&self, channels: f64, us: f64) -> Point {
-        let part = |value: f64, (low, high): (f64, f64)| (value - low) / (high - low);
-        at(
-            self.plot.left + part(channels, self.channels) * self.plot.width(),
-            self.plot.bottom - part(us, self.us) * self.plot.height(),
-        )
-    }
-}
+type Chart<'a, DB> = ChartContext<'a, DB, Cartesian2d<WithKeyPoints<RangedCoordu32>, RangedCoordf64>>;
 
 /// Draws `curve` as the bytes of a file in `format`.
 ///
@@ -133,61 +142,14 @@ impl Axes {
 /// [`PlotError::NoPoints`] for a curve without a point; [`PlotError::Draw`] and
 /// [`PlotError::Encode`] where a library refuses.
 pub fn channel_curve(curve: &ChannelCurve, format: Format) -> Result<Vec<u8>, PlotError> {
-    render(&draw(curve)?, format)
+    render(&lay_out(curve)?, format)
 }
 
 fn draws(us: f64) -> bool {
-    us.is_finite() && us >= 0.0
+    (0.0..=Picos(u64::MAX).as_micros()).contains(&us)
 }
 
-fn draw(curve: &ChannelCurve) -> Result<Drawing, PlotError> {
-    let legend = legend_places(&curve.series);
-    let legend_rows = legend.last().map_or(0.0, |&(_, row)| row + 1.0);
-    let subtitle_height = if curve.subtitle.is_empty() { 0.0 } else { SUBTITLE_HEIGHT };
-    let legend_top = MARGIN + TITLE_HEIGHT + subtitle_height;
-    // The legend takes its rows from below, so that the plot keeps its height.
-    let height = f64::from(HEIGHT) + (legend_rows - 1.0).max(0.0) * LEGEND_ROW;
-    let plot = Area {
-        left: LEFT,
-        top: legend_top + legend_rows * LEGEND_ROW + PLOT_GAP,
-        right: f64::from(WIDTH) - RIGHT,
-        bottom: height - BELOW,
-    };
-    let axes = axes(curve, plot)?;
-
-    let mut drawing = Drawing::new(WIDTH, height as u32);
-    let room = f64::from(WIDTH) - 2.0 * MARGIN;
-    let title = font::fit(&curve.title, TITLE_SIZE, room).unwrap_or_default();
-    drawing.text(&title, at(MARGIN, MARGIN + TITLE_SIZE / 2.0), TITLE_SIZE, INK, Align::Left);
-    let subtitle = font::fit(&curve.subtitle, SUBTITLE_SIZE, room).unwrap_or_default();
-    let subtitle_y = MARGIN + TITLE_HEIGHT + SUBTITLE_SIZE / 2.0;
-    drawing.text(&subtitle, at(MARGIN, subtitle_y), SUBTITLE_SIZE, MUTED, Align::Left);
-    for (index, (series, &(left, row))) in curve.series.iter().zip(&legend).enumerate() {
-        let middle = legend_top + (row + 0.5) * LEGEND_ROW;
-        let colour = colour(&curve.series, index);
-        draw_sample(&mut drawing, series.kind, colour, at(left, middle));
-        let name_at = at(left + SAMPLE + LEGEND_GAPS.0, middle);
-        drawing.text(&legend_name(series), name_at, TEXT_SIZE, INK, Align::Left);
-    }
-    draw_axes(&mut drawing, &axes, &curve.channels_label);
-
-    let mut lines = Vec::new();
-    for (index, series) in curve.series.iter().enumerate() {
-        let points = placed(series, &axes);
-        draw_series(&mut drawing, series.kind, colour(&curve.series, index), &points);
-        lines.push(points);
-    }
-    let marks: Vec<(Point, &str)> = curve
-        .marks
-        .iter()
-        .filter(|mark| draws(mark.us))
-        .map(|mark| (axes.place(f64::from(mark.channels), mark.us), mark.label.as_str()))
-        .collect();
-    labels::draw(&mut drawing, &marks, &lines, plot);
-    Ok(drawing)
-}
-
-fn axes(curve: &ChannelCurve, plot: Area) -> Result<Axes, PlotError> {
+fn lay_out(curve: &ChannelCurve) -> Result<Layout<'_>, PlotError> {
     let points = curve.series.iter().flat_map(|series| series.points.iter().copied());
     let marks = curve.marks.iter().map(|mark| (mark.channels, mark.us));
     let mut points = points.chain(marks).filter(|&(_, us)| draws(us));
@@ -198,23 +160,41 @@ fn axes(curve: &ChannelCurve, plot: Area) -> Result<Axes, PlotError> {
         (fewest, most) = (fewest.min(channels), most.max(channels));
         (fastest, slowest) = (fastest.min(us), slowest.max(us));
     }
-    Ok(Axes {
-        plot,
-        channels: range(f64::from(fewest), f64::from(most), CHANNEL_HEADROOM),
-        us: range(fastest, slowest, LATENCY_HEADROOM),
+    let unit = TimeUnit::for_micros(slowest);
+    let (first_channels, last_channels) = range(f64::from(fewest), f64::from(most), CHANNEL_HEADROOM);
+    Ok(Layout {
+        curve,
+        unit,
+        channels: (first_channels.floor() as u32, last_channels.ceil() as u32),
+        latency: range(fastest / unit.micros, slowest / unit.micros, LATENCY_HEADROOM),
     })
 }
 
-/// The points of a series on the sheet, by channels.
-fn placed(series: &Series, axes: &Axes) -> Vec<Point> {
-    let mut points: Vec<(u32, f64)> = series.points.iter().copied().filter(|&(_, us)| draws(us)).collect();
-    points.sort_by_key(|&(channels, _)| channels);
-    points.into_iter().map(|(channels, us)| axes.place(f64::from(channels), us)).collect()
+/// The range of an axis that shows values from `least` to `greatest`, both 0 or
+/// more: from 0 unless they lie close together, with `headroom` of the range
+/// beyond the values.
+fn range(least: f64, greatest: f64, headroom: f64) -> (f64, f64) {
+    if greatest <= 0.0 {
+        return (0.0, 1.0);
+    }
+    if least < START_AT_ZERO_BELOW * greatest {
+        return (0.0, greatest * (1.0 + headroom));
+    }
+    let room = if greatest > least { (greatest - least) * headroom } else { greatest / 2.0 };
+    let room = room.max(LEAST_ROOM * greatest);
+    (least - room, greatest + room)
+}
+
+/// Multiples of a power of two, as channel counts are read: the finest such
+/// step that makes at most [`MOST_CHANNEL_INTERVALS`].
+fn channel_ticks((low, high): (u32, u32)) -> Vec<u32> {
+    let step = (high - low).div_ceil(MOST_CHANNEL_INTERVALS).next_power_of_two();
+    (low.div_ceil(step)..=high / step).map(|multiple| multiple * step).collect()
 }
 
 /// The colour of the series at `index`: its kind's, paler for each series of
 /// that kind before it.
-fn colour(series: &[Series], index: usize) -> Colour {
+fn colour(series: &[Series], index: usize) -> RGBColor {
     let kind = series[index].kind;
     let before = series[..index].iter().filter(|other| other.kind == kind).count();
     let base = match kind {
@@ -223,85 +203,181 @@ fn colour(series: &[Series], index: usize) -> Colour {
         SeriesKind::CoExecution => VERMILION,
         SeriesKind::Published => INK,
     };
-    base.tint((before as f64 * VARIANT_TINT).min(MOST_TINT))
+    tint(base, (before as f64 * VARIANT_TINT).min(MOST_TINT))
 }
 
 fn legend_name(series: &Series) -> String {
-    font::fit(&series.name, TEXT_SIZE, f64::from(WIDTH) / 2.0).unwrap_or_default()
+    font::fit(&series.name, TEXT_SIZE, WIDEST_NAME).unwrap_or_default()
 }
 
-/// Left edge and row of each series' entry in the legend.
-fn legend_places(series: &[Series]) -> Vec<(f64, f64)> {
-    let (mut left, mut row) = (MARGIN, 0.0);
-    let mut places = Vec::with_capacity(series.len());
-    for one in series {
-        let width = SAMPLE + LEGEND_GAPS.0 + font::width(&legend_name(one), TEXT_SIZE);
-        if left > MARGIN && left + width > f64::from(WIDTH) - MARGIN {
-            (left, row) = (MARGIN, row + 1.0);
+/// Width and height of the legend, as plotters draws it.
+fn legend_size(series: &[Series]) -> (f64, f64) {
+    let names = series.iter().map(|one| font::width(&legend_name(one), TEXT_SIZE));
+    let line = TEXT_SIZE * font::LINE_HEIGHT * LEGEND_SPACING;
+    let width = SAMPLE + SAMPLE_GAP + names.fold(0.0, f64::max);
+    (width + 2.0 * LEGEND_MARGIN, series.len() as f64 * line + 2.0 * LEGEND_MARGIN)
+}
+
+impl Figure for Layout<'_> {
+    /// A legend too tall for the plot makes the plot taller.
+    fn size(&self) -> (u32, u32) {
+        let (_, legend) = legend_size(&self.curve.series);
+        (WIDTH, HEIGHT.max((self.plot_top() + legend + LOWER_LABELS + MARGIN).ceil() as u32))
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let (sheet, curve) = (sheet(root), self.curve);
+        let room = f64::from(WIDTH) - 2.0 * MARGIN;
+        let title = font::fit(&curve.title, TITLE_SIZE, room).unwrap_or_default();
+        sheet.draw(&text(&title, (MARGIN, MARGIN + TITLE_SIZE / 2.0), TITLE_SIZE, INK, HPos::Left))?;
+        let subtitle = font::fit(&curve.subtitle, SUBTITLE_SIZE, room).unwrap_or_default();
+        let place = (MARGIN, MARGIN + TITLE_HEIGHT + SUBTITLE_SIZE / 2.0);
+        sheet.draw(&text(&subtitle, place, SUBTITLE_SIZE, MUTED, HPos::Left))?;
+
+        let mut chart = ChartBuilder::on(root)
+            .margin(steps(MARGIN))
+            .margin_top(steps(self.plot_top()))
+            .margin_right(steps(RIGHT))
+            .x_label_area_size(steps(LOWER_LABELS))
+            .y_label_area_size(steps(LEFT_LABELS))
+            .build_cartesian_2d(
+                (self.channels.0..self.channels.1).with_key_points(channel_ticks(self.channels)),
+                self.latency.0..self.latency.1,
+            )?;
+        self.draw_mesh(&mut chart)?;
+        for (index, series) in curve.series.iter().enumerate() {
+            draw_series(&mut chart, series, colour(&curve.series, index), self.unit)?;
         }
-        places.push((left, row));
-        left += width + LEGEND_GAPS.1;
+        let place = |channels: u32, us: f64| {
+            let point = (channels, us / self.unit.micros);
+            let (x, y) = chart.plotting_area().map_coordinate(&point);
+            (f64::from(x) / f64::from(SCALE), f64::from(y) / f64::from(SCALE))
+        };
+        let placed = |series: &Series| sorted(series).map(|(channels, us)| place(channels, us)).collect();
+        let lines: Vec<Vec<Point>> = curve.series.iter().map(placed).collect();
+        let marks = curve.marks.iter().filter(|mark| draws(mark.us));
+        let marks: Vec<(Point, &str)> =
+            marks.map(|mark| (place(mark.channels, mark.us), mark.label.as_str())).collect();
+
+        let plot = self.plot();
+        let legend = labels::clearest(legend_size(&curve.series), &lines, &marks, plot);
+        draw_legend(&mut chart, (legend.left - plot.left, legend.top - plot.top))?;
+        labels::draw(&sheet, &marks, &lines, legend, plot)
     }
-    places
 }
 
-fn draw_sample(drawing: &mut Drawing, kind: SeriesKind, colour: Colour, left: Point) {
-    let points = match kind {
-        SeriesKind::Published => vec![at(left.x + SAMPLE / 2.0, left.y)],
-        SeriesKind::Gpu | SeriesKind::Cpu | SeriesKind::CoExecution => {
-            vec![left, at(left.x + SAMPLE, left.y)]
+impl Layout<'_> {
+    fn plot_top(&self) -> f64 {
+        let subtitle = if self.curve.subtitle.is_empty() { 0.0 } else { SUBTITLE_HEIGHT };
+        MARGIN + TITLE_HEIGHT + subtitle + PLOT_GAP
+    }
+
+    fn plot(&self) -> Area {
+        let (width, height) = self.size();
+        Area {
+            left: MARGIN + LEFT_LABELS,
+            top: self.plot_top(),
+            right: f64::from(width) - RIGHT,
+            bottom: f64::from(height) - MARGIN - LOWER_LABELS,
         }
-    };
-    draw_series(drawing, kind, colour, &points);
+    }
+
+    fn draw_mesh<DB: DrawingBackend>(&self, chart: &mut Chart<'_, DB>) -> Drawn<DB> {
+        let room = self.plot().right - self.plot().left;
+        chart
+            .configure_mesh()
+            .y_labels(MOST_LATENCY_TICKS)
+            .y_label_formatter(&tick_labels(self.latency, MOST_LATENCY_TICKS))
+            .max_light_lines(0)
+            .bold_line_style(GRID.stroke_width(steps(1.0)))
+            .axis_style(INK.stroke_width(steps(1.0)))
+            .set_all_tick_mark_size(steps(TICK_LENGTH))
+            .label_style(font::style(TEXT_SIZE, INK, HPos::Center))
+            .x_desc(font::fit(&self.curve.channels_label, TEXT_SIZE, room).unwrap_or_default())
+            .y_desc(format!("latency ({})", self.unit.symbol))
+            .axis_desc_style(font::style(TEXT_SIZE, INK, HPos::Center))
+            .draw()
+    }
 }
 
-fn draw_series(drawing: &mut Drawing, kind: SeriesKind, colour: Colour, points: &[Point]) {
-    let width = match kind {
-        SeriesKind::Gpu | SeriesKind::Cpu => LINE_WIDTH,
-        SeriesKind::CoExecution => STRONG_WIDTH,
-        SeriesKind::Published => {
-            for &point in points {
-                drawing.disc(point, RING.0, colour);
-                drawing.disc(point, RING.1, WHITE);
-            }
-            return;
+/// The points of a series that are drawn, by channels.
+fn sorted(series: &Series) -> impl Iterator<Item = (u32, f64)> {
+    let mut points: Vec<(u32, f64)> = series.points.iter().copied().filter(|&(_, us)| draws(us)).collect();
+    points.sort_by_key(|&(channels, _)| channels);
+    points.into_iter()
+}
+
+/// The line through `points` in parts along which latency only rises or only
+/// falls. In a bitmap, plotters draws spikes of one line far beyond their tips.
+fn one_way(points: Vec<(u32, f64)>) -> Vec<Vec<(u32, f64)>> {
+    let mut parts: Vec<Vec<(u32, f64)>> = Vec::new();
+    let (mut rises, mut falls) = (false, false);
+    for point in points {
+        let Some(part) = parts.last_mut() else {
+            parts.push(vec![point]);
+            continue;
+        };
+        let before = part[part.len() - 1];
+        let (up, down) = (point.1 > before.1, point.1 < before.1);
+        if (rises && down) || (falls && up) {
+            parts.push(vec![before, point]);
+            (rises, falls) = (up, down);
+        } else {
+            part.push(point);
+            (rises, falls) = (rises || up, falls || down);
         }
-    };
-    match points {
-        [] => {}
-        [alone] => drawing.disc(*alone, STRONG_WIDTH, colour),
-        _ => drawing.line(points.to_vec(), colour, width),
     }
+    parts
 }
 
-fn draw_axes(drawing: &mut Drawing, axes: &Axes, channels_label: &str) {
-    let plot = axes.plot;
-    let unit = TimeUnit::for_micros(axes.us.1);
-    let (low, high) = (axes.us.0 / unit.micros(), axes.us.1 / unit.micros());
-    let latency = Ticks::decimal(low, high, MOST_LATENCY_INTERVALS);
-    for &value in &latency.values {
-        let y = axes.place(axes.channels.0, value * unit.micros()).y;
-        drawing.line(vec![at(plot.left, y), at(plot.right, y)], GRID, 1.0);
-        drawing.line(vec![at(plot.left - TICK_LENGTH, y), at(plot.left, y)], INK, 1.0);
-        let label_at = at(plot.left - TICK_LABEL_GAP, y);
-        drawing.text(&latency.label(value), label_at, TICK_SIZE, INK, Align::Right);
+fn draw_series<DB: DrawingBackend>(
+    chart: &mut Chart<'_, DB>,
+    series: &Series,
+    colour: RGBColor,
+    unit: TimeUnit,
+) -> Drawn<DB> {
+    let points: Vec<(u32, f64)> = sorted(series).map(|(channels, us)| (channels, us / unit.micros)).collect();
+    let width = if series.kind == SeriesKind::CoExecution { STRONG_WIDTH } else { LINE_WIDTH };
+    let sample = steps(SAMPLE).cast_signed();
+    if series.kind == SeriesKind::Published {
+        let style = colour.stroke_width(steps(width));
+        let ring = |point| {
+            EmptyElement::at(point)
+                + Circle::new((0, 0), steps(RING), WHITE.filled())
+                + Circle::new((0, 0), steps(RING), style)
+        };
+        chart
+            .draw_series(points.into_iter().map(ring))?
+            .label(legend_name(series))
+            .legend(move |(x, y)| Circle::new((x + sample / 2, y), steps(RING), style));
+    } else {
+        let style = colour.filled().stroke_width(steps(width));
+        let dot = if points.len() == 1 { steps(DOT) } else { 0 };
+        let parts = one_way(points).into_iter();
+        chart
+            .draw_series(parts.flat_map(|part| LineSeries::new(part, style).point_size(dot)))?
+            .label(legend_name(series))
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + sample, y)], style));
     }
-    let channels = Ticks::channels(axes.channels.0, axes.channels.1, MOST_CHANNEL_INTERVALS);
-    for &value in &channels.values {
-        let x = axes.place(value, axes.us.0).x;
-        drawing.line(vec![at(x, plot.top), at(x, plot.bottom)], GRID, 1.0);
-        drawing.line(vec![at(x, plot.bottom), at(x, plot.bottom + TICK_LENGTH)], INK, 1.0);
-        let label_at = at(x, plot.bottom + TICK_LENGTH + TICK_SIZE);
-        drawing.text(&channels.label(value), label_at, TICK_SIZE, INK, Align::Center);
-    }
-    let corner = at(plot.left, plot.bottom);
-    drawing.line(vec![at(plot.left, plot.top), corner, at(plot.right, plot.bottom)], INK, 1.0);
+    Ok(())
+}
 
-    let label = font::fit(channels_label, TEXT_SIZE, plot.width()).unwrap_or_default();
-    let label_at = at(plot.middle().x, plot.bottom + BELOW - MARGIN - TEXT_SIZE / 2.0);
-    drawing.text(&label, label_at, TEXT_SIZE, INK, Align::Center);
-    let title = format!("latency ({})", unit.symbol());
-    drawing.upright_text(&title, at(MARGIN + TEXT_SIZE / 2.0, plot.middle().y), TEXT_SIZE, INK);
+/// Draws the legend with its corner `right` and `down` from that of the plot.
+fn draw_legend<'a, DB: DrawingBackend + 'a>(
+    chart: &mut Chart<'a, DB>,
+    (right, down): (f64, f64),
+) -> Drawn<DB> {
+    let corner = (steps(right).cast_signed(), steps(down).cast_signed());
+    // plotters places the lines of a legend by their tops.
+    let style = font::style(TEXT_SIZE, INK, HPos::Left).pos(Pos::new(HPos::Left, VPos::Top));
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::Coordinate(corner.0, corner.1))
+        .background_style(WHITE.mix(LEGEND_COVER))
+        .margin(steps(LEGEND_MARGIN))
+        .legend_area_size(steps(SAMPLE + SAMPLE_GAP))
+        .label_font(style)
+        .draw()
 }
 
 #[cfg(test)]

@@ -7,19 +7,19 @@
 //! drawn with the font embedded here, never with one of the system, so that a
 //! label that fits here fits everywhere.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
-
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 mod axis;
-mod canvas;
 mod channel_curve;
 mod font;
 mod nesting;
 mod palette;
 pub mod perfetto;
+mod sheet;
+#[cfg(test)]
+mod test_figures;
 mod timeline_figure;
 
 pub use channel_curve::{ChannelCurve, Mark, Series, SeriesKind, channel_curve};

@@ -8,29 +8,31 @@
 mod counters;
 mod lanes;
 
-use coexec_sim::timeline::{Timeline, Track, TrackKind};
+use coexec_sim::timeline::{Counter, Timeline, Track};
 use coexec_sim::units::Picos;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
-use crate::axis::{Ticks, TimeUnit};
-use crate::canvas::render::{MAX_HEIGHT, render};
-use crate::canvas::{Align, Area, Drawing, at};
-use crate::font;
+use crate::axis::{TimeUnit, tick_labels};
 use crate::nesting::{Nested, nest};
-use crate::palette::{GRID, INK, MUTED, Meaning};
-use crate::{Format, PlotError};
+use crate::palette::{GRID, INK, LANE, MUTED, Meaning};
+use crate::sheet::{Drawn, Figure, Plane, render, sheet, steps, text};
+use crate::{Format, PlotError, font};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
 /// Width of the figure: a page of two columns at 150 pixels an inch.
 const WIDTH: u32 = 1000;
 const MARGIN: f64 = 16.0;
-/// Room right of the plot for half a tick label.
-const RIGHT_MARGIN: f64 = 28.0;
+/// Room right of the plot for the tick labels of counters.
+const RIGHT: f64 = 40.0;
 const TITLE_SIZE: f64 = 16.0;
 const TITLE_HEIGHT: f64 = 28.0;
 const NAME_SIZE: f64 = 12.0;
 const TICK_SIZE: f64 = 11.0;
-/// Widest column of track names.
+/// Narrowest and widest column of track names.
+const NARROWEST_NAMES: f64 = 40.0;
 const WIDEST_NAMES: f64 = 190.0;
 /// Between a name and the plot.
 const NAME_GAP: f64 = 10.0;
@@ -48,10 +50,13 @@ const COUNTER_GAP: f64 = 16.0;
 /// Between the lowest lane and the time axis; a counter stands on the axis.
 const AXIS_GAP: f64 = 5.0;
 /// Ticks, their labels and the axis title.
-const AXIS_HEIGHT: f64 = 48.0;
+const AXIS_HEIGHT: f64 = 42.0;
 const TICK_LENGTH: f64 = 5.0;
-/// Most intervals between ticks of the time axis.
-const MOST_TIME_INTERVALS: u32 = 10;
+const MOST_TIME_TICKS: usize = 11;
+/// Tallest figure: its grid, 16 steps a figure pixel, takes well under 300 MB.
+const MAX_HEIGHT: u32 = 6_000;
+/// How far the line at the end of the run rises above the lanes.
+const END_FLAG: f64 = 4.0;
 /// Height kept for the message of a timeline that shows nothing.
 const EMPTY_HEIGHT: f64 = 48.0;
 
@@ -59,30 +64,53 @@ const EMPTY_HEIGHT: f64 = 48.0;
 struct Lane<'a> {
     track: &'a Track,
     slices: Vec<Nested<'a>>,
-    area: Area,
+    top: f64,
+    bottom: f64,
+}
+
+/// A counter in its place.
+struct Panel<'a> {
+    counter: &'a Counter,
+    top: f64,
 }
 
 /// The time axis.
 #[derive(Clone, Copy)]
 struct TimeAxis {
-    left: f64,
-    right: f64,
-    end: Picos,
+    unit: TimeUnit,
+    /// End of the run in that unit; 1 for a run that takes no time.
+    end: f64,
+    /// A figure pixel in that unit.
+    pixel: f64,
 }
 
 impl TimeAxis {
-    /// Where a time stands; what lies beyond the end stands at the end.
-    fn x(self, time: Picos) -> f64 {
-        if self.end == Picos::ZERO {
-            return self.left;
-        }
-        let part = time.min(self.end).0 as f64 / self.end.0 as f64;
-        self.left + part * (self.right - self.left)
+    /// A time in the unit of the axis.
+    fn value(self, time: Picos) -> f64 {
+        (time.as_micros() / self.unit.micros).min(self.end)
     }
+}
 
-    fn unit(self) -> TimeUnit {
-        TimeUnit::for_micros(self.end.as_micros())
-    }
+/// An entry of the legend in its place.
+struct LegendEntry {
+    meaning: Meaning,
+    left: f64,
+    row: f64,
+}
+
+/// The figure with everything in its place, in figure pixels.
+struct Layout<'a> {
+    run: &'a Timeline,
+    title: String,
+    legend: Vec<LegendEntry>,
+    lanes: Vec<Lane<'a>>,
+    panels: Vec<Panel<'a>>,
+    time: TimeAxis,
+    /// Left, upper and lower edge of the plot.
+    left: f64,
+    top: f64,
+    bottom: f64,
+    shows_nothing: bool,
 }
 
 /// Draws `timeline` under `title` as the bytes of a file in `format`.
@@ -98,102 +126,61 @@ impl TimeAxis {
 /// [`PlotError::TooTall`] for more lanes, or deeper nesting, than one figure
 /// shows; [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses.
 pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<u8>, PlotError> {
-    render(&draw(timeline, title)?, format)
+    render(&lay_out(timeline, title)?, format)
 }
 
-fn draw(timeline: &Timeline, title: &str) -> Result<Drawing, PlotError> {
-    let names = timeline.tracks.iter().map(|track| &track.name);
-    let names = names.chain(timeline.counters.iter().map(|counter| &counter.name));
+fn lay_out<'a>(run: &'a Timeline, title: &str) -> Result<Layout<'a>, PlotError> {
+    let names = run.tracks.iter().map(|track| &track.name);
+    let names = names.chain(run.counters.iter().map(|counter| &counter.name));
     let names_width = names.map(|name| font::width(&font::drawable(name), NAME_SIZE)).fold(0.0, f64::max);
-    let time = TimeAxis {
-        left: MARGIN + names_width.clamp(40.0, WIDEST_NAMES) + NAME_GAP,
-        right: f64::from(WIDTH) - RIGHT_MARGIN,
-        end: timeline.end,
-    };
+    let left = (MARGIN + names_width.clamp(NARROWEST_NAMES, WIDEST_NAMES) + NAME_GAP).round();
 
-    let legend = legend_places(timeline);
+    let legend = legend_places(run);
     let legend_rows = legend.last().map_or(0.0, |entry| entry.row + 1.0);
     let top = MARGIN + TITLE_HEIGHT + legend_rows * LEGEND_ROW + END_STRIP;
-    let lanes = place_lanes(timeline, time, top);
-    let mut bottom = lanes.last().map_or(top, |lane| lane.area.bottom);
+    let lanes = place_lanes(run, top);
+    let mut bottom = lanes.last().map_or(top, |lane| lane.bottom);
     let mut panels = Vec::new();
-    for _ in &timeline.counters {
-        let panel_top = bottom + COUNTER_GAP;
-        bottom = panel_top + COUNTER_HEIGHT;
-        panels.push(Area { left: time.left, top: panel_top, right: time.right, bottom });
+    for counter in &run.counters {
+        panels.push(Panel { counter, top: bottom + COUNTER_GAP });
+        bottom += COUNTER_GAP + COUNTER_HEIGHT;
     }
     if panels.is_empty() {
         bottom += AXIS_GAP;
     }
-    let shows_nothing = timeline.end == Picos::ZERO || (lanes.is_empty() && panels.is_empty());
+    let shows_nothing = run.end == Picos::ZERO || (lanes.is_empty() && panels.is_empty());
     if shows_nothing {
         bottom += EMPTY_HEIGHT;
     }
-    let height = (bottom + AXIS_HEIGHT + MARGIN).ceil();
-    if height > f64::from(MAX_HEIGHT) {
-        return Err(PlotError::TooTall { height: height as u32, limit: MAX_HEIGHT });
-    }
 
-    let mut drawing = Drawing::new(WIDTH, height as u32);
+    let unit = TimeUnit::for_micros(run.end.as_micros());
+    let end = if run.end == Picos::ZERO { 1.0 } else { run.end.as_micros() / unit.micros };
+    let time = TimeAxis { unit, end, pixel: end / (f64::from(WIDTH) - RIGHT - left) };
     let title = font::fit(title, TITLE_SIZE, f64::from(WIDTH) - 2.0 * MARGIN).unwrap_or_default();
-    drawing.text(&title, at(MARGIN, MARGIN + TITLE_SIZE / 2.0), TITLE_SIZE, INK, Align::Left);
-    for entry in &legend {
-        draw_legend_entry(&mut drawing, entry, MARGIN + TITLE_HEIGHT);
+    let layout = Layout { run, title, legend, lanes, panels, time, left, top, bottom, shows_nothing };
+    match layout.size() {
+        (_, height) if height > MAX_HEIGHT => Err(PlotError::TooTall { height, limit: MAX_HEIGHT }),
+        _ => Ok(layout),
     }
-    let plot = Area { left: time.left, top, right: time.right, bottom };
-    let ground = lanes.iter().map(|lane| lane.area).chain(panels.iter().copied());
-    for area in ground {
-        drawing.rectangle(area, crate::palette::LANE);
-    }
-    let ticks = time_ticks(time);
-    for (x, _) in &ticks {
-        drawing.line(vec![at(*x, plot.top), at(*x, plot.bottom)], GRID, 1.0);
-    }
-    for lane in &lanes {
-        lanes::draw(&mut drawing, lane, time);
-    }
-    for (counter, &panel) in timeline.counters.iter().zip(&panels) {
-        counters::draw(&mut drawing, counter, panel, time);
-    }
-    draw_time_axis(&mut drawing, &ticks, time.unit(), plot);
-    if shows_nothing {
-        let middle = at(plot.middle().x, bottom - EMPTY_HEIGHT / 2.0);
-        drawing.text("nothing ran", middle, NAME_SIZE, MUTED, Align::Center);
-    } else {
-        draw_end(&mut drawing, time, plot);
-    }
-    Ok(drawing)
 }
 
-fn place_lanes(timeline: &Timeline, time: TimeAxis, mut top: f64) -> Vec<Lane<'_>> {
-    let mut lanes: Vec<Lane<'_>> = Vec::with_capacity(timeline.tracks.len());
-    let mut kind_above: Option<TrackKind> = None;
-    for track in &timeline.tracks {
-        if let Some(above) = kind_above {
-            top += if above == track.kind { LANE_GAP } else { KIND_GAP };
+fn place_lanes(run: &Timeline, mut top: f64) -> Vec<Lane<'_>> {
+    let mut lanes: Vec<Lane<'_>> = Vec::with_capacity(run.tracks.len());
+    for track in &run.tracks {
+        if let Some(above) = lanes.last() {
+            top = above.bottom + if above.track.kind == track.kind { LANE_GAP } else { KIND_GAP };
         }
-        kind_above = Some(track.kind);
-        let slices = nest(&track.slices, timeline.end);
+        let slices = nest(&track.slices, run.end);
         let levels = slices.iter().map(|slice| slice.level).max().unwrap_or(0);
-        let bottom = top + lanes::height(levels);
-        lanes.push(Lane { track, slices, area: Area { left: time.left, top, right: time.right, bottom } });
-        top = bottom;
+        lanes.push(Lane { track, slices, top, bottom: top + lanes::height(levels) });
     }
     lanes
 }
 
-/// An entry of the legend in its place.
-struct LegendEntry {
-    meaning: Meaning,
-    left: f64,
-    row: f64,
-}
-
 /// The meanings that occur, in rows.
-fn legend_places(timeline: &Timeline) -> Vec<LegendEntry> {
+fn legend_places(run: &Timeline) -> Vec<LegendEntry> {
     let occurs = |meaning: &Meaning| {
-        timeline
-            .tracks
+        run.tracks
             .iter()
             .any(|track| track.slices.iter().any(|slice| Meaning::of(track.kind, slice.activity) == *meaning))
     };
@@ -210,47 +197,86 @@ fn legend_places(timeline: &Timeline) -> Vec<LegendEntry> {
     entries
 }
 
-fn draw_legend_entry(drawing: &mut Drawing, entry: &LegendEntry, top: f64) {
-    let middle = top + (entry.row + 0.5) * LEGEND_ROW;
-    let swatch = Area {
-        left: entry.left,
-        top: middle - SWATCH.1 / 2.0,
-        right: entry.left + SWATCH.0,
-        bottom: middle + SWATCH.1 / 2.0,
-    };
-    lanes::fill(drawing, swatch, entry.meaning, 0.0);
-    let text_left = swatch.right + LEGEND_GAPS.0;
-    drawing.text(entry.meaning.label(), at(text_left, middle), TICK_SIZE, INK, Align::Left);
-}
-
-/// Where the time axis has ticks, and what they say.
-fn time_ticks(time: TimeAxis) -> Vec<(f64, String)> {
-    if time.end == Picos::ZERO {
-        return Vec::new();
+impl Figure for Layout<'_> {
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, (self.bottom + AXIS_HEIGHT + MARGIN).ceil() as u32)
     }
-    let end = time.end.as_micros() / time.unit().micros();
-    let ticks = Ticks::decimal(0.0, end, MOST_TIME_INTERVALS);
-    let place = |value: f64| time.left + value / end * (time.right - time.left);
-    ticks.values.iter().map(|&value| (place(value), ticks.label(value))).collect()
-}
 
-fn draw_time_axis(drawing: &mut Drawing, ticks: &[(f64, String)], unit: TimeUnit, plot: Area) {
-    for (x, label) in ticks {
-        drawing.line(vec![at(*x, plot.bottom), at(*x, plot.bottom + TICK_LENGTH)], INK, 1.0);
-        let label_y = plot.bottom + TICK_LENGTH + TICK_SIZE;
-        drawing.text(label, at(*x, label_y), TICK_SIZE, INK, Align::Center);
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let sheet = sheet(root);
+        sheet.draw(&text(&self.title, (MARGIN, MARGIN + TITLE_SIZE / 2.0), TITLE_SIZE, INK, HPos::Left))?;
+        for entry in &self.legend {
+            draw_legend_entry(&sheet, entry)?;
+        }
+        self.draw_plot(root)?;
+        for lane in &self.lanes {
+            let name = font::fit(&lane.track.name, NAME_SIZE, WIDEST_NAMES).unwrap_or_default();
+            let place = (self.left - NAME_GAP, f64::midpoint(lane.top, lane.bottom));
+            sheet.draw(&text(&name, place, NAME_SIZE, INK, HPos::Right))?;
+        }
+        for panel in &self.panels {
+            counters::draw(root, panel, self)?;
+        }
+        let right = f64::from(WIDTH) - RIGHT;
+        if self.shows_nothing {
+            let middle = (f64::midpoint(self.left, right), self.bottom - EMPTY_HEIGHT / 2.0);
+            return sheet.draw(&text("nothing ran", middle, NAME_SIZE, MUTED, HPos::Center));
+        }
+        let flag_top = self.top - END_FLAG;
+        sheet.draw(&PathElement::new(
+            [(right, flag_top), (right, self.bottom)],
+            INK.stroke_width(steps(1.5)),
+        ))?;
+        let label = format!("end {}", self.time.unit.show(self.run.end.as_micros()));
+        sheet.draw(&text(&label, (right, flag_top - TICK_SIZE * 0.7), TICK_SIZE, INK, HPos::Right))
     }
-    drawing.line(vec![at(plot.left, plot.bottom), at(plot.right, plot.bottom)], INK, 1.0);
-    let title = format!("time ({})", unit.symbol());
-    let title_y = plot.bottom + AXIS_HEIGHT - NAME_SIZE;
-    drawing.text(&title, at(plot.middle().x, title_y), NAME_SIZE, INK, Align::Center);
 }
 
-fn draw_end(drawing: &mut Drawing, time: TimeAxis, plot: Area) {
-    let flag_top = plot.top - 4.0;
-    drawing.line(vec![at(time.right, flag_top), at(time.right, plot.bottom)], INK, 1.5);
-    let label = format!("end {}", time.unit().show(time.end.as_micros()));
-    drawing.text(&label, at(time.right, flag_top - TICK_SIZE * 0.7), TICK_SIZE, INK, Align::Right);
+impl Layout<'_> {
+    /// Draws the time axis and the lanes on it: a chart whose rows are figure
+    /// pixels of the sheet.
+    fn draw_plot<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let TimeAxis { unit, end, .. } = self.time;
+        let mut chart = ChartBuilder::on(root)
+            .margin_left(steps(self.left))
+            .margin_right(steps(RIGHT))
+            .margin_top(steps(self.top))
+            .margin_bottom(steps(MARGIN))
+            .x_label_area_size(steps(AXIS_HEIGHT))
+            .build_cartesian_2d(0.0..end, self.bottom..self.top)?;
+        let lanes = self.lanes.iter().map(|lane| (lane.top, lane.bottom));
+        let panels = self.panels.iter().map(|panel| (panel.top, panel.top + COUNTER_HEIGHT));
+        let ground = |(top, bottom)| Rectangle::new([(0.0, top), (end, bottom)], LANE.filled());
+        chart.draw_series(lanes.chain(panels).map(ground))?;
+        let ticks = if self.run.end == Picos::ZERO { 0 } else { MOST_TIME_TICKS };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .y_labels(0)
+            .x_labels(ticks)
+            .x_label_formatter(&tick_labels((0.0, end), ticks))
+            .x_max_light_lines(0)
+            .bold_line_style(GRID.stroke_width(steps(1.0)))
+            .axis_style(INK.stroke_width(steps(1.0)))
+            .set_all_tick_mark_size(steps(TICK_LENGTH))
+            .label_style(font::style(TICK_SIZE, INK, HPos::Center))
+            .x_desc(format!("time ({})", unit.symbol))
+            .axis_desc_style(font::style(NAME_SIZE, INK, HPos::Center))
+            .draw()?;
+        for lane in &self.lanes {
+            lanes::draw(chart.plotting_area(), lane, self.time)?;
+        }
+        Ok(())
+    }
+}
+
+fn draw_legend_entry<DB: DrawingBackend>(sheet: &Plane<DB>, entry: &LegendEntry) -> Drawn<DB> {
+    let middle = MARGIN + TITLE_HEIGHT + (entry.row + 0.5) * LEGEND_ROW;
+    let right = entry.left + SWATCH.0;
+    let swatch = [(entry.left, middle - SWATCH.1 / 2.0), (right, middle + SWATCH.1 / 2.0)];
+    lanes::fill(sheet, swatch, 1.0, entry.meaning, entry.meaning.colour())?;
+    let place = (right + LEGEND_GAPS.0, middle);
+    sheet.draw(&text(entry.meaning.label(), place, TICK_SIZE, INK, HPos::Left))
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Marks on a curve and their labels: each label where it hides least.
+//! Marks on a curve, their labels and the legend: each where it hides least.
 
-use crate::canvas::{Align, Area, Drawing, Point, at};
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
 use crate::font;
-use crate::palette::{INK, MUTED, WHITE};
+use crate::palette::{INK, MUTED};
+use crate::sheet::{Drawn, Plane, steps, text};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
@@ -29,10 +32,77 @@ const COLLISION_COST: f64 = 1e4;
 /// Cost of a label's leaving the plot.
 const OUTSIDE_COST: f64 = 1e5;
 
-/// Draws marks with their labels over the `lines` of a plot.
-pub(super) fn draw(drawing: &mut Drawing, marks: &[(Point, &str)], lines: &[Vec<Point>], plot: Area) {
+/// A place on the sheet, right and down from its upper left corner.
+pub(super) type Point = (f64, f64);
+
+/// An upright rectangle of the sheet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) right: f64,
+    pub(super) bottom: f64,
+}
+
+impl Area {
+    /// The area of this size around `middle`.
+    fn around(middle: Point, (width, height): (f64, f64)) -> Self {
+        let (left, top) = (middle.0 - width / 2.0, middle.1 - height / 2.0);
+        Self { left, top, right: left + width, bottom: top + height }
+    }
+
+    fn corners(self) -> [Point; 2] {
+        [(self.left, self.top), (self.right, self.bottom)]
+    }
+
+    fn middle(self) -> Point {
+        (f64::midpoint(self.left, self.right), f64::midpoint(self.top, self.bottom))
+    }
+
+    fn holds(self, (x, y): Point) -> bool {
+        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
+    }
+
+    /// Whether the two have more than an edge in common.
+    fn overlaps(self, other: Self) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+
+    /// This area with `margin` more on each side.
+    fn grown(self, margin: f64) -> Self {
+        let size = (self.right - self.left + 2.0 * margin, self.bottom - self.top + 2.0 * margin);
+        Self::around(self.middle(), size)
+    }
+}
+
+/// The area of `size`, at an edge of the plot or in its middle, that covers
+/// least of the lines and marks.
+pub(super) fn clearest(size: (f64, f64), lines: &[Vec<Point>], marks: &[(Point, &str)], plot: Area) -> Area {
+    let mut dots = dots(lines);
+    dots.extend(marks.iter().map(|&(mark, _)| mark));
+    let inner = plot.grown(-CLEARANCE);
+    let columns = [inner.right - size.0 / 2.0, inner.middle().0, inner.left + size.0 / 2.0];
+    let rows = [inner.top + size.1 / 2.0, inner.middle().1, inner.bottom - size.1 / 2.0];
+    let places = rows.iter().flat_map(|&y| columns.iter().map(move |&x| Area::around((x, y), size)));
+    let covered = |area: &Area| dots.iter().filter(|&&dot| area.holds(dot)).count();
+    places.min_by_key(covered).unwrap_or(plot)
+}
+
+/// Draws marks with their labels over the `lines` and the `legend` of a plot.
+pub(super) fn draw<DB: DrawingBackend>(
+    sheet: &Plane<DB>,
+    marks: &[(Point, &str)],
+    lines: &[Vec<Point>],
+    legend: Area,
+    plot: Area,
+) -> Drawn<DB> {
     let dots = dots(lines);
-    let mut taken: Vec<Area> = marks.iter().map(|&(mark, _)| around(mark, DIAMOND.1)).collect();
+    let square = (2.0 * DIAMOND.1, 2.0 * DIAMOND.1);
+    let mut taken: Vec<Area> = marks.iter().map(|&(mark, _)| Area::around(mark, square)).collect();
+    taken.push(legend);
     let mut placed = Vec::new();
     for &(mark, label) in marks {
         let Some(label) = font::fit(label, LABEL_SIZE, WIDEST_LABEL) else { continue };
@@ -41,19 +111,20 @@ pub(super) fn draw(drawing: &mut Drawing, marks: &[(Point, &str)], lines: &[Vec<
         placed.push((mark, label, area, distance));
     }
     // Leaders lie under every label, labels under every mark.
-    for (mark, _, area, distance) in &placed {
-        if *distance >= LEADER_FROM {
-            drawing.line(vec![*mark, nearest(*area, *mark)], MUTED, 1.0);
-        }
+    for (mark, _, area, _) in placed.iter().filter(|(.., distance)| *distance >= LEADER_FROM) {
+        sheet.draw(&PathElement::new([*mark, nearest(*area, *mark)], MUTED.stroke_width(steps(1.0))))?;
     }
     for (_, label, area, _) in &placed {
-        drawing.rectangle(*area, WHITE);
-        drawing.text(label, area.middle(), LABEL_SIZE, INK, Align::Center);
+        sheet.draw(&Rectangle::new(area.corners(), WHITE.filled()))?;
+        sheet.draw(&text(label, area.middle(), LABEL_SIZE, INK, HPos::Center))?;
     }
-    for &(mark, _) in marks {
-        drawing.polygon(diamond(mark, DIAMOND.1), WHITE);
-        drawing.polygon(diamond(mark, DIAMOND.0), INK);
+    for &((x, y), _) in marks {
+        for (half, colour) in [(DIAMOND.1, WHITE), (DIAMOND.0, INK)] {
+            sheet
+                .draw(&Polygon::new([(x, y - half), (x + half, y), (x, y + half), (x - half, y)], colour))?;
+        }
     }
+    Ok(())
 }
 
 /// Points a pixel or so apart along all lines.
@@ -62,11 +133,11 @@ fn dots(lines: &[Vec<Point>]) -> Vec<Point> {
     for line in lines {
         dots.extend(line.first());
         for pair in line.windows(2) {
-            let (dx, dy) = (pair[1].x - pair[0].x, pair[1].y - pair[0].y);
+            let (dx, dy) = (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1);
             let count = dx.hypot(dy).ceil().max(1.0) as u32;
             dots.extend((1..=count).map(|index| {
                 let part = f64::from(index) / f64::from(count);
-                at(pair[0].x + part * dx, pair[0].y + part * dy)
+                (pair[0].0 + part * dx, pair[0].1 + part * dy)
             }));
         }
     }
@@ -75,7 +146,7 @@ fn dots(lines: &[Vec<Point>]) -> Vec<Point> {
 
 /// The cheapest place for a label of this width, and its distance.
 fn best_place(mark: Point, width: f64, dots: &[Point], taken: &[Area], plot: Area) -> (Area, f64) {
-    let mut best = (around(mark, 0.0), 0.0);
+    let mut best = (Area::around(mark, (0.0, 0.0)), 0.0);
     let mut least_cost = f64::INFINITY;
     for distance in DISTANCES {
         for direction in DIRECTIONS {
@@ -83,8 +154,7 @@ fn best_place(mark: Point, width: f64, dots: &[Point], taken: &[Area], plot: Are
             let clear = area.grown(CLEARANCE);
             let covered = dots.iter().filter(|&&dot| clear.holds(dot)).count();
             let collisions = taken.iter().filter(|&&other| clear.overlaps(other)).count();
-            let corners = [at(clear.left, clear.top), at(clear.right, clear.bottom)];
-            let outside = corners.iter().filter(|&&corner| !plot.holds(corner)).count();
+            let outside = clear.corners().iter().filter(|&&corner| !plot.holds(corner)).count();
             let cost = distance
                 + covered as f64 * COVER_COST
                 + collisions as f64 * COLLISION_COST
@@ -102,31 +172,13 @@ fn beside(mark: Point, (right, down): (f64, f64), distance: f64, width: f64) -> 
     // Diagonal labels start over the mark rather than beside it, which is nearer.
     let diagonal = right != 0.0 && down != 0.0;
     let shift = if diagonal { distance / 2.0 } else { distance };
-    let middle = at(mark.x + right * (shift + width / 2.0), mark.y + down * (distance + LABEL_HEIGHT / 2.0));
-    Area {
-        left: middle.x - width / 2.0,
-        top: middle.y - LABEL_HEIGHT / 2.0,
-        right: middle.x + width / 2.0,
-        bottom: middle.y + LABEL_HEIGHT / 2.0,
-    }
-}
-
-fn around(middle: Point, half: f64) -> Area {
-    Area { left: middle.x, top: middle.y, right: middle.x, bottom: middle.y }.grown(half)
+    let middle = (mark.0 + right * (shift + width / 2.0), mark.1 + down * (distance + LABEL_HEIGHT / 2.0));
+    Area::around(middle, (width, LABEL_HEIGHT))
 }
 
 /// The point of an area nearest to `point`.
 fn nearest(area: Area, point: Point) -> Point {
-    at(point.x.clamp(area.left, area.right), point.y.clamp(area.top, area.bottom))
-}
-
-fn diamond(middle: Point, half: f64) -> Vec<Point> {
-    vec![
-        at(middle.x, middle.y - half),
-        at(middle.x + half, middle.y),
-        at(middle.x, middle.y + half),
-        at(middle.x - half, middle.y),
-    ]
+    (point.0.clamp(area.left, area.right), point.1.clamp(area.top, area.bottom))
 }
 
 #[cfg(test)]
@@ -137,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_label_keeps_clear_of_the_line_it_marks() {
-        let line: Vec<Point> = (0..800).map(|x| at(f64::from(x), 200.0)).collect();
-        let (area, _) = best_place(at(400.0, 200.0), 120.0, &dots(std::slice::from_ref(&line)), &[], PLOT);
+        let line: Vec<Point> = (0..800).map(|x| (f64::from(x), 200.0)).collect();
+        let (area, _) = best_place((400.0, 200.0), 120.0, &dots(std::slice::from_ref(&line)), &[], PLOT);
         assert!(line.iter().all(|&point| !area.holds(point)));
     }
 
@@ -146,9 +198,9 @@ mod tests {
     fn labels_of_near_marks_do_not_overlap_and_stay_in_the_plot() {
         let mut taken = Vec::new();
         for x in [780.0, 784.0, 788.0, 792.0] {
-            let (area, _) = best_place(at(x, 10.0), 150.0, &[], &taken, PLOT);
+            let (area, _) = best_place((x, 10.0), 150.0, &[], &taken, PLOT);
             assert!(taken.iter().all(|&other: &Area| !other.overlaps(area)));
-            assert!(PLOT.holds(at(area.left, area.top)) && PLOT.holds(at(area.right, area.bottom)));
+            assert!(area.corners().iter().all(|&corner| PLOT.holds(corner)));
             taken.push(area);
         }
     }

@@ -1,8 +1,8 @@
-use coexec_sim::timeline::{Activity, Counter, Stretch};
+use coexec_sim::timeline::{Activity, Stretch, TrackKind};
 
 use super::*;
-use crate::canvas::render::PNG_SCALE;
-use crate::canvas::{Shape, Text};
+use crate::sheet::PNG_SCALE;
+use crate::test_figures::{Element, elements, pixels, words};
 
 fn stretch(name: &str, activity: Activity, start_us: f64, end_us: f64) -> Stretch {
     Stretch {
@@ -38,24 +38,14 @@ fn co_execution() -> Timeline {
     }
 }
 
-fn texts(drawing: &Drawing) -> Vec<&Text> {
-    drawing
-        .shapes
-        .iter()
-        .filter_map(|shape| match shape {
-            Shape::Text(text) => Some(text),
-            _ => None,
-        })
-        .collect()
-}
-
-fn words(timeline: &Timeline) -> Vec<String> {
-    texts(&draw(timeline, "A title").unwrap()).iter().map(|text| text.words.clone()).collect()
+fn svg(run: &Timeline) -> Vec<u8> {
+    timeline(run, "A title", Format::Svg).unwrap()
 }
 
 #[test]
 fn an_svg_names_tracks_slices_counters_legend_and_axis() {
-    let svg = String::from_utf8(timeline(&co_execution(), "A title", Format::Svg).unwrap()).unwrap();
+    let svg = svg(&co_execution());
+    let words = words(&svg);
     for expected in [
         "A title",
         "core 4",
@@ -74,10 +64,10 @@ fn an_svg_names_tracks_slices_counters_legend_and_axis() {
         "350",
         "end 379.0 µs",
     ] {
-        assert!(svg.contains(&format!("\n{expected}\n</text>")), "{expected}");
+        assert!(words.iter().any(|word| word == expected), "{expected}");
     }
-    assert!(svg.starts_with("<svg width=\"1000\" "), "its size is in figure pixels");
-    assert!(!words(&co_execution()).contains(&"NPU compute".to_owned()), "the legend holds what occurs");
+    assert!(svg.starts_with(b"<svg width=\"1000\" "), "its size is in figure pixels");
+    assert!(!words.contains(&"NPU compute".to_owned()), "the legend holds what occurs");
 }
 
 #[test]
@@ -101,18 +91,15 @@ fn every_tag_of_an_svg_is_closed_and_nothing_stands_outside_of_it() {
 
 #[test]
 fn a_png_has_the_size_of_the_figure_and_the_colours_of_its_slices() {
-    let drawing = draw(&co_execution(), "A title").unwrap();
+    let (width, height) = lay_out(&co_execution(), "A title").unwrap().size();
     let png = timeline(&co_execution(), "A title", Format::Png).unwrap();
-    let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let frame = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!((frame.width, frame.height), (drawing.width * PNG_SCALE, drawing.height * PNG_SCALE));
+    let (png_width, png_height, pixels) = pixels(&png);
+    assert_eq!((png_width, png_height), (width * PNG_SCALE, height * PNG_SCALE));
     for meaning in [Meaning::CpuCompute, Meaning::GpuCompute, Meaning::Launch] {
-        let colour = meaning.colour();
-        let area = pixels.chunks(3).filter(|pixel| *pixel == [colour.0, colour.1, colour.2]).count();
+        let area = pixels.iter().filter(|&&pixel| pixel == meaning.colour()).count();
         assert!(area > 1_000, "{meaning:?} covers {area} pixels");
     }
-    let dark = pixels.chunks(3).filter(|pixel| pixel.iter().all(|&channel| channel < 0x60)).count();
+    let dark = pixels.iter().filter(|pixel| pixel.0.max(pixel.1).max(pixel.2) < 0x60).count();
     assert!(dark > 1_000, "text and axes are drawn");
 }
 
@@ -122,20 +109,16 @@ fn nothing_is_drawn_beyond_the_run_even_where_slices_leave_it() {
     run.tracks[0].slices.push(stretch("late", Activity::Compute, 370.0, 900.0));
     run.tracks[1].slices.push(stretch("later", Activity::Compute, 800.0, 900.0));
     run.counters[0].samples.push((Picos::from_micros(800.0), 1e6));
-    let drawing = draw(&run, "").unwrap();
-    let right = f64::from(WIDTH) - RIGHT_MARGIN;
-    for shape in &drawing.shapes {
-        let furthest = match shape {
-            Shape::Rectangle { area, .. } => area.right,
-            Shape::Polygon { corners: points, .. } | Shape::Line { points, .. } => {
-                points.iter().map(|point| point.x).fold(0.0, f64::max)
-            }
-            Shape::Disc { centre, .. } => centre.x,
-            Shape::Text(_) => continue,
-        };
-        assert!(furthest <= right, "{furthest}");
+    let svg = svg(&run);
+    let right = f64::from(WIDTH) - RIGHT;
+    for slice in elements(&svg).iter().filter(|one| one.is("rect")).skip(1) {
+        assert!(slice.length("x") + slice.length("width") <= right);
     }
-    assert!(!words(&run).contains(&"later".to_owned()));
+    let curves = |one: &Element| one.is("polygon") || (one.is("polyline") && one.points().len() > 2);
+    for curve in elements(&svg).iter().filter(|one| curves(one)) {
+        assert!(curve.points().iter().all(|&(x, _)| x <= right));
+    }
+    assert!(!words(&svg).contains(&"later".to_owned()));
 }
 
 #[test]
@@ -153,24 +136,19 @@ fn no_label_leaves_its_slice() {
             counters: Vec::new(),
             end: Picos::from_micros(1_000.0),
         };
-        let drawing = draw(&run, "").unwrap();
+        let elements = elements(&svg(&run));
         let colour = Meaning::CpuCompute.colour();
-        let slices: Vec<Area> = drawing
-            .shapes
+        let slices: Vec<&Element> = elements
             .iter()
-            .filter_map(|shape| match shape {
-                Shape::Rectangle { area, fill } if *fill == colour && area.height() > 20.0 => Some(*area),
-                _ => None,
-            })
+            .filter(|one| one.is("rect") && one.has_colour("fill", colour) && one.length("height") > 20.0)
             .collect();
         assert_eq!(slices.len(), count as usize);
-        let labels: Vec<&Text> =
-            texts(&drawing).into_iter().filter(|text| text.words.starts_with("a ver")).collect();
+        let labels: Vec<&Element> = elements.iter().filter(|one| one.text.starts_with("a ver")).collect();
         assert_eq!(labels.len(), if count == 5 { 5 } else { 0 }, "{count} slices");
-        for label in labels {
-            let half = font::width(&label.words, label.size) / 2.0;
-            let holder = slices.iter().find(|slice| slice.holds(label.at)).unwrap();
-            assert!(label.at.x - half >= holder.left && label.at.x + half <= holder.right);
+        for (label, slice) in labels.iter().zip(&slices) {
+            let half = font::width(&label.text, label.length("font-size")) / 2.0;
+            let (left, middle) = (slice.length("x"), label.length("x"));
+            assert!(middle - half >= left && middle + half <= left + slice.length("width"));
         }
     }
 }
@@ -178,19 +156,27 @@ fn no_label_leaves_its_slice() {
 #[test]
 fn lanes_of_deeper_nesting_are_taller_and_lanes_never_overlap() {
     let run = co_execution();
-    let time = TimeAxis { left: 100.0, right: 900.0, end: run.end };
-    let lanes = place_lanes(&run, time, 0.0);
-    assert!(lanes[0].area.height() > lanes[1].area.height());
-    assert!(lanes[0].area.bottom < lanes[1].area.top);
+    let lanes = place_lanes(&run, 0.0);
+    assert!(lanes[0].bottom - lanes[0].top > lanes[1].bottom - lanes[1].top);
+    assert!(lanes[0].bottom < lanes[1].top);
 }
 
 #[test]
 fn a_timeline_that_shows_nothing_says_so() {
     for run in [Timeline::default(), Timeline { end: Picos::ZERO, ..co_execution() }] {
-        assert!(words(&run).contains(&"nothing ran".to_owned()));
+        assert!(words(&svg(&run)).contains(&"nothing ran".to_owned()));
         for format in [Format::Svg, Format::Png] {
             assert!(!timeline(&run, "", format).unwrap().is_empty());
         }
+    }
+}
+
+#[test]
+fn a_counter_without_a_drawable_value_is_an_empty_panel() {
+    for value in [f64::NAN, f64::INFINITY, f64::MAX] {
+        let mut run = co_execution();
+        run.counters[0].samples = vec![(Picos::ZERO, value)];
+        assert!(words(&svg(&run)).contains(&"memory traffic".to_owned()));
     }
 }
 
