@@ -64,6 +64,9 @@ impl Failure {
             Self::Simulate(SimulateError::Unsupported(_)) => {
                 "place this operator on another processor, or add the table to the profile".to_owned()
             }
+            Self::Simulate(SimulateError::TooLong { .. }) => {
+                "check the dimensions of the operators and the rates of the profile".to_owned()
+            }
             Self::Simulate(SimulateError::NothingToUse) => {
                 "allow at least one thread, or use a device with a GPU".to_owned()
             }
