@@ -105,7 +105,7 @@ impl Checker {
     fn quantity(&mut self, key: &str, quantity: &Quantity, good: bool, expected: &str) {
         let value = quantity.value;
         if !value.is_finite() || !good {
-            self.violation(key, value, expected);
+            self.violation(key, short(value), expected);
             return;
         }
         if quantity.source.as_deref().is_some_and(|source| source.trim().is_empty()) {
@@ -117,6 +117,13 @@ impl Checker {
             self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
         }
     }
+}
+
+/// A number as a person would write it: not with 300 zeros.
+fn short(value: f64) -> String {
+    const MOST_CHARACTERS: usize = 20;
+    let plain = value.to_string();
+    if plain.len() > MOST_CHARACTERS { format!("{value:e}") } else { plain }
 }
 
 #[cfg(test)]
