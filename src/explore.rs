@@ -1,7 +1,5 @@
 //! `coexec explore`: who should compute what, and why.
 
-use std::path::Path;
-
 use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
 use coexec_sim::explore::{self, Answer, Baseline, Search, latency_curve};
 use coexec_sim::plan::{Placement, PlanFile};
@@ -13,7 +11,8 @@ use serde::Serialize;
 
 use crate::cli::{Common, Explore, StrategyName};
 use crate::failure::Failure;
-use crate::simulate::{report, write_timeline};
+use crate::output::OutputFile;
+use crate::simulate::{report, timeline_file};
 use crate::{output, sweep, why};
 
 #[derive(Serialize)]
@@ -66,26 +65,29 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let answer = explore::explore(&mut simulator, stages, &scenario.options)?;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
+    let mut files = Vec::new();
+    if let Some(path) = &options.out {
+        files.push(OutputFile { path, content: plan_text(&plan)?.into_bytes() });
+    }
+    if let (Some(path), Some(format)) = (&options.plot, plot) {
+        let content = curve(format, options, &scenario, &simulator, stages, &answer)?;
+        files.push(OutputFile { path, content });
+    }
+    if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
+        files.push(timeline_file(path, format, &timeline, &scenario)?);
+    }
+    if let Some(path) = &options.place.trace {
+        files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
+    }
+    output::write(&files)?;
     if common.json {
-        output::json(&document(&scenario, stages, &answer, plan.clone()));
+        output::json(&document(&scenario, stages, &answer, plan));
     } else {
         output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
         compare(&answer, options.place.strategy == Some(StrategyName::All));
         operators(stages, &answer);
         reasons(&answer.prediction);
         report(&answer.prediction, &timeline);
-    }
-    if let Some(path) = &options.out {
-        output::write(path, plan_text(&plan)?.as_bytes())?;
-    }
-    if let (Some(path), Some(format)) = (&options.plot, plot) {
-        write_curve(path, format, options, &scenario, &simulator, stages, &answer)?;
-    }
-    if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
-        write_timeline(path, format, &timeline, &scenario)?;
-    }
-    if let Some(path) = &options.place.trace {
-        output::write(path, &coexec_plots::perfetto::trace(&timeline))?;
     }
     Ok(())
 }
@@ -230,15 +232,14 @@ fn reasons(prediction: &Prediction) {
 }
 
 /// Draws latency against output channels for one operator.
-fn write_curve(
-    path: &Path,
+fn curve(
     format: Format,
     options: &Explore,
     scenario: &Scenario,
     simulator: &Simulator<'_>,
     stages: &[Stage],
     answer: &Answer,
-) -> Result<(), Failure> {
+) -> Result<Vec<u8>, Failure> {
     let cuttable = |stage: &&Stage| stage.layer.operator.splittable_channels().is_some();
     let stage = match &options.operator {
         Some(name) => stages.iter().find(|stage| stage.name == *name).filter(cuttable),
@@ -298,5 +299,5 @@ fn write_curve(
         ],
         marks,
     };
-    output::write(path, &coexec_plots::channel_curve(&curve, format)?)
+    Ok(coexec_plots::channel_curve(&curve, format)?)
 }

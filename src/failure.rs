@@ -5,13 +5,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use coexec_plots::PlotError;
-use coexec_sim::input::InputError;
+use coexec_sim::input::{InputError, Place, Text};
 use coexec_sim::simulate::SimulateError;
 use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
 use thiserror::Error;
 
 /// Exit status of a wrong input.
 const WRONG_INPUT: u8 = 1;
+
+/// Prints what the parser of the command line says: help, the version, or what is
+/// wrong; the exit status it stands for.
+pub(crate) fn usage(message: &clap::Error) -> ExitCode {
+    // Nobody is left to be told that the message cannot be printed.
+    let _ = message.print();
+    if message.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
+}
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -64,14 +72,29 @@ impl Failure {
             Self::Simulate(SimulateError::Unsupported(_)) => {
                 "place this operator on another processor, or add the table to the profile".to_owned()
             }
+            Self::Simulate(SimulateError::TooLong { .. }) => {
+                "check the dimensions of the operators and the rates of the profile".to_owned()
+            }
             Self::Simulate(SimulateError::NothingToUse) => {
                 "allow at least one thread, or use a device with a GPU".to_owned()
             }
-            Self::Plot(_) => "write to a file ending in .svg or .png".to_owned(),
+            Self::Plot(PlotError::UnknownFormat { .. }) => {
+                "write to a file ending in .svg or .png".to_owned()
+            }
+            Self::Plot(_) => "leave the picture out, or draw a smaller scenario".to_owned(),
             Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
             Self::Usage { help, .. } => help.clone(),
         }
     }
+}
+
+/// Longest line that is shown with a failure; a longer one is no help to a reader.
+const LONGEST_LINE: usize = 400;
+
+/// Whether the lines around `place` are short enough to be shown.
+fn is_readable(text: &Text, place: &Place) -> bool {
+    let shown = text.content.lines().skip(place.line.saturating_sub(2)).take(3);
+    place.span.len() <= LONGEST_LINE && shown.into_iter().all(|line| line.len() <= LONGEST_LINE)
 }
 
 /// A failure with the text it points into.
@@ -84,9 +107,10 @@ struct Shown {
 impl Shown {
     fn new(failure: Failure) -> Self {
         let source = match &failure {
-            Failure::Input(error) => {
-                error.place().map(|(text, _)| NamedSource::new(text.name.clone(), text.content.clone()))
-            }
+            Failure::Input(error) => error
+                .place()
+                .filter(|(text, place)| is_readable(text, place))
+                .map(|(text, _)| NamedSource::new(text.name.clone(), text.content.clone())),
             _ => None,
         };
         Self { failure, source }
@@ -112,6 +136,7 @@ impl Diagnostic for Shown {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let Failure::Input(error) = &self.failure else { return None };
+        self.source.as_ref()?;
         let (_, place) = error.place()?;
         let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
         Some(Box::new(std::iter::once(label)))

@@ -1,7 +1,7 @@
 //! Standard output, standard error and files.
 
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
@@ -50,16 +50,52 @@ fn is_quantity(text: &str) -> bool {
     number.parse::<f64>().is_ok() && words.count() <= 1
 }
 
-/// Writes a file as a whole: under a temporary name first, then renamed, so
-/// that a failure leaves the old file.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Write { path: path.to_owned(), reason };
+/// A file to be written.
+pub(crate) struct OutputFile<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) content: Vec<u8>,
+}
+
+/// Writes all files or none: each under a temporary name first, then renamed, so
+/// that a failure leaves the old ones.
+pub(crate) fn write(files: &[OutputFile<'_>]) -> Result<(), Failure> {
+    let staged = files.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
+    for (temporary, path) in staged {
+        temporary.persist(&path).map_err(|error| Failure::Write { path, reason: error.error.to_string() })?;
+    }
+    Ok(())
+}
+
+/// A temporary file of the content, beside the file it will replace.
+fn stage(file: &OutputFile<'_>) -> Result<(NamedTempFile, PathBuf), Failure> {
+    let failed = |reason: String| Failure::Write { path: file.path.to_owned(), reason };
+    // Behind a symbolic link it is the file that is replaced, not the link.
+    let path = file.path.canonicalize().unwrap_or_else(|_| file.path.to_owned());
+    if path.exists() && !path.is_file() {
+        return Err(failed("it is not a regular file, which alone can be replaced as a whole".to_owned()));
+    }
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let mut file = NamedTempFile::new_in(folder).map_err(|error| failed(error.to_string()))?;
-    file.write_all(content).map_err(|error| failed(error.to_string()))?;
-    file.persist(path).map_err(|error| failed(error.error.to_string()))?;
-    Ok(())
+    if !folder.is_dir() {
+        return Err(failed(format!("there is no folder {}", folder.display())));
+    }
+    let mut temporary = new_file(folder).map_err(|error| failed(error.to_string()))?;
+    temporary.write_all(&file.content).map_err(|error| failed(error.to_string()))?;
+    Ok((temporary, path))
+}
+
+/// A temporary file that others may read as far as the user's mask lets them;
+/// without this, only its owner may.
+#[cfg(unix)]
+fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    const EVERYBODY: u32 = 0o666;
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(EVERYBODY)).tempfile_in(folder)
+}
+
+#[cfg(not(unix))]
+fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
+    NamedTempFile::new_in(folder)
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
+use crate::output::OutputFile;
 use crate::{gantt, output, why};
 
 #[derive(Serialize)]
@@ -42,6 +43,14 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         }
     };
     let timeline = timeline(&mut simulator, stages, &plan)?;
+    let mut files = Vec::new();
+    if let (Some(path), Some(format)) = (&options.plot, plot) {
+        files.push(timeline_file(path, format, &timeline, &scenario)?);
+    }
+    if let Some(path) = &options.place.trace {
+        files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
+    }
+    output::write(&files)?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -56,12 +65,6 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         if let Some(samples) = &samples {
             spread(samples);
         }
-    }
-    if let (Some(path), Some(format)) = (&options.plot, plot) {
-        write_timeline(path, format, &timeline, &scenario)?;
-    }
-    if let Some(path) = &options.place.trace {
-        output::write(path, &coexec_plots::perfetto::trace(&timeline))?;
     }
     Ok(())
 }
@@ -104,14 +107,15 @@ fn plan(
     Ok((plan, origin))
 }
 
-pub(crate) fn write_timeline(
-    path: &Path,
+/// A picture of `timeline`.
+pub(crate) fn timeline_file<'a>(
+    path: &'a Path,
     format: Format,
     timeline: &Timeline,
     scenario: &Scenario,
-) -> Result<(), Failure> {
+) -> Result<OutputFile<'a>, Failure> {
     let title = format!("{} on {}", scenario.title, scenario.device.title);
-    output::write(path, &coexec_plots::timeline(timeline, &title, format)?)
+    Ok(OutputFile { path, content: coexec_plots::timeline(timeline, &title, format)? })
 }
 
 /// Prints a prediction.

@@ -94,6 +94,28 @@ pub enum InputError {
         /// What would be accepted.
         expected: String,
     },
+    /// A part of the text does not fit the rest, or what it names.
+    #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
+    Refused {
+        /// The text.
+        text: Box<Text>,
+        /// Where.
+        place: Place,
+        /// What does not fit.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// An option of the caller cannot be.
+    #[error("{option} is {found}, expected {expected}")]
+    Option {
+        /// The option, as the command line spells it.
+        option: &'static str,
+        /// What it says.
+        found: String,
+        /// What would be accepted.
+        expected: String,
+    },
     /// Nothing bundled has this name, and no such file exists.
     #[error("there is no {what} named {name:?}")]
     Unknown {
@@ -122,7 +144,8 @@ impl InputError {
                 "add the key to this table; `coexec schema` prints every key".to_owned()
             }
             Self::Syntax { .. } => "correct the value; `coexec schema` prints every key and type".to_owned(),
-            Self::Value { expected, .. } => format!("write {expected}"),
+            Self::Value { expected, .. } | Self::Option { expected, .. } => format!("write {expected}"),
+            Self::Refused { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
                 let mut help = String::new();
                 if let Some(near) = nearest(name, known) {
@@ -137,7 +160,9 @@ impl InputError {
     /// The text and the place in it, where the error has one.
     pub fn place(&self) -> Option<(&Text, &Place)> {
         match self {
-            Self::Syntax { text, place, .. } | Self::Value { text, place, .. } => Some((text, place)),
+            Self::Syntax { text, place, .. }
+            | Self::Value { text, place, .. }
+            | Self::Refused { text, place, .. } => Some((text, place)),
             _ => None,
         }
     }
@@ -209,6 +234,17 @@ impl Text {
         let Violation { key, found, expected } = violation;
         let span = self.locate(&key).unwrap_or(0..0);
         InputError::Value { text: Box::new(self.clone()), place: self.place(span), key, found, expected }
+    }
+
+    /// The error for the part at `key` that does not fit something else.
+    pub fn refuse(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> InputError {
+        let span = self.locate(key).unwrap_or(0..0);
+        InputError::Refused {
+            text: Box::new(self.clone()),
+            place: self.place(span),
+            message: message.into(),
+            help: help.into(),
+        }
     }
 
     /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of

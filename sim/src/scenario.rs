@@ -19,7 +19,7 @@ use crate::device::check::Violation;
 use crate::device::profile::Profile;
 use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
-use crate::kernel::cpu::{CoreSet, Library};
+use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
 use crate::workload::{DataType, Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
@@ -33,6 +33,9 @@ const DEFAULT_STEP: u32 = 8;
 
 /// Device a scenario runs on when neither it nor the caller names one.
 const DEFAULT_DEVICE: &str = "oneplus11";
+
+/// What a scenario must have.
+const WORKLOADS: &str = "write exactly one of network, operator_set or [[operator]]";
 
 /// A scenario as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -161,15 +164,10 @@ impl Scenario {
     /// As [`Self::load`].
     pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self, InputError> {
         let file: ScenarioFile = text.parse()?;
-        let device = overrides.device.clone().or(file.device.clone());
-        let device = Profile::load(device.as_deref().unwrap_or(DEFAULT_DEVICE))?;
+        let device = file.device(text, overrides)?;
         let workload = file.workload(name, text)?;
-        let threads = overrides.threads.or(file.threads).unwrap_or(DEFAULT_THREADS);
-        let core_sets = core_sets(&device, threads, overrides, text)?;
-        let step = overrides.step.or(file.step).unwrap_or(DEFAULT_STEP);
-        if step == 0 {
-            return Err(text.reject(violation("step", "0", "a whole number of at least 1")));
-        }
+        let core_sets = file.core_sets(text, overrides, &device)?;
+        let step = file.grid_step(text, overrides)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
             objective: overrides.objective.or(file.objective).unwrap_or_default(),
@@ -203,27 +201,57 @@ fn generated(name: &str) -> Option<Text> {
     Some(Text { name: name.to_owned(), content })
 }
 
-/// One core set for each thread count up to `threads`, fastest cores first.
-fn core_sets(
-    device: &Profile,
-    threads: u32,
-    overrides: &Overrides,
-    text: &Text,
-) -> Result<Vec<CoreSet>, InputError> {
-    let sets: Option<Vec<CoreSet>> =
-        (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
-    sets.ok_or_else(|| {
-        let key = if overrides.threads.is_some() { "--threads" } else { "threads" };
-        let cores = device.cpu.cores();
-        text.reject(violation(
-            key,
-            threads.to_string(),
-            format!("at most the {cores} cores of {}", device.name),
-        ))
-    })
-}
-
 impl ScenarioFile {
+    /// The device the caller names, else the one the file names.
+    fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile, InputError> {
+        match (&overrides.device, &self.device) {
+            (Some(name), _) => Profile::load(name),
+            (None, None) => Profile::load(DEFAULT_DEVICE),
+            (None, Some(name)) => Profile::load(name).map_err(|error| match error {
+                // The name stands in this file; what is wrong in a profile does not.
+                InputError::Unknown { .. } | InputError::Unreadable { .. } => {
+                    text.refuse("device", error.to_string(), error.help())
+                }
+                other => other,
+            }),
+        }
+    }
+
+    /// One core set for each thread count up to the most allowed, fastest cores
+    /// first.
+    fn core_sets(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        device: &Profile,
+    ) -> Result<Vec<CoreSet>, InputError> {
+        let most = device.cpu.cores().min(MAX_THREADS as u32);
+        let threads = overrides.threads.or(self.threads).unwrap_or(DEFAULT_THREADS.min(most));
+        let sets: Option<Vec<CoreSet>> =
+            (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
+        sets.ok_or_else(|| {
+            let expected = format!("at most {most}, the threads that {} can run", device.name);
+            match overrides.threads {
+                Some(threads) => {
+                    InputError::Option { option: "--threads", found: threads.to_string(), expected }
+                }
+                None => text.reject(violation("threads", threads.to_string(), expected)),
+            }
+        })
+    }
+
+    /// The grid of output channels.
+    fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32, InputError> {
+        let expected = || "a whole number of at least 1".to_owned();
+        match (overrides.step, self.step) {
+            (Some(0), _) => {
+                Err(InputError::Option { option: "--step", found: "0".to_owned(), expected: expected() })
+            }
+            (None, Some(0)) => Err(text.reject(violation("step", "0", expected()))),
+            (step, written) => Ok(step.or(written).unwrap_or(DEFAULT_STEP)),
+        }
+    }
+
     fn workload(&self, name: &str, text: &Text) -> Result<Workload, InputError> {
         let data_type = self.data_type.unwrap_or_default();
         match (&self.network, &self.operator_set, &self.operator) {
@@ -260,11 +288,8 @@ impl ScenarioFile {
                 let graph = assemble::graph(text, name, data_type, operators)?;
                 Ok(Workload::Model(fuse(&graph)))
             }
-            _ => Err(text.reject(violation(
-                "title",
-                "a scenario without one workload",
-                "exactly one of network, operator_set or [[operator]]",
-            ))),
+            (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
+            _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }
 }

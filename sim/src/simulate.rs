@@ -27,6 +27,10 @@ use crate::plan::Plan;
 use crate::units::{BytesPerSecond, Picos};
 use crate::workload::Stage;
 
+/// Longest run that is simulated: a day. No inference takes that long, and
+/// integer picoseconds would end after 213 days.
+pub const LONGEST_RUN: Picos = Picos(24 * 3_600 * 1_000_000_000_000);
+
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimulateError {
@@ -44,6 +48,12 @@ pub enum SimulateError {
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// The run is longer than [`LONGEST_RUN`].
+    #[error("{what} takes more than a day")]
+    TooLong {
+        /// The operator, or the run.
+        what: String,
+    },
 }
 
 impl SimulateError {
@@ -85,7 +95,7 @@ impl<'a> Simulator<'a> {
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
         let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
-        let latency = self.execute(&lowered, &[], &mut NoTrace);
+        let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
     }
 
@@ -95,12 +105,21 @@ impl<'a> Simulator<'a> {
     /// As [`Self::run`].
     pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos, SimulateError> {
         let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
-        Ok(self.execute(&lowered, &[], &mut NoTrace))
+        self.execute(&lowered, &[], &mut NoTrace)
     }
 
-    fn execute<S: TraceSink>(&mut self, lowered: &lower::Lowered, stretch: &[f64], sink: &mut S) -> Picos {
+    fn execute<S: TraceSink>(
+        &mut self,
+        lowered: &lower::Lowered,
+        stretch: &[f64],
+        sink: &mut S,
+    ) -> Result<Picos, SimulateError> {
         lowered.write(&mut self.program, stretch);
-        self.engine.run(&self.program, &self.capacity, sink)
+        let latency = self.engine.run(&self.program, &self.capacity, sink);
+        if latency > LONGEST_RUN {
+            return Err(SimulateError::TooLong { what: "the run".to_owned() });
+        }
+        Ok(latency)
     }
 }
 

@@ -28,15 +28,23 @@ impl Picos {
     pub const ZERO: Self = Self(0);
     /// Later than every simulated event.
     pub const MAX: Self = Self(u64::MAX);
+    /// Longest length a real number becomes: 2^58 ps, three days, so that the sum
+    /// of a few of them is exact. `simulate` refuses runs long before.
+    pub const LONGEST: Self = Self(1 << 58);
 
-    /// Rounds to the nearest picosecond; negative and NaN inputs become zero.
+    /// Rounds to the nearest picosecond; negative and NaN inputs become zero, more
+    /// than [`Self::LONGEST`] becomes that.
     pub fn from_nanos(nanos: f64) -> Self {
-        Self((nanos * PICOS_PER_NANO).round() as u64)
+        Self::from_real(nanos * PICOS_PER_NANO)
     }
 
-    /// Rounds to the nearest picosecond; negative and NaN inputs become zero.
+    /// Rounds as [`Self::from_nanos`].
     pub fn from_micros(micros: f64) -> Self {
-        Self((micros * PICOS_PER_MICRO).round() as u64)
+        Self::from_real(micros * PICOS_PER_MICRO)
+    }
+
+    fn from_real(picos: f64) -> Self {
+        Self(picos.round() as u64).min(Self::LONGEST)
     }
 
     /// This time in microseconds.
@@ -55,10 +63,10 @@ impl Picos {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// This length stretched by `factor`, rounded to the nearest picosecond.
+    /// This length stretched by `factor`, rounded as [`Self::from_nanos`].
     #[must_use]
     pub fn scale(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor).round() as u64)
+        Self::from_real(self.0 as f64 * factor)
     }
 }
 
@@ -239,6 +247,13 @@ mod tests {
         assert_eq!(Picos::from_nanos(1.5), Picos(1_500));
         assert_eq!(Picos::from_micros(-1.0), Picos::ZERO);
         assert_eq!(Picos::from_micros(f64::NAN), Picos::ZERO);
+    }
+
+    #[test]
+    fn eight_of_the_longest_lengths_still_add_up() {
+        assert_eq!(Picos::from_micros(1e300), Picos::LONGEST);
+        let total: Picos = [Picos::from_nanos(f64::INFINITY); 8].into_iter().sum();
+        assert_eq!(total, Picos(1 << 61));
     }
 
     #[test]

@@ -9,6 +9,18 @@ use std::fmt::Display;
 
 use super::quantity::Quantity;
 
+/// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in
+/// microseconds, an exabyte a second in gigabytes) is no phone. Within it, the
+/// equations of the models stay finite.
+const LARGEST: f64 = 1e9;
+
+/// Smallest quantity where none may not be: something is divided by it.
+const SMALLEST: f64 = 1e-9;
+
+/// Largest count of a part of a processor (compute units, lanes, columns): a
+/// hundred times what there is, so that products of a few fit `u64`.
+pub(crate) const MAX_COUNT: u32 = 1 << 20;
+
 /// A value that parsed but cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -58,19 +70,16 @@ impl Checker {
         });
     }
 
-    /// `quantity` is finite and above zero.
+    /// `quantity` is above zero, and neither vanishing nor beyond any phone.
     pub fn positive(&mut self, key: &str, quantity: &Quantity) {
-        self.quantity(key, quantity, quantity.value > 0.0, "a number above 0");
+        let expected = format!("a number above 0, from {SMALLEST:e} to {LARGEST:e}");
+        self.quantity(key, quantity, (SMALLEST..=LARGEST).contains(&quantity.value), &expected);
     }
 
-    /// `quantity` is finite and not below zero.
+    /// `quantity` is not below zero, and not beyond any phone.
     pub fn non_negative(&mut self, key: &str, quantity: &Quantity) {
-        self.quantity(key, quantity, quantity.value >= 0.0, "a number not below 0");
-    }
-
-    /// `quantity` is finite.
-    pub fn finite(&mut self, key: &str, quantity: &Quantity) {
-        self.quantity(key, quantity, true, "a finite number");
+        let expected = format!("a number not below 0 and at most {LARGEST:e}");
+        self.quantity(key, quantity, (0.0..=LARGEST).contains(&quantity.value), &expected);
     }
 
     /// `quantity` is finite and within `low..=high`.
@@ -79,10 +88,10 @@ impl Checker {
         self.quantity(key, quantity, inside, &format!("a number from {low} to {high}"));
     }
 
-    /// `count` is at least one.
-    pub fn at_least_one(&mut self, key: &str, count: u32) {
-        if count == 0 {
-            self.violation(key, count, "a whole number of at least 1");
+    /// `count` is at least one and at most `most`.
+    pub fn count(&mut self, key: &str, count: u32, most: u32) {
+        if !(1..=most).contains(&count) {
+            self.violation(key, count, format!("a whole number from 1 to {most}"));
         }
     }
 
@@ -96,7 +105,7 @@ impl Checker {
     fn quantity(&mut self, key: &str, quantity: &Quantity, good: bool, expected: &str) {
         let value = quantity.value;
         if !value.is_finite() || !good {
-            self.violation(key, value, expected);
+            self.violation(key, short(value), expected);
             return;
         }
         if quantity.source.as_deref().is_some_and(|source| source.trim().is_empty()) {
@@ -108,6 +117,13 @@ impl Checker {
             self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
         }
     }
+}
+
+/// A number as a person would write it: not with 300 zeros.
+fn short(value: f64) -> String {
+    const MOST_CHARACTERS: usize = 20;
+    let plain = value.to_string();
+    if plain.len() > MOST_CHARACTERS { format!("{value:e}") } else { plain }
 }
 
 #[cfg(test)]
@@ -126,6 +142,19 @@ mod tests {
         assert_eq!(violations.len(), 1);
         assert_eq!(violations[0].key, "cpu.cluster[1].clock_mhz");
         assert_eq!(violations[0].found, "-1");
+    }
+
+    #[test]
+    fn no_quantity_is_beyond_what_the_equations_bear() {
+        let mut checker = Checker::default();
+        for value in [1e308, 1e-300, f64::NAN, f64::INFINITY, -0.0] {
+            checker.positive("clock_mhz", &Quantity::plain(value));
+        }
+        checker.non_negative("launch_us", &Quantity::plain(0.0));
+        checker.non_negative("launch_us", &Quantity::plain(1e10));
+        let found: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        assert_eq!(found.iter().filter(|key| *key == "clock_mhz").count(), 5);
+        assert_eq!(found.len(), 6);
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub use rates::{RuyRates, XnnpackRates};
 /// what phone systems-on-chip reach.
 pub const MAX_CLUSTERS: usize = 4;
 
+/// Most cores of one cluster: what the largest server processors have.
+const MAX_CORES: u32 = 256;
+
 /// Longest cluster name, in letters.
 const MAX_NAME_LETTERS: usize = 12;
 
@@ -158,7 +161,7 @@ impl Cpu {
 impl Cluster {
     fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
-        checker.at_least_one("cores", self.cores);
+        checker.count("cores", self.cores, MAX_CORES);
         checker.positive("clock_mhz", &self.clock_mhz);
         checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         for (key, rates) in [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)] {

@@ -13,7 +13,7 @@ mod remaining;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
+use super::check::{Checker, MAX_COUNT};
 use super::quantity::Quantity;
 use crate::workload::Layout;
 
@@ -137,12 +137,12 @@ impl Gpu {
     /// Notes every value that cannot be.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
-        checker.at_least_one("compute_units", self.compute_units);
-        checker.at_least_one("simd_width", self.simd_width);
-        checker.at_least_one("max_work_group_size", self.max_work_group_size);
+        checker.count("compute_units", self.compute_units, MAX_COUNT);
+        checker.count("simd_width", self.simd_width, MAX_COUNT);
+        checker.count("max_work_group_size", self.max_work_group_size, MAX_COUNT);
         checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         checker.each("residency", &self.residency, |checker, entry| {
-            checker.at_least_one("tile_size", entry.tile_size);
+            checker.count("tile_size", entry.tile_size, MAX_COUNT);
             checker.positive("waves", &entry.waves);
         });
         checker.table("conv_generic", |checker| self.conv_generic.check(checker));

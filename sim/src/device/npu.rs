@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
+use super::check::{Checker, MAX_COUNT};
 use super::quantity::Quantity;
 
 /// Which operand of a product of activations and weights moves through the
@@ -114,10 +114,10 @@ impl Npu {
             checker.violation("name", "nothing", "the name of the unit");
         }
         checker.sourced(&self.source);
-        checker.at_least_one("array_dimension", self.array_dimension);
+        checker.count("array_dimension", self.array_dimension, MAX_COUNT);
         checker.positive("combined_clock_mhz", &self.combined_clock_mhz);
         checker.positive("on_chip_bytes", &self.on_chip_bytes);
-        checker.at_least_one("element_bytes", self.element_bytes);
+        checker.count("element_bytes", self.element_bytes, MAX_COUNT);
         checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         checker.non_negative("dispatch_us", &self.dispatch_us);
         let ascending = self.graph_sizes.windows(2).all(|pair| pair[0] < pair[1]);
@@ -138,7 +138,7 @@ impl Npu {
 impl ColumnBlock {
     fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
-        checker.at_least_one("columns", self.columns);
+        checker.count("columns", self.columns, MAX_COUNT);
         if self.most_columns < self.columns {
             let expected = format!("at least one block, {} columns", self.columns);
             checker.violation("most_columns", self.most_columns, expected);

@@ -31,14 +31,12 @@ pub(super) fn graph(
 ) -> Result<Graph, InputError> {
     let mut assembly = Assembly::default();
     for (index, inline) in operators.iter().enumerate() {
-        assembly.add(inline).map_err(|violation| {
-            text.reject(Violation { key: format!("operator[{index}].{}", violation.key), ..violation })
-        })?;
+        assembly.add(text, index, inline)?;
     }
     Graph::new(name, data_type, assembly.inputs, assembly.nodes).map_err(|error| {
         let at = operators.iter().position(|inline| Some(inline.name.as_str()) == error.node());
         let key = at.map_or("operator".to_owned(), |index| format!("operator[{index}].name"));
-        text.reject(violation(key, error.to_string(), error.help()))
+        text.refuse(&key, error.to_string(), error.help())
     })
 }
 
@@ -51,12 +49,18 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn add(&mut self, inline: &InlineOperator) -> Result<(), Violation> {
-        let mut sources = self.sources(inline)?;
+    fn add(&mut self, text: &Text, index: usize, inline: &InlineOperator) -> Result<(), InputError> {
+        let reject = |violation: Violation| {
+            text.reject(Violation { key: format!("operator[{index}].{}", violation.key), ..violation })
+        };
+        let mut sources = self.sources(inline).map_err(reject)?;
         let given: Vec<Shape> = sources.iter().filter_map(|&source| self.shape(source)).collect();
-        let operator = inline.operator(&given)?;
+        let operator = inline.operator(&given).map_err(reject)?;
         // Before any shape is derived from it, so that none can overflow.
-        check_operator(&operator).map_err(|error| violation("name", error.to_string(), error.help()))?;
+        check_operator(&operator).map_err(|error| {
+            let message = format!("{:?}: {error}", inline.name);
+            text.refuse(&format!("operator[{index}].name"), message, error.help())
+        })?;
         self.complete(&operator, &mut sources);
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { name: inline.name.clone(), operator, inputs: sources });

@@ -9,7 +9,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::SimulateError;
+use super::{LONGEST_RUN, SimulateError};
 use crate::device::profile::Profile;
 use crate::engine::{ProcessorId, Program, TaskId};
 use crate::kernel::cpu::{self, CoreSet, Library};
@@ -109,23 +109,27 @@ pub fn execute(
     processor: Processor,
     cores: Option<CoreSet>,
 ) -> Result<(Phases, Detail), SimulateError> {
-    match (processor, cores) {
+    let (phases, detail) = match (processor, cores) {
         (Processor::Cpu, Some(cores)) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
-            Ok((execution.phases, Detail::Cpu { cores, schedule: execution.detail }))
+            (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
         }
         (Processor::Gpu, _) => {
             let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
             let execution = gpu::execute(layer, gpu)?;
-            Ok((execution.phases, Detail::Gpu(execution.detail)))
+            (execution.phases, Detail::Gpu(execution.detail))
         }
         (Processor::Npu, _) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
             let execution = npu::execute(layer, npu)?;
-            Ok((execution.phases, Detail::Npu(execution.detail)))
+            (execution.phases, Detail::Npu(execution.detail))
         }
-        (Processor::Cpu, None) => Err(SimulateError::absent("CPU core set", device)),
+        (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
+    };
+    if phases.duration() > LONGEST_RUN {
+        return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }
+    Ok((phases, detail))
 }
 
 /// A plan as tasks.

@@ -79,7 +79,7 @@ pub fn sample(
                 simulator.execute(&lowered, &stretch, &mut NoTrace)
             },
         )
-        .collect();
+        .collect::<Result<_, _>>()?;
     latencies.sort_unstable();
     Ok(summarise(&latencies, seed))
 }

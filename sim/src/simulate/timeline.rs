@@ -27,7 +27,7 @@ pub fn timeline(
 ) -> Result<Timeline, SimulateError> {
     let lowered = Lowered::new(stages, plan, simulator.device, simulator.library)?;
     let mut recorder = Recorder::new();
-    let end = simulator.execute(&lowered, &[], &mut recorder);
+    let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device, &lowered);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
     for row in &recorder.phases {

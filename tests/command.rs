@@ -1,0 +1,79 @@
+//! The command as a person or a script meets it: arguments in; exit status,
+//! standard output, standard error and files out.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+mod command {
+    mod bad_arguments;
+    mod bad_files;
+    mod bad_plans;
+    mod explore;
+    mod pictures;
+    mod repeatable;
+    mod replay;
+    mod schemas;
+}
+
+/// Devices that are bundled.
+const DEVICES: [&str; 3] = ["oneplus11", "pixel4", "snapdragon-8gen3"];
+
+/// What a run of the command left behind.
+struct Outcome {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Outcome {
+    /// The one JSON document on standard output.
+    fn json(&self) -> Value {
+        assert_eq!(self.status, 0, "{}", self.stderr);
+        serde_json::from_str(&self.stdout).expect("standard output is one JSON document and nothing else")
+    }
+
+    /// Asserts that the command refused its input: status 1, nothing on standard
+    /// output, one error with a remedy that says each of `words`.
+    fn assert_refused(&self, words: &[&str]) {
+        let stderr = &self.stderr;
+        assert_eq!(self.status, 1, "{stderr}");
+        assert_eq!(self.stdout, "", "{stderr}");
+        let errors = stderr.lines().filter(|line| line.starts_with("  x ") || line.starts_with("  × "));
+        assert_eq!(errors.count(), 1, "{stderr}");
+        assert!(stderr.contains("help: "), "no remedy: {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "{word:?} is not in: {stderr}");
+        }
+    }
+}
+
+fn coexec_in<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: I) -> Outcome {
+    let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the command was built with this test");
+    let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
+    Outcome {
+        status: output.status.code().expect("no signal ended the command"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+fn coexec<'a, I: IntoIterator<Item = &'a str>>(arguments: I) -> Outcome {
+    coexec_in(Path::new("."), arguments)
+}
+
+/// The arguments of a line without quotes.
+fn words(line: &str) -> std::str::SplitWhitespace<'_> {
+    line.split_whitespace()
+}
+
+/// Predicted latency of a JSON document of `simulate` or `explore`.
+fn latency_ps(document: &Value) -> u64 {
+    document["prediction"]["latency_ps"].as_u64().expect("a prediction has a latency")
+}

@@ -1,0 +1,115 @@
+//! Arguments that cannot be: refused with status 1, without touching a file.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{coexec, coexec_in, words};
+
+fn refused(line: &str, expected: &[&str]) {
+    coexec(words(line)).assert_refused(expected);
+}
+
+/// Asserts that `line` is refused in a folder with one file, `old`, and leaves it
+/// the only file, as it was.
+fn leaves_the_folder_alone(line: &str, expected: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("old"), "old").unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    coexec_in(folder.path(), words(line)).assert_refused(expected);
+    assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "old");
+    assert_eq!(entries(folder.path()), ["folder", "old"], "{line}");
+    assert_eq!(entries(&folder.path().join("folder")), [""; 0], "{line}");
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    refused("explore vit-b32-fc", &["no scenario named \"vit-b32-fc\"", "did you mean \"vit-b32-fc1\"?"]);
+    refused("explore vit-b32-fc1 --device pixle4", &["no device profile", "did you mean \"pixel4\"?"]);
+    refused("devices pixle4", &["did you mean \"pixel4\"?"]);
+}
+
+#[test]
+fn an_npu_that_a_phone_lacks_is_not_used() {
+    refused("explore vit-b32-fc1 --device pixel4 --strategy npu-only", &["pixel4 has no NPU"]);
+    refused("simulate vit-b32-fc1 --device oneplus11 --strategy npu-only", &["oneplus11 has no NPU"]);
+}
+
+#[test]
+fn an_option_that_cannot_be_is_named() {
+    refused("explore vit-b32-fc1 --threads 99", &["--threads is 99", "at most 8", "oneplus11"]);
+    refused("explore vit-b32-fc1 --threads 4294967295", &["--threads is 4294967295"]);
+    refused("explore vit-b32-fc1 --step 0", &["--step is 0", "at least 1"]);
+    refused("explore vit-b32-fc1 --strategy cpu-only --threads 0", &["no processor was offered"]);
+}
+
+#[test]
+fn what_the_parser_refuses_has_the_same_status() {
+    for line in [
+        "",
+        "explain",
+        "explore",
+        "explore vit-b32-fc1 --threads many",
+        "explore vit-b32-fc1 --objective speed",
+        "explore vit-b32-fc1 --operator fc1",
+        "simulate vit-b32-fc1 --samples 1000001",
+        "simulate vit-b32-fc1 --seed -1",
+        "schema profiles",
+    ] {
+        let outcome = coexec(words(line));
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (1, ""), "{line}: {}", outcome.stderr);
+        assert_ne!(outcome.stderr, "", "{line}");
+    }
+    for line in ["--help", "--version", "explore --help"] {
+        assert_eq!(coexec(words(line)).status, 0, "{line}");
+    }
+}
+
+#[test]
+fn a_set_of_operators_has_no_one_plan() {
+    refused("simulate codl-conv", &["codl-conv is a set of 171 single operators"]);
+    leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no one plan or timeline"]);
+}
+
+#[test]
+fn a_picture_of_no_known_format_is_not_drawn() {
+    leaves_the_folder_alone("explore vit-b32-fc1 --out old --plot curve.pdf", &["curve.pdf", ".svg or .png"]);
+    leaves_the_folder_alone("explore vit-b32-fc1 --out old --timeline curve", &["must end in .svg or .png"]);
+    leaves_the_folder_alone("simulate vit-b32-fc1 --trace old --plot run.jpg", &["run.jpg"]);
+}
+
+#[test]
+fn a_picture_of_no_operator_is_not_drawn() {
+    let line = "explore vit-b32-fc1 --out old --plot curve.svg --operator fc2";
+    leaves_the_folder_alone(line, &["no such operator", "--operator"]);
+}
+
+#[test]
+fn without_its_folder_no_file_is_written() {
+    leaves_the_folder_alone(
+        "explore vit-b32-fc1 --out missing/plan.toml",
+        &["cannot write", "no folder missing"],
+    );
+    leaves_the_folder_alone("explore vit-b32-fc1 --out old --plot missing/curve.svg", &["no folder missing"]);
+    leaves_the_folder_alone("explore vit-b32-fc1 --out old --trace missing/run", &["no folder missing"]);
+    leaves_the_folder_alone("simulate vit-b32-fc1 --plot a.svg --trace missing/run", &["no folder missing"]);
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    leaves_the_folder_alone("explore vit-b32-fc1 --out folder", &["cannot write folder", "regular file"]);
+    leaves_the_folder_alone("simulate vit-b32-fc1 --trace old/run", &["cannot write old/run"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_of_the_system_is_not_replaced() {
+    coexec(words("explore vit-b32-fc1 --out /dev/null")).assert_refused(&["/dev/null", "regular file"]);
+}

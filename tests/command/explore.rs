@@ -1,0 +1,106 @@
+//! `explore` answers: the best plan, the baselines, and why.
+
+use crate::{DEVICES, coexec, latency_ps, words};
+
+#[test]
+fn an_operator_a_chain_a_network_and_a_set_are_answered() {
+    for (scenario, expected) in [
+        ("vit-b32-fc1", "best cut alone"),
+        ("vit-b32-mlp", "mlp.linear2"),
+        ("resnet18", "critical path"),
+        ("codl-conv --threads 1", "mean speedup over GPU only"),
+    ] {
+        let outcome = coexec(words(&format!("explore {scenario}")));
+        assert_eq!(outcome.status, 0, "{scenario}: {}", outcome.stderr);
+        assert!(outcome.stdout.contains(expected), "{scenario}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn every_bundled_device_answers_every_objective() {
+    for device in DEVICES {
+        for objective in ["latency", "energy", "edp"] {
+            let line = format!("explore vit-b32-mlp --device {device} --objective {objective} --json");
+            let document = coexec(words(&line)).json();
+            assert_eq!(document["device"], device);
+            assert_eq!(document["objective"], objective);
+            assert!(latency_ps(&document) > 0);
+        }
+    }
+}
+
+#[test]
+fn every_bundled_scenario_and_network_is_answered() {
+    let listing = coexec(["devices", "--json"]).json();
+    let names = listing["scenarios"].as_array().unwrap();
+    assert!(names.len() > 15);
+    for name in names.iter().filter_map(|entry| entry["name"].as_str()) {
+        // The sets of thousands of operators are the sweep's business.
+        if name.starts_with("epew-") {
+            continue;
+        }
+        let outcome = coexec(words(&format!("explore {name} --step 64 --threads 1 --json")));
+        assert_eq!(outcome.json()["scenario"], name);
+    }
+}
+
+#[test]
+fn comparing_all_strategies_lists_each_that_can_run() {
+    let outcome = coexec(words("explore vit-b32-fc1 --device snapdragon-8gen3 --strategy all"));
+    for strategy in ["this plan", "gpu-only", "cpu-only", "npu-only", "energy"] {
+        assert!(outcome.stdout.contains(strategy), "{strategy}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn each_strategy_uses_the_processor_it_names() {
+    for (strategy, processor) in [("cpu-only", "cpu"), ("gpu-only", "gpu"), ("npu-only", "npu")] {
+        let line = format!("explore vit-b32-mlp --device snapdragon-8gen3 --strategy {strategy} --json");
+        let document = coexec(words(&line)).json();
+        for operator in document["plan"]["operator"].as_array().unwrap() {
+            assert_eq!(operator["shares"][0]["processor"], processor);
+            assert_eq!(operator["shares"].as_array().unwrap().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn json_is_all_there_is_on_standard_output() {
+    for line in [
+        "explore vit-b32-fc1 --json",
+        "explore codl-conv --threads 1 --json",
+        "simulate vit-b32-fc1 --json --samples 5",
+        "devices --json",
+        "devices pixel4 --json",
+        "schema plan --json",
+    ] {
+        coexec(words(line)).json();
+    }
+}
+
+#[test]
+fn a_quiet_command_says_nothing_on_standard_error() {
+    for line in ["explore codl-conv --threads 1 --quiet", "explore vit-b32-fc1 -q", "simulate vit-b32-fc1 -q"]
+    {
+        let outcome = coexec(words(line));
+        assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""), "{line}");
+        assert_ne!(outcome.stdout, "");
+    }
+}
+
+#[test]
+fn a_shown_profile_is_a_profile_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for device in DEVICES {
+        let shown = coexec(["devices", device]);
+        std::fs::write(folder.path().join("shown.toml"), &shown.stdout).unwrap();
+        let again = crate::coexec_in(folder.path(), ["devices", "shown.toml"]);
+        assert_eq!((again.status, &again.stdout), (0, &shown.stdout), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn an_alias_finds_its_device() {
+    let document = coexec(words("explore vit-b32-fc1 --device snapdragon-855 --json")).json();
+    assert_eq!(document["device"], "pixel4");
+}
