@@ -76,7 +76,7 @@ impl Engine {
     /// to `sink`, and returns when the last task finishes.
     pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
         self.reset(program);
-        Run { engine: self, program, capacity, sink }.to_end();
+        Run { engine: self, program, capacity, sink }.run_to_end();
         self.calendar.now()
     }
 
@@ -131,7 +131,7 @@ struct Run<'a, S> {
 }
 
 impl<S: TraceSink> Run<'_, S> {
-    fn to_end(&mut self) {
+    fn run_to_end(&mut self) {
         loop {
             let Engine { calendar, memory, .. } = &mut *self.engine;
             if memory.changed() && calendar.next_time() != Some(calendar.now()) {
