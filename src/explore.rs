@@ -13,7 +13,7 @@ use crate::cli::{Common, Explore, StrategyName};
 use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::simulate::{report, timeline_file};
-use crate::{output, sweep, why};
+use crate::{output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
         compare(&answer, options.place.strategy == Some(StrategyName::All));
         operators(stages, &answer);
-        reasons(&answer.prediction);
+        output::line("");
         report(&answer.prediction, &timeline);
     }
     Ok(())
@@ -213,24 +213,6 @@ fn describe(placement: Placement) -> String {
     }
 }
 
-/// More operators than this are not explained one by one.
-const MOST_EXPLAINED: usize = 6;
-
-fn reasons(prediction: &Prediction) {
-    output::line("");
-    for stage in prediction.stages.iter().take(MOST_EXPLAINED) {
-        output::line(&format!("{}: {}", stage.name, stage.operator));
-        for part in &stage.parts {
-            output::line(&format!("  {}", why::part(part)));
-        }
-    }
-    let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
-    if more > 0 {
-        output::line(&format!("and {more} more operators; --json explains each"));
-    }
-    output::line("");
-}
-
 /// Draws latency against output channels for one operator.
 fn curve(
     format: Format,
@@ -280,7 +262,7 @@ fn curve(
             .find(|point| point.gpu_channels == gpu_channels)
             .and_then(|point| point.together)
             .map(|together| Mark {
-                label: format!("{gpu_channels} + {cpu_channels}: {together}"),
+                label: format!("GPU {gpu_channels} + CPU {cpu_channels}: {:.1} µs", together.as_micros()),
                 channels: gpu_channels,
                 us: together.as_micros(),
             })

@@ -120,6 +120,7 @@ pub(crate) fn timeline_file<'a>(
 
 /// Prints a prediction.
 pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
+    output::line(&why::operators(prediction));
     let energy = prediction.energy.map_or("not known".to_owned(), |energy| energy.to_string());
     output::line(&format!(
         "latency {}, {} moved at {}, energy {energy}\n",

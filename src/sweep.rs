@@ -1,6 +1,6 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
-use coexec_sim::explore::{Lead, Search, split_search};
+use coexec_sim::explore::{Lead, Search, Strategy, split_search};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::Picos;
@@ -59,6 +59,17 @@ pub(crate) fn run(
                 scenario.name
             ),
             help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
+        });
+    }
+    if scenario.options.strategy != Strategy::ChannelSplit {
+        return Err(Failure::Usage {
+            problem: format!(
+                "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \
+                 apply",
+                scenario.name,
+                scenario.options.strategy.name()
+            ),
+            help: "leave out the strategy, or explore one operator".to_owned(),
         });
     }
     if !common.quiet {

@@ -1,7 +1,9 @@
 //! Sentences that say why a part of an operator takes as long as it does.
 
+use std::fmt::Write as _;
+
 use coexec_sim::kernel::{cpu, gpu, npu};
-use coexec_sim::simulate::{Detail, PartReport, Processor};
+use coexec_sim::simulate::{Detail, PartReport, Prediction, Processor};
 use coexec_sim::units::Picos;
 
 /// A processor's name in tables and sentences.
@@ -13,8 +15,27 @@ pub(crate) fn processor(processor: Processor) -> &'static str {
     }
 }
 
+/// More operators than this are not explained one by one.
+const MOST_EXPLAINED: usize = 6;
+
+/// Why the operators of a run take as long as they do.
+pub(crate) fn operators(prediction: &Prediction) -> String {
+    let mut text = String::new();
+    for stage in prediction.stages.iter().take(MOST_EXPLAINED) {
+        let _ = writeln!(text, "{}: {}", stage.name, stage.operator);
+        for part in &stage.parts {
+            let _ = writeln!(text, "  {}", explain(part));
+        }
+    }
+    let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more operators; --json explains each");
+    }
+    text
+}
+
 /// One part: who, how much, how long, by which kernel, limited by what.
-pub(crate) fn part(part: &PartReport) -> String {
+fn explain(part: &PartReport) -> String {
     let channels = part.channels.map_or(String::new(), |channels| format!(" {channels} channels,"));
     let waits = if part.wait > Picos::ZERO { format!("; waits {}", part.wait) } else { String::new() };
     format!(

@@ -1,6 +1,8 @@
 //! The command as a person or a script meets it: arguments in; exit status,
 //! standard output, standard error and files out.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::Path;
 
 use assert_cmd::Command;

@@ -1,6 +1,8 @@
 //! What holds between the parts of the simulator: kernel models, engine, search
 //! and plan files say the same of one thing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::{Lead, Objective, Options, Strategy as Search, explore, split_search};
 use coexec_sim::input::Text;
@@ -291,6 +293,29 @@ fn a_chain_planned_as_one_is_never_slower_than_its_operators_planned_alone() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_processor_that_does_nothing_idles_all_the_while() {
+    for device in devices() {
+        let stages = named("vit-b32-mlp");
+        let prediction =
+            Simulator::new(&device, Library::Xnnpack).run(&stages, &plan(vec![Placement::Gpu; 2])).unwrap();
+        let power = device.power.as_ref().unwrap();
+        let cores: f64 = device
+            .cpu
+            .clusters
+            .iter()
+            .zip(&power.cluster)
+            .map(|(cluster, core)| f64::from(cluster.cores) * core.idle().0)
+            .sum();
+        let resting = cores + power.npu.as_ref().map_or(0.0, |npu| npu.idle().0);
+        let expected = prediction.processors[0].energy.unwrap().0
+            + (power.base().0 + resting) * prediction.latency.as_seconds()
+            + power.memory_energy(prediction.bytes).0;
+        assert_eq!(prediction.processors.len(), 1);
+        assert!((prediction.energy.unwrap().0 - expected).abs() < 1e-9 * expected, "{}", device.name);
     }
 }
 

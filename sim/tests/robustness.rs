@@ -1,6 +1,8 @@
 //! Whatever a profile, a scenario or a plan says, the library answers with an
 //! error or with a finite prediction; it never panics.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::ops::Range;
 
 use coexec_sim::device::profile::Profile;
@@ -184,16 +186,19 @@ fn assert_finite(prediction: &Prediction) {
 
 /// Runs everything a command would run; errors are fine, panics are not.
 fn exercise(device: &Profile, stages: &[Stage]) {
-    for library in [Library::Xnnpack, Library::Ruy] {
+    let runs = [
+        (Library::Xnnpack, Search::ChannelSplit, Objective::Latency),
+        (Library::Ruy, Search::ChannelSplit, Objective::Edp),
+        (Library::Xnnpack, Search::CpuOnly, Objective::Latency),
+        (Library::Xnnpack, Search::GpuOnly, Objective::Latency),
+        (Library::Xnnpack, Search::NpuOnly, Objective::Latency),
+    ];
+    for (library, strategy, objective) in runs {
         let mut simulator = Simulator::new(device, library);
-        for strategy in Search::ALL {
-            for objective in [Objective::Latency, Objective::Energy] {
-                let options = Options { objective, ..options(device, strategy) };
-                let Ok(answer) = explore(&mut simulator, stages, &options) else { continue };
-                assert_finite(&answer.prediction);
-                follow(&mut simulator, stages, &answer.plan);
-            }
-        }
+        let options = Options { objective, ..options(device, strategy) };
+        let Ok(answer) = explore(&mut simulator, stages, &options) else { continue };
+        assert_finite(&answer.prediction);
+        follow(&mut simulator, stages, &answer.plan);
     }
 }
 
@@ -215,10 +220,9 @@ fn follow(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) {
 
 fn cases() -> ProptestConfig {
     // A fixed seed: a change is what makes a test fail, not the day.
-    let cases = std::env::var("FUZZ").ok().and_then(|n| n.parse().ok());
     ProptestConfig {
-        cases: cases.unwrap_or(200),
-        rng_seed: cases.map_or(RngSeed::Fixed(11), |_| RngSeed::Random),
+        cases: 200,
+        rng_seed: RngSeed::Fixed(11),
         failure_persistence: None,
         max_shrink_iters: 200,
         ..ProptestConfig::default()

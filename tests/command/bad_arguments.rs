@@ -76,6 +76,7 @@ fn what_the_parser_refuses_has_the_same_status() {
 fn a_set_of_operators_has_no_one_plan() {
     refused("simulate codl-conv", &["codl-conv is a set of 171 single operators"]);
     leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no one plan or timeline"]);
+    refused("explore codl-conv --strategy gpu-only", &["strategy gpu-only does not apply"]);
 }
 
 #[test]

@@ -137,7 +137,9 @@ fn what_cannot_be_read_is_named() {
 fn scenario_refused(operators: &[&str], expected: &[&str]) {
     let mut text = "title = \"bad\"\n".to_owned();
     for operator in operators {
-        text += &format!("[[operator]]\n{operator}\n");
+        text.push_str("[[operator]]\n");
+        text.push_str(operator);
+        text.push('\n');
     }
     let outcome = explore(text.as_bytes(), false);
     outcome.assert_refused(&["bad.toml:"]);

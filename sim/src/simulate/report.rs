@@ -139,11 +139,13 @@ pub(super) fn report(
 ) -> Prediction {
     let reader = Reader { simulator, tasks: &lowered.tasks, plan, latency };
     let bytes: Bytes = lowered.tasks.iter().map(|task| task.phases.bytes()).sum();
-    let processors = reader.processors();
+    let mut processors = Processor::ALL.map(|processor| reader.processor(processor)).to_vec();
     let energy = simulator.device.power.as_ref().map(|power| {
+        // A processor that does nothing idles all the while.
         let used: Joules = processors.iter().filter_map(|processor| processor.energy).sum();
         used + power.base().during(latency) + power.memory_energy(bytes)
     });
+    processors.retain(|usage| reader.of(usage.processor).next().is_some());
     Prediction {
         latency,
         bytes,
@@ -174,14 +176,6 @@ impl Reader<'_> {
 
     fn of(&self, processor: Processor) -> impl Iterator<Item = (usize, &Task)> {
         self.tasks.iter().enumerate().filter(move |(_, task)| task.processor == processor)
-    }
-
-    fn processors(&self) -> Vec<ProcessorUse> {
-        Processor::ALL
-            .into_iter()
-            .filter(|&processor| self.of(processor).next().is_some())
-            .map(|processor| self.processor(processor))
-            .collect()
     }
 
     fn processor(&self, processor: Processor) -> ProcessorUse {
@@ -303,10 +297,18 @@ impl Reader<'_> {
         reports
     }
 
+    /// For each task, the one before it on its processor.
+    fn before_on_processor(&self) -> Vec<Option<usize>> {
+        let mut latest = [None; Processor::ALL.len()];
+        let tasks = self.tasks.iter().enumerate();
+        tasks.map(|(index, task)| latest[task.processor as usize].replace(index)).collect()
+    }
+
     /// From the last task back: what a task waited for is the predecessor, or
     /// the task before it on its processor, that ended when it started.
     fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
         let mut path = Vec::new();
+        let before = self.before_on_processor();
         let mut current = (0..self.tasks.len()).max_by_key(|&index| (self.finish(index), index));
         while let Some(index) = current {
             let task = &self.tasks[index];
@@ -321,13 +323,12 @@ impl Reader<'_> {
                 start: self.start(index),
                 finish: self.finish(index),
             });
-            let before = self.of(task.processor).map(|(earlier, _)| earlier).filter(|&e| e < index).last();
             let start = self.start(index);
             current = task
                 .predecessors
                 .iter()
                 .map(|predecessor| predecessor.0 as usize)
-                .chain(before)
+                .chain(before[index])
                 .find(|&candidate| start > Picos::ZERO && self.finish(candidate) == start);
         }
         path.reverse();
