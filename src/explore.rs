@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         files.push(OutputFile { path, content: plan_text(&plan)?.into_bytes() });
     }
     if let (Some(path), Some(format)) = (&options.plot, plot) {
-        let content = curve(format, options, &scenario, &simulator, stages, &answer)?;
+        let content = curve(format, options, &scenario, &mut simulator, stages, &answer)?;
         files.push(OutputFile { path, content });
     }
     if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
@@ -218,7 +218,7 @@ fn curve(
     format: Format,
     options: &Explore,
     scenario: &Scenario,
-    simulator: &Simulator<'_>,
+    simulator: &mut Simulator<'_>,
     stages: &[Stage],
     answer: &Answer,
 ) -> Result<Vec<u8>, Failure> {
@@ -246,7 +246,7 @@ fn curve(
     } else if let Some(&most) = search.core_sets.last() {
         search.core_sets = vec![most];
     }
-    let points = latency_curve(simulator, stage, &search);
+    let points = latency_curve(simulator, stage, &search)?;
     let series = |name: &str, kind, time: fn(&explore::CurvePoint) -> Option<Picos>| Series {
         name: name.to_owned(),
         kind,

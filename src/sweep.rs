@@ -75,13 +75,16 @@ pub(crate) fn run(
     if !common.quiet {
         eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
     }
-    let rows = operators
+    // Gathered before the first error is looked for: which one that is must not
+    // depend on the number of threads.
+    let searched: Vec<Result<Row, SimulateError>> = operators
         .par_iter()
         .map_init(
             || Simulator::new(&scenario.device, scenario.library),
             |simulator, stage| search(simulator, stage, scenario),
         )
-        .collect::<Result<Vec<Row>, SimulateError>>()?;
+        .collect();
+    let rows = searched.into_iter().collect::<Result<Vec<Row>, _>>()?;
     let gains: Vec<Gain> = scenario
         .options
         .core_sets

@@ -14,6 +14,7 @@ mod command {
     mod bad_plans;
     mod explore;
     mod pictures;
+    mod readme;
     mod repeatable;
     mod replay;
     mod schemas;

@@ -6,6 +6,8 @@
 //! thread. `fluid`: flows that share a memory, each replaced when it ends.
 //! `graph`: a network of 50 operators, each split over a CPU and a GPU.
 
+#![allow(clippy::unused_async, reason = "nexosim awaits what its models do")]
+
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
@@ -128,7 +130,6 @@ struct Bell {
 #[Model]
 impl Bell {
     #[nexosim(init)]
-    #[allow(clippy::unused_async, reason = "nexosim awaits it")]
     async fn start(&mut self, context: &Context<Self>) {
         self.ring((), context);
     }

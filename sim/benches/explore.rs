@@ -30,7 +30,7 @@ fn grid(criterion: &mut Criterion) {
         bencher.iter(|| split_search(&mut simulator, &stages[0], &scenario.options, Lead::default()));
     });
     group.bench_function("fc1, curve of 385 points", |bencher| {
-        bencher.iter(|| latency_curve(&simulator, &stages[0], &one_set));
+        bencher.iter(|| latency_curve(&mut simulator, &stages[0], &one_set));
     });
     group.finish();
 }

@@ -275,13 +275,7 @@ impl ScenarioFile {
                         format!("one of {}", known.join(", ")),
                     ))
                 })?;
-                let stage = |(name, operator)| Stage {
-                    name,
-                    layer: Layer::new(operator, data_type),
-                    inputs: Vec::new(),
-                    input_count: 1,
-                    nodes: Vec::new(),
-                };
+                let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
                 Ok(Workload::Set(operators.into_iter().map(stage).collect()))
             }
             (None, None, Some(operators)) => {

@@ -1,5 +1,7 @@
 //! Every number of a bundled profile says where it comes from.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use coexec_sim::device::profile::Profile;
 use toml::{Table, Value};
 

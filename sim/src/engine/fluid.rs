@@ -10,7 +10,7 @@
 //! A flow is one phase of one processor: a class of `streams` equal streams,
 //! each with the rate it reaches alone as its ceiling. Water-filling gives every
 //! stream either its ceiling or the common water level. All streams below their
-//! ceiling thus move at one speed, so one running total, `served`,
+//! ceiling thus move at one speed, so one running total, `SharedMemory::served`,
 //! tells what each of them has moved, and a slowed flow keeps one fixed target on
 //! that total however often the level changes. Only a flow that crosses the level
 //! is converted; the others are not touched when the flows change.

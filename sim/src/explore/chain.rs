@@ -133,11 +133,19 @@ fn is_chain(stages: &[Stage]) -> bool {
 const ON_CPU: usize = 0;
 const ON_GPU: usize = 1;
 
-/// The cheapest way to have computed a chain up to some operator.
-#[derive(Clone, Debug)]
+/// The cheapest way to have computed a chain up to some operator: what it cost,
+/// and the choice that ended it.
+#[derive(Clone, Copy, Debug)]
 struct Prefix {
     cost: f64,
-    placements: Vec<Placement>,
+    choice: Option<usize>,
+}
+
+/// A placement of one operator, after the choice for the operator before it.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    placement: Placement,
+    before: Option<usize>,
 }
 
 fn plan_chain(
@@ -146,37 +154,44 @@ fn plan_chain(
     options: &Options,
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let mut considered = 0;
+    let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
     // The input of the chain is visible to both processors.
-    let mut prefixes: [Option<Prefix>; 3] =
-        [None, None, Some(Prefix { cost: 0.0, placements: Vec::with_capacity(stages.len()) })];
+    let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
     for (index, stage) in stages.iter().enumerate() {
-        let mut next: [Option<Prefix>; 3] = [None, None, None];
+        let previous = index.checked_sub(1).map(|previous| &stages[previous]);
+        let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
             let Some(prefix) = prefix else { continue };
-            let previous = index.checked_sub(1).map(|previous| &stages[previous]);
             let search = split_search(simulator, stage, options, lead(simulator, options, previous, state))?;
             considered += search.considered;
-            let choices = [search.cpu_only, search.gpu_only, search.split];
-            for (target, candidate) in choices.into_iter().enumerate() {
+            // In the order of the states that they lead to.
+            let candidates = [search.cpu_only, search.gpu_only, search.split];
+            for (target, candidate) in next.iter_mut().zip(candidates) {
                 let Some(candidate) = candidate else { continue };
                 let cost = prefix.cost + options.objective.cost(candidate.latency, candidate.energy);
-                if next[target].as_ref().is_none_or(|cheapest| cost < cheapest.cost) {
-                    let mut placements = prefix.placements.clone();
-                    placements.push(candidate.placement);
-                    next[target] = Some(Prefix { cost, placements });
+                if target.is_none_or(|(cheapest, _)| cost < cheapest) {
+                    *target = Some((cost, Choice { placement: candidate.placement, before: prefix.choice }));
                 }
             }
         }
-        prefixes = next;
+        prefixes = next.map(|best| {
+            let (cost, choice) = best?;
+            choices.push(choice);
+            Some(Prefix { cost, choice: Some(choices.len() - 1) })
+        });
     }
-    let best = prefixes
+    let cheapest = prefixes
         .into_iter()
         .flatten()
-        .reduce(|best, other| if other.cost < best.cost { other } else { best });
-    match best {
-        Some(best) => Ok((best.placements, considered)),
-        None => Err(SimulateError::NothingToUse),
-    }
+        .reduce(|best, other| if other.cost < best.cost { other } else { best })
+        .ok_or(SimulateError::NothingToUse)?;
+    let last = cheapest.choice.map(|index| choices[index]);
+    let mut placements: Vec<Placement> =
+        std::iter::successors(last, |choice| choice.before.map(|index| choices[index]))
+            .map(|choice| choice.placement)
+            .collect();
+    placements.reverse();
+    Ok((placements, considered))
 }
 
 /// How late the processors can start when the previous result lies at `state`.

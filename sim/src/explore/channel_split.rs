@@ -162,7 +162,7 @@ pub fn split_search(
     let considered = candidates.len();
     // Stable, so that equal bounds keep the grid's order.
     candidates.sort_by_key(|candidate| candidate.latency);
-    let isolated = [Stage { inputs: Vec::new(), ..stage.clone() }];
+    let isolated = [stage.isolated()];
     let mut best_where = |wanted: fn(Placement) -> bool| {
         let mut best: Option<Candidate> = None;
         for &candidate in candidates.iter().filter(|candidate| wanted(candidate.placement)) {
@@ -238,32 +238,42 @@ pub struct CurvePoint {
     pub gpu: Option<Picos>,
     /// The CPU's time for the other channels alone.
     pub cpu: Option<Picos>,
-    /// Time of the operator cut there, synchronisation included where both work.
+    /// Time of the operator cut there, with synchronisation and contention where
+    /// both work.
     pub together: Option<Picos>,
 }
 
 /// How the times of a cuttable operator depend on the cut, with the first core
 /// set offered, at every grid point from no to all channels on the GPU.
-pub fn latency_curve(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Vec<CurvePoint> {
-    let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn latency_curve(
+    simulator: &mut Simulator<'_>,
+    stage: &Stage,
+    options: &Options,
+) -> Result<Vec<CurvePoint>, SimulateError> {
     let grid = Grid::new(simulator, stage, options);
-    let mut curve: Vec<CurvePoint> = grid
-        .cpu_channels
-        .iter()
-        .enumerate()
-        .map(|(index, &cpu_channels)| {
-            let gpu = grid.gpu[index];
-            let cpu = grid.cpu.first().and_then(|(_, times)| times[index]);
-            let gpu_channels = grid.channels - cpu_channels;
-            let together = match (cpu, gpu) {
-                (Some(cpu), Some(gpu)) => Some(overhead + cpu.max(gpu)),
-                (Some(cpu), None) if gpu_channels == 0 => Some(cpu),
-                (None, Some(gpu)) if cpu_channels == 0 => Some(gpu),
-                _ => None,
-            };
-            CurvePoint { gpu_channels, gpu, cpu, together }
-        })
-        .collect();
-    curve.reverse();
-    curve
+    let isolated = [stage.isolated()];
+    let mut curve = Vec::with_capacity(grid.cpu_channels.len());
+    for (index, &cpu_channels) in grid.cpu_channels.iter().enumerate().rev() {
+        let gpu = grid.gpu[index];
+        let (cores, cpu) = match grid.cpu.first() {
+            Some((cores, times)) => (Some(*cores), times[index]),
+            None => (None, None),
+        };
+        let gpu_channels = grid.channels - cpu_channels;
+        let together = match (cores, cpu, gpu) {
+            (Some(cores), Some(_), Some(_)) => {
+                let placement = Placement::Split { cores, cpu_channels, gpu_channels };
+                let plan = Plan { synchronisation: options.synchronisation, placements: vec![placement] };
+                Some(simulator.latency(&isolated, &plan)?)
+            }
+            (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),
+            (_, None, Some(gpu)) if cpu_channels == 0 => Some(gpu),
+            _ => None,
+        };
+        curve.push(CurvePoint { gpu_channels, gpu, cpu, together });
+    }
+    Ok(curve)
 }

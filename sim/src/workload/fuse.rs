@@ -26,6 +26,19 @@ pub struct Stage {
     pub nodes: Vec<NodeId>,
 }
 
+impl Stage {
+    /// One operator on its own, reading nothing that another computed.
+    pub fn single(name: String, layer: Layer) -> Self {
+        Self { name, layer, inputs: Vec::new(), input_count: 1, nodes: Vec::new() }
+    }
+
+    /// This stage on its own.
+    #[must_use]
+    pub fn isolated(&self) -> Self {
+        Self { inputs: Vec::new(), ..self.clone() }
+    }
+}
+
 /// The layers of `graph`, in topological order.
 ///
 /// Batch norm folds into the weights of the convolution or linear layer before

@@ -1,0 +1,39 @@
+//! The README shows what the command prints.
+
+use crate::{Outcome, coexec, words};
+
+const README: &str = include_str!("../../README.md");
+
+fn printed(line: &str) -> String {
+    let Outcome { status, stdout, stderr } = coexec(words(line));
+    assert_eq!(status, 0, "{stderr}");
+    stdout
+}
+
+#[test]
+fn the_first_result_is_what_the_readme_shows() {
+    let shown = README.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    let printed = printed("explore vit-b32-mlp --device oneplus11");
+    assert_eq!(shown.map(str::trim_end), Some(printed.trim_end()), "paste the new output into README.md");
+}
+
+#[test]
+fn every_time_in_the_accuracy_table_is_printed_by_a_command_it_names() {
+    let table = README.split("## Is the number right?").nth(1).and_then(|rest| rest.split("\n##").next());
+    let table = table.expect("the README has an accuracy section");
+    let outputs: String = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("coexec "))
+        .filter_map(|line| line.split('#').next())
+        .map(printed)
+        .collect();
+    let mut times = 0;
+    for row in table.lines().filter(|line| line.starts_with('|')) {
+        let ours = row.split('|').nth(3).map(str::trim).filter(|cell| cell.ends_with(" us"));
+        if let Some(time) = ours {
+            assert!(outputs.contains(time), "{time} of {row:?} is not printed");
+            times += 1;
+        }
+    }
+    assert_eq!(times, 6, "rows with a time of ours");
+}
