@@ -34,23 +34,32 @@ fn value(text: &str) -> Value {
     serde_json::to_value(table).unwrap()
 }
 
+/// The format of a file of `folder`; none for a schema.
+fn format_of(folder: &str, name: &str) -> Option<&'static str> {
+    match folder {
+        _ if !name.ends_with(".toml") => None,
+        "device-profiles" => Some("profile"),
+        _ if name.ends_with(".plan.toml") => Some("plan"),
+        _ => Some("scenario"),
+    }
+}
+
 #[test]
 fn what_is_bundled_follows_the_schemas() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for (format, folder) in [("profile", "device-profiles"), ("scenario", "scenarios")] {
-        let validator = validator(format);
+    for folder in ["device-profiles", "scenarios"] {
         let mut files = 0;
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "toml") {
-                continue;
-            }
+            let name = path.file_name().unwrap().to_string_lossy();
+            let Some(format) = format_of(folder, &name) else { continue };
+            let validator = validator(format);
             let document = value(&fs::read_to_string(&path).unwrap());
             let errors: Vec<String> = validator
                 .iter_errors(&document)
                 .map(|error| format!("{} {error}", error.instance_path()))
                 .collect();
-            assert!(errors.is_empty(), "{}: {errors:?}", path.display());
+            assert!(errors.is_empty(), "{name}: {errors:?}");
             let mut misspelt = document;
             misspelt["titel"] = Value::from("x");
             assert!(!validator.is_valid(&misspelt), "an unknown key");
