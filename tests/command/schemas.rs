@@ -36,10 +36,9 @@ fn value(text: &str) -> Value {
 
 /// The format of a file of `folder`; none for a schema.
 fn format_of(folder: &str, name: &str) -> Option<&'static str> {
-    match folder {
-        _ if !name.ends_with(".toml") => None,
-        "device-profiles" => Some("profile"),
-        _ if name.ends_with(".plan.toml") => Some("plan"),
+    match (folder, name.strip_suffix(".toml")?) {
+        ("device-profiles", _) => Some("profile"),
+        (_, stem) if stem.ends_with(".plan") => Some("plan"),
         _ => Some("scenario"),
     }
 }
