@@ -36,10 +36,12 @@ fn value(text: &str) -> Value {
 
 /// The format of a file of `folder`; none for a schema.
 fn format_of(folder: &str, name: &str) -> Option<&'static str> {
-    match (folder, name.strip_suffix(".toml")?) {
-        ("device-profiles", _) => Some("profile"),
-        (_, stem) if stem.ends_with(".plan") => Some("plan"),
-        _ => Some("scenario"),
+    let parts: Vec<&str> = name.split('.').collect();
+    match (folder, parts.as_slice()) {
+        ("device-profiles", [_, "toml"]) => Some("profile"),
+        (_, [_, "plan", "toml"]) => Some("plan"),
+        (_, [_, "toml"]) => Some("scenario"),
+        _ => None,
     }
 }
 
