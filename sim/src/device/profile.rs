@@ -163,6 +163,17 @@ impl Profile {
                 let expected = format!("{clusters} entries, one for each [[cpu.cluster]], in its order");
                 checker.violation("power.cluster", format!("{found} entries"), expected);
             }
+            // A processor without power would be free to an energy search.
+            let parts = [
+                ("gpu", self.gpu.is_some(), power.gpu.is_some()),
+                ("npu", self.npu.is_some(), power.npu.is_some()),
+            ];
+            for (key, exists, has_power) in parts {
+                if exists && !has_power {
+                    let expected = format!("a table [power.{key}], since the profile has a [{key}]");
+                    checker.violation("power", "incomplete", expected);
+                }
+            }
         }
         checker.table("jitter", |checker| {
             checker.sourced(&self.jitter.source);
