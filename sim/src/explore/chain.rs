@@ -81,7 +81,7 @@ pub fn explore(
 }
 
 /// Every operator on the one processor of `strategy`; the CPU with the core set
-/// that is fastest for the whole workload.
+/// that is best for the whole workload.
 fn uniform(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
@@ -96,12 +96,13 @@ fn uniform(
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));
     }
-    let mut best: Option<(Picos, Plan)> = None;
+    let mut best: Option<(f64, Plan)> = None;
     for &cores in &options.core_sets {
         let plan = everywhere(Placement::Cpu(cores));
-        let latency = simulator.latency(stages, &plan)?;
-        if best.as_ref().is_none_or(|(fastest, _)| latency < *fastest) {
-            best = Some((latency, plan));
+        let prediction = simulator.run(stages, &plan)?;
+        let cost = options.objective.cost(prediction.latency, prediction.energy);
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, plan));
         }
     }
     best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
@@ -197,12 +198,17 @@ fn plan_chain(
 /// How late the processors can start when the previous result lies at `state`.
 fn lead(simulator: &Simulator<'_>, options: &Options, previous: Option<&Stage>, state: usize) -> Lead {
     let Some(previous) = previous else { return Lead::default() };
-    let delay = hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&previous.layer));
+    let delay = between_cpu_and_gpu(simulator, options, previous);
     match state {
         ON_CPU => Lead { cpu: Picos::ZERO, gpu: delay },
         ON_GPU => Lead { cpu: delay, gpu: Picos::ZERO },
         _ => Lead::default(),
     }
+}
+
+/// What it costs that CPU or GPU reads what the other computed of `stage`.
+fn between_cpu_and_gpu(simulator: &Simulator<'_>, options: &Options, stage: &Stage) -> Picos {
+    hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer), true)
 }
 
 /// One placement an operator of a graph that is no chain.
@@ -220,8 +226,7 @@ fn plan_graph(
         .iter()
         .zip(searches)
         .map(|(stage, search)| {
-            let delay =
-                hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+            let delay = between_cpu_and_gpu(simulator, options, stage);
             let cost = |candidate: &Candidate| {
                 let crossings = if matches!(candidate.placement, Placement::Cpu(_)) { 2 } else { 0 };
                 objective.cost(candidate.latency + delay * crossings, candidate.energy)
