@@ -1,7 +1,5 @@
 //! The device profile as a whole, its loading and the bundled profiles.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,9 +117,8 @@ impl Profile {
                 return Ok(profile);
             }
         }
-        let path = Path::new(name);
-        if path.exists() || path.extension().is_some() {
-            return Self::parse(&Text::read(path)?);
+        if let Some(text) = Text::of_file(name) {
+            return Self::parse(&text?);
         }
         Err(InputError::Unknown {
             what: "device profile",
