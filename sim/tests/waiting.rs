@@ -23,7 +23,7 @@ fn two_linear_layers() -> Vec<Stage> {
     fuse(&network("vit-b32-mlp").unwrap())
 }
 
-fn predict(device: &Profile, synchronisation: Mechanism, placements: [Placement; 2]) -> Prediction {
+fn predict(device: &Profile, synchronisation: Mechanism, placements: &[Placement; 2]) -> Prediction {
     let plan = Plan { synchronisation, placements: placements.to_vec() };
     Simulator::new(device, Library::Xnnpack).run(&two_linear_layers(), &plan).unwrap()
 }
@@ -41,7 +41,7 @@ fn hand_over(prediction: &Prediction) -> Picos {
 fn only_the_gpu_keeps_results_that_must_be_transformed() {
     let device = snapdragon();
     let cpu = Placement::Cpu(cores(&device, "1large"));
-    let from = |placement| hand_over(&predict(&device, Mechanism::EventWait, [placement, cpu]));
+    let from = |placement| hand_over(&predict(&device, Mechanism::EventWait, &[placement, cpu]));
     let bytes = 50 * 3072 * 4;
     let transform = device.sync.transform.cost(coexec_sim::units::Bytes(bytes));
     assert_eq!(from(Placement::Gpu), from(Placement::Npu) + transform);
@@ -53,7 +53,7 @@ fn a_gpu_spins_on_a_flag_but_idles_before_an_event() {
     let gpu_power = device.power.as_ref().unwrap().gpu.as_ref().unwrap();
     let cpu = Placement::Cpu(cores(&device, "1large"));
     for mechanism in Mechanism::ALL {
-        let prediction = predict(&device, mechanism, [cpu, Placement::Gpu]);
+        let prediction = predict(&device, mechanism, &[cpu, Placement::Gpu]);
         let gpu = prediction.processors.iter().find(|usage| usage.processor == Processor::Gpu).unwrap();
         assert!(gpu.wait > Picos::ZERO, "it waits for the CPU's layer");
         let waiting = if mechanism.accelerator_spins() { gpu_power.polling() } else { gpu_power.idle() };
@@ -66,7 +66,7 @@ fn a_gpu_spins_on_a_flag_but_idles_before_an_event() {
 fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
     let device = snapdragon();
     let medium = Placement::Split { cores: cores(&device, "2med"), cpu_channels: 64, gpu_channels: 704 };
-    let prediction = predict(&device, Mechanism::SvmPolling, [Placement::Gpu, medium]);
+    let prediction = predict(&device, Mechanism::SvmPolling, &[Placement::Gpu, medium]);
     let cpu = prediction.processors.iter().find(|usage| usage.processor == Processor::Cpu).unwrap();
     let power = &device.power.as_ref().unwrap().cluster;
     let resting: f64 =

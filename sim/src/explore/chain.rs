@@ -8,7 +8,7 @@
 //! hand-overs to and fro. Either way the plan is simulated as a whole, and a
 //! single processor wins where it is faster.
 
-use super::channel_split::{Candidate, Lead, Search, split_search};
+use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
 use super::{Options, Strategy};
 use crate::plan::{Placement, Plan};
 use crate::simulate::{Prediction, SimulateError, Simulator, hand_over_delay, result_bytes};
@@ -55,13 +55,15 @@ pub fn explore(
         let prediction = simulator.run(stages, &plan)?;
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
     }
+    let grids: Vec<Grid> = stages.iter().map(|stage| Grid::new(simulator, stage, options)).collect();
     let searches = stages
         .iter()
-        .map(|stage| split_search(simulator, stage, options, Lead::default()))
+        .zip(&grids)
+        .map(|(stage, grid)| search_grid(simulator, stage, options, Lead::default(), grid))
         .collect::<Result<Vec<Search>, _>>()?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(simulator, stages, options)?;
+        let (placements, more) = plan_chain(simulator, stages, options, &grids, &searches)?;
         considered += more;
         placements
     } else {
@@ -149,22 +151,32 @@ struct Choice {
     before: Option<usize>,
 }
 
+/// Plans a chain; `searches` are those of its operators alone.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
+    grids: &[Grid],
+    searches: &[Search],
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let mut considered = 0;
     let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
     // The input of the chain is visible to both processors.
     let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
-    for (index, stage) in stages.iter().enumerate() {
+    for (index, (stage, grid)) in stages.iter().zip(grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
         let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
             let Some(prefix) = prefix else { continue };
-            let search = split_search(simulator, stage, options, lead(simulator, options, previous, state))?;
-            considered += search.considered;
+            let lead = lead(simulator, options, previous, state);
+            let found = if lead == Lead::default() {
+                None
+            } else {
+                let search = search_grid(simulator, stage, options, lead, grid)?;
+                considered += search.considered;
+                Some(search)
+            };
+            let search = found.as_ref().unwrap_or(&searches[index]);
             // In the order of the states that they lead to.
             let candidates = [search.cpu_only, search.gpu_only, search.split];
             for (target, candidate) in next.iter_mut().zip(candidates) {
