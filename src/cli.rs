@@ -104,7 +104,11 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) place: Where,
     /// Plan to simulate instead of searching for one
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["threads", "synchronisation", "strategy", "objective", "step"]
+    )]
     pub(crate) plan: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]

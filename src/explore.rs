@@ -1,7 +1,7 @@
 //! `coexec explore`: who should compute what, and why.
 
-use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
-use coexec_sim::explore::{self, Answer, Baseline, Search, latency_curve};
+use coexec_plots::Format;
+use coexec_sim::explore::{self, Answer, Baseline, Search};
 use coexec_sim::plan::{Placement, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Prediction, Simulator, timeline};
@@ -13,7 +13,7 @@ use crate::cli::{Common, Explore, StrategyName};
 use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::simulate::{report, timeline_file};
-use crate::{output, sweep};
+use crate::{curve, output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -70,7 +70,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         files.push(OutputFile { path, content: plan_text(&plan)?.into_bytes() });
     }
     if let (Some(path), Some(format)) = (&options.plot, plot) {
-        let content = curve(format, options, &scenario, &mut simulator, stages, &answer)?;
+        let operator = options.operator.as_deref();
+        let content = curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan)?;
         files.push(OutputFile { path, content });
     }
     if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
@@ -211,75 +212,4 @@ fn describe(placement: Placement) -> String {
             format!("GPU {gpu_channels} + CPU {cores} {cpu_channels}")
         }
     }
-}
-
-/// Draws latency against output channels for one operator.
-fn curve(
-    format: Format,
-    options: &Explore,
-    scenario: &Scenario,
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    answer: &Answer,
-) -> Result<Vec<u8>, Failure> {
-    let cuttable = |stage: &&Stage| stage.layer.operator.splittable_channels().is_some();
-    let stage = match &options.operator {
-        Some(name) => stages.iter().find(|stage| stage.name == *name).filter(cuttable),
-        None => stages
-            .iter()
-            .zip(&answer.plan.placements)
-            .find(|(_, placement)| matches!(placement, Placement::Split { .. }))
-            .map(|(stage, _)| stage)
-            .or_else(|| stages.iter().find(cuttable)),
-    };
-    let Some(stage) = stage else {
-        return Err(Failure::Usage {
-            problem: "there is no such operator that can be cut along its output channels".to_owned(),
-            help: "name a linear layer or an ungrouped convolution with --operator".to_owned(),
-        });
-    };
-    let index = stages.iter().position(|other| other.name == stage.name).unwrap_or(0);
-    let chosen = answer.plan.placements[index];
-    let mut search = scenario.options.clone();
-    if let Placement::Split { cores, .. } = chosen {
-        search.core_sets = vec![cores];
-    } else if let Some(&most) = search.core_sets.last() {
-        search.core_sets = vec![most];
-    }
-    let points = latency_curve(simulator, stage, &search)?;
-    let series = |name: &str, kind, time: fn(&explore::CurvePoint) -> Option<Picos>| Series {
-        name: name.to_owned(),
-        kind,
-        points: points
-            .iter()
-            .filter_map(|point| Some((point.gpu_channels, time(point)?.as_micros())))
-            .collect(),
-    };
-    let cores = search.core_sets.first().map_or(String::new(), ToString::to_string);
-    let marks = match chosen {
-        Placement::Split { gpu_channels, cpu_channels, .. } => points
-            .iter()
-            .find(|point| point.gpu_channels == gpu_channels)
-            .and_then(|point| point.together)
-            .map(|together| Mark {
-                label: format!("GPU {gpu_channels} + CPU {cpu_channels}: {:.1} µs", together.as_micros()),
-                channels: gpu_channels,
-                us: together.as_micros(),
-            })
-            .into_iter()
-            .collect(),
-        _ => Vec::new(),
-    };
-    let curve = ChannelCurve {
-        title: format!("{} on {}", stage.layer.operator, scenario.device.title),
-        subtitle: format!("CPU cores {cores}, synchronisation {}", scenario.options.synchronisation),
-        channels_label: "output channels on the GPU (the CPU computes the rest)".to_owned(),
-        series: vec![
-            series("GPU", SeriesKind::Gpu, |point| point.gpu),
-            series("CPU", SeriesKind::Cpu, |point| point.cpu),
-            series("together", SeriesKind::CoExecution, |point| point.together),
-        ],
-        marks,
-    };
-    Ok(coexec_plots::channel_curve(&curve, format)?)
 }

@@ -2,10 +2,11 @@
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
 //! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short, 3 a
-//! measurement could not be made soundly, 4 no such hardware here.
+//! Exit status: 0 done, 1 the input is wrong; 2 to 4 are kept for a check that
+//! falls short, a measurement that is not sound, and hardware that is not there.
 
 mod cli;
+mod curve;
 mod devices;
 mod explore;
 mod failure;

@@ -23,7 +23,7 @@ struct Document<'a> {
     scenario: &'a str,
     device: &'a str,
     /// Where the plan came from.
-    plan: String,
+    plan_origin: String,
     prediction: &'a Prediction,
     samples: Option<&'a Samples>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         output::json(&Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
-            plan: origin,
+            plan_origin: origin,
             prediction: &prediction,
             samples: samples.as_ref(),
         });

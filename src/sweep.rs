@@ -17,7 +17,7 @@ struct Document<'a> {
     scenario: &'a str,
     device: &'a str,
     /// One entry a core set, one thread first.
-    threads: Vec<Gain>,
+    core_sets: Vec<Gain>,
     operators: Vec<Entry>,
 }
 
@@ -37,6 +37,7 @@ struct Entry {
     name: String,
     operator: String,
     gpu_only_ps: Option<Picos>,
+    /// With each core set, in the order of `core_sets`.
     best_ps: Vec<Picos>,
 }
 
@@ -51,27 +52,7 @@ pub(crate) fn run(
     options: &Explore,
     common: &Common,
 ) -> Result<(), Failure> {
-    let single = [&options.out, &options.plot, &options.timeline, &options.place.trace];
-    if single.iter().any(|path| path.is_some()) {
-        return Err(Failure::Usage {
-            problem: format!(
-                "{} is a set of single operators: it has no one plan or timeline",
-                scenario.name
-            ),
-            help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
-        });
-    }
-    if scenario.options.strategy != Strategy::ChannelSplit {
-        return Err(Failure::Usage {
-            problem: format!(
-                "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \
-                 apply",
-                scenario.name,
-                scenario.options.strategy.name()
-            ),
-            help: "leave out the strategy, or explore one operator".to_owned(),
-        });
-    }
+    check(scenario, options)?;
     if !common.quiet {
         eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
     }
@@ -97,7 +78,7 @@ pub(crate) fn run(
         output::json(&Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
-            threads: gains,
+            core_sets: gains,
             operators: entries,
         });
         return Ok(());
@@ -115,6 +96,32 @@ pub(crate) fn run(
         })
         .collect();
     output::table(&["CPU cores", "operators", "mean speedup over GPU only", "cut"], &rows);
+    Ok(())
+}
+
+/// Refuses options that a set has no use for.
+fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
+    let single = [&options.out, &options.plot, &options.timeline, &options.place.trace];
+    if single.iter().any(|path| path.is_some()) {
+        return Err(Failure::Usage {
+            problem: format!(
+                "{} is a set of single operators: it has no one plan or timeline",
+                scenario.name
+            ),
+            help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
+        });
+    }
+    if scenario.options.strategy != Strategy::ChannelSplit {
+        return Err(Failure::Usage {
+            problem: format!(
+                "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \
+                 apply",
+                scenario.name,
+                scenario.options.strategy.name()
+            ),
+            help: "leave out the strategy, or explore one operator".to_owned(),
+        });
+    }
     Ok(())
 }
 

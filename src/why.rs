@@ -57,22 +57,27 @@ fn detail(detail: &Detail) -> String {
                 format!(", {rows}x{columns} micro-kernel, {} {name}", schedule.blocks)
             };
             format!(
-                "{} {} on {cores} ({} threads){pieces}; limited by {}",
+                "{} {} on {cores} ({}){pieces}; limited by {}",
                 schedule.library,
                 cpu_kernel(schedule.kernel),
-                schedule.threads,
+                counted(u64::from(schedule.threads), "thread", "threads"),
                 cpu_limit(schedule.limit)
             )
         }
         Detail::Gpu(launch) => gpu_launch(launch),
         Detail::Npu(schedule) => format!(
-            "{} folds of the array, {} passes over the streamed operand, {} moved; limited by {}",
-            schedule.folds,
-            schedule.panels,
+            "{} of the array, {} over the streamed operand, {} moved; limited by {}",
+            counted(schedule.folds, "fold", "folds"),
+            counted(u64::from(schedule.panels), "pass", "passes"),
             schedule.bytes,
             npu_limit(schedule.limit)
         ),
     }
+}
+
+/// A count and its noun.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn gpu_launch(launch: &gpu::Launch) -> String {
@@ -81,17 +86,16 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
     let rounds = match launch.slots {
         Some(slots) => {
             let partial = u32::from(launch.last_round_groups > 0);
-            let total = launch.full_rounds + partial;
-            let plural = if total == 1 { "" } else { "s" };
-            format!("{total} occupancy round{plural} of {slots} slots")
+            let total = u64::from(launch.full_rounds) + u64::from(partial);
+            format!("{} of {slots} slots", counted(total, "occupancy round", "occupancy rounds"))
         }
         None => "all resident at once".to_owned(),
     };
     format!(
-        "{}, tile {x}x{y}x{slices}, {} work-groups of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {} iterations; \
+        "{}, tile {x}x{y}x{slices}, {} of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {} iterations; \
          limited by {}",
         launch.kernel,
-        launch.groups,
+        counted(u64::from(launch.groups), "work-group", "work-groups"),
         launch.waves_per_group,
         launch.iterations,
         gpu_limit(launch.limit)

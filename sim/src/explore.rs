@@ -63,6 +63,15 @@ pub enum Objective {
 }
 
 impl Objective {
+    /// The name used in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Energy => "energy",
+            Self::Edp => "edp",
+        }
+    }
+
     /// The cost of a run, lower is better; latency where energy is not known.
     pub fn cost(self, latency: Picos, energy: Option<Joules>) -> f64 {
         let seconds = latency.as_seconds();

@@ -217,6 +217,13 @@ impl Text {
         }
     }
 
+    /// Reads the file that `name` means, if it means one: a path to something that
+    /// exists, or a name with an extension, which no bundled name has.
+    pub(crate) fn of_file(name: &str) -> Option<Result<Self, InputError>> {
+        let path = Path::new(name);
+        (path.exists() || path.extension().is_some()).then(|| Self::read(path))
+    }
+
     /// Parses the text as TOML.
     ///
     /// # Errors

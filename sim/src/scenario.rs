@@ -8,8 +8,6 @@
 mod assemble;
 mod inline;
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +19,7 @@ use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::workload::{DataType, Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
+use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
 /// evaluates one to three.
@@ -147,9 +145,8 @@ impl Scenario {
         if let Some(text) = generated(name) {
             return Self::parse(name, &text, overrides);
         }
-        let path = Path::new(name);
-        if path.exists() || path.extension().is_some() {
-            return Self::parse(name, &Text::read(path)?, overrides);
+        if let Some(text) = Text::of_file(name) {
+            return Self::parse(name, &text?, overrides);
         }
         Err(InputError::Unknown {
             what: "scenario",
@@ -168,9 +165,10 @@ impl Scenario {
         let workload = file.workload(name, text)?;
         let core_sets = file.core_sets(text, overrides, &device)?;
         let step = file.grid_step(text, overrides)?;
+        let objective = file.objective(text, overrides, &device)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
-            objective: overrides.objective.or(file.objective).unwrap_or_default(),
+            objective,
             synchronisation: overrides
                 .synchronisation
                 .or(file.synchronisation)
@@ -240,6 +238,25 @@ impl ScenarioFile {
         })
     }
 
+    /// What the search minimises; energy only where the device's power is known.
+    fn objective(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        device: &Profile,
+    ) -> Result<Objective, InputError> {
+        let objective = overrides.objective.or(self.objective).unwrap_or_default();
+        if objective == Objective::Latency || device.power.is_some() {
+            return Ok(objective);
+        }
+        let expected = format!("\"latency\": the profile of {} has no [power] table", device.name);
+        let found = format!("{:?}", objective.name());
+        Err(match overrides.objective {
+            Some(_) => InputError::Option { option: "--objective", found, expected },
+            None => text.reject(violation("objective", found, expected)),
+        })
+    }
+
     /// The grid of output channels.
     fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32, InputError> {
         let expected = || "a whole number of at least 1".to_owned();
@@ -264,7 +281,7 @@ impl ScenarioFile {
                         format!("one of {}", known.join(", ")),
                     ))
                 })?;
-                Ok(Workload::Model(typed(&graph, data_type)))
+                Ok(Workload::Model(fuse(&graph.with_data_type(data_type))))
             }
             (None, Some(wanted), None) => {
                 let operators = operator_set(wanted).ok_or_else(|| {
@@ -286,14 +303,6 @@ impl ScenarioFile {
             _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }
-}
-
-fn typed(graph: &Graph, data_type: DataType) -> Vec<Stage> {
-    let mut stages = fuse(graph);
-    for stage in &mut stages {
-        stage.layer.data_type = data_type;
-    }
-    stages
 }
 
 fn violation(key: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Violation {

@@ -280,3 +280,15 @@ fn every_operator_runs_on_every_bundled_device() {
         exercise(&Profile::parse(&named(profile)).unwrap(), &every_operator());
     }
 }
+
+#[test]
+fn a_window_of_more_positions_than_32_bits_count_is_no_panic() {
+    let device = Profile::parse(&named(PROFILES[0])).unwrap();
+    for kind in [
+        "conv2d = { input = [131072, 131072, 1], output_channels = 1, kernel = [131072, 131072] }",
+        "depthwise_conv2d = { input = [131072, 131072, 1], kernel = [131072, 131072] }",
+    ] {
+        let text = named(&format!("title = \"huge\"\n[[operator]]\nname = \"window\"\n{kind}\n"));
+        exercise(&device, &stages(Scenario::parse("huge", &text, &Overrides::default()).unwrap()));
+    }
+}

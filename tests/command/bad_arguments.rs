@@ -51,6 +51,18 @@ fn an_option_that_cannot_be_is_named() {
 }
 
 #[test]
+fn energy_is_not_minimised_where_power_is_unknown() {
+    let profile = include_str!("../../device-profiles/pixel4.toml");
+    let (before, rest) = profile.split_once("[power]").unwrap();
+    let (_, after) = rest.split_once("[jitter]").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("phone.toml"), format!("{before}[jitter]{after}")).unwrap();
+    let line = "explore vit-b32-fc1 --device phone.toml --objective energy";
+    let expected = ["--objective is \"energy\"", "expected \"latency\"", "pixel4 has no [power] table"];
+    coexec_in(folder.path(), words(line)).assert_refused(&expected);
+}
+
+#[test]
 fn what_the_parser_refuses_has_the_same_status() {
     for line in [
         "",
@@ -61,6 +73,9 @@ fn what_the_parser_refuses_has_the_same_status() {
         "explore vit-b32-fc1 --operator fc1",
         "simulate vit-b32-fc1 --samples 1000001",
         "simulate vit-b32-fc1 --seed -1",
+        // A plan says all this; silence would hide that the option does nothing.
+        "simulate vit-b32-fc1 --plan plan.toml --synchronisation event-wait",
+        "simulate vit-b32-fc1 --plan plan.toml --objective energy",
         "schema profiles",
     ] {
         let outcome = coexec(words(line));

@@ -49,7 +49,7 @@ fn refused(from: &str, to: &str, expected: &[&str]) {
 
 #[test]
 fn the_plan_these_tests_damage_is_good() {
-    assert_eq!(simulate(PLAN).json()["plan"], "plan plan.toml");
+    assert_eq!(simulate(PLAN).json()["plan_origin"], "plan plan.toml");
 }
 
 #[test]

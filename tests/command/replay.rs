@@ -44,5 +44,5 @@ fn a_plan_made_for_another_device_is_said_to_be() {
     let line = "simulate vit-b32-fc1 --device pixel4 --plan plan.toml --json";
     let document = coexec_in(folder.path(), words(line)).json();
     assert_eq!(document["device"], "pixel4");
-    assert_eq!(document["plan"], "plan plan.toml, which was made for oneplus11");
+    assert_eq!(document["plan_origin"], "plan plan.toml, which was made for oneplus11");
 }

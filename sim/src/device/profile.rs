@@ -1,7 +1,5 @@
 //! The device profile as a whole, its loading and the bundled profiles.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -119,9 +117,8 @@ impl Profile {
                 return Ok(profile);
             }
         }
-        let path = Path::new(name);
-        if path.exists() || path.extension().is_some() {
-            return Self::parse(&Text::read(path)?);
+        if let Some(text) = Text::of_file(name) {
+            return Self::parse(&text?);
         }
         Err(InputError::Unknown {
             what: "device profile",
@@ -162,6 +159,17 @@ impl Profile {
             if found != clusters {
                 let expected = format!("{clusters} entries, one for each [[cpu.cluster]], in its order");
                 checker.violation("power.cluster", format!("{found} entries"), expected);
+            }
+            // A processor without power would be free to an energy search.
+            let parts = [
+                ("gpu", self.gpu.is_some(), power.gpu.is_some()),
+                ("npu", self.npu.is_some(), power.npu.is_some()),
+            ];
+            for (key, exists, has_power) in parts {
+                if exists && !has_power {
+                    let expected = format!("a table [power.{key}], since the profile has a [{key}]");
+                    checker.violation("power", "incomplete", expected);
+                }
             }
         }
         checker.table("jitter", |checker| {

@@ -8,7 +8,7 @@
 //! hand-overs to and fro. Either way the plan is simulated as a whole, and a
 //! single processor wins where it is faster.
 
-use super::channel_split::{Candidate, Lead, Search, split_search};
+use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
 use super::{Options, Strategy};
 use crate::plan::{Placement, Plan};
 use crate::simulate::{Prediction, SimulateError, Simulator, hand_over_delay, result_bytes};
@@ -55,13 +55,15 @@ pub fn explore(
         let prediction = simulator.run(stages, &plan)?;
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
     }
+    let grids: Vec<Grid> = stages.iter().map(|stage| Grid::new(simulator, stage, options)).collect();
     let searches = stages
         .iter()
-        .map(|stage| split_search(simulator, stage, options, Lead::default()))
+        .zip(&grids)
+        .map(|(stage, grid)| search_grid(simulator, stage, options, Lead::default(), grid))
         .collect::<Result<Vec<Search>, _>>()?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(simulator, stages, options)?;
+        let (placements, more) = plan_chain(simulator, stages, options, &grids, &searches)?;
         considered += more;
         placements
     } else {
@@ -81,7 +83,7 @@ pub fn explore(
 }
 
 /// Every operator on the one processor of `strategy`; the CPU with the core set
-/// that is fastest for the whole workload.
+/// that is best for the whole workload.
 fn uniform(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
@@ -96,12 +98,13 @@ fn uniform(
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));
     }
-    let mut best: Option<(Picos, Plan)> = None;
+    let mut best: Option<(f64, Plan)> = None;
     for &cores in &options.core_sets {
         let plan = everywhere(Placement::Cpu(cores));
-        let latency = simulator.latency(stages, &plan)?;
-        if best.as_ref().is_none_or(|(fastest, _)| latency < *fastest) {
-            best = Some((latency, plan));
+        let prediction = simulator.run(stages, &plan)?;
+        let cost = options.objective.cost(prediction.latency, prediction.energy);
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, plan));
         }
     }
     best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
@@ -148,22 +151,32 @@ struct Choice {
     before: Option<usize>,
 }
 
+/// Plans a chain; `searches` are those of its operators alone.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
+    grids: &[Grid],
+    searches: &[Search],
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let mut considered = 0;
     let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
     // The input of the chain is visible to both processors.
     let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
-    for (index, stage) in stages.iter().enumerate() {
+    for (index, (stage, grid)) in stages.iter().zip(grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
         let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
             let Some(prefix) = prefix else { continue };
-            let search = split_search(simulator, stage, options, lead(simulator, options, previous, state))?;
-            considered += search.considered;
+            let lead = lead(simulator, options, previous, state);
+            let found = if lead == Lead::default() {
+                None
+            } else {
+                let search = search_grid(simulator, stage, options, lead, grid)?;
+                considered += search.considered;
+                Some(search)
+            };
+            let search = found.as_ref().unwrap_or(&searches[index]);
             // In the order of the states that they lead to.
             let candidates = [search.cpu_only, search.gpu_only, search.split];
             for (target, candidate) in next.iter_mut().zip(candidates) {
@@ -197,12 +210,17 @@ fn plan_chain(
 /// How late the processors can start when the previous result lies at `state`.
 fn lead(simulator: &Simulator<'_>, options: &Options, previous: Option<&Stage>, state: usize) -> Lead {
     let Some(previous) = previous else { return Lead::default() };
-    let delay = hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&previous.layer));
+    let delay = between_cpu_and_gpu(simulator, options, previous);
     match state {
         ON_CPU => Lead { cpu: Picos::ZERO, gpu: delay },
         ON_GPU => Lead { cpu: delay, gpu: Picos::ZERO },
         _ => Lead::default(),
     }
+}
+
+/// What it costs that CPU or GPU reads what the other computed of `stage`.
+fn between_cpu_and_gpu(simulator: &Simulator<'_>, options: &Options, stage: &Stage) -> Picos {
+    hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer), true)
 }
 
 /// One placement an operator of a graph that is no chain.
@@ -220,8 +238,7 @@ fn plan_graph(
         .iter()
         .zip(searches)
         .map(|(stage, search)| {
-            let delay =
-                hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
+            let delay = between_cpu_and_gpu(simulator, options, stage);
             let cost = |candidate: &Candidate| {
                 let crossings = if matches!(candidate.placement, Placement::Cpu(_)) { 2 } else { 0 };
                 objective.cost(candidate.latency + delay * crossings, candidate.energy)

@@ -53,9 +53,9 @@ pub struct Search {
     pub considered: usize,
 }
 
-/// What every grid point costs on each processor alone.
+/// What every grid point costs on each processor alone, whenever it starts.
 #[derive(Clone, Debug)]
-struct Grid {
+pub(super) struct Grid {
     /// Output channels of the CPU's part, ascending, from none to all.
     cpu_channels: Vec<u32>,
     /// All output channels.
@@ -67,7 +67,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Self {
+    pub(super) fn new(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Self {
         let layer = &stage.layer;
         let (cpu_channels, channels) = match layer.operator.splittable_channels() {
             Some(channels) => {
@@ -156,8 +156,19 @@ pub fn split_search(
     options: &Options,
     lead: Lead,
 ) -> Result<Search, SimulateError> {
-    let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let grid = Grid::new(simulator, stage, options);
+    search_grid(simulator, stage, options, lead, &grid)
+}
+
+/// [`split_search`] over a grid whose points are priced already.
+pub(super) fn search_grid(
+    simulator: &mut Simulator<'_>,
+    stage: &Stage,
+    options: &Options,
+    lead: Lead,
+    grid: &Grid,
+) -> Result<Search, SimulateError> {
+    let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = grid.candidates(lead, overhead).collect();
     let considered = candidates.len();
     // Stable, so that equal bounds keep the grid's order.

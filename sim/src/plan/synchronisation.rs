@@ -52,6 +52,12 @@ impl Mechanism {
     pub fn maps(self) -> bool {
         matches!(self, Self::BlockingFinish | Self::EventWait)
     }
+
+    /// Whether an accelerator that waits for the CPU spins on a flag; otherwise
+    /// its command queue holds the next kernel back and the accelerator idles.
+    pub fn accelerator_spins(self) -> bool {
+        matches!(self, Self::SvmPolling | Self::SleepThenPoll)
+    }
 }
 
 impl fmt::Display for Mechanism {

@@ -85,7 +85,8 @@ pub(crate) struct Task {
     pub(crate) role: Role,
     pub(crate) channels: Option<u32>,
     pub(crate) phases: Phases,
-    pub(crate) streams: u32,
+    /// The core set, for a task of the CPU.
+    pub(crate) cores: Option<CoreSet>,
     pub(crate) detail: Option<Detail>,
     pub(crate) predecessors: Vec<TaskId>,
 }
@@ -176,7 +177,8 @@ impl Lowered {
                 }
                 _ => &task.phases,
             };
-            let id = program.task(task.processor.id(), task.streams, phases.as_slice());
+            let streams = task.cores.map_or(1, |cores| cores.threads());
+            let id = program.task(task.processor.id(), streams, phases.as_slice());
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }
@@ -215,7 +217,7 @@ impl Lowering<'_> {
                 let cpu =
                     self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), Some(cpu_channels))?;
                 let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, Some(gpu_channels))?;
-                let ready = self.join(index, bytes, [cpu, gpu]);
+                let ready = self.join(index, bytes, cores, [cpu, gpu]);
                 Residence { processors: Processor::Cpu.bit() | Processor::Gpu.bit(), ready, bytes }
             }
         };
@@ -240,7 +242,7 @@ impl Lowering<'_> {
                 predecessors.push(residence.ready);
                 continue;
             }
-            let ready = self.hand_over(index, processor, residence);
+            let ready = self.hand_over(index, processor, cores, residence);
             self.residences[input].processors |= processor.bit();
             predecessors.push(ready);
         }
@@ -248,34 +250,40 @@ impl Lowering<'_> {
             predecessors.extend(self.last_join);
         }
         let (phases, detail) = execute(layer, self.device, self.library, processor, cores)?;
-        let streams = cores.map_or(1, |cores| cores.threads());
         Ok(self.push(Task {
             stage: index,
             processor,
             role: Role::Compute,
             channels,
             phases,
-            streams,
+            cores,
             detail: Some(detail),
             predecessors,
         }))
     }
 
-    fn hand_over(&mut self, stage: usize, processor: Processor, residence: Residence) -> TaskId {
-        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes);
+    fn hand_over(
+        &mut self,
+        stage: usize,
+        processor: Processor,
+        cores: Option<CoreSet>,
+        residence: Residence,
+    ) -> TaskId {
+        let with_gpu = processor == Processor::Gpu || residence.processors == Processor::Gpu.bit();
+        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
         self.push(Task {
             stage,
             processor,
             role: Role::HandOver,
             channels: None,
             phases: synchronising(delay),
-            streams: 1,
+            cores,
             detail: None,
             predecessors: vec![residence.ready],
         })
     }
 
-    fn join(&mut self, stage: usize, bytes: Bytes, parts: [TaskId; 2]) -> TaskId {
+    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, parts: [TaskId; 2]) -> TaskId {
         let delay = join_delay(self.device, self.mechanism, bytes);
         let join = self.push(Task {
             stage,
@@ -283,7 +291,7 @@ impl Lowering<'_> {
             role: Role::Join,
             channels: None,
             phases: synchronising(delay),
-            streams: 1,
+            cores: Some(cores),
             detail: None,
             predecessors: parts.to_vec(),
         });
@@ -316,9 +324,10 @@ pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -
     join.delay + join.mapping
 }
 
-/// From the end of one processor's work to the moment another may read it.
-pub(crate) fn hand_over_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
-    synchronisation::hand_over(&device.sync, mechanism, bytes, needs_transform(device))
+/// From the end of one processor's work to the moment another may read it;
+/// `with_gpu` where the GPU, which alone keeps images, is one of the two.
+pub(crate) fn hand_over_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes, with_gpu: bool) -> Picos {
+    synchronisation::hand_over(&device.sync, mechanism, bytes, with_gpu && needs_transform(device))
 }
 
 fn synchronising(delay: Picos) -> Phases {

@@ -44,7 +44,8 @@ pub struct ProcessorUse {
     /// Time spent computing (launches included).
     #[serde(rename = "busy_ps")]
     pub busy: Picos,
-    /// Time spent waiting for another processor between its own tasks.
+    /// Time spent waiting for another processor before and between its own tasks
+    /// and, for the GPU, for the last join.
     #[serde(rename = "wait_ps")]
     pub wait: Picos,
     /// Time spent on hand-overs and joins.
@@ -194,14 +195,7 @@ impl Reader<'_> {
             let gap = self.start(index).saturating_sub(free);
             usage.wait += gap;
             if processor == Processor::Cpu {
-                let join = synchronisation::join(
-                    &self.simulator.device.sync,
-                    self.plan.synchronisation,
-                    gap,
-                    Bytes::ZERO,
-                    false,
-                );
-                usage.polling += join.polling;
+                usage.polling += self.polling(gap);
             }
             free = self.finish(index);
             let length = free - self.start(index);
@@ -217,6 +211,12 @@ impl Reader<'_> {
         usage
     }
 
+    /// How much of a wait the CPU spins.
+    fn polling(&self, wait: Picos) -> Picos {
+        let mechanism = self.plan.synchronisation;
+        synchronisation::join(&self.simulator.device.sync, mechanism, wait, Bytes::ZERO, false).polling
+    }
+
     /// The GPU polls until the last join ends, also where nothing follows it.
     fn trailing_wait(&self, processor: Processor, free: Picos) -> Picos {
         let joins = self.tasks.iter().enumerate().filter(|(_, task)| task.role == Role::Join);
@@ -229,37 +229,45 @@ impl Reader<'_> {
     fn energy(&self, usage: &ProcessorUse) -> Option<Joules> {
         let power = self.simulator.device.power.as_ref()?;
         let accelerator = match usage.processor {
-            Processor::Cpu => return Some(self.cpu_energy(power, usage)),
+            Processor::Cpu => return Some(self.cpu_energy(power)),
             Processor::Gpu => power.gpu.as_ref()?,
             Processor::Npu => power.npu.as_ref()?,
         };
-        // An accelerator that waits for the CPU spins on the flag.
+        let spins = self.plan.synchronisation.accelerator_spins();
+        let waiting = if spins { accelerator.polling() } else { accelerator.idle() };
         let working = usage.busy + usage.overhead;
         let idle = self.latency.saturating_sub(working).saturating_sub(usage.wait);
-        let used = accelerator.active().during(working) + accelerator.polling().during(usage.wait);
+        let used = accelerator.active().during(working) + waiting.during(usage.wait);
         Some(used + accelerator.idle().during(idle))
     }
 
-    /// Every core idles unless it computes; the main core also synchronises and
-    /// polls.
-    fn cpu_energy(&self, power: &Power, usage: &ProcessorUse) -> Joules {
+    /// Every core idles unless its core set computes; the main core of a set also
+    /// synchronises and polls.
+    fn cpu_energy(&self, power: &Power) -> Joules {
         let clusters = &self.simulator.device.cpu.clusters;
         let idle: f64 =
             clusters.iter().zip(&power.cluster).map(|(c, core)| f64::from(c.cores) * core.idle().0).sum();
         let mut energy = Watts(idle).during(self.latency);
+        let mut free = Picos::ZERO;
         for (index, task) in self.of(Processor::Cpu) {
+            let Some(cores) = task.cores else { continue };
             let length = self.finish(index) - self.start(index);
-            if let Some(Detail::Cpu { cores, .. }) = task.detail {
+            let mut polling = self.polling(self.start(index).saturating_sub(free));
+            if task.role == Role::Compute {
                 for group in cores.groups() {
                     let Some(core) = power.cluster.get(group.cluster) else { continue };
                     let above_idle = core.active().0 - core.idle().0;
                     energy += Watts(above_idle * f64::from(group.threads)).during(length);
                 }
+            } else {
+                polling += length;
             }
+            if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
+                energy += Watts(main.polling().0 - main.idle().0).during(polling);
+            }
+            free = self.finish(index);
         }
-        // The main thread runs on the fastest cluster, which is listed first.
-        let polling = power.cluster.first().map_or(0.0, |core| core.polling().0 - core.idle().0);
-        energy + Watts(polling).during(usage.polling + usage.overhead)
+        energy
     }
 
     fn stages(&self, stages: &[Stage]) -> Vec<StageReport> {

@@ -28,7 +28,7 @@ pub fn timeline(
     let lowered = Lowered::new(stages, plan, simulator.device, simulator.library)?;
     let mut recorder = Recorder::new();
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
-    let mut drawing = Drawing::new(simulator.device, &lowered);
+    let mut drawing = Drawing::new(simulator.device);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
     for row in &recorder.phases {
         // Rows come by end, and a task's phases end one after the other.
@@ -55,11 +55,10 @@ struct Drawing<'a> {
     /// When the CPU's main core and the GPU last had something to do.
     cpu_free: Picos,
     gpu_free: Picos,
-    cpu_used: bool,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(device: &'a Profile, lowered: &Lowered) -> Self {
+    fn new(device: &'a Profile) -> Self {
         let track = |name: String, kind| Track { name, kind, slices: Vec::new() };
         let cores = device
             .cpu
@@ -79,7 +78,6 @@ impl<'a> Drawing<'a> {
             npu: track("NPU".to_owned(), TrackKind::Npu),
             cpu_free: Picos::ZERO,
             gpu_free: Picos::ZERO,
-            cpu_used: lowered.tasks.iter().any(|task| matches!(task.detail, Some(Detail::Cpu { .. }))),
         }
     }
 
@@ -185,7 +183,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn gpu_wait(&mut self, until: Picos) {
-        if until > self.gpu_free && self.gpu_free > Picos::ZERO {
+        if until > self.gpu_free {
             self.queue.slices.push(slice("wait", Activity::Wait, self.gpu_free, until));
         }
         self.gpu_free = self.gpu_free.max(until);
@@ -194,10 +192,11 @@ impl<'a> Drawing<'a> {
     fn synchronise(&mut self, label: &str, task: &Task, start: Picos, end: Picos) {
         match task.processor {
             Processor::Cpu => {
-                if self.cpu_used {
-                    self.cpu_wait(0, start);
+                let main = task.cores.and_then(|cores| self.core_indices(&cores).first().copied());
+                if let Some(main) = main {
+                    self.cpu_wait(main, start);
+                    self.push_core(main, slice(label, Activity::Synchronise, start, end));
                 }
-                self.push_core(0, slice(label, Activity::Synchronise, start, end));
                 self.cpu_free = end;
                 if task.role == Role::Join {
                     // The GPU's queue polls until the join is over.

@@ -104,11 +104,6 @@ impl CoreSet {
         self.groups.into_iter().flatten()
     }
 
-    /// Whether cores of two or more clusters work together.
-    pub fn is_mixed(&self) -> bool {
-        self.groups[1].is_some()
-    }
-
     /// Index of the cluster that `thread` runs on; `None` beyond the last thread.
     pub fn cluster(&self, thread: u32) -> Option<usize> {
         let mut first_of_next = 0;
@@ -152,7 +147,6 @@ mod tests {
         assert_eq!(cores.to_string(), "1large2small");
         assert_eq!(cores.threads(), 3);
         assert_eq!([0, 1, 2, 3].map(|thread| cores.cluster(thread)), [Some(0), Some(2), Some(2), None]);
-        assert!(cores.is_mixed());
     }
 
     #[test]

@@ -56,7 +56,7 @@ struct Mapped {
 pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
     let output = Extent::of(conv.output());
     let input = Extent::of(conv.input);
-    let window = conv.kernel[0] * conv.kernel[1];
+    let window = conv.kernel[0].saturating_mul(conv.kernel[1]);
     let grouped = conv.groups > 1;
     let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
     let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
@@ -278,8 +278,8 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let reads = window * f64::from(input.slices);
     let slices = f64::from(output.slices);
     let products = window * f64::from(conv.input.channels) * slices;
-    let blocks =
-        u64::from(conv.kernel[0] * conv.kernel[1]) * u64::from(input.slices) * u64::from(output.slices);
+    let taps = u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
+    let blocks = taps * u64::from(input.slices) * u64::from(output.slices);
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;

@@ -50,7 +50,8 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let shared_us = table.throughput_pixel_read_us.value * lanes.pixels * reads * f64::from(conv.stride[1])
         + table.throughput_weight_read_us.value * lanes.weights * taps;
 
-    let weights = u64::from(conv.kernel[0] * conv.kernel[1]) * u64::from(output.slices) * SLICE_BYTES;
+    let taps_of_window = u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
+    let weights = taps_of_window * u64::from(output.slices) * SLICE_BYTES;
     let bytes = input.bytes() + output.bytes() + weights;
     let additions = f64::from(layer.linked.additions());
     let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * additions;

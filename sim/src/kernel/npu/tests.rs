@@ -1,4 +1,5 @@
-//! The NPU model against its prototype and the published latencies.
+//! The NPU model against a second implementation of its equations and the
+//! published latencies.
 
 use serde::Deserialize;
 
@@ -11,11 +12,12 @@ use crate::device::sync::Sync;
 use crate::units::Joules;
 use crate::workload::{Conv2d, DataType, Function, Linear, MatMul, Operator, Padding, Shape, Softmax};
 
-/// Largest relative difference from the prototype.
+/// Largest relative difference from the second implementation.
 const TOLERANCE: f64 = 1e-3;
 
-/// Outputs, inputs, tokens, order and microseconds: the prototype's answers for
-/// graphs of every row count (`HeteroInfer`'s constants, Snapdragon 8 Gen 3).
+/// Outputs, inputs, tokens, order and microseconds: the second implementation's
+/// answers for graphs of every row count (`HeteroInfer`'s constants, Snapdragon 8
+/// Gen 3).
 const PREFILL: [(u32, u32, u32, Order, f64); 46] = [
     (4096, 4096, 32, WeightsStream, 851.968),
     (4096, 4096, 128, WeightsStream, 940.912),
@@ -154,7 +156,7 @@ fn an_impossible_npu_is_rejected_key_by_key() {
 }
 
 #[test]
-fn prefill_agrees_with_the_prototype() {
+fn prefill_agrees_with_a_second_implementation() {
     let npu = hexagon_with_all_graphs();
     for (outputs, inputs, tokens, order, expected) in PREFILL {
         let found = micros(&linear(tokens, inputs, outputs), &Npu { order, ..npu.clone() });
@@ -163,7 +165,7 @@ fn prefill_agrees_with_the_prototype() {
 }
 
 #[test]
-fn decode_agrees_with_the_prototype() {
+fn decode_agrees_with_a_second_implementation() {
     for (outputs, inputs, expected) in DECODE {
         let layer = linear(1, inputs, outputs);
         assert_close(micros(&layer, &hexagon()), expected, &format!("{outputs}x{inputs}"));

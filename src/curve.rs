@@ -1,0 +1,87 @@
+//! The picture of latency against the cut of one operator.
+
+use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
+use coexec_sim::explore::{CurvePoint, Options, latency_curve};
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::scenario::Scenario;
+use coexec_sim::simulate::Simulator;
+use coexec_sim::units::Picos;
+use coexec_sim::workload::Stage;
+
+use crate::failure::Failure;
+
+/// Draws latency against output channels for `operator`, or for the first that
+/// `plan` cuts, or that can be cut.
+pub(crate) fn draw(
+    format: Format,
+    operator: Option<&str>,
+    scenario: &Scenario,
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    plan: &Plan,
+) -> Result<Vec<u8>, Failure> {
+    let (stage, placement) = shown(operator, stages, plan)?;
+    let mut options = scenario.options.clone();
+    options.core_sets = match placement {
+        Placement::Split { cores, .. } => vec![cores],
+        _ => options.core_sets.last().copied().into_iter().collect(),
+    };
+    let points = latency_curve(simulator, stage, &options)?;
+    let curve = ChannelCurve {
+        title: format!("{} on {}", stage.layer.operator, scenario.device.title),
+        subtitle: subtitle(&options),
+        channels_label: "output channels on the GPU (the CPU computes the rest)".to_owned(),
+        series: vec![
+            series("GPU", SeriesKind::Gpu, &points, |point| point.gpu),
+            series("CPU", SeriesKind::Cpu, &points, |point| point.cpu),
+            series("together", SeriesKind::CoExecution, &points, |point| point.together),
+        ],
+        marks: mark(placement, &points).into_iter().collect(),
+    };
+    Ok(coexec_plots::channel_curve(&curve, format)?)
+}
+
+/// The operator to show, and what the plan does with it.
+fn shown<'a>(
+    operator: Option<&str>,
+    stages: &'a [Stage],
+    plan: &Plan,
+) -> Result<(&'a Stage, Placement), Failure> {
+    let mut cuttable = stages
+        .iter()
+        .zip(plan.placements.iter().copied())
+        .filter(|(stage, _)| stage.layer.operator.splittable_channels().is_some());
+    let is_cut = |placement| matches!(placement, Placement::Split { .. });
+    let found = match operator {
+        Some(name) => cuttable.find(|(stage, _)| stage.name == name),
+        None => cuttable.clone().find(|&(_, placement)| is_cut(placement)).or_else(|| cuttable.next()),
+    };
+    found.ok_or_else(|| Failure::Usage {
+        problem: "there is no such operator that can be cut along its output channels".to_owned(),
+        help: "name a linear layer or an ungrouped convolution with --operator".to_owned(),
+    })
+}
+
+fn subtitle(options: &Options) -> String {
+    let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
+    format!("CPU cores {cores}, synchronisation {}", options.synchronisation)
+}
+
+fn series(
+    name: &str,
+    kind: SeriesKind,
+    points: &[CurvePoint],
+    time: fn(&CurvePoint) -> Option<Picos>,
+) -> Series {
+    let points = points.iter().filter_map(|point| Some((point.gpu_channels, time(point)?.as_micros())));
+    Series { name: name.to_owned(), kind, points: points.collect() }
+}
+
+/// The cut that the plan makes.
+fn mark(placement: Placement, points: &[CurvePoint]) -> Option<Mark> {
+    let Placement::Split { gpu_channels, cpu_channels, .. } = placement else { return None };
+    let point = points.iter().find(|point| point.gpu_channels == gpu_channels)?;
+    let us = point.together?.as_micros();
+    let label = format!("GPU {gpu_channels} + CPU {cpu_channels}: {us:.1} µs");
+    Some(Mark { label, channels: gpu_channels, us })
+}
