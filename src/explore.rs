@@ -31,7 +31,8 @@ struct Document<'a> {
 struct BaselineEntry {
     strategy: &'static str,
     latency_ps: Picos,
-    speedup: f64,
+    /// Latency over the plan's.
+    relative_to_plan: f64,
 }
 
 /// What the search found for one operator alone.
@@ -120,7 +121,7 @@ fn document<'a>(
             .map(|Baseline { strategy, prediction, .. }| BaselineEntry {
                 strategy: strategy.name(),
                 latency_ps: prediction.latency,
-                speedup: ratio(prediction.latency, latency),
+                relative_to_plan: ratio(prediction.latency, latency),
             })
             .collect(),
         operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),

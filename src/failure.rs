@@ -75,6 +75,8 @@ impl Failure {
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }
+            Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
+            Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),
             Self::Simulate(SimulateError::NothingToUse) => {
                 "allow at least one thread, or use a device with a GPU".to_owned()
             }

@@ -126,6 +126,9 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
         "latency {}, {} moved at {}, energy {energy}\n",
         prediction.latency, prediction.bytes, prediction.bandwidth
     ));
+    if let Some(preparation) = prediction.preparation {
+        output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
+    }
     let rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
@@ -146,7 +149,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
             ]
         })
         .collect();
-    let header = ["processor", "busy", "waits", "overhead", "idle", "bytes", "while busy", "energy"];
+    let header = ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
     output::table(&header, &rows);
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));

@@ -45,6 +45,24 @@ pub enum SimulateError {
     /// No processor was offered.
     #[error("no processor was offered: allow a CPU core set or use a device with a GPU")]
     NothingToUse,
+    /// The plan is for another workload.
+    #[error("the plan has {placements} placements, the workload {stages} operators")]
+    PlanLength {
+        /// Placements of the plan.
+        placements: usize,
+        /// Operators of the workload.
+        stages: usize,
+    },
+    /// The grid of cuts is finer than any search needs.
+    #[error("{operator} has {points} cuts at this step, more than the {most} a search prices")]
+    GridTooFine {
+        /// The operator.
+        operator: String,
+        /// Cuts asked for.
+        points: u32,
+        /// Cuts allowed.
+        most: u32,
+    },
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

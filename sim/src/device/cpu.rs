@@ -56,8 +56,6 @@ pub struct Cluster {
     pub cores: u32,
     /// Highest clock, in 10^6 cycles per second.
     pub clock_mhz: Quantity,
-    /// Streaming read rate one core reaches, in 10^9 bytes per second.
-    pub bandwidth_gbps: Quantity,
     /// Whether the cores have the int8 dot product (Armv8.2 `DotProd`).
     #[serde(default)]
     pub dot_product: bool,
@@ -163,7 +161,6 @@ impl Cluster {
         checker.sourced(&self.source);
         checker.count("cores", self.cores, MAX_CORES);
         checker.positive("clock_mhz", &self.clock_mhz);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         for (key, rates) in [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)] {
             if let Some(rates) = rates {
                 checker.table(key, |checker| rates.check(checker));
@@ -195,14 +192,12 @@ mod tests {
             core = "cortex-a76"
             cores = 1
             clock_mhz = {first_mhz:?}
-            bandwidth_gbps = 12.0
             source = "test"
             [[cluster]]
             name = "{second_name}"
             core = "cortex-a55"
             cores = 4
             clock_mhz = {second_mhz:?}
-            bandwidth_gbps = 1.2
             source = "test"
             "#
         ))

@@ -42,8 +42,6 @@ pub struct Gpu {
     /// How a linear layer of several rows reaches the delegate.
     #[serde(default)]
     pub linear_lowering: LinearLowering,
-    /// Most bytes the GPU alone moves, in 10^9 bytes per second.
-    pub bandwidth_gbps: Quantity,
     /// Waves a compute unit keeps resident, by tile size; a kernel that no entry
     /// matches has no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -140,7 +138,6 @@ impl Gpu {
         checker.count("compute_units", self.compute_units, MAX_COUNT);
         checker.count("simd_width", self.simd_width, MAX_COUNT);
         checker.count("max_work_group_size", self.max_work_group_size, MAX_COUNT);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         checker.each("residency", &self.residency, |checker, entry| {
             checker.count("tile_size", entry.tile_size, MAX_COUNT);
             checker.positive("waves", &entry.waves);

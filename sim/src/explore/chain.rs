@@ -55,7 +55,8 @@ pub fn explore(
         let prediction = simulator.run(stages, &plan)?;
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
     }
-    let grids: Vec<Grid> = stages.iter().map(|stage| Grid::new(simulator, stage, options)).collect();
+    let grids =
+        stages.iter().map(|stage| Grid::new(simulator, stage, options)).collect::<Result<Vec<Grid>, _>>()?;
     let searches = stages
         .iter()
         .zip(&grids)

@@ -53,6 +53,10 @@ pub struct Search {
     pub considered: usize,
 }
 
+/// Most cuts of one operator that a search prices: finer than one channel for any
+/// layer of any network, and a tenth of a second of work.
+const MAX_CUTS: u32 = 1 << 16;
+
 /// What every grid point costs on each processor alone, whenever it starts.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
@@ -67,12 +71,23 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    pub(super) fn new(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> Self {
+    /// # Errors
+    /// [`SimulateError::GridTooFine`] for more than [`MAX_CUTS`] points.
+    pub(super) fn new(
+        simulator: &Simulator<'_>,
+        stage: &Stage,
+        options: &Options,
+    ) -> Result<Self, SimulateError> {
         let layer = &stage.layer;
         let (cpu_channels, channels) = match layer.operator.splittable_channels() {
             Some(channels) => {
-                let step = options.step.max(1) as usize;
-                let mut grid: Vec<u32> = (0..channels).step_by(step).collect();
+                let step = options.step.max(1);
+                let points = channels.div_ceil(step).saturating_add(1);
+                if points > MAX_CUTS {
+                    let operator = layer.operator.to_string();
+                    return Err(SimulateError::GridTooFine { operator, points, most: MAX_CUTS });
+                }
+                let mut grid: Vec<u32> = (0..channels).step_by(step as usize).collect();
                 grid.push(channels);
                 (grid, channels)
             }
@@ -98,7 +113,7 @@ impl Grid {
                 (cores, cpu_channels.iter().map(|&cpu| time(Processor::Cpu, Some(cores), cpu)).collect())
             })
             .collect();
-        Self { cpu_channels, channels, gpu, cpu }
+        Ok(Self { cpu_channels, channels, gpu, cpu })
     }
 
     /// Every way to run the operator, with the lower bound of its time.
@@ -156,7 +171,7 @@ pub fn split_search(
     options: &Options,
     lead: Lead,
 ) -> Result<Search, SimulateError> {
-    let grid = Grid::new(simulator, stage, options);
+    let grid = Grid::new(simulator, stage, options)?;
     search_grid(simulator, stage, options, lead, &grid)
 }
 
@@ -181,7 +196,7 @@ pub(super) fn search_grid(
             if bound_loses && options.objective == Objective::Latency {
                 break;
             }
-            let simulated = simulate(simulator, &isolated, options, candidate, lead)?;
+            let simulated = simulate(simulator, &isolated, options, candidate)?;
             if best.is_none_or(|best| cost(options, &simulated) < cost(options, &best)) {
                 best = Some(simulated);
             }
@@ -222,7 +237,6 @@ fn simulate(
     stage: &[Stage; 1],
     options: &Options,
     candidate: Candidate,
-    lead: Lead,
 ) -> Result<Candidate, SimulateError> {
     let alone = !matches!(candidate.placement, Placement::Split { .. });
     if alone && options.objective == Objective::Latency {
@@ -236,8 +250,9 @@ fn simulate(
         let prediction = simulator.run(stage, &plan)?;
         (prediction.latency, prediction.energy)
     };
-    let late = lead.cpu.min(lead.gpu);
-    Ok(Candidate { latency: candidate.latency.max(latency + late), energy, ..candidate })
+    // With a lead this is a bound still: contention is simulated for parts that
+    // start together. The whole plan is simulated in the end.
+    Ok(Candidate { latency: candidate.latency.max(latency), energy, ..candidate })
 }
 
 /// One point of a latency curve over the GPU's output channels.
@@ -264,7 +279,7 @@ pub fn latency_curve(
     stage: &Stage,
     options: &Options,
 ) -> Result<Vec<CurvePoint>, SimulateError> {
-    let grid = Grid::new(simulator, stage, options);
+    let grid = Grid::new(simulator, stage, options)?;
     let isolated = [stage.isolated()];
     let mut curve = Vec::with_capacity(grid.cpu_channels.len());
     for (index, &cpu_channels) in grid.cpu_channels.iter().enumerate().rev() {

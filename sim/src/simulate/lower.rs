@@ -91,6 +91,16 @@ pub(crate) struct Task {
     pub(crate) predecessors: Vec<TaskId>,
 }
 
+impl Task {
+    /// Identical flows its traffic consists of: the threads that take part.
+    fn streams(&self) -> u32 {
+        match &self.detail {
+            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
+            _ => 1,
+        }
+    }
+}
+
 /// Where the result of a stage is visible, and the task that finishes it there.
 #[derive(Clone, Copy, Debug)]
 struct Residence {
@@ -147,6 +157,12 @@ impl Lowered {
         device: &Profile,
         library: Library,
     ) -> Result<Self, SimulateError> {
+        if plan.placements.len() != stages.len() {
+            return Err(SimulateError::PlanLength {
+                placements: plan.placements.len(),
+                stages: stages.len(),
+            });
+        }
         let mut lowering = Lowering {
             device,
             library,
@@ -177,8 +193,7 @@ impl Lowered {
                 }
                 _ => &task.phases,
             };
-            let streams = task.cores.map_or(1, |cores| cores.threads());
-            let id = program.task(task.processor.id(), streams, phases.as_slice());
+            let id = program.task(task.processor.id(), task.streams(), phases.as_slice());
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }

@@ -6,6 +6,7 @@ use super::Simulator;
 use super::lower::{Detail, Lowered, Processor, Role, Task};
 use crate::device::power::Power;
 use crate::engine::TaskId;
+use crate::kernel::{cpu, npu};
 use crate::plan::Plan;
 use crate::plan::synchronisation;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
@@ -17,6 +18,10 @@ pub struct Prediction {
     /// From the start of the first task to the end of the last.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
+    /// Once, before the first run: making the NPU's static graphs for the longest
+    /// input, where the plan uses an NPU.
+    #[serde(rename = "preparation_ps")]
+    pub preparation: Option<Picos>,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
     /// Their mean rate.
@@ -130,6 +135,16 @@ pub struct Step {
     pub finish: Picos,
 }
 
+/// How long `thread` works during an operator that took `length` instead of its
+/// `nominal` time.
+fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
+    if thread == 0 || nominal == Picos::ZERO {
+        return length;
+    }
+    let busy = schedule.busy.get(thread as usize).copied().unwrap_or(Picos::ZERO);
+    busy.scale(length.0 as f64 / nominal.0 as f64).min(length)
+}
+
 /// Reads the finished engine of `simulator`.
 pub(super) fn report(
     simulator: &Simulator<'_>,
@@ -149,6 +164,7 @@ pub(super) fn report(
     processors.retain(|usage| reader.of(usage.processor).next().is_some());
     Prediction {
         latency,
+        preparation: reader.preparation(stages),
         bytes,
         bandwidth: BytesPerSecond::mean(bytes, latency),
         energy,
@@ -177,6 +193,12 @@ impl Reader<'_> {
 
     fn of(&self, processor: Processor) -> impl Iterator<Item = (usize, &Task)> {
         self.tasks.iter().enumerate().filter(move |(_, task)| task.processor == processor)
+    }
+
+    fn preparation(&self, stages: &[Stage]) -> Option<Picos> {
+        let npu = self.simulator.device.npu.as_ref()?;
+        let rows = self.of(Processor::Npu).map(|(_, task)| stages[task.stage].layer.operator.output().width);
+        rows.max().map(|rows| npu::graph_preparation(npu, rows))
     }
 
     fn processor(&self, processor: Processor) -> ProcessorUse {
@@ -241,8 +263,9 @@ impl Reader<'_> {
         Some(used + accelerator.idle().during(idle))
     }
 
-    /// Every core idles unless its core set computes; the main core of a set also
-    /// synchronises and polls.
+    /// Every core idles unless it takes part in an operator. The main core works
+    /// as long as the operator takes, synchronises and polls; a worker thread works
+    /// its share and spins for the rest, as the thread pools of ruy and XNNPACK do.
     fn cpu_energy(&self, power: &Power) -> Joules {
         let clusters = &self.simulator.device.cpu.clusters;
         let idle: f64 =
@@ -253,14 +276,19 @@ impl Reader<'_> {
             let Some(cores) = task.cores else { continue };
             let length = self.finish(index) - self.start(index);
             let mut polling = self.polling(self.start(index).saturating_sub(free));
-            if task.role == Role::Compute {
-                for group in cores.groups() {
-                    let Some(core) = power.cluster.get(group.cluster) else { continue };
-                    let above_idle = core.active().0 - core.idle().0;
-                    energy += Watts(above_idle * f64::from(group.threads)).during(length);
+            match &task.detail {
+                Some(Detail::Cpu { schedule, .. }) => {
+                    let nominal = task.phases.duration();
+                    for thread in 0..schedule.threads.max(1) {
+                        let core = cores.cluster(thread).and_then(|cluster| power.cluster.get(cluster));
+                        let Some(core) = core else { continue };
+                        let working = working_time(schedule, thread, length, nominal);
+                        let spinning = length.saturating_sub(working);
+                        energy += Watts(core.active().0 - core.idle().0).during(working)
+                            + Watts(core.polling().0 - core.idle().0).during(spinning);
+                    }
                 }
-            } else {
-                polling += length;
+                _ => polling += length,
             }
             if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
                 energy += Watts(main.polling().0 - main.idle().0).during(polling);
