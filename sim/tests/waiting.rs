@@ -8,7 +8,7 @@ use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Placement, Plan};
-use coexec_sim::simulate::{Prediction, Processor, Simulator, StepKind, timeline};
+use coexec_sim::simulate::{Detail, Prediction, Processor, Simulator, StepKind, timeline};
 use coexec_sim::timeline::{Activity, TrackKind};
 use coexec_sim::units::{Joules, Picos};
 use coexec_sim::workload::{Stage, fuse, network};
@@ -73,10 +73,12 @@ fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
         device.cpu.clusters.iter().zip(power).map(|(c, core)| f64::from(c.cores) * core.idle().0).sum();
     let main = &power[2];
     let above_idle = |watts: f64, time: Picos| Joules((watts - main.idle().0) * time.as_seconds());
+    let part = prediction.stages[1].parts.iter().find(|part| part.processor == Processor::Cpu).unwrap();
+    let Detail::Cpu { schedule, .. } = part.detail else { panic!("a CPU part has a CPU schedule") };
+    let worker = schedule.busy[1];
     let expected = Joules(resting * prediction.latency.as_seconds())
-        + above_idle(main.active().0, cpu.busy)
-        + above_idle(main.active().0, cpu.busy)
-        + above_idle(main.polling().0, cpu.polling + cpu.overhead);
+        + above_idle(main.active().0, cpu.busy + worker)
+        + above_idle(main.polling().0, (cpu.busy - worker) + cpu.polling + cpu.overhead);
     assert!((cpu.energy.unwrap().0 - expected.0).abs() < 1e-9 * expected.0);
 
     let plan = Plan { synchronisation: Mechanism::SvmPolling, placements: vec![Placement::Gpu, medium] };
