@@ -28,9 +28,10 @@ pub(crate) struct Common {
     /// Print no messages on standard error but errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Threads for independent simulations; the result is the same for any number
-    #[arg(long, global = true, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
+    /// Threads for independent simulations, one a processor unless given; the result
+    /// is the same for any number
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
 }
 
 /// What to do.

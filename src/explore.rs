@@ -1,10 +1,10 @@
 //! `coexec explore`: who should compute what, and why.
 
 use coexec_plots::Format;
-use coexec_sim::explore::{self, Answer, Baseline, Search};
+use coexec_sim::explore::{self, Answer, Baseline, Objective, Search};
 use coexec_sim::plan::{Placement, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Simulator, timeline};
+use coexec_sim::simulate::{Prediction, Processor, SimulateError, Simulator, execute, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::cli::{Common, Explore, StrategyName};
 use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::simulate::{report, timeline_file};
-use crate::{curve, output, sweep};
+use crate::{curve, output, sweep, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -63,6 +63,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
     };
     let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    tell_who_cannot_help(&scenario, stages, common);
     let answer = explore::explore(&mut simulator, stages, &scenario.options)?;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
@@ -86,7 +87,9 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         output::json(&document(&scenario, stages, &answer, plan));
     } else {
         output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
-        compare(&answer, options.place.strategy == Some(StrategyName::All));
+        let energy = options.place.strategy == Some(StrategyName::All)
+            || scenario.options.objective != Objective::Latency;
+        compare(&answer, energy);
         operators(stages, &answer);
         output::line("");
         report(&answer.prediction, &timeline);
@@ -151,6 +154,23 @@ fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
 /// `slow / fast`; 1 where there is nothing to compare.
 fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
+}
+
+/// Says on standard error which processor has no kernel for any of `stages`, and
+/// why: its absence from the answer must not read as "it does not help".
+pub(crate) fn tell_who_cannot_help(scenario: &Scenario, stages: &[Stage], common: &Common) {
+    if common.quiet {
+        return;
+    }
+    let Scenario { device, library, options, .. } = scenario;
+    let cores = options.core_sets.first().copied();
+    for processor in [Processor::Cpu, Processor::Gpu] {
+        let attempt = |stage: &Stage| execute(&stage.layer, device, *library, processor, cores).err();
+        let reasons: Option<Vec<SimulateError>> = stages.iter().map(attempt).collect();
+        if let Some(reason) = reasons.as_ref().and_then(|reasons| reasons.first()) {
+            eprintln!("note: the {} takes no part: {reason}", why::processor(processor));
+        }
+    }
 }
 
 /// The plan beside single processors.

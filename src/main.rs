@@ -36,7 +36,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
     let common = &arguments.common;
     // The result does not depend on the pool's size, so a pool that cannot be
     // built (it exists already) changes nothing a user would see.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(common.jobs.unwrap_or(0)).build_global();
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(common.jobs.map_or(0, usize::from)).build_global();
     match &arguments.command {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),

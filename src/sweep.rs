@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::cli::{Common, Explore};
+use crate::explore::tell_who_cannot_help;
 use crate::failure::Failure;
 use crate::output;
 
@@ -53,6 +54,7 @@ pub(crate) fn run(
     common: &Common,
 ) -> Result<(), Failure> {
     check(scenario, options)?;
+    tell_who_cannot_help(scenario, operators, common);
     if !common.quiet {
         eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
     }

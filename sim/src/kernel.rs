@@ -13,7 +13,7 @@ pub mod npu;
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, BytesPerSecond, Picos};
 
 /// A processor has no kernel for a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -108,6 +108,18 @@ impl Phases {
         self.0.iter().map(|phase| phase.bytes).sum()
     }
 
+    /// Stretches phases that would move their bytes faster than `rate`, the memory
+    /// interface's: fits on layers that fit a cache say nothing of larger ones.
+    pub fn limit_rate(&mut self, rate: BytesPerSecond) {
+        const PICOS_PER_SECOND: f64 = 1e12;
+        for phase in &mut self.0 {
+            let least = phase.bytes.0 as f64 / rate.0 * PICOS_PER_SECOND;
+            if least > phase.duration.0 as f64 {
+                phase.duration = Picos::from_nanos(least / 1e3);
+            }
+        }
+    }
+
     /// Spreads `bytes` over the phases that `carries` selects, in proportion to
     /// their durations; the last of them takes what rounding leaves.
     pub fn spread(&mut self, bytes: Bytes, carries: impl Fn(PhaseKind) -> bool) {
@@ -150,6 +162,17 @@ mod tests {
         let bytes: Vec<u64> = phases.as_slice().iter().map(|p| p.bytes.0).collect();
         assert_eq!(bytes, [0, 66, 34]);
         assert_eq!(phases.bytes(), Bytes(100));
+    }
+
+    #[test]
+    fn no_phase_outruns_the_memory_interface() {
+        let mut phases = Phases::default();
+        phases.push(phase(PhaseKind::Launch, 5.0));
+        phases.push(Phase { bytes: Bytes(40_000), ..phase(PhaseKind::FullRounds, 2.0) });
+        phases.push(Phase { bytes: Bytes(10_000), ..phase(PhaseKind::LastRound, 2.0) });
+        phases.limit_rate(BytesPerSecond::from_gigabytes(10.0));
+        let micros: Vec<f64> = phases.as_slice().iter().map(|p| p.duration.as_micros()).collect();
+        assert_eq!(micros, [5.0, 4.0, 2.0]);
     }
 
     #[test]

@@ -274,7 +274,7 @@ impl Share {
             ));
         };
         CoreSet::parse(cores, &device.cpu)
-            .map_err(|error| violation(format!("{at}.cores"), format!("{cores:?}"), error.to_string()))
+            .map_err(|error| violation(format!("{at}.cores"), format!("{cores:?}"), error.expected))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::kernel::cpu::{self, CoreSet, Library};
 use crate::kernel::{Phase, PhaseKind, Phases, gpu, npu};
 use crate::plan::synchronisation::{self, Mechanism};
 use crate::plan::{Placement, Plan};
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
 
 /// The processors coexec plans for.
@@ -120,7 +120,7 @@ pub fn execute(
     processor: Processor,
     cores: Option<CoreSet>,
 ) -> Result<(Phases, Detail), SimulateError> {
-    let (phases, detail) = match (processor, cores) {
+    let (mut phases, detail) = match (processor, cores) {
         (Processor::Cpu, Some(cores)) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
             (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
@@ -137,6 +137,7 @@ pub fn execute(
         }
         (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
     };
+    phases.limit_rate(BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value));
     if phases.duration() > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }
