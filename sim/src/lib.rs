@@ -6,6 +6,7 @@
 //! Invariant: no clock is read, no thread is started inside one simulation, and
 //! only the loading functions touch the file system.
 
+pub mod calibrate;
 pub mod device;
 pub mod engine;
 pub mod explore;
