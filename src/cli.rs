@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Compare a profile's predictions with measured runs
+    Validate(Validate),
     /// Print the JSON Schema of a file format
     Schema(Schema),
 }
@@ -134,6 +136,41 @@ pub(crate) struct Explore {
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
+}
+
+/// Measured runs of one device.
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Folder of the measured runs
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) runs: PathBuf,
+    /// Format of the runs
+    #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
+    pub(crate) format: RunFormat,
+    /// Device whose columns are read: pixel4 for `pixel4|gpu|float`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device_column: String,
+}
+
+/// Format of measured runs, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RunFormat {
+    /// The tables of the mobile-ml-benchmark data set
+    MobileMlBenchmark,
+}
+
+/// `coexec validate`.
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Device profile: a bundled name, an alias, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
+    /// Folder of the runs that the profile was fitted on: shapes that do not occur
+    /// there get figures of their own, and a FLOPs-linear model to compare with
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) seen: Option<PathBuf>,
 }
 
 /// `coexec schema`.

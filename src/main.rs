@@ -11,9 +11,11 @@ mod explore;
 mod failure;
 mod gantt;
 mod output;
+mod runs;
 mod schema;
 mod simulate;
 mod sweep;
+mod validate;
 mod why;
 
 use std::process::ExitCode;
@@ -40,6 +42,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Schema(options) => {
             schema::run(options);
             Ok(())
