@@ -4,6 +4,7 @@
 //! fitting (`calibrate`) or judging predictions (`validate`). Invariant: a row
 //! that cannot be used is handed back with its line and the reason, never dropped.
 
+pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 
 use serde::Serialize;

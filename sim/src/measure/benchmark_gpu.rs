@@ -18,7 +18,7 @@ use crate::workload::{
 };
 
 /// Names of the table inside a data folder: flat, and as the data set publishes it.
-const FILE_NAMES: [&str; 3] =
+pub(super) const FILE_NAMES: [&str; 3] =
     ["tflite_cnn_ops_gpu.csv", "dataset/cnn/tflite_cnn_real_ops_gpu.csv", "tflite_cnn_real_ops_gpu.csv"];
 
 /// What follows the device's name in the columns of its times.
@@ -26,16 +26,16 @@ const TIME_SUFFIX: &str = "|gpu|float";
 /// What follows the device's name in the columns of its kernels.
 const KERNEL_SUFFIX: &str = "|gpu|kernel";
 /// What stands between a kernel and each function linked to it.
-const LINK: &str = "_linked_:_";
+pub(super) const LINK: &str = "_linked_:_";
 /// Name of the Metal kernel that runs a depthwise convolution and the pointwise
 /// one behind it: no single layer describes it.
 const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
 
 /// Largest image side, window, stride or number of inputs: far beyond any phone's
 /// network, and small enough that products of four stay exact.
-const MAX_SIDE: u32 = 1 << 14;
+pub(super) const MAX_SIDE: u32 = 1 << 14;
 /// Largest number of channels, likewise.
-const MAX_CHANNELS: u32 = 1 << 20;
+pub(super) const MAX_CHANNELS: u32 = 1 << 20;
 
 /// The rows of one phone.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -155,11 +155,11 @@ impl Columns {
 }
 
 /// The dictionary of a row: `{'Input_shape': '224', 'Input_channel': 3, ...}`.
-struct Feature<'a>(&'a str);
+pub(super) struct Feature<'a>(pub(super) &'a str);
 
 impl Feature<'_> {
     /// The whole number of `key`, from 1 to `most`.
-    fn count(&self, key: &str, most: u32) -> Result<u32, String> {
+    pub(super) fn count(&self, key: &str, most: u32) -> Result<u32, String> {
         let quotes = |c: char| c == '\'' || c == '"' || c.is_whitespace();
         let body = self.0.trim().trim_start_matches('{').trim_end_matches('}');
         let value = body
@@ -177,7 +177,7 @@ impl Feature<'_> {
 }
 
 /// The operator of a row.
-fn operator(operation: &str, feature: &Feature<'_>) -> Result<(Family, Operator), String> {
+pub(super) fn operator(operation: &str, feature: &Feature<'_>) -> Result<(Family, Operator), String> {
     Ok(match operation {
         "CONV_2D" => (Family::Conv2d, Operator::Conv2d(conv(feature, 1)?)),
         "CONV_2D_GROUP" => {
@@ -311,7 +311,7 @@ fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
 }
 
 /// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.
-fn linked(kernel: &str) -> Result<Linked, String> {
+pub(super) fn linked(kernel: &str) -> Result<Linked, String> {
     let mut linked = Linked::default();
     for name in kernel.split(LINK).skip(1) {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
