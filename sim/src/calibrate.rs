@@ -4,4 +4,5 @@
 //! parameter is known. Not for: reading runs, or judging predictions on other
 //! runs. Invariant: what is fitted is never validated on the same points.
 
+pub mod gpu;
 pub mod least_squares;
