@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Fit a profile's GPU to measured runs
+    Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs
     Validate(Validate),
     /// Print the JSON Schema of a file format
@@ -157,6 +159,26 @@ pub(crate) struct Runs {
 pub(crate) enum RunFormat {
     /// The tables of the mobile-ml-benchmark data set
     MobileMlBenchmark,
+}
+
+/// `coexec calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Profile to start from, a bundled name, an alias, or a file: its counts and
+    /// rules are kept, its fitted values are the prior
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) base: String,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
+    /// Profile to write
+    #[arg(long, value_name = "PROFILE.toml")]
+    pub(crate) out: PathBuf,
+    /// Date to write into the profile
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
+    /// Seed of the cross-validation's folds
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 /// `coexec validate`.

@@ -5,6 +5,7 @@
 //! Exit status: 0 done, 1 the input is wrong, 2 a check fell short, 3 a
 //! measurement could not be made soundly, 4 no such hardware here.
 
+mod calibrate;
 mod cli;
 mod devices;
 mod explore;
@@ -42,6 +43,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Schema(options) => {
             schema::run(options);

@@ -5,4 +5,5 @@
 //! runs. Invariant: what is fitted is never validated on the same points.
 
 pub mod cpu;
+pub mod gpu;
 pub mod least_squares;
