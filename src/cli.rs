@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
-    /// Fit a profile's GPU to measured runs
+    /// Fit a profile's GPU and CPU to measured runs
     Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs
     Validate(Validate),

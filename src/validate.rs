@@ -2,8 +2,8 @@
 
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::Group;
 use coexec_sim::validate::gpu::{Scored, validate};
+use coexec_sim::validate::{Group, cpu};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
@@ -22,25 +22,33 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let profile = Profile::load(&options.profile)?;
-    let gpu = runs::gpu_of(&profile)?;
-    let table = runs::gpu_table(&options.runs.runs, &options.runs, common)?;
-    let seen =
-        options.seen.as_ref().map(|folder| runs::gpu_table(folder, &options.runs, common)).transpose()?;
-    let validation = validate(gpu, &table.runs, seen.as_ref().map(|seen| seen.runs.as_slice()));
+    let measured = runs::measured(&profile, &options.runs.runs, &options.runs, common)?;
+    let (mut groups, mut left_out) = (Vec::new(), Vec::new());
+    if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
+        let seen =
+            options.seen.as_ref().map(|folder| runs::gpu_table(folder, &options.runs, common)).transpose()?;
+        let validation = validate(gpu, &table.runs, seen.as_ref().map(|seen| seen.runs.as_slice()));
+        groups.extend(validation.groups);
+        left_out.extend(validation.left_out);
+    }
+    if let Some(table) = &measured.cpu {
+        let validation = cpu::validate(&profile.cpu, table);
+        groups.extend(validation.groups);
+        left_out.extend(validation.left_out);
+    }
     if !common.quiet {
-        runs::name_left_out("not predicted", &validation.left_out);
+        runs::name_left_out("not predicted", &left_out);
     }
     if common.json {
         output::json(&Document {
             device: &profile.name,
-            groups: &validation.groups,
-            unusable: &table.left_out,
-            unpredicted: &validation.left_out,
+            groups: &groups,
+            unusable: &measured.unusable(),
+            unpredicted: &left_out,
         });
         return Ok(());
     }
     output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
-    let mut groups = validation.groups;
     groups.sort_by(|a, b| b.group.mape_percent.total_cmp(&a.group.mape_percent));
     let rows: Vec<Vec<String>> = groups
         .iter()

@@ -12,10 +12,13 @@ mod rates;
 mod terms;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::device::cpu::Cpu;
 use crate::device::quantity::Quantity;
@@ -49,7 +52,7 @@ pub struct Options<'a> {
 }
 
 /// One fitted table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FittedTable {
     /// Name of the cluster.
     pub cluster: String,
@@ -76,42 +79,38 @@ pub struct Calibration {
 
 /// Fits `cpu` to the runs of `table`. Tables of clusters that did not run alone,
 /// and the factor of mixed core sets where none ran, stay as they are.
-/// `progress` is told the fits done and the fits in all.
+/// `progress` is told how many fits of the CPU are done, and of how many.
 pub fn calibrate(
     cpu: &Cpu,
     table: &CpuTable,
     options: &Options<'_>,
-    mut progress: impl FnMut(usize, usize),
+    progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Calibration {
     let evidence = Evidence::of(cpu, table, options.others);
     let folds = options.folds.max(2);
     let fold_of = folds_of(evidence.networks.len(), folds, options.seed);
-    let fits = (folds + 1) * evidence.tables.len();
-    let mut done = 0;
-    let mut tick = || {
-        done += 1;
-        progress(done, fits);
-    };
-    let mut held_out: Vec<(usize, Predicted)> = Vec::new();
-    for fold in 0..folds {
-        let seen = |network: usize| fold_of[network] != fold;
-        let (fitted, _) = evidence.fit(cpu, &seen, options.source, &mut tick);
-        for (index, usable) in evidence.runs.iter().enumerate().filter(|(_, run)| !seen(run.network)) {
-            let run = &table.runs[usable.index];
-            // It could be predicted with the tables it came with, or these were fitted.
-            if let Ok(predicted_us) = predict(run, &fitted, &evidence.layers) {
-                held_out.push((index, Predicted { run: run.clone(), predicted_us }));
-            }
-        }
-    }
-    held_out.sort_by_key(|&(index, _)| index);
-    let (cpu, tables) = evidence.fit(cpu, &|_| true, options.source, &mut tick);
-    Calibration {
-        cpu,
-        tables,
-        held_out: held_out.into_iter().map(|(_, predicted)| predicted).collect(),
-        left_out: evidence.left_out,
-    }
+    let done = AtomicUsize::new(0);
+    // The fit on all networks is one more task beside the folds; each is independent.
+    let tasks: Vec<Option<usize>> = std::iter::once(None).chain((0..folds).map(Some)).collect();
+    let mut fits: Vec<(Cpu, Vec<FittedTable>)> = tasks
+        .par_iter()
+        .map(|&held_out| {
+            let seen = |network: usize| held_out != Some(fold_of[network]);
+            let fitted = evidence.fit(cpu, &seen, options.source);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len());
+            fitted
+        })
+        .collect();
+    let without_fold: Vec<Cpu> = fits.drain(1..).map(|(cpu, _)| cpu).collect();
+    let (cpu, tables) = fits.pop().expect("the fit on all networks is the first task");
+    let held_out = evidence.runs.iter().filter_map(|usable| {
+        let run = &table.runs[usable.index];
+        let fitted = &without_fold[fold_of[usable.network]];
+        // Only a mixed core set can lack a table: of a cluster that never ran alone.
+        let predicted_us = predict(run, fitted, &evidence.layers).ok()?;
+        Some(Predicted { run: run.clone(), predicted_us })
+    });
+    Calibration { cpu, tables, held_out: held_out.collect(), left_out: evidence.left_out }
 }
 
 /// The part that each of `networks` is in, in random order but of equal sizes.
@@ -208,13 +207,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// `cpu` with every table fitted to the runs of the networks that were `seen`.
-    fn fit(
-        &self,
-        cpu: &Cpu,
-        seen: &dyn Fn(usize) -> bool,
-        source: &str,
-        tick: &mut impl FnMut(),
-    ) -> (Cpu, Vec<FittedTable>) {
+    fn fit(&self, cpu: &Cpu, seen: &dyn Fn(usize) -> bool, source: &str) -> (Cpu, Vec<FittedTable>) {
         let mut cpu = cpu.clone();
         let mut tables = Vec::new();
         for runs in &self.tables {
@@ -229,7 +222,6 @@ impl<'a> Evidence<'a> {
                 parameters: fitted.known(),
             });
             *table_mut(cluster, runs.data_type) = Some(fitted.table(source));
-            tick();
         }
         if let Some(factor) = self.mixed_factor(&cpu, seen) {
             cpu.mixed_cluster_factor = factor;

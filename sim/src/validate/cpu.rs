@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::gpu::Scored;
 use super::{Group, figures};
 use crate::device::cpu::Cpu;
 use crate::kernel::cpu::{CoreSet, Library, execute};
@@ -22,7 +23,7 @@ pub struct Predicted {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
     /// Figures by core set and number format, in the order of the runs.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Scored>,
     /// Runs the profile cannot predict.
     pub left_out: Vec<LeftOut>,
 }
@@ -67,15 +68,33 @@ pub fn validate(cpu: &Cpu, table: &CpuTable) -> Validation {
             Err(reason) => left_out.push(LeftOut { line: run.line, reason }),
         }
     }
-    Validation { groups: groups(&predicted), left_out }
+    let scored = |group: Group| {
+        let repeat_noise_percent = repeat_noise_percent(&predicted, &group.name);
+        Scored { group, flops_linear_mape_percent: None, repeat_noise_percent }
+    };
+    Validation { groups: groups(&predicted).into_iter().map(scored).collect(), left_out }
 }
 
-/// The figures by core set and number format: `cpu/1large2med/float`.
+/// Mean, over the runs of a group, of the standard deviation of the repetitions,
+/// as a part of their mean; none where no run states it.
+fn repeat_noise_percent(predicted: &[Predicted], group: &str) -> Option<f64> {
+    let of_group = predicted.iter().map(|predicted| &predicted.run).filter(|run| group_name(run) == group);
+    let noise: Vec<f64> =
+        of_group.filter_map(|run| run.deviation_us.map(|deviation| deviation / run.measured_us)).collect();
+    (!noise.is_empty()).then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64)
+}
+
+/// Name of the group a run is in: `cpu/1large2med/float`.
+fn group_name(run: &CpuRun) -> String {
+    let format = if run.data_type == DataType::I8 { "quant" } else { "float" };
+    format!("cpu/{}/{format}", run.core_set)
+}
+
+/// The figures by core set and number format.
 pub fn groups(predicted: &[Predicted]) -> Vec<Group> {
     let mut pairs: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for Predicted { run, predicted_us } in predicted {
-        let format = if run.data_type == DataType::I8 { "quant" } else { "float" };
-        let name = format!("cpu/{}/{format}", run.core_set);
+        let name = group_name(run);
         let pair = (*predicted_us, run.measured_us);
         match pairs.iter_mut().find(|(known, _)| *known == name) {
             Some((_, pairs)) => pairs.push(pair),

@@ -20,7 +20,8 @@ pub struct Scored {
     /// family; none where there are no seen runs.
     pub flops_linear_mape_percent: Option<f64>,
     /// Mean absolute deviation from their median of runs of one layer: no model of
-    /// layers can do better. None where no layer was measured twice.
+    /// layers can do better. On CPUs, the mean standard deviation of the repetitions
+    /// of a run. None where nothing was measured twice.
     pub repeat_noise_percent: Option<f64>,
 }
 

@@ -2,6 +2,7 @@
 //! all its core counts at once.
 
 use nalgebra::DVector;
+use serde::Serialize;
 
 use super::rates::{COUNT, Prior, RATES, free};
 use super::terms::Terms;
@@ -73,7 +74,7 @@ pub(super) struct Observation {
 }
 
 /// How well a parameter is known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Known {
     /// Key in the profile: `tile_ns`.
     pub key: &'static str,
@@ -133,6 +134,11 @@ fn deviation(index: usize, prior: &Prior) -> f64 {
     }
 }
 
+/// To five significant digits: more than a fit is good for, and short to read.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
 /// Key of a parameter in the profile.
 fn key(index: usize) -> &'static str {
     match index {
@@ -162,6 +168,7 @@ impl Fit {
                         |other| v[(index, other)] / (v[(index, index)] * v[(other, other)]).sqrt();
                     others.map(|other| (key(other), correlation(other))).collect::<Vec<_>>()
                 });
+                let value_at = |away: f64| rounded(value_at(away));
                 Known {
                     key: key(index),
                     value: value_at(0.0),

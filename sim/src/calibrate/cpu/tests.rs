@@ -119,7 +119,7 @@ fn the_terms_of_a_network_give_its_time_for_any_rates() {
 #[test]
 fn times_the_model_made_are_predicted_for_networks_not_seen() {
     let table = runs(&cpu(), &["1med", "2med", "3med"], 1..21);
-    let calibration = calibrate(&cpu(), &table, &OPTIONS, |_, _| ());
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     assert_eq!(calibration.held_out.len(), table.runs.len());
     let worst = calibration
         .held_out
@@ -134,7 +134,7 @@ fn a_factor_on_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were() {
     let mut slow = cpu();
     slow.mixed_cluster_factor.value = 1.3;
     let table = runs(&slow, &["1large", "1med", "1large1med"], 1..9);
-    let calibration = calibrate(&cpu(), &table, &OPTIONS, |_, _| ());
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let factor = calibration.cpu.mixed_cluster_factor.value;
     assert!((factor - 1.3).abs() < 0.05, "{factor}");
     assert_eq!(calibration.cpu.clusters[2], cpu().clusters[2]);
@@ -150,7 +150,7 @@ fn a_held_out_prediction_does_not_depend_on_the_runs_of_its_network() {
         run.measured_us *= 2.0;
     }
     let predictions = |table: &CpuTable| -> Vec<f64> {
-        let held_out = calibrate(&cpu(), table, &OPTIONS, |_, _| ()).held_out;
+        let held_out = calibrate(&cpu(), table, &OPTIONS, &|_, _| ()).held_out;
         held_out.iter().filter(|held| held.run.network == "net03").map(|held| held.predicted_us).collect()
     };
     assert_eq!(predictions(&table), predictions(&other));
@@ -161,7 +161,7 @@ fn runs_that_cannot_be_used_say_why() {
     let mut table = runs(&cpu(), &["1small"], 1..4);
     table.runs[0].core_set = "1huge".into();
     table.runs[1].network = "unheard of".into();
-    let calibration = calibrate(&cpu(), &table, &OPTIONS, |_, _| ());
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let reasons: Vec<&str> = calibration.left_out.iter().map(|run| run.reason.as_str()).collect();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
     assert!(reasons[0].contains("1huge") && reasons[1].contains("unheard of"), "{reasons:?}");
@@ -173,7 +173,7 @@ fn a_rate_no_network_uses_keeps_its_prior_and_is_called_uninformed() {
     for network in &mut table.networks {
         network.operators.retain(|operator| !matches!(operator, Operator::Pool(_)));
     }
-    let calibration = calibrate(&cpu(), &table, &OPTIONS, |_, _| ());
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let pool = calibration.tables[0].parameters.iter().find(|known| known.key == "pool_tap_ns").unwrap();
     assert!(!pool.informed, "{pool:?}");
     // 1.2 cycles of the class at 2.84 GHz.
