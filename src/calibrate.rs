@@ -196,8 +196,11 @@ fn show(tables: &[TableFit], cpu_tables: &[FittedTable]) {
     for fit in cpu_tables {
         for known in &fit.parameters {
             let Some((other, correlation)) = known.trades_with else { continue };
-            // A pair shows from its first parameter in the alphabet, not twice.
-            if correlation.abs() >= STRONG_CORRELATION && known.key < other {
+            let mutual = fit.parameters.iter().any(|second| {
+                second.key == other && second.trades_with.is_some_and(|(first, _)| first == known.key)
+            });
+            // A mutual pair shows once.
+            if correlation.abs() >= STRONG_CORRELATION && (known.key < other || !mutual) {
                 trade_off(&cpu_key(fit), known.key, other, correlation);
             }
         }

@@ -90,19 +90,15 @@ pub fn calibrate(
     let folds = options.folds.max(2);
     let fold_of = folds_of(evidence.networks.len(), folds, options.seed);
     let done = AtomicUsize::new(0);
-    // The fit on all networks is one more task beside the folds; each is independent.
-    let tasks: Vec<Option<usize>> = std::iter::once(None).chain((0..folds).map(Some)).collect();
-    let mut fits: Vec<(Cpu, Vec<FittedTable>)> = tasks
-        .par_iter()
-        .map(|&held_out| {
-            let seen = |network: usize| held_out != Some(fold_of[network]);
-            let fitted = evidence.fit(cpu, &seen, options.source);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len());
-            fitted
-        })
-        .collect();
-    let without_fold: Vec<Cpu> = fits.drain(1..).map(|(cpu, _)| cpu).collect();
-    let (cpu, tables) = fits.pop().expect("the fit on all networks is the first task");
+    let fit = |held_out: Option<usize>| {
+        let seen = |network: usize| held_out != Some(fold_of[network]);
+        let fitted = evidence.fit(cpu, &seen, options.source);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds + 1);
+        fitted
+    };
+    // The fits are independent of each other.
+    let ((cpu, tables), without_fold): (_, Vec<Cpu>) =
+        rayon::join(|| fit(None), || (0..folds).into_par_iter().map(|fold| fit(Some(fold)).0).collect());
     let held_out = evidence.runs.iter().filter_map(|usable| {
         let run = &table.runs[usable.index];
         let fitted = &without_fold[fold_of[usable.network]];

@@ -90,15 +90,19 @@ pub fn is_in(folder: &Path) -> bool {
     FILE_NAMES.iter().any(|name| folder.join(name).is_file())
 }
 
-fn first_readable(folder: &Path, names: &[&str]) -> Result<Text, InputError> {
-    let mut first_error = None;
-    for name in names {
-        match Text::read(&folder.join(name)) {
-            Err(error @ InputError::Unreadable { .. }) => first_error = first_error.or(Some(error)),
-            other => return other,
+/// The first of these files that is there; the error of the first where none is.
+fn first_readable(folder: &Path, names: &[&str; 3]) -> Result<Text, InputError> {
+    let mut found = Text::read(&folder.join(names[0]));
+    for name in &names[1..] {
+        if !matches!(found, Err(InputError::Unreadable { .. })) {
+            break;
+        }
+        let next = Text::read(&folder.join(name));
+        if !matches!(next, Err(InputError::Unreadable { .. })) {
+            found = next;
         }
     }
-    Err(first_error.expect("there are names, and the loop went through them without a return"))
+    found
 }
 
 /// Parses the end-to-end table; see [`read`]. It names no operators.
@@ -107,7 +111,7 @@ fn first_readable(folder: &Path, names: &[&str]) -> Result<Text, InputError> {
 /// No table, or no such phone in it.
 pub fn parse(text: &Text, device: &str) -> Result<CpuTable, InputError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
-    let header = reader.headers().map(StringRecord::clone).unwrap_or_default();
+    let header = reader.headers().cloned().unwrap_or_default();
     let Some(network) = header.iter().position(|name| name == "model") else {
         return Err(text.refuse(
             "",

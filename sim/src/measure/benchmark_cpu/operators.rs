@@ -37,7 +37,7 @@ type Recovered = (Vec<CpuNetwork>, Vec<LeftOut>);
 /// The text is no such table.
 pub(super) fn recover(text: &Text) -> Result<Recovered, InputError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
-    let header = reader.headers().map(StringRecord::clone).unwrap_or_default();
+    let header = reader.headers().cloned().unwrap_or_default();
     let mut left_out = Vec::new();
     let mut records = Vec::new();
     for (index, record) in reader.records().enumerate() {
@@ -222,10 +222,11 @@ mod tests {
     use super::*;
 
     fn recovered(rows: &[(&str, &str, &str)]) -> Recovered {
-        let mut content = "model,operation,feature,a|gpu|float,a|gpu|kernel\n".to_owned();
-        for (operation, feature, kernel) in rows {
-            content += &format!("net,{operation},\"{{{feature}}}\",1,{kernel}\n");
-        }
+        let header = "model,operation,feature,a|gpu|float,a|gpu|kernel\n".to_owned();
+        let row = |&(operation, feature, kernel): &(&str, &str, &str)| {
+            format!("net,{operation},\"{{{feature}}}\",1,{kernel}\n")
+        };
+        let content = std::iter::once(header).chain(rows.iter().map(row)).collect();
         recover(&Text { name: "gpu.csv".into(), content }).unwrap()
     }
 
