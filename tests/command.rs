@@ -12,6 +12,7 @@ mod command {
     mod bad_arguments;
     mod bad_files;
     mod bad_plans;
+    mod calibrate;
     mod explore;
     mod pictures;
     mod readme;

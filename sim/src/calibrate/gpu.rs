@@ -34,7 +34,8 @@ const GROUPED_DEVIATION: f64 = 0.5;
 pub struct Options {
     /// What the runs are, for the source of each fitted value.
     pub source: String,
-    /// Folds of the cross-validation, at least two; no more than there are networks.
+    /// Folds of the cross-validation, no more than there are networks; fewer than two
+    /// for none.
     pub folds: usize,
     /// Seed of the partition of the networks into folds.
     pub seed: u64,
@@ -47,7 +48,8 @@ pub struct Calibrated {
     pub gpu: Gpu,
     /// What was fitted, table by table.
     pub tables: Vec<TableFit>,
-    /// Cross-validated errors, worst first; none where the runs are of one network.
+    /// Cross-validated errors, worst first; none without folds, or where all runs are
+    /// of one network.
     pub errors: Vec<Group>,
     /// Runs that no table of the base describes.
     pub left_out: Vec<LeftOut>,
@@ -174,12 +176,12 @@ impl Folds<'_> {
     }
 }
 
-/// Deals the networks into folds, shuffled by the seed; no folds for one network.
+/// Deals the networks into folds, shuffled by the seed; one network makes no folds.
 fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
     let distinct: BTreeSet<&str> = classified.iter().map(|member| member.run.network.as_str()).collect();
     let mut networks: Vec<&str> = distinct.into_iter().collect();
     networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
-    let count = if networks.len() < 2 { 0 } else { options.folds.clamp(2, networks.len()) };
+    let count = Some(options.folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
     let of_network =
         networks.into_iter().enumerate().filter_map(|(index, name)| Some((name, index.checked_rem(count)?)));
     Folds { of_network: of_network.collect(), count }

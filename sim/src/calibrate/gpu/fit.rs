@@ -22,6 +22,11 @@ const LOSS_SCALE: f64 = 0.1;
 /// poor base into the valley; the last is the loss itself.
 const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];
 
+/// When the first fit ends: it only has to find the valley.
+const ROUGH: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
+/// When the last fit ends: further decreases change no prediction by a thousandth.
+const FINE: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+
 /// Units of log-parameter in one coordinate of the search. Predictions are whole
 /// picoseconds; with this unit, the optimiser's derivative step moves a parameter
 /// by 0.06 %, far above what rounding hides.
@@ -189,8 +194,8 @@ fn solve(
         }
     };
     let start = DVector::zeros(centre.len());
-    let mut stage = |start: &DVector<f64>, scale: f64| {
-        minimise(start, samples.len() + centre.len(), Stop::default(), |coordinates, out| {
+    let mut stage = |start: &DVector<f64>, scale: f64, stop: Stop| {
+        minimise(start, samples.len() + centre.len(), stop, |coordinates, out| {
             write(&mut trial, coordinates);
             let (errors, priors) = out.split_at_mut(samples.len());
             for (sample, out) in samples.iter().zip(errors) {
@@ -204,8 +209,8 @@ fn solve(
         })
     };
     let [first, last] = LOSS_STAGES;
-    let rough = stage(&start, first);
-    stage(&rough.parameters, last)
+    let rough = stage(&start, first, ROUGH);
+    stage(&rough.parameters, last, FINE)
 }
 
 /// How well the parameters are known.
