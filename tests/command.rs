@@ -13,6 +13,7 @@ mod command {
     mod bad_files;
     mod bad_plans;
     mod calibrate;
+    mod calibrate_cpu;
     mod explore;
     mod pictures;
     mod readme;
