@@ -33,7 +33,7 @@ struct Document<'a> {
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
     let base = runs::gpu_of(&profile)?;
-    let table = runs::gpu_table(&options.runs.runs, &options.runs, common)?;
+    let table = runs::gpu_table(&options.runs.folder, &options.runs, common)?;
     let data = match options.runs.format {
         RunFormat::MobileMlBenchmark => "mobile-ml-benchmark",
     };

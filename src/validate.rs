@@ -23,7 +23,7 @@ struct Document<'a> {
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let profile = Profile::load(&options.profile)?;
     let gpu = runs::gpu_of(&profile)?;
-    let table = runs::gpu_table(&options.runs.runs, &options.runs, common)?;
+    let table = runs::gpu_table(&options.runs.folder, &options.runs, common)?;
     let seen =
         options.seen.as_ref().map(|folder| runs::gpu_table(folder, &options.runs, common)).transpose()?;
     let validation = validate(gpu, &table.runs, seen.as_ref().map(|seen| seen.runs.as_slice()));
