@@ -50,7 +50,7 @@ struct Fitted {
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
-    let measured = runs::measured(&profile, &options.runs.runs, &options.runs, common)?;
+    let measured = runs::measured(&profile, &options.runs.folder, &options.runs, common)?;
     let data = match options.runs.format {
         RunFormat::MobileMlBenchmark => "mobile-ml-benchmark",
     };

@@ -144,8 +144,8 @@ pub(crate) struct Explore {
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
     /// Folder of the measured runs
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) runs: PathBuf,
+    #[arg(long = "runs", value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
     /// Format of the runs
     #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
     pub(crate) format: RunFormat,

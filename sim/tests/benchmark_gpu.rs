@@ -21,14 +21,15 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 /// Phone, its GPU, and the largest MAPE of convolutions of unseen shapes, in
-/// percent.
+/// percent: what the reference implementation of the model reached on the mean of
+/// three other splits (of 102 networks, 82 of which these are), and a tenth more.
 const PHONES: [(&str, &str, f64); 6] = [
-    ("pixel4", include_str!("golden/gpu_pixel4.toml"), 99.0),
-    ("s10", include_str!("golden/gpu_s10.toml"), 99.0),
-    ("mi8se", include_str!("golden/gpu_mi8se.toml"), 99.0),
-    ("a03s", include_str!("golden/gpu_a03s.toml"), 99.0),
-    ("iphone7", include_str!("golden/gpu_iphone7.toml"), 99.0),
-    ("iphonexs", include_str!("golden/gpu_iphonexs.toml"), 99.0),
+    ("pixel4", include_str!("golden/gpu_pixel4.toml"), 10.0),
+    ("s10", include_str!("golden/gpu_s10.toml"), 10.0),
+    ("mi8se", include_str!("golden/gpu_mi8se.toml"), 5.7),
+    ("a03s", include_str!("golden/gpu_a03s.toml"), 6.1),
+    ("iphone7", include_str!("golden/gpu_iphone7.toml"), 6.5),
+    ("iphonexs", include_str!("golden/gpu_iphonexs.toml"), 6.4),
 ];
 
 /// Networks kept out of the fit, of 82.

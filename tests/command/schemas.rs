@@ -37,7 +37,7 @@ fn value(text: &str) -> Value {
 /// The format of a file of `folder`; none for a schema.
 fn format_of(folder: &str, name: &str) -> Option<&'static str> {
     match folder {
-        _ if !name.ends_with(".toml") => None,
+        _ if Path::new(name).extension().is_none_or(|extension| extension != "toml") => None,
         "device-profiles" => Some("profile"),
         _ if name.ends_with(".plan.toml") => Some("plan"),
         _ => Some("scenario"),

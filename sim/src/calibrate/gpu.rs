@@ -82,23 +82,20 @@ pub fn calibrate(
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
     let folds = folds(&classified, options);
-    // The fit on all runs is one more task beside the folds; each is independent.
-    let tasks: Vec<Option<usize>> = std::iter::once(None).chain((0..folds.count).map(Some)).collect();
-    let mut fits: Vec<(Gpu, Vec<TableFit>)> = tasks
-        .par_iter()
-        .map(|&held_out| {
-            let used: Vec<Classified<'_>> =
-                classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
-            let fitted = fit_tables(&base, &used, &options.source);
-            progress(match held_out {
-                None => Progress::Fitted,
-                Some(fold) => Progress::Fold { number: fold + 1, of: folds.count },
-            });
-            fitted
-        })
-        .collect();
-    let without_fold: Vec<Gpu> = fits.drain(1..).map(|(gpu, _)| gpu).collect();
-    let (gpu, tables) = fits.pop().expect("the fit on all runs is the first task");
+    let fit = |held_out: Option<usize>| {
+        let used: Vec<Classified<'_>> =
+            classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
+        let fitted = fit_tables(&base, &used, &options.source);
+        progress(match held_out {
+            None => Progress::Fitted,
+            Some(fold) => Progress::Fold { number: fold + 1, of: folds.count },
+        });
+        fitted
+    };
+    let ((gpu, tables), without_fold) = rayon::join(
+        || fit(None),
+        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold)).0).collect::<Vec<Gpu>>(),
+    );
     Calibrated { gpu, tables, errors: cross_validated(&classified, &folds, &without_fold), left_out }
 }
 

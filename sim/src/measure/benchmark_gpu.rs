@@ -52,15 +52,15 @@ pub struct GpuTable {
 /// # Errors
 /// No such file, no table, or no such phone in it.
 pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
-    let mut first_error = None;
-    for name in FILE_NAMES {
-        match Text::read(&folder.join(name)) {
-            Ok(text) => return parse(&text, device),
-            Err(error @ InputError::Unreadable { .. }) => first_error = first_error.or(Some(error)),
-            Err(error) => return Err(error),
+    let [flat, others @ ..] = FILE_NAMES;
+    let mut text = Text::read(&folder.join(flat));
+    for name in others {
+        // The first error is the one to report where no name leads to a file.
+        if matches!(text, Err(InputError::Unreadable { .. })) {
+            text = Text::read(&folder.join(name)).or(text);
         }
     }
-    Err(first_error.expect("there are names, and the loop went through them without a return"))
+    parse(&text?, device)
 }
 
 /// Parses the table; see [`read`].
@@ -69,7 +69,7 @@ pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
 /// As [`read`].
 pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
-    let header = reader.headers().map(StringRecord::clone).unwrap_or_default();
+    let header = reader.headers().cloned().unwrap_or_default();
     let columns = Columns::find(&header, text, device)?;
     let mut table = GpuTable::default();
     for (index, record) in reader.records().enumerate() {

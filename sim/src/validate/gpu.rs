@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use nalgebra::{Matrix2, Vector2};
 use serde::Serialize;
 
 use super::{Group, figures, median};
@@ -17,7 +18,7 @@ pub struct Scored {
     #[serde(flatten)]
     pub group: Group,
     /// MAPE of a launch time plus a time per FLOP, fitted on the seen runs of the
-    /// family; none where there are no seen runs.
+    /// family; none where there are no seen runs, or too few.
     pub flops_linear_mape_percent: Option<f64>,
     /// Mean absolute deviation from their median of runs of one layer: no model of
     /// layers can do better. On CPUs, the mean standard deviation of the repetitions
@@ -125,31 +126,20 @@ struct FlopsLinear {
 }
 
 impl FlopsLinear {
-    /// Least squares of the relative error.
+    /// Least squares of the relative error; none where there are no runs, or all
+    /// have the same number of operations.
     fn fit<'a>(runs: impl Iterator<Item = &'a GpuRun>) -> Option<Self> {
-        // Normal equations of `(launch + slope * x) / y = 1`.
-        let (mut a, mut b, mut c, mut d, mut e) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        let mut first = None;
-        let mut differ = false;
+        // Normal equations of `(launch + slope * operations) / measured = 1`.
+        let (mut normal, mut right) = (Matrix2::zeros(), Vector2::zeros());
         for run in runs {
-            let x = operations(&run.layer);
-            differ |= *first.get_or_insert(x) != x;
-            let inverse = run.measured_us.recip();
-            a += inverse * inverse;
-            b += x * inverse * inverse;
-            c += x * x * inverse * inverse;
-            d += inverse;
-            e += x * inverse;
+            let row = Vector2::new(1.0, operations(&run.layer)) / run.measured_us;
+            normal += row * row.transpose();
+            right += row;
         }
-        first?;
-        if !differ {
-            return Some(Self { launch_us: d / a, us_per_operation: 0.0 });
-        }
-        let determinant = a * c - b * b;
-        Some(Self {
-            launch_us: (d * c - b * e) / determinant,
-            us_per_operation: (a * e - b * d) / determinant,
-        })
+        // With one number of operations the two columns are one, up to rounding.
+        let independent = normal.determinant() > f64::EPSILON.sqrt() * normal[(0, 0)] * normal[(1, 1)];
+        let solution = independent.then(|| normal.try_inverse())?? * right;
+        Some(Self { launch_us: solution[0], us_per_operation: solution[1] })
     }
 
     fn predict(&self, layer: &Layer) -> f64 {
@@ -162,5 +152,53 @@ fn operations(layer: &Layer) -> f64 {
     match layer.operator.macs() {
         0 => layer.operator.input_elements() as f64,
         macs => macs as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{DataType, Linear};
+
+    /// A run of a linear layer whose time is `3 us + 0.5 ns` a multiply-add.
+    fn run(output_features: u32, noise: f64) -> GpuRun {
+        let linear = Linear { rows: 1, input_features: 1000, output_features, bias: true };
+        GpuRun {
+            network: "net".to_owned(),
+            family: Family::FullyConnected,
+            layer: Layer::new(Operator::Linear(linear), DataType::F32),
+            kernel: "fully_connected_1".to_owned(),
+            measured_us: (3.0 + 0.5 * f64::from(output_features)) * noise,
+            line: 2,
+        }
+    }
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    #[test]
+    fn the_baseline_is_exact_where_time_is_linear_in_operations() {
+        let seen = [run(10, 1.0), run(100, 1.0), run(1000, 1.0)];
+        let groups = validate(&pixel4(), &[run(500, 1.0), run(10, 1.0)], Some(&seen)).groups;
+        let names: Vec<&str> = groups.iter().map(|scored| scored.group.name.as_str()).collect();
+        assert_eq!(names, ["gpu/fully_connected/all", "gpu/fully_connected/unseen"]);
+        assert_eq!((groups[0].group.n, groups[1].group.n), (2, 1));
+        assert!(groups.iter().all(|scored| scored.flops_linear_mape_percent.unwrap() < 1e-6));
+    }
+
+    #[test]
+    fn one_shape_makes_no_baseline() {
+        let seen = [run(100, 1.0), run(100, 1.1)];
+        let groups = validate(&pixel4(), &seen, Some(&seen)).groups;
+        assert_eq!((groups.len(), groups[0].flops_linear_mape_percent), (1, None));
+    }
+
+    #[test]
+    fn the_repeat_noise_is_the_deviation_from_the_median_of_a_layer() {
+        let runs = [run(100, 0.9), run(100, 1.0), run(100, 1.2), run(200, 5.0)];
+        let groups = validate(&pixel4(), &runs, None).groups;
+        assert!((groups[0].repeat_noise_percent.unwrap() - 10.0).abs() < 1e-9);
+        assert!(validate(&pixel4(), &runs[2..], None).groups[0].repeat_noise_percent.is_none());
     }
 }
