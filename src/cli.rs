@@ -43,6 +43,10 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Fit a profile's GPU and CPU to measured runs
+    Calibrate(Calibrate),
+    /// Compare a profile's predictions with measured runs
+    Validate(Validate),
     /// Print the JSON Schema of a file format
     Schema(Schema),
 }
@@ -139,6 +143,61 @@ pub(crate) struct Explore {
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
+}
+
+/// Measured runs of one device.
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Folder of the measured runs
+    #[arg(long = "runs", value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Format of the runs
+    #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
+    pub(crate) format: RunFormat,
+    /// Device whose columns are read: pixel4 for `pixel4|gpu|float`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device_column: String,
+}
+
+/// Format of measured runs, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RunFormat {
+    /// The tables of the mobile-ml-benchmark data set
+    MobileMlBenchmark,
+}
+
+/// `coexec calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Profile to start from, a bundled name, an alias, or a file: its counts and
+    /// rules are kept, its fitted values are the prior
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) base: String,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
+    /// Profile to write
+    #[arg(long, value_name = "PROFILE.toml")]
+    pub(crate) out: PathBuf,
+    /// Date to write into the profile
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
+    /// Seed of the cross-validation's folds
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// `coexec validate`.
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Device profile: a bundled name, an alias, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) profile: String,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
+    /// Folder of the runs that the profile was fitted on: shapes that do not occur
+    /// there get figures of their own, and a FLOPs-linear model to compare with
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) seen: Option<PathBuf>,
 }
 
 /// `coexec schema`.

@@ -5,6 +5,7 @@
 //! Exit status: 0 done, 1 the input is wrong; 2 to 4 are kept for a check that
 //! falls short, a measurement that is not sound, and hardware that is not there.
 
+mod calibrate;
 mod cli;
 mod curve;
 mod devices;
@@ -12,9 +13,11 @@ mod explore;
 mod failure;
 mod gantt;
 mod output;
+mod runs;
 mod schema;
 mod simulate;
 mod sweep;
+mod validate;
 mod why;
 
 use std::process::ExitCode;
@@ -41,6 +44,8 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Calibrate(options) => calibrate::run(options, common),
+        cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Schema(options) => {
             schema::run(options);
             Ok(())

@@ -12,6 +12,8 @@ mod command {
     mod bad_arguments;
     mod bad_files;
     mod bad_plans;
+    mod calibrate;
+    mod calibrate_cpu;
     mod explore;
     mod pictures;
     mod readme;

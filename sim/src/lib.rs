@@ -6,14 +6,17 @@
 //! Invariant: no clock is read, no thread is started inside one simulation, and
 //! only the loading functions touch the file system.
 
+pub mod calibrate;
 pub mod device;
 pub mod engine;
 pub mod explore;
 pub mod input;
 pub mod kernel;
+pub mod measure;
 pub mod plan;
 pub mod scenario;
 pub mod simulate;
 pub mod timeline;
 pub mod units;
+pub mod validate;
 pub mod workload;

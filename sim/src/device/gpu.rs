@@ -8,6 +8,7 @@
 
 mod convolution;
 mod family;
+mod parameters;
 mod remaining;
 
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ use crate::workload::Layout;
 
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
+pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 
 /// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.

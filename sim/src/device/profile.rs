@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toml_edit::{Item, Value};
 
 use super::check::Checker;
 use super::cpu::Cpu;
@@ -12,6 +13,7 @@ use super::power::Power;
 use super::quantity::Quantity;
 use super::sync::Sync;
 use crate::input::{InputError, Text};
+use crate::validate::Group;
 
 /// One system-on-chip in one phone: everything the models need to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,8 +44,25 @@ pub struct Profile {
     pub jitter: Jitter,
     /// Published numbers that values of this profile were set from. A number
     /// listed here is an input: it does not count as predicted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_fact: Vec<UsedFact>,
+    /// What its fitted values were fitted on, and how well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+}
+
+/// The fit behind a profile's values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The measured runs.
+    pub source: String,
+    /// When the fit was made, as its maker wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Cross-validated errors: each network predicted by a fit without it. Worst first.
+    #[serde(default)]
+    pub error: Vec<Group>,
 }
 
 /// Spread of repeated runs of one kernel on an otherwise idle device, as the
@@ -140,6 +159,18 @@ impl Profile {
             .collect()
     }
 
+    /// The profile as TOML, with each value that has its own source on one line.
+    ///
+    /// # Errors
+    /// The profile holds what TOML cannot say; one that was parsed does not.
+    pub fn to_toml(&self) -> Result<String, toml_edit::ser::Error> {
+        let mut document = toml_edit::ser::to_document(self)?;
+        for (_, item) in document.as_table_mut().iter_mut() {
+            lay_out(item);
+        }
+        Ok(document.to_string())
+    }
+
     fn check(&self, checker: &mut Checker) {
         if self.name.is_empty() || self.name.contains(char::is_whitespace) {
             checker.violation("name", format!("{:?}", self.name), "a name without spaces");
@@ -172,6 +203,9 @@ impl Profile {
                 }
             }
         }
+        if let Some(calibration) = &self.calibration {
+            checker.table("calibration", |checker| checker.sourced(&calibration.source));
+        }
         checker.table("jitter", |checker| {
             checker.sourced(&self.jitter.source);
             checker.within("cpu_percent", &self.jitter.cpu_percent, 0.0, MAX_JITTER_PERCENT);
@@ -180,5 +214,51 @@ impl Profile {
                 checker.within("npu_percent", npu_percent, 0.0, MAX_JITTER_PERCENT);
             }
         });
+    }
+}
+
+/// Gives each table its own header, but leaves a sourced value (which the
+/// serialiser writes inline) in the line of its key.
+fn lay_out(item: &mut Item) {
+    if let Item::Value(Value::InlineTable(inline)) = item
+        && !inline.contains_key("value")
+    {
+        *item = Item::Table(std::mem::take(inline).into_table());
+    }
+    if let Item::Value(Value::Array(array)) = item
+        && array
+            .iter()
+            .any(|value| value.as_inline_table().is_some_and(|inline| !inline.contains_key("value")))
+    {
+        let tables = std::mem::take(array).into_iter().filter_map(|value| match value {
+            Value::InlineTable(inline) => Some(inline.into_table()),
+            _ => None,
+        });
+        *item = Item::ArrayOfTables(tables.collect());
+    }
+    match item {
+        Item::Table(table) => table.iter_mut().for_each(|(_, inner)| lay_out(inner)),
+        Item::ArrayOfTables(tables) => {
+            for table in tables.iter_mut() {
+                table.iter_mut().for_each(|(_, inner)| lay_out(inner));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_profile_reads_as_the_same_profile() {
+        for profile in Profile::bundled().unwrap() {
+            let content = profile.to_toml().unwrap();
+            let text = Text { name: "written.toml".into(), content };
+            assert_eq!(Profile::parse(&text).unwrap(), profile);
+            assert!(text.content.contains("\n[gpu.conv_generic]\n"), "{}", text.content);
+            assert!(text.content.contains("\n[[cpu.cluster]]\n"), "{}", text.content);
+        }
     }
 }

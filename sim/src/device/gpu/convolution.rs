@@ -12,7 +12,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
+use super::parameters::kernel_table;
 use crate::device::quantity::Quantity;
 
 /// Generic convolution: one thread computes a tile of pixels x output slices and
@@ -81,37 +81,26 @@ pub struct ConvGenericKernel {
     pub tail_rounding_factor: Option<Quantity>,
 }
 
-impl ConvGenericKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("latency_pixel_us", &self.latency_pixel_us),
-            ("latency_slice_us", &self.latency_slice_us),
-            ("latency_weight_us", &self.latency_weight_us),
-            ("throughput_slice_us", &self.throughput_slice_us),
-            ("throughput_texel_us", &self.throughput_texel_us),
-            ("throughput_pixel_read_us", &self.throughput_pixel_read_us),
-            ("throughput_weight_read_us", &self.throughput_weight_read_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("window_latency_factor", &self.window_latency_factor),
-            ("unroll_exponent", &self.unroll_exponent),
-            ("window_throughput_factor", &self.window_throughput_factor),
-            ("addition_factor", &self.addition_factor),
-            ("activation_factor", &self.activation_factor),
-            ("wave_us", &self.wave_us),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("addition_traffic_factor", &self.addition_traffic_factor),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-        if let Some(quantity) = &self.tail_rounding_factor {
-            checker.non_negative("tail_rounding_factor", quantity);
-        }
-    }
-}
+kernel_table!(ConvGenericKernel {
+    launch_us,
+    latency_us,
+    latency_pixel_us,
+    latency_slice_us,
+    latency_weight_us,
+    throughput_slice_us,
+    throughput_texel_us,
+    throughput_pixel_read_us,
+    throughput_weight_read_us,
+    roofline_sharpness,
+    window_latency_factor,
+    unroll_exponent,
+    window_throughput_factor,
+    addition_factor,
+    activation_factor,
+    wave_us,
+    traffic_us_per_byte,
+    addition_traffic_factor,
+} optional tail_rounding_factor);
 
 /// Winograd convolution: 36 batched 1x1 convolutions between two transforms; one
 /// table for the three launches.
@@ -150,26 +139,18 @@ pub struct WinogradKernel {
     pub traffic_us_per_byte: Quantity,
 }
 
-impl WinogradKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("latency_slice_us", &self.latency_slice_us),
-            ("throughput_slice_us", &self.throughput_slice_us),
-            ("throughput_texel_us", &self.throughput_texel_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("wave_us", &self.wave_us),
-            ("forward_us_per_byte", &self.forward_us_per_byte),
-            ("inverse_us_per_byte", &self.inverse_us_per_byte),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(WinogradKernel {
+    launch_us,
+    latency_us,
+    latency_slice_us,
+    throughput_slice_us,
+    throughput_texel_us,
+    roofline_sharpness,
+    wave_us,
+    forward_us_per_byte,
+    inverse_us_per_byte,
+    traffic_us_per_byte,
+});
 
 /// Convolution with weights in constant memory: one thread computes all output
 /// slices of one pixel, fully unrolled.
@@ -207,25 +188,17 @@ pub struct ConvConstantsKernel {
     pub addition_traffic_factor: Quantity,
 }
 
-impl ConvConstantsKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_read_us", &self.latency_read_us),
-            ("latency_slice_us", &self.latency_slice_us),
-            ("throughput_read_us", &self.throughput_read_us),
-            ("throughput_product_us", &self.throughput_product_us),
-            ("throughput_slice_us", &self.throughput_slice_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("addition_traffic_factor", &self.addition_traffic_factor),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(ConvConstantsKernel {
+    launch_us,
+    latency_read_us,
+    latency_slice_us,
+    throughput_read_us,
+    throughput_product_us,
+    throughput_slice_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    addition_traffic_factor,
+});
 
 /// Depthwise convolution: the 3x3 kernel (2x2 pixels a thread), the 3x3 kernel of
 /// vertical stride 2 (1x2 pixels), and the generic one (one pixel, any window).
@@ -283,31 +256,23 @@ pub struct DepthwiseKernel {
     pub cache_bytes: Quantity,
 }
 
-impl DepthwiseKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_3x3_us", &self.latency_3x3_us),
-            ("latency_stride_h2_us", &self.latency_stride_h2_us),
-            ("latency_tap_us", &self.latency_tap_us),
-            ("throughput_3x3_us", &self.throughput_3x3_us),
-            ("throughput_stride_h2_us", &self.throughput_stride_h2_us),
-            ("throughput_us", &self.throughput_us),
-            ("throughput_tap_us", &self.throughput_tap_us),
-            ("throughput_strided_tap_us", &self.throughput_strided_tap_us),
-            ("throughput_pixel_read_us", &self.throughput_pixel_read_us),
-            ("throughput_weight_read_us", &self.throughput_weight_read_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("activation_factor", &self.activation_factor),
-            ("addition_traffic_factor", &self.addition_traffic_factor),
-            ("group_us", &self.group_us),
-            ("spill_us_per_byte", &self.spill_us_per_byte),
-            ("cache_bytes", &self.cache_bytes),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(DepthwiseKernel {
+    launch_us,
+    latency_3x3_us,
+    latency_stride_h2_us,
+    latency_tap_us,
+    throughput_3x3_us,
+    throughput_stride_h2_us,
+    throughput_us,
+    throughput_tap_us,
+    throughput_strided_tap_us,
+    throughput_pixel_read_us,
+    throughput_weight_read_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    activation_factor,
+    addition_traffic_factor,
+    group_us,
+    spill_us_per_byte,
+    cache_bytes,
+});

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
+use super::parameters::kernel_table;
 use crate::device::quantity::Quantity;
 
 /// Matrix-vector product: four threads share the dot products of one output slice.
@@ -36,23 +36,15 @@ pub struct FullyConnectedKernel {
     pub linear_us: Quantity,
 }
 
-impl FullyConnectedKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("throughput_us", &self.throughput_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("linked_us", &self.linked_us),
-            ("linear_us", &self.linear_us),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(FullyConnectedKernel {
+    launch_us,
+    latency_us,
+    throughput_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    linked_us,
+    linear_us,
+});
 
 /// Windowed pooling: one thread computes one slice of one pixel.
 ///
@@ -82,23 +74,15 @@ pub struct PoolKernel {
     pub average_factor: Quantity,
 }
 
-impl PoolKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("throughput_us", &self.throughput_us),
-            ("throughput_stride_us", &self.throughput_stride_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("average_factor", &self.average_factor),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(PoolKernel {
+    launch_us,
+    latency_us,
+    throughput_us,
+    throughput_stride_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    average_factor,
+});
 
 /// Mean over pixels: a work-group shares one slice, or one thread sums it alone.
 ///
@@ -128,23 +112,15 @@ pub struct MeanKernel {
     pub lone_read_us: Quantity,
 }
 
-impl MeanKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("throughput_us", &self.throughput_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("wave_us", &self.wave_us),
-            ("lone_read_us", &self.lone_read_us),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(MeanKernel {
+    launch_us,
+    latency_us,
+    throughput_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    wave_us,
+    lone_read_us,
+});
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
 ///
@@ -186,27 +162,19 @@ pub struct ConcatKernel {
     pub linked_factor: Quantity,
 }
 
-impl ConcatKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("latency_input_us", &self.latency_input_us),
-            ("throughput_us", &self.throughput_us),
-            ("throughput_input_us", &self.throughput_input_us),
-            ("throughput_misaligned_us", &self.throughput_misaligned_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-            ("misaligned_latency_factor", &self.misaligned_latency_factor),
-            ("linked_traffic_factor", &self.linked_traffic_factor),
-            ("linked_factor", &self.linked_factor),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(ConcatKernel {
+    launch_us,
+    latency_us,
+    latency_input_us,
+    throughput_us,
+    throughput_input_us,
+    throughput_misaligned_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+    misaligned_latency_factor,
+    linked_traffic_factor,
+    linked_factor,
+});
 
 /// Element-wise functions, softmax, normalisations, look-ups and copies: memory
 /// traffic with a little work around it.
@@ -232,18 +200,10 @@ pub struct ElementwiseKernel {
     pub traffic_us_per_byte: Quantity,
 }
 
-impl ElementwiseKernel {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let quantities = [
-            ("launch_us", &self.launch_us),
-            ("latency_us", &self.latency_us),
-            ("throughput_us", &self.throughput_us),
-            ("roofline_sharpness", &self.roofline_sharpness),
-            ("traffic_us_per_byte", &self.traffic_us_per_byte),
-        ];
-        for (key, quantity) in quantities {
-            checker.non_negative(key, quantity);
-        }
-    }
-}
+kernel_table!(ElementwiseKernel {
+    launch_us,
+    latency_us,
+    throughput_us,
+    roofline_sharpness,
+    traffic_us_per_byte,
+});

@@ -1,0 +1,190 @@
+use super::fit::Parameters;
+use super::rates::RATES;
+use super::*;
+use crate::kernel::cpu::{Library, execute};
+use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
+use crate::workload::{
+    Conv2d, DepthwiseConv2d, Layer, Linear, Mean, Operator, Padding, Pool, PoolKind, Shape,
+};
+
+fn cpu() -> Cpu {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        cpu: Cpu,
+    }
+    toml::from_str::<Document>(include_str!("../../../tests/golden/cpu_pixel4.toml")).unwrap().cpu
+}
+
+fn conv(side: u32, channels: [u32; 2], kernel: u32, groups: u32) -> Operator {
+    Operator::Conv2d(Conv2d {
+        input: Shape::image(side, side, channels[0]),
+        output_channels: channels[1],
+        kernel: [kernel; 2],
+        stride: [1; 2],
+        dilation: [1; 2],
+        padding: Padding::symmetric(kernel / 2, kernel / 2),
+        groups,
+        bias: true,
+    })
+}
+
+/// A small network with operators of most kinds; `width` scales its channels.
+fn network(width: u32) -> CpuNetwork {
+    let depthwise = DepthwiseConv2d {
+        input: Shape::image(28, 28, 16 * width),
+        multiplier: 1,
+        kernel: [3; 2],
+        stride: [1; 2],
+        dilation: [1; 2],
+        padding: Padding::symmetric(1, 1),
+        bias: true,
+    };
+    let pool = Pool {
+        kind: PoolKind::Max,
+        input: Shape::image(28, 28, 16 * width),
+        kernel: [2; 2],
+        stride: [2; 2],
+        padding: Padding::NONE,
+    };
+    let operators = vec![
+        conv(56 + 4 * (width % 5), [3, 16 * width], 3, 1),
+        conv(28, [16 * width, 24 * width], 1, 1),
+        Operator::DepthwiseConv2d(depthwise),
+        conv(14, [8 * width, 8 * width], 3, if width.is_multiple_of(2) { 4 } else { 1 }),
+        Operator::Pool(pool),
+        Operator::Mean(Mean { input: Shape::image(7 * (width % 3 + 1), 7, 64 * width) }),
+        Operator::Linear(Linear { rows: 1, input_features: 64 * width, output_features: 500, bias: true }),
+    ];
+    CpuNetwork { name: format!("net{width:02}"), operators }
+}
+
+/// Runs that take exactly as long as `cpu` says.
+fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> CpuTable {
+    let networks: Vec<CpuNetwork> = widths.map(network).collect();
+    let mut table = CpuTable { networks: networks.clone(), ..CpuTable::default() };
+    let known = layers(&networks);
+    for network in &networks {
+        for core_set in core_sets {
+            let mut run = CpuRun {
+                network: network.name.clone(),
+                core_set: (*core_set).to_owned(),
+                data_type: DataType::F32,
+                measured_us: 0.0,
+                deviation_us: None,
+                line: 1,
+            };
+            run.measured_us = predict(&run, cpu, &known).unwrap();
+            table.runs.push(run);
+        }
+    }
+    table
+}
+
+const OPTIONS: Options<'static> = Options { folds: 5, seed: 1, others: &[], source: "test" };
+
+#[test]
+fn the_terms_of_a_network_give_its_time_for_any_rates() {
+    let mut cpu = cpu();
+    for (core_set, data_type) in [
+        ("1large", DataType::F32),
+        ("3med", DataType::I8),
+        ("2small", DataType::F32),
+        ("4small", DataType::I8),
+    ] {
+        let cores = CoreSet::parse(core_set, &cpu).unwrap();
+        let group = cores.groups().next().unwrap();
+        let rates = table_mut(&mut cpu.clusters[group.cluster], data_type).as_mut().unwrap();
+        rates.contention_factor.value = 0.21;
+        rates.whole_cluster_slowdown_factor.value = 0.17;
+        let parameters = Parameters {
+            rates_ns: RATES.map(|rate| (rate.of)(rates).value),
+            fork_ns: rates.fork_us.value * 1e3,
+            contention: 0.21,
+            slowdown: 0.17,
+        };
+        for width in 1..5 {
+            let layers: Vec<Layer> = network(width).layers(data_type);
+            let time = |layer: &Layer| {
+                execute(layer, &cpu, &cores, Library::Ruy).unwrap().phases.duration().as_micros()
+            };
+            let expected: f64 = layers.iter().map(time).sum();
+            let terms = Terms::of(&layers, &cpu, &cores, group).unwrap();
+            let nanos = terms.nanos(&parameters);
+            // The kernel model rounds each phase to a picosecond.
+            assert!((nanos / 1e3 / expected - 1.0).abs() < 1e-6, "{core_set}: {nanos} ns, {expected} us");
+        }
+    }
+}
+
+#[test]
+fn times_the_model_made_are_predicted_for_networks_not_seen() {
+    let table = runs(&cpu(), &["1med", "2med", "3med"], 1..21);
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
+    assert_eq!(calibration.held_out.len(), table.runs.len());
+    let worst = calibration
+        .held_out
+        .iter()
+        .map(|held| (held.predicted_us / held.run.measured_us - 1.0).abs())
+        .fold(0.0, f64::max);
+    assert!(worst < 0.03, "{worst}");
+}
+
+#[test]
+fn a_factor_on_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were() {
+    let mut slow = cpu();
+    slow.mixed_cluster_factor.value = 1.3;
+    let table = runs(&slow, &["1large", "1med", "1large1med"], 1..9);
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
+    let factor = calibration.cpu.mixed_cluster_factor.value;
+    assert!((factor - 1.3).abs() < 0.05, "{factor}");
+    assert_eq!(calibration.cpu.clusters[2], cpu().clusters[2]);
+    assert_ne!(calibration.cpu.clusters[0].ruy_f32, cpu().clusters[0].ruy_f32);
+    assert_eq!(calibration.cpu.clusters[0].ruy_i8, cpu().clusters[0].ruy_i8);
+}
+
+#[test]
+fn a_held_out_prediction_does_not_depend_on_the_runs_of_its_network() {
+    let table = runs(&cpu(), &["1small", "2small"], 1..11);
+    let mut other = table.clone();
+    for run in other.runs.iter_mut().filter(|run| run.network == "net03") {
+        run.measured_us *= 2.0;
+    }
+    let predictions = |table: &CpuTable| -> Vec<f64> {
+        let held_out = calibrate(&cpu(), table, &OPTIONS, &|_, _| ()).held_out;
+        held_out.iter().filter(|held| held.run.network == "net03").map(|held| held.predicted_us).collect()
+    };
+    assert_eq!(predictions(&table), predictions(&other));
+}
+
+#[test]
+fn runs_that_cannot_be_used_say_why() {
+    let mut table = runs(&cpu(), &["1small"], 1..4);
+    table.runs[0].core_set = "1huge".into();
+    table.runs[1].network = "unheard of".into();
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
+    let reasons: Vec<&str> = calibration.left_out.iter().map(|run| run.reason.as_str()).collect();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert!(reasons[0].contains("1huge") && reasons[1].contains("unheard of"), "{reasons:?}");
+}
+
+#[test]
+fn a_rate_no_network_uses_keeps_its_prior_and_is_called_uninformed() {
+    let mut table = runs(&cpu(), &["1large"], 1..7);
+    for network in &mut table.networks {
+        network.operators.retain(|operator| !matches!(operator, Operator::Pool(_)));
+    }
+    let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
+    let pool = calibration.tables[0].parameters.iter().find(|known| known.key == "pool_tap_ns").unwrap();
+    assert!(!pool.informed, "{pool:?}");
+    // 1.2 cycles of the class at 2.84 GHz.
+    assert!((pool.value - 1.2 / 2.84).abs() < 1e-3, "{pool:?}");
+}
+
+#[test]
+fn parts_are_equal_and_the_same_for_a_seed() {
+    let folds = folds_of(82, 5, 7);
+    let sizes: Vec<usize> = (0..5).map(|fold| folds.iter().filter(|&&of| of == fold).count()).collect();
+    assert_eq!(sizes, [17, 17, 16, 16, 16]);
+    assert_eq!(folds, folds_of(82, 5, 7));
+    assert_ne!(folds, folds_of(82, 5, 8));
+}

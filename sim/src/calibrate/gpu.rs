@@ -1,0 +1,219 @@
+//! Fit of a GPU's kernel tables to measured layers.
+//!
+//! Responsible for: which run belongs to which table, the order of the fits, and
+//! cross-validation. Not for: the fit of one table (`fit`). Invariants: the
+//! cross-validated errors are those of networks a fit has not seen; the result is
+//! the same for a seed, on any number of threads.
+
+mod fit;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::device::gpu::{Gpu, KernelTable};
+use crate::kernel::gpu::{Kernel, execute};
+use crate::measure::{Family, GpuRun, LeftOut};
+use crate::validate::gpu::predict;
+use crate::validate::{Group, figures};
+use crate::workload::Operator;
+
+pub use fit::{Fitted, TableFit, TradeOff};
+
+/// Standard deviation of a parameter's logarithm around the base's value: a factor
+/// of 4.5 either way is one deviation.
+const PRIOR_DEVIATION: f64 = 1.5;
+/// The same for grouped convolution around the generic one it is a variant of.
+const GROUPED_DEVIATION: f64 = 0.5;
+
+/// How to calibrate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What the runs are, for the source of each fitted value.
+    pub source: String,
+    /// Folds of the cross-validation, no more than there are networks; fewer than two
+    /// for none.
+    pub folds: usize,
+    /// Seed of the partition of the networks into folds.
+    pub seed: u64,
+}
+
+/// A fitted GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibrated {
+    /// The base with its fitted tables.
+    pub gpu: Gpu,
+    /// What was fitted, table by table.
+    pub tables: Vec<TableFit>,
+    /// Cross-validated errors, worst first; none without folds, or where all runs are
+    /// of one network.
+    pub errors: Vec<Group>,
+    /// Runs that no table of the base describes.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What a calibration is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The fit on all runs is done.
+    Fitted,
+    /// The fit without one fold is done.
+    Fold {
+        /// Which, from 1; folds may end in any order.
+        number: usize,
+        /// How many there are.
+        of: usize,
+    },
+}
+
+/// Fits the tables of `base` to `runs`. The values of `base` are the centre of the
+/// prior and decide what few runs do not; its counts and rules are taken as they
+/// are. A parameter that is 0 in `base` stays 0.
+pub fn calibrate(
+    base: &Gpu,
+    runs: &[GpuRun],
+    options: &Options,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Calibrated {
+    let mut base = base.clone();
+    base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
+    let (classified, left_out) = classify(&base, runs);
+    let folds = folds(&classified, options);
+    let fit = |held_out: Option<usize>| {
+        let used: Vec<Classified<'_>> =
+            classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
+        let fitted = fit_tables(&base, &used, &options.source);
+        progress(match held_out {
+            None => Progress::Fitted,
+            Some(fold) => Progress::Fold { number: fold + 1, of: folds.count },
+        });
+        fitted
+    };
+    let ((gpu, tables), without_fold) = rayon::join(
+        || fit(None),
+        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold)).0).collect::<Vec<Gpu>>(),
+    );
+    Calibrated { gpu, tables, errors: cross_validated(&classified, &folds, &without_fold), left_out }
+}
+
+/// A run and the table that describes it.
+#[derive(Clone, Copy)]
+struct Classified<'a> {
+    table: KernelTable,
+    run: &'a GpuRun,
+}
+
+/// Finds the table of each run.
+fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<LeftOut>) {
+    let (mut classified, mut left_out) = (Vec::new(), Vec::new());
+    for run in runs {
+        match execute(&run.layer, base) {
+            Ok(execution) => classified.push(Classified { table: table_of(execution.detail.kernel), run }),
+            Err(unsupported) => left_out.push(LeftOut { line: run.line, reason: unsupported.to_string() }),
+        }
+    }
+    (classified, left_out)
+}
+
+/// The table whose parameters a kernel's time depends on.
+fn table_of(kernel: Kernel) -> KernelTable {
+    match kernel {
+        Kernel::FullyConnected => KernelTable::FullyConnected,
+        Kernel::Winograd => KernelTable::Winograd,
+        Kernel::ConvConstants => KernelTable::ConvConstants,
+        Kernel::ConvGeneric | Kernel::MatMul => KernelTable::ConvGeneric,
+        Kernel::GroupedConv => KernelTable::GroupedConv,
+        Kernel::Depthwise3x3 | Kernel::DepthwiseStrideH2 | Kernel::DepthwiseGeneric => KernelTable::Depthwise,
+        Kernel::Mean => KernelTable::Mean,
+        Kernel::Pool => KernelTable::Pool,
+        Kernel::Concat => KernelTable::Concat,
+        Kernel::Elementwise
+        | Kernel::Softmax
+        | Kernel::Norm
+        | Kernel::Gather
+        | Kernel::Slice
+        | Kernel::Reshape => KernelTable::Elementwise,
+    }
+}
+
+/// Fits every table that has runs. Grouped convolution comes after the generic
+/// one, whose fit is the centre of its prior.
+fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, Vec<TableFit>) {
+    let mut gpu = base.clone();
+    let mut fits = Vec::new();
+    for table in KernelTable::ALL {
+        let runs: Vec<&GpuRun> =
+            classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let deviation = if table == KernelTable::GroupedConv {
+            gpu.grouped_conv = Some(gpu.conv_generic.clone());
+            GROUPED_DEVIATION
+        } else {
+            PRIOR_DEVIATION
+        };
+        fits.push(fit::fit_table(&mut gpu, table, &fit::samples(&runs), deviation, source));
+    }
+    (gpu, fits)
+}
+
+/// The networks, in folds.
+struct Folds<'a> {
+    of_network: HashMap<&'a str, usize>,
+    count: usize,
+}
+
+impl Folds<'_> {
+    fn holds(&self, fold: Option<usize>, run: &GpuRun) -> bool {
+        fold.is_some() && self.of_network.get(run.network.as_str()).copied() == fold
+    }
+}
+
+/// Deals the networks into folds, shuffled by the seed; one network makes no folds.
+fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
+    let distinct: BTreeSet<&str> = classified.iter().map(|member| member.run.network.as_str()).collect();
+    let mut networks: Vec<&str> = distinct.into_iter().collect();
+    networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
+    let count = Some(options.folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
+    let of_network =
+        networks.into_iter().enumerate().filter_map(|(index, name)| Some((name, index.checked_rem(count)?)));
+    Folds { of_network: of_network.collect(), count }
+}
+
+/// The errors of each fold's fit on the networks of that fold, pooled, worst first.
+fn cross_validated(classified: &[Classified<'_>], folds: &Folds<'_>, fits: &[Gpu]) -> Vec<Group> {
+    let mut predicted: Vec<(Family, bool, (f64, f64))> = Vec::new();
+    for (fold, gpu) in fits.iter().enumerate() {
+        let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
+            classified.iter().partition(|member| folds.holds(Some(fold), member.run));
+        let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.layer.operator).collect();
+        for member in held_out {
+            let GpuRun { family, layer, measured_us, .. } = member.run;
+            // A fold's fit has the tables of the base, which describe every classified run.
+            let Ok(predicted_us) = predict(layer, gpu) else { continue };
+            predicted.push((*family, !seen.contains(&layer.operator), (predicted_us, *measured_us)));
+        }
+    }
+    let mut groups = Vec::new();
+    for family in Family::ALL {
+        for (part, only_unseen) in [("all", false), ("unseen", true)] {
+            let pairs: Vec<(f64, f64)> = predicted
+                .iter()
+                .filter(|(of, unseen, _)| *of == family && (*unseen || !only_unseen))
+                .map(|&(.., pair)| pair)
+                .collect();
+            if !pairs.is_empty() {
+                groups.push(figures(format!("gpu/{}/{part}", family.name()), &pairs));
+            }
+        }
+    }
+    groups.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Nonlinear least squares: Levenberg-Marquardt with a numerical Jacobian.
+//!
+//! The damping scales each parameter by its own curvature (Marquardt 1963), and
+//! the step is accepted or the damping raised by the gain ratio rule of Nielsen
+//! (1999). Robust losses are the caller's: it hands in residuals already bent by
+//! [`pseudo_huber`]. Invariant: the cost never rises from one iteration to the
+//! next.
+
+use nalgebra::{Cholesky, DMatrix, DVector};
+
+/// Relative step of the numerical derivative: near the cube root of the machine
+/// epsilon, where truncation and rounding errors of a central difference meet.
+const DERIVATIVE_STEP: f64 = 6e-6;
+
+/// First damping, relative to the largest curvature.
+const FIRST_DAMPING: f64 = 1e-3;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// Most iterations (Jacobians).
+    pub iterations: usize,
+    /// Relative decrease of the cost below which the fit has converged.
+    pub relative_decrease: f64,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { iterations: 100, relative_decrease: 1e-9 }
+    }
+}
+
+/// Where a fit ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The parameters.
+    pub parameters: DVector<f64>,
+    /// Half the sum of squared residuals.
+    pub cost: f64,
+    /// Inverse of the normal matrix at the end, `(J' J)^-1`; none where the
+    /// residuals do not determine the parameters.
+    pub inverse_normal: Option<DMatrix<f64>>,
+    /// Jacobians computed.
+    pub iterations: usize,
+    /// Whether the cost had stopped falling.
+    pub converged: bool,
+}
+
+/// Bends a residual so that its square grows linearly beyond `scale`: the square
+/// root of the pseudo-Huber loss, with the residual's sign.
+pub fn pseudo_huber(residual: f64, scale: f64) -> f64 {
+    let ratio = residual / scale;
+    // hypot - 1 loses digits for small ratios; this form does not.
+    let loss = ratio * ratio / (1.0 + ratio.hypot(1.0));
+    (2.0 * loss).sqrt() * scale * residual.signum()
+}
+
+/// Minimises half the sum of squares of what `residuals` writes for parameters,
+/// starting from `start`. `residuals` fills a slice of `count` values; one that
+/// is not finite rejects the step.
+pub fn minimise(
+    start: &DVector<f64>,
+    count: usize,
+    stop: Stop,
+    mut residuals: impl FnMut(&DVector<f64>, &mut [f64]),
+) -> Solution {
+    let mut at = |parameters: &DVector<f64>| {
+        let mut values = DVector::zeros(count);
+        residuals(parameters, values.as_mut_slice());
+        values
+    };
+    let mut parameters = start.clone();
+    let mut values = at(&parameters);
+    let mut cost = half_square(&values);
+    let (mut damping, mut raise) = (FIRST_DAMPING, 2.0);
+    let (mut iterations, mut converged) = (0, false);
+    let mut normal = DMatrix::zeros(start.len(), start.len());
+    while iterations < stop.iterations && !converged {
+        let jacobian = jacobian(&parameters, count, &mut at);
+        iterations += 1;
+        normal = jacobian.tr_mul(&jacobian);
+        let gradient = jacobian.tr_mul(&values);
+        loop {
+            let Some(step) = damped_step(&normal, &gradient, damping) else {
+                damping *= raise;
+                raise *= 2.0;
+                if !damping.is_finite() {
+                    converged = true;
+                    break;
+                }
+                continue;
+            };
+            let candidate = &parameters + &step;
+            let candidate_values = at(&candidate);
+            let candidate_cost = half_square(&candidate_values);
+            if candidate_cost < cost {
+                let predicted = -step.dot(&gradient) - 0.5 * step.dot(&(&normal * &step));
+                let gain = (cost - candidate_cost) / predicted.max(f64::MIN_POSITIVE);
+                damping *= (1.0 - (2.0 * gain - 1.0).powi(3)).max(1.0 / 3.0);
+                raise = 2.0;
+                converged = cost - candidate_cost <= stop.relative_decrease * cost;
+                parameters = candidate;
+                values = candidate_values;
+                cost = candidate_cost;
+                break;
+            }
+            let vanishing = step.norm() <= f64::EPSILON.sqrt() * (parameters.norm() + f64::EPSILON.sqrt());
+            damping *= raise;
+            raise *= 2.0;
+            if vanishing || !damping.is_finite() {
+                converged = true;
+                break;
+            }
+        }
+    }
+    let inverse_normal = Cholesky::new(normal).map(|factor| factor.inverse());
+    Solution { parameters, cost, inverse_normal, iterations, converged }
+}
+
+fn half_square(values: &DVector<f64>) -> f64 {
+    let cost = 0.5 * values.norm_squared();
+    if cost.is_nan() { f64::INFINITY } else { cost }
+}
+
+fn jacobian(
+    parameters: &DVector<f64>,
+    count: usize,
+    at: &mut impl FnMut(&DVector<f64>) -> DVector<f64>,
+) -> DMatrix<f64> {
+    let mut jacobian = DMatrix::zeros(count, parameters.len());
+    for index in 0..parameters.len() {
+        let step = DERIVATIVE_STEP * parameters[index].abs().max(1.0);
+        let mut shifted = parameters.clone();
+        shifted[index] = parameters[index] + step;
+        let above = at(&shifted);
+        shifted[index] = parameters[index] - step;
+        let below = at(&shifted);
+        jacobian.set_column(index, &((above - below) / (2.0 * step)));
+    }
+    jacobian
+}
+
+/// The step that solves the damped normal equations; none where they are not
+/// positive definite.
+fn damped_step(normal: &DMatrix<f64>, gradient: &DVector<f64>, damping: f64) -> Option<DVector<f64>> {
+    let largest = normal.diagonal().max();
+    let mut damped = normal.clone();
+    for index in 0..damped.nrows() {
+        // A parameter nothing depends on is held by a sliver of the largest curvature.
+        let curvature = normal[(index, index)].max(largest * f64::EPSILON);
+        damped[(index, index)] += damping * curvature;
+    }
+    let step = Cholesky::new(damped)?.solve(&-gradient);
+    step.iter().all(|value| value.is_finite()).then_some(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_exactly() {
+        let solution = minimise(&DVector::from_vec(vec![0.0, 0.0]), 4, Stop::default(), |p, out| {
+            for (x, out) in out.iter_mut().enumerate() {
+                *out = p[0] + p[1] * x as f64 - (3.0 + 2.0 * x as f64);
+            }
+        });
+        assert!((solution.parameters[0] - 3.0).abs() < 1e-8 && (solution.parameters[1] - 2.0).abs() < 1e-8);
+        assert!(solution.converged);
+    }
+
+    #[test]
+    fn the_banana_valley_is_followed_to_its_end() {
+        // Rosenbrock (1960): minimum 0 at (1, 1), from the classic start.
+        let solution = minimise(&DVector::from_vec(vec![-1.2, 1.0]), 2, Stop::default(), |p, out| {
+            out[0] = 10.0 * (p[1] - p[0] * p[0]);
+            out[1] = 1.0 - p[0];
+        });
+        assert!(solution.cost < 1e-18, "{solution:?}");
+    }
+
+    #[test]
+    fn the_covariance_of_a_mean_is_one_over_the_count() {
+        let solution = minimise(&DVector::from_vec(vec![0.0]), 25, Stop::default(), |p, out| {
+            out.iter_mut().enumerate().for_each(|(index, out)| *out = p[0] - index as f64);
+        });
+        let inverse = solution.inverse_normal.expect("a mean is determined");
+        assert!((inverse[(0, 0)] - 1.0 / 25.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_parameter_nothing_depends_on_stays_where_it_was() {
+        let solution = minimise(&DVector::from_vec(vec![5.0, 7.0]), 3, Stop::default(), |p, out| {
+            out.fill(p[0] - 1.0);
+        });
+        assert!((solution.parameters[0] - 1.0).abs() < 1e-8);
+        assert!((solution.parameters[1] - 7.0).abs() < 1e-8);
+        assert!(solution.inverse_normal.is_none());
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_end_the_fit_where_it_started() {
+        let solution = minimise(&DVector::from_vec(vec![1.0]), 1, Stop::default(), |p, out| {
+            out[0] = if (p[0] - 1.0).abs() < f64::EPSILON { 1.0 } else { f64::NAN };
+        });
+        assert!((solution.parameters[0] - 1.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn bending_spares_small_residuals_and_tames_large_ones(residual in -1e3_f64..1e3) {
+            let bent = pseudo_huber(residual, 0.1);
+            prop_assert!(bent.abs() <= residual.abs() * (1.0 + 1e-12));
+            prop_assert_eq!(bent.is_sign_negative(), residual.is_sign_negative());
+            if residual.abs() < 1e-3 {
+                prop_assert!((bent - residual).abs() <= 1e-4 * residual.abs());
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The parameters of a kernel table as a list: what range checks and fits go
+//! through, so that neither needs the names of a hundred fields.
+
+use super::Gpu;
+use crate::device::quantity::Quantity;
+
+/// The parameters of one kernel table.
+#[derive(Debug)]
+pub struct Parameters<'a> {
+    /// Where the values come from.
+    pub source: &'a mut String,
+    /// Key and value of each.
+    pub quantities: Vec<(&'static str, &'a mut Quantity)>,
+}
+
+/// Gives a kernel table its list of parameters, and the check that none is below
+/// zero.
+macro_rules! kernel_table {
+    ($table:ident { $($key:ident),+ $(,)? } $(optional $optional:ident)?) => {
+        impl $table {
+            /// Key and value of each parameter the table has.
+            pub fn parameters(&self) -> Vec<(&'static str, &$crate::device::quantity::Quantity)> {
+                let always = [$((stringify!($key), &self.$key)),+];
+                #[allow(unused_mut, reason = "changed only where a table has an optional parameter")]
+                let mut list = always.to_vec();
+                $(list.extend(self.$optional.as_ref().map(|quantity| (stringify!($optional), quantity)));)?
+                list
+            }
+
+            /// The parameters the table has, to be changed.
+            pub fn parameters_mut(&mut self) -> $crate::device::gpu::Parameters<'_> {
+                #[allow(unused_mut, reason = "changed only where a table has an optional parameter")]
+                let mut quantities = vec![$((stringify!($key), &mut self.$key)),+];
+                $(quantities.extend(self.$optional.as_mut().map(|quantity| (stringify!($optional), quantity)));)?
+                $crate::device::gpu::Parameters { source: &mut self.source, quantities }
+            }
+
+            pub(crate) fn check(&self, checker: &mut $crate::device::check::Checker) {
+                checker.sourced(&self.source);
+                for (key, quantity) in self.parameters() {
+                    checker.non_negative(key, quantity);
+                }
+            }
+        }
+    };
+}
+
+pub(super) use kernel_table;
+
+/// A kernel table of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KernelTable {
+    /// `[gpu.conv_generic]`.
+    ConvGeneric,
+    /// `[gpu.grouped_conv]`.
+    GroupedConv,
+    /// `[gpu.winograd]`.
+    Winograd,
+    /// `[gpu.conv_constants]`.
+    ConvConstants,
+    /// `[gpu.fully_connected]`.
+    FullyConnected,
+    /// `[gpu.depthwise]`.
+    Depthwise,
+    /// `[gpu.pool]`.
+    Pool,
+    /// `[gpu.mean]`.
+    Mean,
+    /// `[gpu.concat]`.
+    Concat,
+    /// `[gpu.elementwise]`.
+    Elementwise,
+}
+
+impl KernelTable {
+    /// Every table, in the order of the profile.
+    pub const ALL: [Self; 10] = [
+        Self::ConvGeneric,
+        Self::GroupedConv,
+        Self::Winograd,
+        Self::ConvConstants,
+        Self::FullyConnected,
+        Self::Depthwise,
+        Self::Pool,
+        Self::Mean,
+        Self::Concat,
+        Self::Elementwise,
+    ];
+
+    /// Key of the table in `[gpu]`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::ConvGeneric => "conv_generic",
+            Self::GroupedConv => "grouped_conv",
+            Self::Winograd => "winograd",
+            Self::ConvConstants => "conv_constants",
+            Self::FullyConnected => "fully_connected",
+            Self::Depthwise => "depthwise",
+            Self::Pool => "pool",
+            Self::Mean => "mean",
+            Self::Concat => "concat",
+            Self::Elementwise => "elementwise",
+        }
+    }
+}
+
+impl Gpu {
+    /// The parameters of `table`; none where the GPU does not have it.
+    pub fn parameters_mut(&mut self, table: KernelTable) -> Option<Parameters<'_>> {
+        Some(match table {
+            KernelTable::ConvGeneric => self.conv_generic.parameters_mut(),
+            KernelTable::GroupedConv => self.grouped_conv.as_mut()?.parameters_mut(),
+            KernelTable::Winograd => self.winograd.as_mut()?.parameters_mut(),
+            KernelTable::ConvConstants => self.conv_constants.as_mut()?.parameters_mut(),
+            KernelTable::FullyConnected => self.fully_connected.parameters_mut(),
+            KernelTable::Depthwise => self.depthwise.parameters_mut(),
+            KernelTable::Pool => self.pool.parameters_mut(),
+            KernelTable::Mean => self.mean.parameters_mut(),
+            KernelTable::Concat => self.concat.parameters_mut(),
+            KernelTable::Elementwise => self.elementwise.parameters_mut(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table without its `source`, as the profile writes it.
+    fn keys(table: &toml::Value) -> Vec<String> {
+        let mut keys: Vec<String> = table.as_table().unwrap().keys().cloned().collect();
+        keys.retain(|key| key != "source");
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn every_number_of_a_kernel_table_is_a_parameter() {
+        let phones = [
+            include_str!("../../../tests/golden/gpu_pixel4.toml"),
+            include_str!("../../../tests/golden/gpu_iphone7.toml"),
+        ];
+        for text in phones {
+            let mut gpu: Gpu = toml::from_str(text).unwrap();
+            let written = toml::Value::try_from(&gpu).unwrap();
+            for table in KernelTable::ALL {
+                let Some(parameters) = gpu.parameters_mut(table) else { continue };
+                let mut listed: Vec<&str> = parameters.quantities.iter().map(|(key, _)| *key).collect();
+                listed.sort_unstable();
+                assert_eq!(listed, keys(&written[table.key()]));
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a CPU runs of a network, out of the GPU table's rows.
+//!
+//! The GPU delegate fuses what TFLite's CPU kernels run one by one. Three kinds
+//! of operations have no row of their own: padding, which a window's input gives
+//! away by a side that no tensor before it has; functions that a kernel's name
+//! links; and operations merged beyond recognition, whose numbers are missing
+//! from the sequence that kernel names count (CPU model, recovery of hidden
+//! operations). Responsible for: bringing them back. Not for: times.
+//! Invariant: a network is listed whole or, with the reason, not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csv::StringRecord;
+
+use super::super::LeftOut;
+use super::super::benchmark_gpu::{Feature, LINK, MAX_SIDE, linked, operator};
+use super::CpuNetwork;
+use crate::input::{InputError, Text};
+use crate::workload::{Elementwise, Function, Operator, Shape, Slice, check_operator};
+
+/// End of the names of the columns with kernel names.
+const KERNEL_SUFFIX: &str = "|gpu|kernel";
+/// Side of the images that all networks of the data set read.
+const IMAGE_SIDE: u32 = 224;
+/// Most rows that padding adds to an image: a side that is larger by more comes
+/// from an operation without a row.
+const MOST_PADDED_ROWS: u32 = 8;
+/// What the smallest window that needs padding, 3x3, adds to a side.
+const LEAST_PADDED_ROWS: u32 = 2;
+
+/// Networks and the rows that cannot be used.
+type Recovered = (Vec<CpuNetwork>, Vec<LeftOut>);
+
+/// The networks of the GPU table, by name.
+///
+/// # Errors
+/// The text is no such table.
+pub(super) fn recover(text: &Text) -> Result<Recovered, InputError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
+    let header = reader.headers().cloned().unwrap_or_default();
+    let mut left_out = Vec::new();
+    let mut records = Vec::new();
+    for (index, record) in reader.records().enumerate() {
+        match record {
+            Ok(record) => records.push(record),
+            Err(error) => left_out.push(LeftOut { line: index as u64 + 2, reason: error.to_string() }),
+        }
+    }
+    let columns = Columns::find(&header, &records, text)?;
+    let mut networks: BTreeMap<&str, Recovery> = BTreeMap::new();
+    for record in &records {
+        let line = record.position().map_or(0, csv::Position::line);
+        let name = record.get(columns.network).unwrap_or_default();
+        let network = networks.entry(name).or_default();
+        if let Err(reason) = columns.add(record, network) {
+            network.broken = true;
+            left_out.push(LeftOut { line, reason: format!("{name} is not used: {reason}") });
+        }
+    }
+    let whole = networks
+        .into_iter()
+        .filter(|(_, network)| !network.broken)
+        .map(|(name, network)| CpuNetwork { name: name.to_owned(), operators: network.operators })
+        .collect();
+    Ok((whole, left_out))
+}
+
+/// Where in a record things are.
+struct Columns {
+    network: usize,
+    operation: usize,
+    feature: usize,
+    kernel: usize,
+}
+
+impl Columns {
+    /// The columns. Of the phones' kernel names those with the most linked
+    /// functions serve: Winograd and merged kernels name fewer.
+    fn find(header: &StringRecord, records: &[StringRecord], text: &Text) -> Result<Self, InputError> {
+        let needed = |name: &str, column: Option<usize>| {
+            column.ok_or_else(|| {
+                text.refuse(
+                    "",
+                    format!("there is no column {name:?}"),
+                    "give the folder of the mobile-ml-benchmark data set, with its GPU table",
+                )
+            })
+        };
+        let named = |name: &str| needed(name, header.iter().position(|column| column == name));
+        let links = |column: usize| -> usize {
+            let names = records.iter().filter_map(|record| record.get(column));
+            names.map(|name| name.matches(LINK).count()).sum()
+        };
+        let is_kernel =
+            |column: &usize| header.get(*column).is_some_and(|name| name.ends_with(KERNEL_SUFFIX));
+        // The last of equals is what `max_by_key` gives: of reversed columns, the first.
+        let kernel = (0..header.len()).rev().filter(is_kernel).max_by_key(|&column| links(column));
+        Ok(Self {
+            network: named("model")?,
+            operation: named("operation")?,
+            feature: named("feature")?,
+            kernel: needed(KERNEL_SUFFIX, kernel)?,
+        })
+    }
+
+    fn add(&self, record: &StringRecord, network: &mut Recovery) -> Result<(), String> {
+        let field = |column: usize, name: &str| record.get(column).ok_or_else(|| format!("no {name}"));
+        let feature = Feature(field(self.feature, "feature")?);
+        let (_, operator) = operator(field(self.operation, "operation")?, &feature)?;
+        check_operator(&operator).map_err(|error| error.to_string())?;
+        // Fully connected layers have no side.
+        let input_side = match operator {
+            Operator::Linear(_) => 0,
+            _ => feature.count("Input_shape", MAX_SIDE)?,
+        };
+        network.add(operator, input_side, field(self.kernel, "kernel")?)
+    }
+}
+
+/// The operators of one network so far.
+struct Recovery {
+    operators: Vec<Operator>,
+    /// Sides of the tensors so far.
+    sides: BTreeSet<u32>,
+    /// Number in the graph of the next operation, if none is missing.
+    next: u32,
+    broken: bool,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self { operators: Vec::new(), sides: BTreeSet::from([IMAGE_SIDE]), next: 0, broken: false }
+    }
+}
+
+impl Recovery {
+    /// Adds `operator`, which reads an image of `input_side` (padding included)
+    /// and is run by the kernel of that name, with what is hidden before it and
+    /// linked behind it.
+    fn add(&mut self, operator: Operator, input_side: u32, kernel: &str) -> Result<(), String> {
+        let functions = linked(kernel)?;
+        let numbers: Vec<u32> = kernel.split(LINK).filter_map(number).collect();
+        let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
+            return Err(format!("the kernel {kernel:?} names no operation of the graph"));
+        };
+        let mut missing = first.saturating_sub(self.next);
+        self.next = self.next.max(last.saturating_add(1));
+        let channels = operator.inputs().first().map_or(0, |input| input.channels);
+        let mut side = input_side;
+        if slides(&operator) && input_side > 1 && !self.sides.contains(&input_side) {
+            let before = self.sides.range(..input_side).next_back();
+            let unpadded = before.copied().unwrap_or(input_side.saturating_sub(LEAST_PADDED_ROWS));
+            // The padding has a number, too.
+            missing = missing.saturating_sub(1);
+            if input_side - unpadded <= MOST_PADDED_ROWS {
+                side = unpadded;
+                let input = Shape::image(input_side, input_side, channels);
+                // Padding copies as much as a slice that takes everything.
+                self.operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
+            }
+        }
+        if missing > MOST_HIDDEN {
+            return Err(format!("{missing} operations are missing before {kernel:?}"));
+        }
+        let input = Shape::image(side.max(1), side.max(1), channels);
+        for _ in 0..hidden_operations(missing) {
+            self.operators.push(element_wise(Function::Multiply, input));
+        }
+        let output = operator.output();
+        if !matches!(operator, Operator::Mean(_) | Operator::Linear(_)) {
+            self.sides.insert(output.height);
+        }
+        let mut fuses = !matches!(operator, Operator::Concat(_));
+        self.operators.push(operator);
+        for &function in functions.functions() {
+            if !(fuses && function == Function::Relu) {
+                self.operators.push(element_wise(function, output));
+            }
+            fuses = function.is_binary();
+        }
+        Ok(())
+    }
+}
+
+/// Whether a window slides over the operator's input, so that it may be padded.
+fn slides(operator: &Operator) -> bool {
+    matches!(operator, Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_))
+}
+
+/// The number at the end of a name: `relu_2`.
+fn number(name: &str) -> Option<u32> {
+    name.rsplit_once('_').and_then(|(_, digits)| digits.parse().ok())
+}
+
+/// Most operations without a row between two rows; the data set has six.
+const MOST_HIDDEN: u32 = 64;
+
+/// Element-wise operations among so many missing numbers. One of three and more
+/// is an activation that the operation before it applies for free.
+fn hidden_operations(missing: u32) -> u32 {
+    match missing {
+        0..=2 => missing,
+        3..=5 => missing - 1,
+        more => more,
+    }
+}
+
+/// A function of tensors of that extent. The CPU model asks nothing of the
+/// second operand.
+fn element_wise(function: Function, input: Shape) -> Operator {
+    let other = match function {
+        Function::Add => Some(input),
+        // The products of the data set are squeeze-and-excitation scales.
+        Function::Multiply => Some(Shape { height: 1, width: 1, ..input }),
+        _ => None,
+    };
+    Operator::Elementwise(Elementwise { function, input, other })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recovered(rows: &[(&str, &str, &str)]) -> Recovered {
+        let header = "model,operation,feature,a|gpu|float,a|gpu|kernel\n".to_owned();
+        let row = |&(operation, feature, kernel): &(&str, &str, &str)| {
+            format!("net,{operation},\"{{{feature}}}\",1,{kernel}\n")
+        };
+        let content = std::iter::once(header).chain(rows.iter().map(row)).collect();
+        recover(&Text { name: "gpu.csv".into(), content }).unwrap()
+    }
+
+    fn names(rows: &[(&str, &str, &str)]) -> Vec<String> {
+        let (networks, left_out) = recovered(rows);
+        assert_eq!(left_out, []);
+        networks[0].operators.iter().map(ToString::to_string).collect()
+    }
+
+    const FIRST: &str = "'Input_shape': '224', 'Input_channel': 3, 'Output_shape': '112', 'Stride': '2', \
+                         'Kernel': '3', 'Filter': '8', 'Group': '1'";
+    const DEPTHWISE: &str = "'Input_shape': '114', 'Input_channel': 8, 'Output_shape': '112', 'Stride': '1', \
+                             'Kernel': '3', 'Filter': '1', 'Group': '1'";
+    const POINTWISE: &str = "'Input_shape': '112', 'Input_channel': 8, 'Output_shape': '112', 'Stride': '1', \
+                             'Kernel': '1', 'Filter': '8', 'Group': '1'";
+
+    #[test]
+    fn a_side_that_no_tensor_has_was_padded() {
+        let rows = [
+            ("CONV_2D", FIRST, "convolution_2d_0_linked_:_relu_1"),
+            ("DEPTHWISE_CONV_2D", DEPTHWISE, "depthwise_convolution_3"),
+        ];
+        let names = names(&rows);
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(names[1], "slice -> 114x114x8");
+    }
+
+    #[test]
+    fn a_missing_number_is_a_multiplication_of_the_input() {
+        let rows = [("CONV_2D", FIRST, "convolution_2d_0"), ("CONV_2D", POINTWISE, "convolution_2d_2")];
+        assert_eq!(names(&rows)[1], "element-wise -> 112x112x8");
+    }
+
+    #[test]
+    fn activations_are_free_behind_what_clamps_its_results() {
+        let kernel = "convolution_2d_0_linked_:_add_1_linked_:_relu_2_linked_:_hard_swish_3_linked_:_relu_4";
+        let names = names(&[("CONV_2D", FIRST, kernel)]);
+        // The sum, the hard swish and the relu behind it run; the first relu does not.
+        assert_eq!(names.len(), 4, "{names:?}");
+    }
+
+    #[test]
+    fn a_network_with_a_row_that_cannot_be_used_is_not_listed() {
+        let rows = [("CONV_2D", FIRST, "convolution_2d_0"), ("CONV_3D", FIRST, "convolution_3d_1")];
+        let (networks, left_out) = recovered(&rows);
+        assert_eq!((networks.len(), left_out.len()), (0, 1));
+        assert_eq!(left_out[0].line, 3);
+    }
+}

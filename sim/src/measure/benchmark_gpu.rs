@@ -1,0 +1,417 @@
+//! Importer of the GPU table of the mobile-ml-benchmark data set: one row per
+//! operation of a network, with the time and the kernel that TFLite 2.15 reported
+//! on each phone.
+//!
+//! Responsible for: the CSV, the dictionary in its `feature` column, and the
+//! operator each row stands for. Not for: the end-to-end tables. Invariant: no
+//! file makes it panic; each row becomes a run or a [`LeftOut`].
+
+use std::path::Path;
+
+use csv::StringRecord;
+
+use super::{Family, GpuRun, LeftOut};
+use crate::input::{InputError, Text};
+use crate::workload::{
+    CHANNELS_PER_SLICE, Concat, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, Linked, Mean,
+    Operator, Padding, Pool, PoolKind, Shape, check_operator,
+};
+
+/// Names of the table inside a data folder: flat, and as the data set publishes it.
+pub(super) const FILE_NAMES: [&str; 3] =
+    ["tflite_cnn_ops_gpu.csv", "dataset/cnn/tflite_cnn_real_ops_gpu.csv", "tflite_cnn_real_ops_gpu.csv"];
+
+/// What follows the device's name in the columns of its times.
+const TIME_SUFFIX: &str = "|gpu|float";
+/// What follows the device's name in the columns of its kernels.
+const KERNEL_SUFFIX: &str = "|gpu|kernel";
+/// What stands between a kernel and each function linked to it.
+pub(super) const LINK: &str = "_linked_:_";
+/// Name of the Metal kernel that runs a depthwise convolution and the pointwise
+/// one behind it: no single layer describes it.
+const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
+
+/// Largest image side, window, stride or number of inputs: far beyond any phone's
+/// network, and small enough that products of four stay exact.
+pub(super) const MAX_SIDE: u32 = 1 << 14;
+/// Largest number of channels, likewise.
+pub(super) const MAX_CHANNELS: u32 = 1 << 20;
+
+/// The rows of one phone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuTable {
+    /// Usable rows, in the order of the file.
+    pub runs: Vec<GpuRun>,
+    /// The others.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Reads the table in `folder`, with the times of the phone whose columns are
+/// called `device` (`pixel4` for `pixel4|gpu|float`).
+///
+/// # Errors
+/// No such file, no table, or no such phone in it.
+pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
+    let [flat, others @ ..] = FILE_NAMES;
+    let mut text = Text::read(&folder.join(flat));
+    for name in others {
+        // The first error is the one to report where no name leads to a file.
+        if matches!(text, Err(InputError::Unreadable { .. })) {
+            text = Text::read(&folder.join(name)).or(text);
+        }
+    }
+    parse(&text?, device)
+}
+
+/// Parses the table; see [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
+    let header = reader.headers().cloned().unwrap_or_default();
+    let columns = Columns::find(&header, text, device)?;
+    let mut table = GpuTable::default();
+    for (index, record) in reader.records().enumerate() {
+        // Without a position (the reader gives each record one), count rows after the header.
+        let counted = index as u64 + 2;
+        let (line, row) = match record {
+            Ok(record) => {
+                let line = record.position().map_or(counted, csv::Position::line);
+                (line, columns.run(&record, line))
+            }
+            Err(error) => (counted, Err(error.to_string())),
+        };
+        match row {
+            Ok(run) => table.runs.push(run),
+            Err(reason) => table.left_out.push(LeftOut { line, reason }),
+        }
+    }
+    Ok(table)
+}
+
+/// Where in a record things are.
+struct Columns {
+    network: usize,
+    operation: usize,
+    feature: usize,
+    time: usize,
+    kernel: usize,
+}
+
+impl Columns {
+    fn find(header: &StringRecord, text: &Text, device: &str) -> Result<Self, InputError> {
+        let column = |name: &str| header.iter().position(|column| column == name);
+        let needed = |name: &str| {
+            column(name).ok_or_else(|| {
+                text.refuse(
+                    "",
+                    format!("there is no column {name:?}"),
+                    "give the folder of the mobile-ml-benchmark data set, with its GPU table",
+                )
+            })
+        };
+        let (network, operation, feature) = (needed("model")?, needed("operation")?, needed("feature")?);
+        let time = column(&format!("{device}{TIME_SUFFIX}"));
+        let kernel = column(&format!("{device}{KERNEL_SUFFIX}"));
+        let (Some(time), Some(kernel)) = (time, kernel) else {
+            let known: Vec<&str> = header.iter().filter_map(|name| name.strip_suffix(TIME_SUFFIX)).collect();
+            return Err(InputError::Option {
+                option: "--device-column",
+                found: format!("{device:?}"),
+                expected: format!("one of the phones in {}: {}", text.name, known.join(", ")),
+            });
+        };
+        Ok(Self { network, operation, feature, time, kernel })
+    }
+
+    fn run(&self, record: &StringRecord, line: u64) -> Result<GpuRun, String> {
+        let field = |column: usize, name: &str| record.get(column).ok_or_else(|| format!("no {name}"));
+        let network = field(self.network, "model")?;
+        let kernel = field(self.kernel, "kernel")?;
+        let time = field(self.time, "time")?;
+        let measured_us = time
+            .trim()
+            .parse()
+            .ok()
+            .filter(|time: &f64| time.is_finite() && *time > 0.0)
+            .ok_or_else(|| format!("the time is {time:?}, expected microseconds above 0"))?;
+        if kernel.starts_with(FUSED_KERNEL) {
+            return Err(format!("the kernel {FUSED_KERNEL} runs two operations at once"));
+        }
+        let feature = Feature(field(self.feature, "feature")?);
+        let (family, operator) = operator(field(self.operation, "operation")?, &feature)?;
+        check_operator(&operator).map_err(|error| error.to_string())?;
+        let layer = Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 };
+        Ok(GpuRun {
+            network: network.to_owned(),
+            family,
+            layer,
+            kernel: kernel.to_owned(),
+            measured_us,
+            line,
+        })
+    }
+}
+
+/// The dictionary of a row: `{'Input_shape': '224', 'Input_channel': 3, ...}`.
+pub(super) struct Feature<'a>(pub(super) &'a str);
+
+impl Feature<'_> {
+    /// The whole number of `key`, from 1 to `most`.
+    pub(super) fn count(&self, key: &str, most: u32) -> Result<u32, String> {
+        let quotes = |c: char| c == '\'' || c == '"' || c.is_whitespace();
+        let body = self.0.trim().trim_start_matches('{').trim_end_matches('}');
+        let value = body
+            .split(',')
+            .filter_map(|entry| entry.split_once(':'))
+            .find(|(name, _)| name.trim_matches(quotes) == key)
+            .map(|(_, value)| value.trim_matches(quotes))
+            .ok_or_else(|| format!("the feature has no {key}"))?;
+        value
+            .parse()
+            .ok()
+            .filter(|count| (1..=most).contains(count))
+            .ok_or_else(|| format!("{key} is {value:?}, expected a whole number from 1 to {most}"))
+    }
+}
+
+/// The operator of a row.
+pub(super) fn operator(operation: &str, feature: &Feature<'_>) -> Result<(Family, Operator), String> {
+    Ok(match operation {
+        "CONV_2D" => (Family::Conv2d, Operator::Conv2d(conv(feature, 1)?)),
+        "CONV_2D_GROUP" => {
+            let groups = feature.count("Group", MAX_CHANNELS)?;
+            (Family::GroupedConv2d, Operator::Conv2d(conv(feature, groups)?))
+        }
+        "DEPTHWISE_CONV_2D" => (Family::DepthwiseConv2d, Operator::DepthwiseConv2d(depthwise(feature)?)),
+        "FULLY_CONNECTED" => (Family::FullyConnected, Operator::Linear(linear(feature)?)),
+        "MEAN" => {
+            let side = feature.count("Input_shape", MAX_SIDE)?;
+            let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+            (Family::Mean, Operator::Mean(Mean { input: Shape::image(side, side, channels) }))
+        }
+        "CONCATENATION" => (Family::Concat, Operator::Concat(concat(feature)?)),
+        "MAX_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Max)?)),
+        "AVERAGE_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Average)?)),
+        other => return Err(format!("the operation {other:?} is not known")),
+    })
+}
+
+/// A window that slides over a square image.
+struct Window {
+    input: u32,
+    output: u32,
+    side: u32,
+    stride: u32,
+}
+
+impl Window {
+    fn of(feature: &Feature<'_>) -> Result<Self, String> {
+        Ok(Self {
+            input: feature.count("Input_shape", MAX_SIDE)?,
+            output: feature.count("Output_shape", MAX_SIDE)?,
+            side: feature.count("Kernel", MAX_SIDE)?,
+            stride: feature.count("Stride", MAX_SIDE)?,
+        })
+    }
+
+    /// The padding that turns the input into the output: none where the input is
+    /// large enough (the network padded it before), else "SAME".
+    fn padding(&self) -> Result<Padding, String> {
+        let needed = (self.output - 1) * self.stride + self.side;
+        let total = needed.saturating_sub(self.input);
+        let reached = (self.input + total - self.side) / self.stride + 1;
+        if reached != self.output {
+            return Err(format!(
+                "a window of {} with stride {} makes {reached} of {} pixels, not {}",
+                self.side, self.stride, self.input, self.output
+            ));
+        }
+        let (before, after) = (total / 2, total - total / 2);
+        Ok(Padding { top: before, bottom: after, left: before, right: after })
+    }
+}
+
+fn conv(feature: &Feature<'_>, groups: u32) -> Result<Conv2d, String> {
+    let window = Window::of(feature)?;
+    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+    let output_channels = feature.count("Filter", MAX_CHANNELS)?;
+    if channels % groups != 0 || output_channels % groups != 0 {
+        return Err(format!("{groups} groups do not divide {channels} and {output_channels} channels"));
+    }
+    Ok(Conv2d {
+        input: Shape::image(window.input, window.input, channels),
+        output_channels,
+        kernel: [window.side; 2],
+        stride: [window.stride; 2],
+        dilation: [1; 2],
+        padding: window.padding()?,
+        groups,
+        bias: true,
+    })
+}
+
+fn depthwise(feature: &Feature<'_>) -> Result<DepthwiseConv2d, String> {
+    let mut window = Window::of(feature)?;
+    // The delegate merges a padding operation into the 3x3 kernel; the table lists
+    // the padded input, and the kernel it names is the one of padded convolutions.
+    if (window.side, window.stride) == (3, 1) && window.output + 2 == window.input {
+        window.input = window.output;
+    }
+    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+    Ok(DepthwiseConv2d {
+        input: Shape::image(window.input, window.input, channels),
+        multiplier: 1,
+        kernel: [window.side; 2],
+        stride: [window.stride; 2],
+        dilation: [1; 2],
+        padding: window.padding()?,
+        bias: true,
+    })
+}
+
+fn linear(feature: &Feature<'_>) -> Result<Linear, String> {
+    Ok(Linear {
+        rows: 1,
+        input_features: feature.count("Input_channel", MAX_CHANNELS)?,
+        output_features: feature.count("Filter", MAX_CHANNELS)?,
+        bias: true,
+    })
+}
+
+fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
+    let window = Window::of(feature)?;
+    Ok(Pool {
+        kind,
+        input: Shape::image(window.input, window.input, feature.count("Input_channel", MAX_CHANNELS)?),
+        kernel: [window.side; 2],
+        stride: [window.stride; 2],
+        padding: window.padding()?,
+    })
+}
+
+/// A concatenation: the table lists the first input's channels, the number of
+/// inputs and the output's channels. The others share what is left evenly, in
+/// whole slices where first input and output are whole slices.
+fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
+    let side = feature.count("Input_shape", MAX_SIDE)?;
+    let first = feature.count("Input_channel", MAX_CHANNELS)?;
+    let output = feature.count("Filter", MAX_CHANNELS)?;
+    let others = feature.count("Kernel", MAX_SIDE)? - 1;
+    let whole = first.is_multiple_of(CHANNELS_PER_SLICE) && output.is_multiple_of(CHANNELS_PER_SLICE);
+    let unit = if whole { CHANNELS_PER_SLICE } else { 1 };
+    let units = output.saturating_sub(first) / unit;
+    if others > units || (others == 0 && output != first) {
+        return Err(format!("{} inputs, the first of {first} channels, do not make {output}", others + 1));
+    }
+    let (each, extra) = (units.checked_div(others).unwrap_or(0), units.checked_rem(others).unwrap_or(0));
+    let rest = (0..others).map(|index| (each + u32::from(index < extra)) * unit);
+    Ok(Concat { extent: Shape::image(side, side, 0), channels: std::iter::once(first).chain(rest).collect() })
+}
+
+/// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.
+pub(super) fn linked(kernel: &str) -> Result<Linked, String> {
+    let mut linked = Linked::default();
+    for name in kernel.split(LINK).skip(1) {
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        let function = match name {
+            "add" => Function::Add,
+            "mul" => Function::Multiply,
+            "relu" => Function::Relu,
+            // An upper bound, which precedes a relu: what the converter leaves of relu6.
+            "relu6" | "minimum" => Function::Relu6,
+            "hard_swish" => Function::HardSwish,
+            "sigmoid" => Function::Sigmoid,
+            other => return Err(format!("the linked function {other:?} is not known")),
+        };
+        if !linked.push(function) {
+            return Err(format!("the kernel {kernel:?} links too many functions"));
+        }
+    }
+    Ok(linked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "model,operation,feature,pixel4|gpu|float,pixel4|gpu|kernel\n";
+
+    fn table(rows: &str) -> GpuTable {
+        parse(&Text { name: "gpu.csv".into(), content: format!("{HEADER}{rows}") }, "pixel4").unwrap()
+    }
+
+    fn row(operation: &str, feature: &str, time: &str, kernel: &str) -> String {
+        format!("net,{operation},\"{{{feature}}}\",{time},{kernel}\n")
+    }
+
+    const CONV: &str = "'Input_shape': '31', 'Input_channel': 16, 'Output_shape': '15', 'Stride': '2', \
+                        'Kernel': '3', 'Filter': '24', 'Group': '1'";
+
+    #[test]
+    fn a_convolution_of_a_padded_input_is_unpadded() {
+        let table = table(&row("CONV_2D", CONV, "12.5", "convolution_2d_7_linked_:_add_8_linked_:_relu_9"));
+        let run = &table.runs[0];
+        let Operator::Conv2d(conv) = &run.layer.operator else { panic!("{run:?}") };
+        assert_eq!((conv.padding, conv.output()), (Padding::NONE, Shape::image(15, 15, 24)));
+        assert_eq!(run.layer.linked.functions(), [Function::Add, Function::Relu]);
+        assert_eq!((run.measured_us, run.line), (12.5, 2));
+    }
+
+    #[test]
+    fn a_padding_before_a_3x3_depthwise_convolution_is_part_of_it() {
+        let feature = "'Input_shape': '58', 'Input_channel': 24, 'Output_shape': '56', 'Stride': '1', \
+                       'Kernel': '3', 'Filter': '1', 'Group': '1'";
+        let table = table(&row("DEPTHWISE_CONV_2D", feature, "9", "depthwise_convolution_1"));
+        let Operator::DepthwiseConv2d(conv) = &table.runs[0].layer.operator else { panic!("{table:?}") };
+        assert_eq!((conv.input.height, conv.padding), (56, Padding::symmetric(1, 1)));
+    }
+
+    #[test]
+    fn the_inputs_of_a_concatenation_fill_its_output() {
+        for (first, output, inputs) in [(160, 576, 3), (192, 576, 4), (14, 102, 3), (40, 654, 9), (64, 64, 1)]
+        {
+            let feature = format!(
+                "'Input_shape': '14', 'Input_channel': {first}, 'Kernel': '{inputs}', 'Filter': '{output}'"
+            );
+            let concat = concat(&Feature(&feature)).unwrap();
+            assert_eq!(concat.channels.iter().sum::<u32>(), output, "{concat:?}");
+            assert_eq!(concat.channels.len(), inputs);
+        }
+    }
+
+    #[test]
+    fn each_row_that_cannot_be_used_says_its_line_and_why() {
+        let good = row("CONV_2D", CONV, "1", "convolution_2d_1");
+        let bad = [
+            row("CONV_2D", CONV, "nan", "convolution_2d_1"),
+            row("CONV_2D", CONV, "-1", "convolution_2d_1"),
+            row("CONV_3D", CONV, "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'3'", "'-'"), "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'31'", "'99'"), "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'Stride': '2',", ""), "1", "convolution_2d_1"),
+            row("CONV_2D", CONV, "1", "convolution_2d_1_linked_:_erf_2"),
+            row("CONV_2D", CONV, "1", "depthwise_conv_plus_1x1_conv_5_6_7"),
+            "net,CONV_2D\n".to_owned(),
+        ];
+        let table = table(&(good.clone() + &bad.concat() + &good));
+        assert_eq!(table.runs.len(), 2);
+        let lines: Vec<u64> = table.left_out.iter().map(|row| row.line).collect();
+        assert_eq!(lines, (3..12).collect::<Vec<u64>>());
+        let words =
+            ["\"nan\"", "\"-1\"", "CONV_3D", "Kernel is \"-\"", "not 15", "no Stride", "erf", "two", "no "];
+        for (row, word) in table.left_out.iter().zip(words) {
+            assert!(row.reason.contains(word), "{row:?} does not say {word}");
+        }
+    }
+
+    #[test]
+    fn a_phone_that_is_not_in_the_table_is_told_which_are() {
+        let text = Text { name: "gpu.csv".into(), content: HEADER.into() };
+        let error = parse(&text, "pixel5").unwrap_err();
+        assert!(error.help().contains("pixel4"), "{}", error.help());
+        let text = Text { name: "gpu.csv".into(), content: String::new() };
+        assert!(parse(&text, "pixel4").unwrap_err().to_string().contains("model"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Predicted against measured: the error figures and nothing else.
+//!
+//! Responsible for: the figures, the groups they are given for, and what to
+//! compare them with: a model linear in FLOPs and the noise of the measurement
+//! itself. Not for: fitting, or reading runs. Invariant: a pair without a
+//! prediction is counted and named, never skipped in silence.
+
+pub mod cpu;
+pub mod gpu;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A prediction counts as close within this part of the measured time.
+const CLOSE: f64 = 0.10;
+/// Part of the errors that the 95th percentile covers.
+const HIGH_PERCENTILE: f64 = 0.95;
+
+/// The errors of the predictions of one group of runs. An error is predicted over
+/// measured time, less one; APE is its absolute value. All but `n` are not
+/// numbers where the group is empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// `gpu/<family>/all`, `gpu/<family>/unseen` or `cpu/<core set>/<float|quant>`.
+    pub name: String,
+    /// Runs.
+    pub n: usize,
+    /// Mean absolute percentage error.
+    pub mape_percent: f64,
+    /// Median absolute percentage error.
+    pub median_ape_percent: f64,
+    /// Runs predicted within 10 %.
+    pub within_10_percent: f64,
+    /// 95th percentile of the absolute percentage errors.
+    pub p95_ape_percent: f64,
+    /// Mean error, with its sign: above zero where predictions are too long.
+    pub bias_percent: f64,
+}
+
+/// The error figures of pairs of predicted and measured times, in one unit.
+pub fn figures(name: impl Into<String>, pairs: &[(f64, f64)]) -> Group {
+    let errors = || pairs.iter().map(|&(predicted, measured)| predicted / measured - 1.0);
+    let mut absolute: Vec<f64> = errors().map(f64::abs).collect();
+    absolute.sort_by(f64::total_cmp);
+    let count = pairs.len() as f64;
+    let close = absolute.iter().filter(|&&error| error <= CLOSE).count() as f64;
+    Group {
+        name: name.into(),
+        n: pairs.len(),
+        mape_percent: 100.0 * absolute.iter().sum::<f64>() / count,
+        median_ape_percent: 100.0 * median(&absolute),
+        within_10_percent: 100.0 * close / count,
+        p95_ape_percent: 100.0 * quantile(&absolute, HIGH_PERCENTILE),
+        bias_percent: 100.0 * errors().sum::<f64>() / count,
+    }
+}
+
+/// Median of ascending values; not a number where there are none.
+pub(crate) fn median(ascending: &[f64]) -> f64 {
+    quantile(ascending, 0.5)
+}
+
+/// Quantile of ascending values, linear between neighbours; not a number where
+/// there are none.
+fn quantile(ascending: &[f64], part: f64) -> f64 {
+    let Some(last) = ascending.len().checked_sub(1) else { return f64::NAN };
+    let position = part * last as f64;
+    let (below, above) = (position.floor() as usize, position.ceil() as usize);
+    ascending[below] + (position - position.floor()) * (ascending[above] - ascending[below])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_relative_to_the_measured_time() {
+        let group = figures("gpu/conv2d/all", &[(110.0, 100.0), (100.0, 200.0), (30.0, 30.0), (39.0, 30.0)]);
+        assert_eq!(group.n, 4);
+        assert!((group.mape_percent - 22.5).abs() < 1e-9, "{group:?}");
+        assert!((group.median_ape_percent - 20.0).abs() < 1e-9, "{group:?}");
+        assert!((group.bias_percent - -2.5).abs() < 1e-9, "{group:?}");
+        assert!((group.p95_ape_percent - 47.0).abs() < 1e-9, "{group:?}");
+    }
+
+    #[test]
+    fn a_group_of_one_has_its_error_in_every_figure() {
+        let group = figures("one", &[(1.05, 1.0)]);
+        for figure in
+            [group.mape_percent, group.median_ape_percent, group.p95_ape_percent, group.bias_percent]
+        {
+            assert!((figure - 5.0).abs() < 1e-9, "{group:?}");
+        }
+        assert!((group.within_10_percent - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn an_empty_group_claims_no_accuracy() {
+        let group = figures("none", &[]);
+        assert_eq!(group.n, 0);
+        assert!(
+            group.mape_percent.is_nan() && group.within_10_percent.is_nan() && group.p95_ape_percent.is_nan()
+        );
+    }
+}
