@@ -13,7 +13,7 @@ pub mod npu;
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-use crate::units::{Bytes, BytesPerSecond, Picos};
+use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
 /// A processor has no kernel for a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -111,7 +111,6 @@ impl Phases {
     /// Stretches phases that would move their bytes faster than `rate`, the memory
     /// interface's: fits on layers that fit a cache say nothing of larger ones.
     pub fn limit_rate(&mut self, rate: BytesPerSecond) {
-        const PICOS_PER_SECOND: f64 = 1e12;
         for phase in &mut self.0 {
             let least = phase.bytes.0 as f64 / rate.0 * PICOS_PER_SECOND;
             if least > phase.duration.0 as f64 {

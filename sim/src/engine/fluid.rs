@@ -19,9 +19,7 @@
 //! ([`MAX_PROCESSORS`]), a scan is faster than any index over them.
 
 use crate::engine::program::{MAX_PROCESSORS, TaskId};
-use crate::units::{Bytes, BytesPerSecond, Picos};
-
-const PICOS_PER_SECOND: f64 = 1e12;
+use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
 /// What the memory moves in all, by the number of processors that stream.
 #[derive(Clone, Debug, PartialEq)]
