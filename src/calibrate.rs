@@ -14,7 +14,7 @@ use coexec_sim::validate::{self as errors, Group};
 use coexec_sim::workload::DataType;
 use serde::Serialize;
 
-use crate::cli::{Calibrate, Common, RunFormat};
+use crate::cli::{Calibrate, Common};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use crate::{runs, validate};
@@ -50,13 +50,8 @@ struct Fitted {
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
-    let measured = runs::measured(&profile, &options.runs.folder, &options.runs, common)?;
-    let data = match options.runs.format {
-        RunFormat::MobileMlBenchmark => "mobile-ml-benchmark",
-    };
-    let count = measured.gpu.as_ref().map_or(0, |table| table.runs.len())
-        + measured.cpu.as_ref().map_or(0, |table| table.runs.len());
-    let source = format!("fit on {data}, {count} runs of {}", options.runs.device_column);
+    let measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    let source = format!("fit on {}", measured.source);
     let mut fitted = Fitted::default();
     if let (Some(gpu), Some(table)) = (&mut profile.gpu, &measured.gpu) {
         fit_gpu(gpu, table, &source, options, common, &mut fitted);

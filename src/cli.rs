@@ -148,20 +148,23 @@ pub(crate) struct Explore {
 /// Measured runs of one device.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// Folder of the measured runs
-    #[arg(long = "runs", value_name = "FOLDER")]
-    pub(crate) folder: PathBuf,
+    /// Measured runs: a folder, or a CSV file of coexec's own
+    #[arg(long = "runs", value_name = "PATH")]
+    pub(crate) path: PathBuf,
     /// Format of the runs
     #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
     pub(crate) format: RunFormat,
-    /// Device whose columns are read: pixel4 for `pixel4|gpu|float`
+    /// Device whose columns of mobile-ml-benchmark are read: pixel4 for
+    /// `pixel4|gpu|float`
     #[arg(long, value_name = "NAME")]
-    pub(crate) device_column: String,
+    pub(crate) device_column: Option<String>,
 }
 
 /// Format of measured runs, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RunFormat {
+    /// One row a repetition, with a table of fingerprints beside it
+    Coexec,
     /// The tables of the mobile-ml-benchmark data set
     MobileMlBenchmark,
 }
@@ -194,9 +197,9 @@ pub(crate) struct Validate {
     pub(crate) profile: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Folder of the runs that the profile was fitted on: shapes that do not occur
-    /// there get figures of their own, and a FLOPs-linear model to compare with
-    #[arg(long, value_name = "FOLDER")]
+    /// Runs that the profile was fitted on, in the same format: shapes that do not
+    /// occur there get figures of their own, and a FLOPs-linear model to compare with
+    #[arg(long, value_name = "PATH")]
     pub(crate) seen: Option<PathBuf>,
 }
 
@@ -217,6 +220,8 @@ pub(crate) enum SchemaName {
     Scenario,
     /// Plans
     Plan,
+    /// A row of measured runs, cell by cell
+    Runs,
 }
 
 /// CPU kernels, as typed.

@@ -22,7 +22,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let profile = Profile::load(&options.profile)?;
-    let measured = runs::measured(&profile, &options.runs.folder, &options.runs, common)?;
+    let measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
     let (mut groups, mut left_out) = (Vec::new(), Vec::new());
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
         let seen =

@@ -7,6 +7,7 @@
 
 mod assemble;
 mod inline;
+mod written;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
