@@ -15,6 +15,7 @@ mod command {
     mod calibrate;
     mod calibrate_cpu;
     mod explore;
+    mod own_runs;
     mod pictures;
     mod readme;
     mod repeatable;
