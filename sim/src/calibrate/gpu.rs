@@ -6,6 +6,7 @@
 //! the same for a seed, on any number of threads.
 
 mod fit;
+pub mod prior;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -41,6 +41,13 @@ pub struct Gpu {
     pub simd_width: u32,
     /// Most threads the driver allows in one work-group of a compiled kernel.
     pub max_work_group_size: u32,
+    /// Clock under load, in 10^6 cycles per second. Only the prior of a fit needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<Quantity>,
+    /// Multiply-accumulates in 16-bit floating point that the whole GPU completes in
+    /// a cycle. Only the prior of a fit needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiply_accumulates_per_cycle: Option<Quantity>,
     /// How a linear layer of several rows reaches the delegate.
     #[serde(default)]
     pub linear_lowering: LinearLowering,
@@ -140,6 +147,14 @@ impl Gpu {
         checker.count("compute_units", self.compute_units, MAX_COUNT);
         checker.count("simd_width", self.simd_width, MAX_COUNT);
         checker.count("max_work_group_size", self.max_work_group_size, MAX_COUNT);
+        for (key, rate) in [
+            ("clock_mhz", &self.clock_mhz),
+            ("multiply_accumulates_per_cycle", &self.multiply_accumulates_per_cycle),
+        ] {
+            if let Some(rate) = rate {
+                checker.positive(key, rate);
+            }
+        }
         checker.each("residency", &self.residency, |checker, entry| {
             checker.count("tile_size", entry.tile_size, MAX_COUNT);
             checker.positive("waves", &entry.waves);
