@@ -6,6 +6,7 @@
 
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
+pub mod draw;
 pub mod runs;
 
 use serde::Serialize;
