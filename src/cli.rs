@@ -199,7 +199,7 @@ pub(crate) struct Calibrate {
     #[arg(long, value_name = "N", conflicts_with = "rows", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) networks: Option<u32>,
     /// Write the error on networks kept out against the number of measured runs
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["rows", "networks"])]
     pub(crate) learning_curve: Option<PathBuf>,
 }
 

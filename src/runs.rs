@@ -1,13 +1,13 @@
 //! Measured runs from the files a user names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::LeftOut;
 use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
 use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
-use coexec_sim::measure::runs;
+use coexec_sim::measure::{LeftOut, draw, runs};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -24,8 +24,12 @@ pub(crate) struct Measured {
     pub(crate) cpu: Option<CpuTable>,
     /// Rows of neither.
     pub(crate) left_out: Vec<LeftOut>,
-    /// What was measured, in words: `82 runs of pixel4 in mobile-ml-benchmark`.
-    pub(crate) source: String,
+    /// The data set, where it has a name.
+    data: Option<&'static str>,
+    /// The device, in words.
+    device: String,
+    /// How the runs were drawn from more.
+    drawn: Option<String>,
 }
 
 impl Measured {
@@ -35,6 +39,36 @@ impl Measured {
         let gpu = self.gpu.iter().flat_map(|table| &table.left_out);
         let cpu = self.cpu.iter().flat_map(|table| &table.left_out);
         gpu.chain(cpu).chain(&self.left_out).cloned().collect()
+    }
+
+    /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
+    pub(crate) fn source(&self) -> String {
+        let data = self.data.map_or(String::new(), |data| format!("{data}, "));
+        let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
+        format!("{data}{} runs of {}{drawn}", self.count(), self.device)
+    }
+
+    /// Keeps `count` runs on the GPU, drawn at random.
+    pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
+        if let Some(table) = &mut self.gpu {
+            table.runs = draw::rows(&table.runs, count, seed);
+            self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", table.runs.len()));
+        }
+    }
+
+    /// Keeps the runs of `count` networks, drawn at random.
+    pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
+        let gpu = self.gpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
+        let cpu = self.cpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
+        let kept: BTreeSet<String> =
+            draw::networks(gpu.chain(cpu), count, seed).into_iter().map(str::to_owned).collect();
+        self.drawn = Some(format!("of {} networks drawn with seed {seed}", kept.len()));
+        if let Some(table) = &mut self.gpu {
+            table.runs.retain(|run| kept.contains(&run.network));
+        }
+        if let Some(table) = &mut self.cpu {
+            table.runs.retain(|run| kept.contains(&run.network));
+        }
     }
 
     /// Runs that can be used.
@@ -91,9 +125,8 @@ fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) ->
         None if cpu.is_some() => None,
         _ => gpu_of(profile).and_then(|_| benchmark_gpu(folder, device, common)).map(Some)?,
     };
-    let mut measured = Measured { gpu, cpu, ..Measured::default() };
-    measured.source = format!("mobile-ml-benchmark, {} runs of {device}", measured.count());
-    Ok(measured)
+    let data = Some("mobile-ml-benchmark");
+    Ok(Measured { gpu, cpu, data, device: device.to_owned(), ..Measured::default() })
 }
 
 /// The GPU runs of `device` in a folder of the mobile-ml-benchmark data set.
@@ -123,18 +156,16 @@ fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Fail
         let (runs, networks) = (sorted.cpu, sorted.networks);
         measured.cpu = Some(CpuTable { runs, networks, left_out: Vec::new() });
     }
-    let count = measured.count();
-    if count == 0 {
+    if measured.count() == 0 {
         return Err(none_usable(path, "run on a GPU or CPU cores", &measured.left_out));
     }
     let mut devices: Vec<&str> =
         table.fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect();
     devices.sort_unstable();
     devices.dedup();
-    let of = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
-    measured.source = format!("{count} runs of {of}");
+    measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
     if !common.quiet {
-        eprintln!("{}: {}", path.display(), measured.source);
+        eprintln!("{}: {}", path.display(), measured.source());
         if sorted.outliers > 0 {
             eprintln!("not used: {} repetitions that are marked as outliers", sorted.outliers);
         }

@@ -14,13 +14,16 @@ mod command {
     mod bad_plans;
     mod calibrate;
     mod calibrate_cpu;
+    mod calibrate_options;
     mod explore;
     mod own_runs;
     mod pictures;
+    mod plot;
     mod readme;
     mod repeatable;
     mod replay;
     mod schemas;
+    mod validate;
 }
 
 /// Devices that are bundled.

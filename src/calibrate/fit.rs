@@ -1,0 +1,105 @@
+//! The fit of a profile's processors to the runs there are on them.
+
+use coexec_sim::calibrate::cpu::{self, FittedTable};
+use coexec_sim::calibrate::gpu::{self, Calibrated, TableFit};
+use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::LeftOut;
+use coexec_sim::measure::benchmark_cpu::CpuTable;
+use coexec_sim::measure::benchmark_gpu::GpuTable;
+use coexec_sim::validate::point::Point;
+use coexec_sim::validate::{self, Group};
+
+use super::prior::Chosen;
+use crate::failure::Failure;
+use crate::points;
+use crate::progress::Progress;
+use crate::runs::Measured;
+
+/// Folds of the cross-validation.
+const FOLDS: usize = 5;
+
+/// How to fit.
+pub(crate) struct Options<'a> {
+    /// What the source of each fitted value says.
+    pub(crate) source: &'a str,
+    /// What to expect before any run.
+    pub(crate) prior: &'a Chosen,
+    /// Seed of the cross-validation's folds.
+    pub(crate) seed: u64,
+}
+
+/// What was fitted, besides the profile's values.
+#[derive(Default)]
+pub(crate) struct Fitted {
+    pub(crate) tables: Vec<TableFit>,
+    pub(crate) cpu_tables: Vec<FittedTable>,
+    /// Cross-validated errors, worst first.
+    pub(crate) errors: Vec<Group>,
+    /// Each run, predicted by a fit that had not seen its network.
+    pub(crate) held_out: Vec<Point>,
+    /// Runs that nothing in the base describes.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Fits the processors of `profile` to what was measured on them.
+pub(crate) fn fit(
+    profile: &mut Profile,
+    measured: &Measured,
+    options: &Options<'_>,
+    progress: &Progress,
+) -> Result<Fitted, Failure> {
+    let mut fitted = Fitted::default();
+    if let Some(table) = &measured.gpu {
+        fit_gpu(profile, table, options, progress, &mut fitted)?;
+    }
+    if let Some(table) = &measured.cpu {
+        fit_cpu(profile, table, options, progress, &mut fitted);
+    }
+    fitted.errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
+    Ok(fitted)
+}
+
+/// Fits the GPU's tables.
+fn fit_gpu(
+    profile: &mut Profile,
+    table: &GpuTable,
+    options: &Options<'_>,
+    progress: &Progress,
+    fitted: &mut Fitted,
+) -> Result<(), Failure> {
+    let Some(gpu) = &profile.gpu else { return Ok(()) };
+    let base = options.prior.centre(gpu, &profile.memory, &table.runs)?;
+    let fit = gpu::Options { source: options.source.to_owned(), folds: FOLDS, seed: options.seed };
+    let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|step| match step {
+        gpu::Progress::Fitted => progress.tell("GPU: fitted all runs"),
+        gpu::Progress::Fold { number, of } => {
+            progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
+        }
+    });
+    let Calibrated { gpu: calibrated, tables, errors, left_out } = calibrated;
+    profile.gpu = Some(calibrated);
+    fitted.tables = tables;
+    fitted.errors.extend(errors);
+    fitted.left_out.extend(left_out);
+    Ok(())
+}
+
+/// Fits the rate tables of the CPU's clusters.
+fn fit_cpu(
+    profile: &mut Profile,
+    table: &CpuTable,
+    options: &Options<'_>,
+    progress: &Progress,
+    fitted: &mut Fitted,
+) {
+    let others = options.prior.cpus();
+    let fit = cpu::Options { folds: FOLDS, seed: options.seed, others: &others, source: options.source };
+    let calibrated = cpu::calibrate(&profile.cpu, table, &fit, &|done, of| {
+        progress.tell(&format!("CPU: {done} of {of} fits"));
+    });
+    fitted.errors.extend(validate::cpu::groups(&calibrated.held_out));
+    fitted.held_out.extend(points::of_cpu(&calibrated.held_out));
+    profile.cpu = calibrated.cpu;
+    fitted.cpu_tables = calibrated.tables;
+    fitted.left_out.extend(calibrated.left_out);
+}
