@@ -72,7 +72,7 @@ impl Measured {
     }
 
     /// Runs that can be used.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.gpu.as_ref().map_or(0, |table| table.runs.len())
             + self.cpu.as_ref().map_or(0, |table| table.runs.len())
     }
@@ -112,8 +112,18 @@ fn device_column(runs: &Runs) -> Result<&str, Failure> {
     })
 }
 
+/// The devices that a folder of the mobile-ml-benchmark data set has columns of.
+pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>, Failure> {
+    Ok(benchmark_gpu::devices(folder)?)
+}
+
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
-fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured, Failure> {
+pub(crate) fn benchmark(
+    profile: &Profile,
+    folder: &Path,
+    device: &str,
+    common: &Common,
+) -> Result<Measured, Failure> {
     let cpu = if benchmark_cpu::is_in(folder) { Some(benchmark_cpu::read(folder, device)?) } else { None };
     if let Some(table) = &cpu
         && !common.quiet

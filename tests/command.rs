@@ -22,6 +22,7 @@ mod command {
     mod readme;
     mod repeatable;
     mod replay;
+    mod report;
     mod schemas;
     mod validate;
 }
