@@ -99,7 +99,7 @@ fn fit_gpu(
     common: &Common,
     fitted: &mut Fitted,
 ) {
-    let fit = Options { source: source.to_owned(), folds: FOLDS, seed: options.seed };
+    let fit = Options { source: source.to_owned(), folds: FOLDS, seed: options.seed, residual: true };
     let calibrated = calibrate(gpu, &table.runs, &fit, &|progress| {
         if !common.quiet {
             match progress {
