@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = learning_curve(&profile, &measured, &prior, options, &progress)?;
-    let how = Options { source: &source, prior: &prior, seed: options.seed };
+    let how = Options { source: &source, prior: &prior, residual: !options.no_residual, seed: options.seed };
     let fitted = fit(&mut profile, &measured, &how, &progress)?;
     drop(progress);
     if !common.quiet {
@@ -95,7 +95,7 @@ fn learning_curve(
 ) -> Result<Option<Vec<LearningPoint>>, Failure> {
     let Some(_) = &options.learning_curve else { return Ok(None) };
     let runs = measured.gpu.as_ref().map_or(&[][..], |table| &table.runs);
-    learning::curve(profile, runs, prior, options.seed, progress).map(Some)
+    learning::curve(profile, runs, prior, !options.no_residual, options.seed, progress).map(Some)
 }
 
 /// A published number no longer sets a value that has been fitted.

@@ -189,6 +189,9 @@ pub(crate) struct Calibrate {
     /// clock, arithmetic rate and bandwidth), or the fitted values of other profiles
     #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "base")]
     pub(crate) prior: String,
+    /// Fit the equations alone, without learning what they leave
+    #[arg(long)]
+    pub(crate) no_residual: bool,
     /// Write each run beside its prediction by a fit that had not seen its network
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) points: Option<PathBuf>,

@@ -134,7 +134,7 @@ fn phone(
     common: &Common,
 ) -> Result<Phone, Failure> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
-    let how = Options { source: &source, prior, seed: options.seed };
+    let how = Options { source: &source, prior, residual: true, seed: options.seed };
     let fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
     let mut left_out = measured.unusable();
     left_out.extend(fitted.left_out);

@@ -119,6 +119,13 @@ impl Phases {
         }
     }
 
+    /// Multiplies the duration of every phase by `factor`.
+    pub fn stretch(&mut self, factor: f64) {
+        for phase in &mut self.0 {
+            phase.duration = Picos((phase.duration.0 as f64 * factor).round() as u64);
+        }
+    }
+
     /// Spreads `bytes` over the phases that `carries` selects, in proportion to
     /// their durations; the last of them takes what rounding leaves.
     pub fn spread(&mut self, bytes: Bytes, carries: impl Fn(PhaseKind) -> bool) {

@@ -91,7 +91,7 @@ fn scores(folder: &Path, phone: &str, seed: u64) -> Vec<Scored> {
     assert!(table.left_out.len() <= 20, "{:?}", table.left_out);
     assert_eq!(table.runs.len() + table.left_out.len(), 4603);
     let (fit, held_out) = split(&table.runs, seed);
-    let options = Options { source: "test".to_owned(), folds: 0, seed };
+    let options = Options { source: "test".to_owned(), folds: 0, seed, residual: true };
     let calibrated = calibrate(&uncalibrated(phone), &fit, &options, &|_| ());
     assert_eq!(calibrated.left_out, []);
     validate(&calibrated.gpu, &held_out, Some(&fit)).groups

@@ -24,6 +24,8 @@ pub(crate) struct Options<'a> {
     pub(crate) source: &'a str,
     /// What to expect before any run.
     pub(crate) prior: &'a Chosen,
+    /// Whether to learn what the equations leave.
+    pub(crate) residual: bool,
     /// Seed of the cross-validation's folds.
     pub(crate) seed: u64,
 }
@@ -69,7 +71,12 @@ fn fit_gpu(
 ) -> Result<(), Failure> {
     let Some(gpu) = &profile.gpu else { return Ok(()) };
     let base = options.prior.centre(gpu, &profile.memory, &table.runs)?;
-    let fit = gpu::Options { source: options.source.to_owned(), folds: FOLDS, seed: options.seed };
+    let fit = gpu::Options {
+        source: options.source.to_owned(),
+        folds: FOLDS,
+        seed: options.seed,
+        residual: options.residual,
+    };
     let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|step| match step {
         gpu::Progress::Fitted => progress.tell("GPU: fitted all runs"),
         gpu::Progress::Fold { number, of } => {

@@ -9,11 +9,12 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// The curve of fits from the prior that was chosen, beside those from the
-/// hardware's where that is another.
+/// hardware's where that is another, and, where `residual` says so, with the residual.
 pub(super) fn curve(
     profile: &Profile,
     runs: &[GpuRun],
     prior: &Chosen,
+    residual: bool,
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<LearningPoint>, Failure> {
@@ -23,14 +24,19 @@ pub(super) fn curve(
             help: "leave out --learning-curve".to_owned(),
         });
     };
-    let mut centres = vec![(name(&prior.name), prior.centre(gpu, &profile.memory, runs)?)];
+    let mut centres = vec![(prior.name.as_str(), prior.centre(gpu, &profile.memory, runs)?)];
     if prior.name != HARDWARE
         && let Ok(centre) = Chosen::of(HARDWARE)?.centre(gpu, &profile.memory, runs)
     {
-        centres.push((name(HARDWARE), centre));
+        centres.push((HARDWARE, centre));
     }
-    let series: Vec<Series<'_>> =
-        centres.iter().map(|(name, centre)| Series::physics(name.clone(), centre)).collect();
+    let mut series: Vec<Series<'_>> = centres
+        .iter()
+        .map(|(prior, centre)| Series::physics(format!("physics, prior {prior}"), centre))
+        .collect();
+    if let (true, Some((prior, centre))) = (residual, centres.first()) {
+        series.push(Series::with_residual(format!("with residual, prior {prior}"), centre));
+    }
     let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {
         progress.tell(&format!("learning curve: {done} of {of} fits"));
     });
@@ -48,8 +54,3 @@ pub(super) fn curve(
 
 /// The prior of the hardware's constants, as typed.
 const HARDWARE: &str = "hardware";
-
-/// The name of a series.
-fn name(prior: &str) -> String {
-    format!("physics, prior {prior}")
-}

@@ -6,7 +6,9 @@
 //! the same for a seed, on any number of threads.
 
 mod fit;
+mod kernel_ridge;
 pub mod prior;
+mod residual;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::device::gpu::{Gpu, KernelTable};
-use crate::kernel::gpu::{Kernel, execute};
+use crate::kernel::gpu::execute;
 use crate::measure::{Family, GpuRun, LeftOut};
 use crate::validate::gpu::predict;
 use crate::validate::{Group, figures};
@@ -40,6 +42,8 @@ pub struct Options {
     pub folds: usize,
     /// Seed of the partition of the networks into folds.
     pub seed: u64,
+    /// Whether to learn a correction of what the fitted equations leave.
+    pub residual: bool,
 }
 
 /// A fitted GPU.
@@ -79,14 +83,17 @@ pub fn calibrate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Calibrated {
-    let mut base = base.clone();
+    let mut base = base.without_residual();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
     let folds = folds(&classified, options);
     let fit = |held_out: Option<usize>| {
         let used: Vec<Classified<'_>> =
             classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
-        let fitted = fit_tables(&base, &used, &options.source);
+        let mut fitted = fit_tables(&base, &used, &options.source);
+        if options.residual {
+            fitted.0.residual = residual::fit(&fitted.0, &used, &options.source, options.seed);
+        }
         progress(match held_out {
             None => Progress::Fitted,
             Some(fold) => Progress::Fold { number: fold + 1, of: folds.count },
@@ -112,32 +119,11 @@ fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<Lef
     let (mut classified, mut left_out) = (Vec::new(), Vec::new());
     for run in runs {
         match execute(&run.layer, base) {
-            Ok(execution) => classified.push(Classified { table: table_of(execution.detail.kernel), run }),
+            Ok(execution) => classified.push(Classified { table: execution.detail.kernel.table(), run }),
             Err(unsupported) => left_out.push(LeftOut { line: run.line, reason: unsupported.to_string() }),
         }
     }
     (classified, left_out)
-}
-
-/// The table whose parameters a kernel's time depends on.
-fn table_of(kernel: Kernel) -> KernelTable {
-    match kernel {
-        Kernel::FullyConnected => KernelTable::FullyConnected,
-        Kernel::Winograd => KernelTable::Winograd,
-        Kernel::ConvConstants => KernelTable::ConvConstants,
-        Kernel::ConvGeneric | Kernel::MatMul => KernelTable::ConvGeneric,
-        Kernel::GroupedConv => KernelTable::GroupedConv,
-        Kernel::Depthwise3x3 | Kernel::DepthwiseStrideH2 | Kernel::DepthwiseGeneric => KernelTable::Depthwise,
-        Kernel::Mean => KernelTable::Mean,
-        Kernel::Pool => KernelTable::Pool,
-        Kernel::Concat => KernelTable::Concat,
-        Kernel::Elementwise
-        | Kernel::Softmax
-        | Kernel::Norm
-        | Kernel::Gather
-        | Kernel::Slice
-        | Kernel::Reshape => KernelTable::Elementwise,
-    }
 }
 
 /// Fits every table that has runs. Grouped convolution comes after the generic
@@ -174,15 +160,26 @@ impl Folds<'_> {
     }
 }
 
-/// Deals the networks into folds, shuffled by the seed; one network makes no folds.
+/// Deals the networks of the runs into folds; one network makes no folds.
 fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
-    let distinct: BTreeSet<&str> = classified.iter().map(|member| member.run.network.as_str()).collect();
-    let mut networks: Vec<&str> = distinct.into_iter().collect();
-    networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
-    let count = Some(options.folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
     let of_network =
-        networks.into_iter().enumerate().filter_map(|(index, name)| Some((name, index.checked_rem(count)?)));
-    Folds { of_network: of_network.collect(), count }
+        deal(classified.iter().map(|member| member.run.network.as_str()), options.folds, options.seed);
+    let count = of_network.values().max().map_or(0, |last| last + 1);
+    Folds { of_network, count }
+}
+
+/// Deals networks into at most `folds` folds of one or more, shuffled by the seed;
+/// into none where fewer than two would have any.
+fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> HashMap<&'a str, usize> {
+    let distinct: BTreeSet<&str> = networks.collect();
+    let mut networks: Vec<&str> = distinct.into_iter().collect();
+    networks.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let count = Some(folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
+    networks
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, name)| Some((name, index.checked_rem(count)?)))
+        .collect()
 }
 
 /// The errors of each fold's fit on the networks of that fold, pooled, worst first.

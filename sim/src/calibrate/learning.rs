@@ -62,7 +62,18 @@ impl<'a> Series<'a> {
     /// Fits of the kernel tables of `centre`, whose values are the prior's centre.
     pub fn physics(name: impl Into<String>, centre: &'a Gpu) -> Self {
         let fit = |runs: &[GpuRun]| {
-            let options = gpu::Options { source: "learning curve".to_owned(), folds: 0, seed: 0 };
+            let options =
+                gpu::Options { source: "learning curve".to_owned(), folds: 0, seed: 0, residual: false };
+            calibrate(centre, runs, &options, &|_| ()).gpu
+        };
+        Self { name: name.into(), fit: Box::new(fit) }
+    }
+
+    /// The same with the residual that the equations leave.
+    pub fn with_residual(name: impl Into<String>, centre: &'a Gpu) -> Self {
+        let fit = |runs: &[GpuRun]| {
+            let options =
+                gpu::Options { source: "learning curve".to_owned(), folds: 0, seed: 0, residual: true };
             calibrate(centre, runs, &options, &|_| ()).gpu
         };
         Self { name: name.into(), fit: Box::new(fit) }

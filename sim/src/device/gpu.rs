@@ -10,6 +10,8 @@ mod convolution;
 mod family;
 mod parameters;
 mod remaining;
+mod residual;
+mod spread;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,9 @@ pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, W
 pub use family::GpuFamily;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
+pub(crate) use residual::similarity;
+pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Residual, ResidualTable};
+pub use spread::TableSpread;
 
 /// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +83,9 @@ pub struct Gpu {
     pub concat: ConcatKernel,
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
+    /// What was learned of the launches that these tables miss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<Residual>,
 }
 
 /// How a linear layer of several rows reaches the delegate, which decides the
@@ -125,6 +133,12 @@ impl Gpu {
     /// Where the delegate stores activations on this GPU.
     pub fn layout(&self) -> Layout {
         self.family.layout()
+    }
+
+    /// The same GPU predicted by its equations alone.
+    #[must_use]
+    pub fn without_residual(&self) -> Self {
+        Self { residual: None, ..self.clone() }
     }
 
     /// Waves of a `trivial` (or other) convolution kernel of `tile_size` texels
@@ -175,6 +189,9 @@ impl Gpu {
         checker.table("mean", |checker| self.mean.check(checker));
         checker.table("concat", |checker| self.concat.check(checker));
         checker.table("elementwise", |checker| self.elementwise.check(checker));
+        if let Some(residual) = &self.residual {
+            checker.table("residual", |checker| residual.check(checker));
+        }
     }
 }
 

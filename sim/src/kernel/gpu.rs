@@ -16,6 +16,7 @@ mod fully_connected;
 mod lanes;
 mod latency;
 mod reduce;
+mod residual;
 mod select;
 mod tile;
 mod work_group;
@@ -26,6 +27,7 @@ use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
 use crate::workload::{Layer, Operator, Shape, slices};
 
+pub use residual::{correction, features};
 pub use select::Kernel;
 
 /// Bytes of one slice of one pixel: four 16-bit channels. The delegate computes
@@ -59,6 +61,9 @@ pub struct Launch {
     pub slots: Option<u32>,
     /// What takes the largest part of the time.
     pub limit: Limit,
+    /// Factor on the time of the equations that was learned from runs of similar
+    /// launches; `None` where the profile has no such correction of the kernel.
+    pub residual_factor: Option<f64>,
 }
 
 /// What bounds a launch.
@@ -105,7 +110,9 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
     };
     let output = Extent::of(layer.operator.output());
     let second_operands = u64::from(layer.linked.additions()) * output.bytes();
-    Ok(latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu))
+    let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
+    residual::apply(layer, gpu, &mut execution);
+    Ok(execution)
 }
 
 /// A dispatched kernel and its cost, before time is computed.

@@ -10,7 +10,6 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::table_of;
 use crate::device::gpu::{Gpu, GpuFamily, KernelTable};
 use crate::device::memory::Memory;
 use crate::device::quantity::Quantity;
@@ -72,7 +71,7 @@ impl Prior<'_> {
         let used: HashSet<KernelTable> = runs
             .iter()
             .filter_map(|run| execute(&run.layer, &gpu).ok())
-            .map(|execution| table_of(execution.detail.kernel))
+            .map(|execution| execution.detail.kernel.table())
             .collect();
         return_tables(&mut gpu, base.gpu, &used);
         for table in KernelTable::ALL.into_iter().filter(|table| used.contains(table)) {

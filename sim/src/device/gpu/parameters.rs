@@ -1,6 +1,9 @@
 //! The parameters of a kernel table as a list: what range checks and fits go
 //! through, so that neither needs the names of a hundred fields.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Gpu;
 use crate::device::quantity::Quantity;
 
@@ -48,7 +51,8 @@ macro_rules! kernel_table {
 pub(super) use kernel_table;
 
 /// A kernel table of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum KernelTable {
     /// `[gpu.conv_generic]`.
     ConvGeneric,
