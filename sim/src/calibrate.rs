@@ -6,5 +6,6 @@
 
 pub mod cpu;
 pub mod gpu;
+pub mod host;
 pub mod learning;
 pub mod least_squares;

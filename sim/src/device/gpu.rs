@@ -8,6 +8,7 @@
 
 mod convolution;
 mod family;
+mod host;
 mod parameters;
 mod remaining;
 mod residual;
@@ -22,6 +23,7 @@ use crate::workload::Layout;
 
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
+pub use host::HostPath;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;
@@ -86,6 +88,9 @@ pub struct Gpu {
     /// What was learned of the launches that these tables miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<Residual>,
+    /// What a whole inference takes beside its launches, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostPath>,
 }
 
 /// How a linear layer of several rows reaches the delegate, which decides the
@@ -191,6 +196,9 @@ impl Gpu {
         checker.table("elementwise", |checker| self.elementwise.check(checker));
         if let Some(residual) = &self.residual {
             checker.table("residual", |checker| residual.check(checker));
+        }
+        if let Some(host) = &self.host {
+            checker.table("host", |checker| host.check(checker));
         }
     }
 }
