@@ -8,7 +8,7 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use coexec_sim::calibrate::cpu::FittedTable;
-use coexec_sim::calibrate::gpu::TableFit;
+use coexec_sim::calibrate::gpu::{self, TableFit};
 use coexec_sim::calibrate::learning::{LearningPoint, to_csv};
 use coexec_sim::device::profile::{Calibration, Profile};
 use coexec_sim::input::Text;
@@ -33,6 +33,8 @@ struct Document<'a> {
     groups: &'a [Group],
     tables: &'a [TableFit],
     cpu_tables: &'a [FittedTable],
+    /// What a whole inference on the GPU takes beside its launches.
+    host: &'a [gpu::Fitted],
     /// Rows of the files that are no usable runs.
     unusable: &'a [LeftOut],
     /// Runs that nothing in the base describes.
@@ -53,7 +55,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     if !common.quiet {
         runs::name_left_out("not fitted", &fitted.left_out);
     }
-    forget_used_facts(&mut profile, &fitted.tables, &fitted.cpu_tables);
+    forget_used_facts(&mut profile, &fitted);
     profile.calibration =
         Some(Calibration { source, date: options.date.clone(), error: fitted.errors.clone() });
     write(&profile, &fitted, curve.as_deref(), options)?;
@@ -64,12 +66,13 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
             groups: &fitted.errors,
             tables: &fitted.tables,
             cpu_tables: &fitted.cpu_tables,
+            host: &fitted.host,
             unusable: &measured.unusable(),
             undescribed: &fitted.left_out,
         });
         return Ok(());
     }
-    show::parameters(&fitted.tables, &fitted.cpu_tables);
+    show::parameters(&fitted);
     show::errors(&profile.title, &fitted.errors);
     output::line(&format!("wrote {}", options.out.display()));
     Ok(())
@@ -99,11 +102,12 @@ fn learning_curve(
 }
 
 /// A published number no longer sets a value that has been fitted.
-fn forget_used_facts(profile: &mut Profile, tables: &[TableFit], cpu_tables: &[FittedTable]) {
-    let mut fitted: Vec<String> = tables.iter().map(|fit| format!("gpu.{}", fit.table)).collect();
-    fitted.extend(cpu_tables.iter().map(show::cpu_key));
+fn forget_used_facts(profile: &mut Profile, fitted: &Fitted) {
+    let mut tables: Vec<String> = fitted.tables.iter().map(|fit| format!("gpu.{}", fit.table)).collect();
+    tables.extend(fitted.cpu_tables.iter().map(show::cpu_key));
+    tables.extend(fitted.host.first().map(|_| "gpu.host".to_owned()));
     for fact in &mut profile.used_fact {
-        fact.sets.retain(|key| !fitted.iter().any(|table| key.starts_with(table.as_str())));
+        fact.sets.retain(|key| !tables.iter().any(|table| key.starts_with(table.as_str())));
     }
     profile.used_fact.retain(|fact| !fact.sets.is_empty());
 }

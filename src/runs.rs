@@ -5,9 +5,11 @@ use std::path::Path;
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
+use coexec_sim::input::InputError;
 use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
 use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
-use coexec_sim::measure::{LeftOut, draw, runs};
+use coexec_sim::measure::benchmark_gpu_network::{self, GpuNetwork, GpuNetworkTable};
+use coexec_sim::measure::{GpuRun, LeftOut, draw, runs};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -20,6 +22,8 @@ const MOST_NAMED: usize = 5;
 pub(crate) struct Measured {
     /// Layers on the GPU.
     pub(crate) gpu: Option<GpuTable>,
+    /// Whole networks on the GPU.
+    pub(crate) inferences: Option<GpuNetworkTable>,
     /// Networks on the CPU.
     pub(crate) cpu: Option<CpuTable>,
     /// Rows of neither.
@@ -37,8 +41,9 @@ impl Measured {
     /// GPU table; the GPU's reasons come first.
     pub(crate) fn unusable(&self) -> Vec<LeftOut> {
         let gpu = self.gpu.iter().flat_map(|table| &table.left_out);
+        let inferences = self.inferences.iter().flat_map(|table| &table.left_out);
         let cpu = self.cpu.iter().flat_map(|table| &table.left_out);
-        gpu.chain(cpu).chain(&self.left_out).cloned().collect()
+        gpu.chain(inferences).chain(cpu).chain(&self.left_out).cloned().collect()
     }
 
     /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
@@ -48,10 +53,12 @@ impl Measured {
         format!("{data}{} runs of {}{drawn}", self.count(), self.device)
     }
 
-    /// Keeps `count` runs on the GPU, drawn at random.
+    /// Keeps `count` runs of layers on the GPU, drawn at random, and none of whole
+    /// networks on it.
     pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
         if let Some(table) = &mut self.gpu {
             table.runs = draw::rows(&table.runs, count, seed);
+            self.inferences = None;
             self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", table.runs.len()));
         }
     }
@@ -66,6 +73,9 @@ impl Measured {
         if let Some(table) = &mut self.gpu {
             table.runs.retain(|run| kept.contains(&run.network));
         }
+        if let Some(table) = &mut self.inferences {
+            table.networks.retain(|network| kept.contains(&network.name));
+        }
         if let Some(table) = &mut self.cpu {
             table.runs.retain(|run| kept.contains(&run.network));
         }
@@ -74,6 +84,7 @@ impl Measured {
     /// Runs that can be used.
     pub(crate) fn count(&self) -> usize {
         self.gpu.as_ref().map_or(0, |table| table.runs.len())
+            + self.inferences.as_ref().map_or(0, |table| table.networks.len())
             + self.cpu.as_ref().map_or(0, |table| table.runs.len())
     }
 }
@@ -92,13 +103,21 @@ pub(crate) fn measured(
     }
 }
 
-/// The layers on the GPU alone: what says which shapes a fit has seen.
-pub(crate) fn gpu_table(path: &Path, runs: &Runs, common: &Common) -> Result<GpuTable, Failure> {
+/// What a fit has seen of the GPU, in the format of `runs`: layers, and whole networks.
+pub(crate) fn seen(
+    path: &Path,
+    runs: &Runs,
+    common: &Common,
+) -> Result<(Vec<GpuRun>, Vec<GpuNetwork>), Failure> {
     match runs.format {
-        RunFormat::MobileMlBenchmark => benchmark_gpu(path, device_column(runs)?, common),
+        RunFormat::MobileMlBenchmark => {
+            let device = device_column(runs)?;
+            let networks = inferences(path, device)?.map_or_else(Vec::new, |table| table.networks);
+            Ok((benchmark_gpu(path, device, common)?.runs, networks))
+        }
         RunFormat::Coexec => {
-            let runs = runs::read(path)?.by_processor().gpu;
-            Ok(GpuTable { runs, left_out: Vec::new() })
+            let sorted = runs::read(path)?.by_processor();
+            Ok((sorted.gpu, sorted.gpu_networks))
         }
     }
 }
@@ -135,8 +154,22 @@ pub(crate) fn benchmark(
         None if cpu.is_some() => None,
         _ => gpu_of(profile).and_then(|_| benchmark_gpu(folder, device, common)).map(Some)?,
     };
+    let inferences = if gpu.is_some() { inferences(folder, device)? } else { None };
     let data = Some("mobile-ml-benchmark");
-    Ok(Measured { gpu, cpu, data, device: device.to_owned(), ..Measured::default() })
+    Ok(Measured { gpu, inferences, cpu, data, device: device.to_owned(), ..Measured::default() })
+}
+
+/// The whole networks on the GPU of `device`; none where the data set has no such
+/// times of it.
+pub(crate) fn inferences(folder: &Path, device: &str) -> Result<Option<GpuNetworkTable>, Failure> {
+    if !benchmark_cpu::is_in(folder) {
+        return Ok(None);
+    }
+    match benchmark_gpu_network::read(folder, device) {
+        Ok(table) => Ok(Some(table)),
+        Err(InputError::Option { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The GPU runs of `device` in a folder of the mobile-ml-benchmark data set.
@@ -161,6 +194,11 @@ fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Fail
     if !sorted.gpu.is_empty() {
         gpu_of(profile)?;
         measured.gpu = Some(GpuTable { runs: sorted.gpu, left_out: Vec::new() });
+    }
+    if !sorted.gpu_networks.is_empty() {
+        gpu_of(profile)?;
+        let networks = sorted.gpu_networks;
+        measured.inferences = Some(GpuNetworkTable { networks, left_out: Vec::new() });
     }
     if !sorted.cpu.is_empty() {
         let (runs, networks) = (sorted.cpu, sorted.networks);

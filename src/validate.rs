@@ -6,7 +6,7 @@ use coexec_sim::measure::LeftOut;
 use coexec_sim::validate::compare::{Compared, compare, is_in, worst};
 use coexec_sim::validate::gpu::{Scored, validate};
 use coexec_sim::validate::point::Point;
-use coexec_sim::validate::{Group, cpu};
+use coexec_sim::validate::{Group, cpu, host};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
@@ -61,12 +61,17 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
 fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result<Validated, Failure> {
     let measured = runs::measured(profile, &options.runs.path, &options.runs, common)?;
     let mut validated = Validated { unusable: measured.unusable(), ..Validated::default() };
+    let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
+    let seen = seen.as_ref().map(|(layers, networks)| (layers.as_slice(), networks.as_slice()));
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
-        let seen = options.seen.as_ref().map(|path| runs::gpu_table(path, &options.runs, common));
-        let seen = seen.transpose()?;
-        let seen = seen.as_ref().map(|seen| seen.runs.as_slice());
-        let validation = validate(gpu, &table.runs, seen);
-        validated.points.extend(points::of_gpu(gpu, &table.runs, seen));
+        let validation = validate(gpu, &table.runs, seen.map(|(layers, _)| layers));
+        validated.points.extend(points::of_gpu(gpu, &table.runs, seen.map(|(layers, _)| layers)));
+        validated.groups.extend(validation.groups);
+        validated.left_out.extend(validation.left_out);
+    }
+    if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.inferences) {
+        let validation = host::validate(gpu, &table.networks, seen.map(|(_, networks)| networks));
+        validated.points.extend(validation.points);
         validated.groups.extend(validation.groups);
         validated.left_out.extend(validation.left_out);
     }

@@ -1,11 +1,13 @@
 //! The fit of a profile's processors to the runs there are on them.
 
 use coexec_sim::calibrate::cpu::{self, FittedTable};
-use coexec_sim::calibrate::gpu::{self, Calibrated, TableFit};
+use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, TableFit};
+use coexec_sim::calibrate::host;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::benchmark_gpu::GpuTable;
+use coexec_sim::measure::benchmark_gpu_network::GpuNetworkTable;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::{self, Group};
 
@@ -35,6 +37,8 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Fitted {
     pub(crate) tables: Vec<TableFit>,
     pub(crate) cpu_tables: Vec<FittedTable>,
+    /// What a whole inference on the GPU takes beside its launches.
+    pub(crate) host: Vec<Known>,
     /// Cross-validated errors, worst first.
     pub(crate) errors: Vec<Group>,
     /// Each run, predicted by a fit that had not seen its network.
@@ -53,6 +57,9 @@ pub(crate) fn fit(
     let mut fitted = Fitted::default();
     if let Some(table) = &measured.gpu {
         fit_gpu(profile, table, options, progress, &mut fitted)?;
+    }
+    if let Some(table) = &measured.inferences {
+        fit_host(profile, table, options, &mut fitted);
     }
     if let Some(table) = &measured.cpu {
         fit_cpu(profile, table, options, progress, &mut fitted);
@@ -89,6 +96,15 @@ fn fit_gpu(
     fitted.errors.extend(errors);
     fitted.left_out.extend(left_out);
     Ok(())
+}
+
+/// Fits what a whole inference on the GPU takes beside its launches.
+fn fit_host(profile: &mut Profile, table: &GpuNetworkTable, options: &Options<'_>, fitted: &mut Fitted) {
+    let Some(gpu) = &mut profile.gpu else { return };
+    let Some(fit) = host::fit(gpu, &table.networks, options.source) else { return };
+    gpu.host = Some(fit.host);
+    fitted.host = fit.parameters;
+    fitted.left_out.extend(fit.left_out);
 }
 
 /// Fits the rate tables of the CPU's clusters.

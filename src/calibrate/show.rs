@@ -1,17 +1,18 @@
 //! What a calibration prints.
 
 use coexec_sim::calibrate::cpu::FittedTable;
-use coexec_sim::calibrate::gpu::TableFit;
 use coexec_sim::validate::Group;
 use coexec_sim::workload::DataType;
 
+use super::fit::Fitted;
 use crate::{output, validate};
 
 /// Correlation from which two CPU parameters are named as trading off.
 const STRONG_CORRELATION: f64 = 0.7;
 
 /// Prints the parameters and what they trade off against.
-pub(super) fn parameters(tables: &[TableFit], cpu_tables: &[FittedTable]) {
+pub(super) fn parameters(fitted: &Fitted) {
+    let Fitted { tables, cpu_tables, host, .. } = fitted;
     let row = |key: String, value: f64, ci95: Option<[f64; 2]>, informed: bool| {
         vec![
             key,
@@ -27,6 +28,10 @@ pub(super) fn parameters(tables: &[TableFit], cpu_tables: &[FittedTable]) {
             row(key, parameter.value, Some(parameter.ci95), parameter.informed)
         }));
     }
+    rows.extend(host.iter().map(|parameter| {
+        let key = format!("gpu.host.{}", parameter.key);
+        row(key, parameter.value, Some(parameter.ci95), parameter.informed)
+    }));
     for fit in cpu_tables {
         rows.extend(fit.parameters.iter().map(|known| {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)

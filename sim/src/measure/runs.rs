@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::LeftOut;
-use super::benchmark_cpu::CpuNetwork;
 use crate::input::{InputError, Text};
 use crate::plan::synchronisation::Mechanism;
 use crate::workload::{DataType, Layer};
@@ -111,10 +110,19 @@ pub struct RunTable {
     pub measurements: Vec<Measurement>,
     /// The conditions they name.
     pub fingerprints: Vec<Fingerprint>,
-    /// Networks that ran as a whole and whose operators are known.
-    pub networks: Vec<CpuNetwork>,
+    /// Networks that ran as a whole and whose layers are known.
+    pub networks: Vec<Network>,
     /// Rows that cannot be used.
     pub left_out: Vec<LeftOut>,
+}
+
+/// A network that ran as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Name in the runs.
+    pub name: String,
+    /// Its layers, in order.
+    pub layers: Vec<Layer>,
 }
 
 /// Why measurements cannot be written.
@@ -139,7 +147,7 @@ pub fn file_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the runs at `path` (a file, or a folder that holds `runs.csv`), the
-/// fingerprints beside them, and the operators of whole networks that ran: of
+/// fingerprints beside them, and the layers of whole networks that ran: of
 /// bundled ones, and of scenario files beside the runs.
 ///
 /// # Errors

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::{Measurement, Ran, RunTable};
+use super::{Measurement, Network, Ran, RunTable};
 use crate::kernel::cpu::separate_passes;
 use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
+use crate::measure::benchmark_gpu_network::GpuNetwork;
 use crate::measure::{Family, GpuRun, LeftOut};
 use crate::scenario::{Overrides, Scenario, Workload};
 use crate::validate::median;
@@ -15,6 +16,8 @@ use crate::workload::{Elementwise, Layer, Operator, Stage, fuse, network};
 pub struct ByProcessor {
     /// Layers on the GPU.
     pub gpu: Vec<GpuRun>,
+    /// Whole networks on the GPU.
+    pub gpu_networks: Vec<GpuNetwork>,
     /// Networks on the CPU. A layer that ran alone is a network of one, called by
     /// what it computes: what cross-validation keeps together is its shape.
     pub cpu: Vec<CpuRun>,
@@ -29,10 +32,15 @@ pub struct ByProcessor {
 impl RunTable {
     /// The runs by processor.
     pub fn by_processor(&self) -> ByProcessor {
-        let mut sorted = ByProcessor { networks: self.networks.clone(), ..ByProcessor::default() };
+        let on_cpu = |network: &Network| CpuNetwork {
+            name: network.name.clone(),
+            operators: network.layers.iter().flat_map(passes).collect(),
+        };
+        let networks = self.networks.iter().map(on_cpu).collect();
+        let mut sorted = ByProcessor { networks, ..ByProcessor::default() };
         for measurement in &self.measurements {
             sorted.outliers += measurement.repetitions.iter().filter(|repetition| repetition.outlier).count();
-            if let Err(reason) = sorted.add(measurement) {
+            if let Err(reason) = sorted.add(measurement, &self.networks) {
                 sorted.left_out.push(LeftOut { line: measurement.line, reason });
             }
         }
@@ -51,7 +59,9 @@ impl Measurement {
 }
 
 impl ByProcessor {
-    fn add(&mut self, measurement: &Measurement) -> Result<(), String> {
+    /// Adds a measurement; whole networks on the GPU are made of the layers that
+    /// `networks` knows.
+    fn add(&mut self, measurement: &Measurement, networks: &[Network]) -> Result<(), String> {
         let times = measurement.times();
         if times.is_empty() {
             return Err(format!("every repetition of run {} is an outlier", measurement.run));
@@ -84,7 +94,21 @@ impl ByProcessor {
                     line: measurement.line,
                 });
             }
-            (Ran::Gpu, None) => return Err("a whole network on the GPU is not compared".to_owned()),
+            (Ran::Gpu, None) => {
+                let known = networks.iter().find(|network| network.name == measurement.network);
+                let layers = known
+                    .ok_or_else(|| format!("the operators of {} are not known", measurement.network))?
+                    .layers
+                    .iter()
+                    .map(|layer| Layer { data_type: measurement.data_type, ..layer.clone() });
+                self.gpu_networks.push(GpuNetwork {
+                    name: measurement.network.clone(),
+                    layers: layers.collect(),
+                    measured_us,
+                    deviation_us: deviation(&times),
+                    line: measurement.line,
+                });
+            }
             (processor, _) => return Err(format!("a run on {processor} is not compared")),
         }
         Ok(())
@@ -130,17 +154,17 @@ fn deviation(times: &[f64]) -> Option<f64> {
     (times.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
 }
 
-/// The networks that ran as a whole and whose operators can be found: bundled
-/// ones, and those of scenario files in `folder`.
-pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<CpuNetwork> {
-    let mut networks: Vec<CpuNetwork> = Vec::new();
+/// The networks that ran as a whole and whose layers can be found: bundled ones, and
+/// those of scenario files in `folder`.
+pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<Network> {
+    let mut networks: Vec<Network> = Vec::new();
     for name in measurements.iter().filter(|run| run.operator.is_none()).map(|run| &run.network) {
         if networks.iter().any(|known| known.name == *name) {
             continue;
         }
         if let Some(stages) = stages(name, folder) {
-            let operators = stages.iter().flat_map(|stage| passes(&stage.layer)).collect();
-            networks.push(CpuNetwork { name: name.clone(), operators });
+            let layers = stages.into_iter().map(|stage| stage.layer).collect();
+            networks.push(Network { name: name.clone(), layers });
         }
     }
     networks

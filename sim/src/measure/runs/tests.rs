@@ -188,10 +188,14 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
     let table = read(&folder).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     let found: Vec<(&str, bool)> =
-        table.networks.iter().map(|network| (network.name.as_str(), network.operators.len() > 50)).collect();
+        table.networks.iter().map(|network| (network.name.as_str(), network.layers.len() > 50)).collect();
     assert_eq!(found, [("mobilenet-v2", true), ("mine", false), ("mine.toml", false)]);
-    assert_eq!(table.networks[1].operators.len(), 2);
-    assert_eq!(table.by_processor().cpu.len(), 5);
+    let sorted = table.by_processor();
+    assert_eq!((sorted.cpu.len(), sorted.networks[1].operators.len()), (5, 2));
+    let on_gpu = Measurement { processor: Ran::Gpu, ..whole("g", "mine", "", 7.0) };
+    let sorted = RunTable { measurements: vec![on_gpu], ..table }.by_processor();
+    // The function is linked behind the layer: one launch.
+    assert_eq!((sorted.gpu_networks[0].layers.len(), sorted.gpu_networks[0].measured_us), (1, 7.0));
 }
 
 #[test]
