@@ -100,6 +100,26 @@ fn own_runs_are_validated_by_the_median_of_what_is_no_outlier() {
 }
 
 #[test]
+fn a_whole_network_is_validated_on_the_processor_it_ran_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = |network: &str, processor| Measurement {
+        run: format!("{network} on {processor}"),
+        network: network.to_owned(),
+        operator: None,
+        ..measurement(32, processor, 40_000.0)
+    };
+    let cores = || Ran::Cpu("1large".to_owned());
+    let runs = [whole("mobilenet-v2", cores()), whole("mobilenet-v2", Ran::Gpu), whole("mine", Ran::Gpu)];
+    write_runs(&folder.path().join("bench"), &runs);
+    let document = coexec_in(folder.path(), words(VALIDATE).chain(["bench"])).json();
+    let groups: Vec<&str> =
+        document["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(groups.len(), 2, "{groups:?}");
+    assert!(groups.contains(&"cpu/1large/float") && groups.contains(&"gpu/end_to_end/all"), "{groups:?}");
+    assert_eq!(document["unusable"][0]["reason"], "the operators of mine are not known");
+}
+
+#[test]
 fn own_runs_calibrate_both_processors() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(&folder.path().join("bench"), &measurements());

@@ -16,9 +16,13 @@ fn write_data(folder: &Path) {
         .replace("phone|gpu|float,phone|gpu|kernel", "pixel4|gpu|float,pixel4|gpu|kernel");
     let both: String = gpu
         .lines()
-        .map(|line| match line.starts_with("model") {
-            true => format!("{line},brick|gpu|float,brick|gpu|kernel\n"),
-            false => format!("{line},1,convolution_2d_0\n"),
+        .map(|line| {
+            let brick = if line.starts_with("model") {
+                "brick|gpu|float,brick|gpu|kernel"
+            } else {
+                "1,convolution_2d_0"
+            };
+            format!("{line},{brick}\n")
         })
         .collect();
     fs::write(data.join("tflite_cnn_ops_gpu.csv"), format!("{both}network3,CONV_4D,{{}},1,a,1,a\n")).unwrap();

@@ -179,7 +179,8 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     if Path::new(name).file_name() != Some(name.as_ref()) {
         return None;
     }
-    let file = folder.join(if name.ends_with(".toml") { name.to_owned() } else { format!("{name}.toml") });
+    let is_file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    let file = folder.join(if is_file { name.to_owned() } else { format!("{name}.toml") });
     match Scenario::load(file.to_str()?, &Overrides::default()).ok()?.workload {
         Workload::Model(stages) => Some(stages),
         Workload::Set(_) => None,

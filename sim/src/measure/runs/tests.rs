@@ -16,48 +16,54 @@ fn text(content: String) -> Text {
 /// Text with everything that CSV and TOML quote.
 const AWKWARD: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
 
-fn measurements() -> impl Strategy<Value = Vec<Measurement>> {
+fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
+    vec((1e-3..1e9_f64, any::<bool>()), 1..5).prop_map(|times| {
+        let repetition = |(number, (measured_us, outlier)): (usize, (f64, bool))| Repetition {
+            number: number as u32,
+            measured_us,
+            outlier,
+        };
+        times.into_iter().enumerate().map(repetition).collect()
+    })
+}
+
+/// Any measurement but for its id.
+fn any_measurement() -> impl Strategy<Value = Measurement> {
     let operator = option::of((AWKWARD, any_operator(), functions()));
     let data_type = prop::sample::select(vec![DataType::F32, DataType::F16, DataType::I8, DataType::W4A16]);
     let synchronisation = option::of(prop::sample::select(vec![Mechanism::SvmPolling, Mechanism::EventWait]));
     let dispatch = option::of((any::<[u32; 3]>(), any::<[u32; 3]>()));
-    let times = vec((1e-3..1e9_f64, any::<bool>()), 1..5);
     let cells = (AWKWARD, option::of(AWKWARD), option::of(AWKWARD));
-    let one = (operator, data_type, processors(), synchronisation, dispatch, times, cells);
-    vec(one, 0..6).prop_map(|all| {
-        let measurement = |(index, one): (usize, _)| {
-            let (operator, data_type, processor, synchronisation, dispatch, times, cells): (
-                Option<(String, Operator, Vec<Function>)>,
-                _,
-                _,
-                _,
-                Option<([u32; 3], [u32; 3])>,
-                Vec<(f64, bool)>,
-                (String, Option<String>, Option<String>),
-            ) = one;
-            let layer = |operator, linked: Vec<Function>| Layer {
-                operator,
-                linked: linked.into_iter().collect(),
-                data_type,
-            };
-            let repetitions = times.into_iter().enumerate().map(|(number, (measured_us, outlier))| {
-                Repetition { number: number as u32, measured_us, outlier }
-            });
-            Measurement {
-                run: format!("run {index}"),
-                network: cells.0,
-                operator: operator.map(|(name, operator, linked)| (name, layer(operator, linked))),
-                data_type,
-                processor,
-                synchronisation,
-                kernel: cells.1,
-                dispatch: dispatch.map(|(grid, work_group)| Dispatch { grid, work_group }),
-                fingerprint: cells.2,
-                repetitions: repetitions.collect(),
-                line: 0,
-            }
+    let parts = (operator, data_type, processors(), synchronisation, dispatch, repetitions(), cells);
+    parts.prop_map(|(operator, data_type, processor, synchronisation, dispatch, repetitions, cells)| {
+        let (network, kernel, fingerprint) = cells;
+        let layer = |operator, linked: Vec<Function>| Layer {
+            operator,
+            linked: linked.into_iter().collect(),
+            data_type,
         };
-        all.into_iter().enumerate().map(measurement).collect()
+        Measurement {
+            run: String::new(),
+            network,
+            operator: operator.map(|(name, operator, linked)| (name, layer(operator, linked))),
+            data_type,
+            processor,
+            synchronisation,
+            kernel,
+            dispatch: dispatch.map(|(grid, work_group)| Dispatch { grid, work_group }),
+            fingerprint,
+            repetitions,
+            line: 0,
+        }
+    })
+}
+
+fn measurements() -> impl Strategy<Value = Vec<Measurement>> {
+    vec(any_measurement(), 0..6).prop_map(|mut measurements| {
+        for (index, measurement) in measurements.iter_mut().enumerate() {
+            measurement.run = format!("run {index}");
+        }
+        measurements
     })
 }
 
