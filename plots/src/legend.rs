@@ -21,7 +21,7 @@ const BLOCK_GAP: f64 = 12.0;
 const SAMPLE: (f64, f64) = (24.0, 10.0);
 const SAMPLE_GAP: f64 = 7.0;
 /// How far the middle of a small letter lies above that of its line.
-const SAMPLE_RISE: f64 = 1.0;
+const SAMPLE_RISE: f64 = 0.5;
 const COLUMN_GAP: f64 = 14.0;
 const WIDEST_NAME: f64 = 240.0;
 
