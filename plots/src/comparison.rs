@@ -15,6 +15,8 @@ use crate::marker::Look;
 
 /// Most groups a legend names.
 const MOST_NAMED: usize = 30;
+/// Largest error a legend shows, in percent.
+const LARGEST_SHOWN: f64 = 9999.0;
 /// Shortest time that is drawn: a step of simulated time, in microseconds.
 const SHORTEST_US: f64 = 1e-6;
 /// Part of the measured time within which a prediction counts as close, as in
@@ -141,6 +143,9 @@ pub(crate) fn filled(groups: &[PointGroup<'_>]) -> impl Fn(&Point) -> bool + use
 
 /// Percent for a legend: one decimal where that tells more.
 pub(crate) fn percent(value: f64) -> String {
+    if value > LARGEST_SHOWN {
+        return format!("> {LARGEST_SHOWN} %");
+    }
     let decimals = usize::from(value.abs() < 99.95);
     // Adding zero turns a negative zero into zero.
     format!("{:.decimals$} %", value + 0.0)

@@ -9,19 +9,19 @@ use crate::area::Place;
 use crate::comparison::{CLOSE, Comparison, error_percent, percent};
 use crate::legend::{Legend, Row, Sample};
 use crate::page::Page;
-use crate::palette::{BLUE, MUTED, ORANGE, VERMILION};
-use crate::panel::Panel;
+use crate::palette::{BLUE, GREEN, MUTED, VERMILION};
+use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity};
 use crate::sheet::{Drawn, Figure, render, sheet};
 use crate::{Format, PlotError, line};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
-/// Ends of the error axis, in percent; the upper one is moved to a larger error,
-/// up to [`LARGEST_ERROR`].
-const ERRORS: (f64, f64) = (0.1, 100.0);
-/// Largest error on the axis, in percent: beyond, all predictions are useless.
-const LARGEST_ERROR: f64 = 1000.0;
+/// Lower end of the error axis, in percent.
+const SMALLEST_ERROR: f64 = 0.1;
+/// Upper ends of the error axis, in percent, of which the first is taken that
+/// holds all errors; beyond the last, all predictions are useless.
+const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
 const MOST_SHARE_TICKS: usize = 6;
 /// The line of the model, and of what it is compared with.
 const STRONG_WIDTH: f64 = 2.5;
@@ -72,7 +72,8 @@ pub fn error_cdf(comparison: &Comparison<'_>, format: Format) -> Result<Vec<u8>,
 fn lay_out(comparison: &Comparison<'_>) -> Result<Layout, PlotError> {
     comparison.check()?;
     let curves = curves(comparison);
-    let largest = curves.iter().filter_map(|curve| curve.errors.last()).fold(ERRORS.1, |a, &b| a.max(b));
+    let holds = |end: &f64| curves.iter().all(|curve| curve.errors.iter().all(|error| error <= end));
+    let largest = LARGEST_ERRORS.into_iter().find(holds).unwrap_or(LARGEST_ERRORS[LARGEST_ERRORS.len() - 1]);
     let cells = |figures: &Group| {
         let (close, median) = (figures.within_10_percent, figures.median_ape_percent);
         vec![figures.n.to_string(), percent(close), percent(median)]
@@ -89,10 +90,10 @@ fn lay_out(comparison: &Comparison<'_>) -> Result<Layout, PlotError> {
         keys: vec![Row::key(Sample::Dashes(MUTED, LINE_WIDTH), "error of 10 %")],
     };
     let (title, subtitle) = (comparison.title.to_owned(), comparison.subtitle.to_owned());
-    let page = Page { title, subtitle, legend, plot_size: PLOT };
-    let ends = (ERRORS.0, largest.min(LARGEST_ERROR));
-    let x = Axis::logarithmic_between("absolute error, % of the measured time", ends, Quantity::Number);
+    let ends = (SMALLEST_ERROR, largest);
+    let x = Axis::logarithmic_between("absolute error (% of the measured time)", ends, Quantity::Number);
     let y = Axis::linear("share of predictions", (0.0, 100.0), MOST_SHARE_TICKS, " %");
+    let page = Page { title, subtitle, legend, left_room: left_room(&y), plot_size: PLOT };
     Ok(Layout { panel: Panel { area: page.plot(), x, y }, page, curves })
 }
 
@@ -105,7 +106,7 @@ fn curves(comparison: &Comparison<'_>) -> Vec<Curve> {
         vec![Curve::new("this model", (BLUE, STRONG_WIDTH), &pairs(|point| Some(point.predicted_us)))];
     if points.iter().any(|point| point.physics_us.to_bits() != point.predicted_us.to_bits()) {
         let physics = pairs(|point| Some(point.physics_us));
-        curves.push(Curve::new("without residual", (ORANGE, LINE_WIDTH), &physics));
+        curves.push(Curve::new("without residual", (GREEN, LINE_WIDTH), &physics));
     }
     let linear = pairs(|point| point.flops_linear_us);
     if !linear.is_empty() {

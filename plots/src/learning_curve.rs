@@ -11,7 +11,7 @@ use crate::legend::{Legend, Row, Sample};
 use crate::marker::{Look, Pen};
 use crate::page::Page;
 use crate::palette::tint;
-use crate::panel::Panel;
+use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity, Tick};
 use crate::sheet::{Drawn, Figure, Plane, render, sheet};
 use crate::{Format, PlotError, line};
@@ -97,7 +97,7 @@ fn lay_out<'a>(title: &str, subtitle: &str, points: &'a [LearningPoint]) -> Resu
         return Err(PlotError::TooMany { what: "series", count: series.len(), limit: MOST_SERIES });
     }
     let rows = series.iter().map(|one| Row {
-        sample: Sample::LineOnBand(one.look.colour, LINE_WIDTH, tint(one.look.colour, BAND_TINT)),
+        sample: Sample::Curve(one.look, LINE_WIDTH, tint(one.look.colour, BAND_TINT)),
         name: one.name.to_owned(),
         cells: vec![
             one.steps[one.steps.len() - 1].rows.to_string(),
@@ -110,10 +110,16 @@ fn lay_out<'a>(title: &str, subtitle: &str, points: &'a [LearningPoint]) -> Resu
         rows: rows.collect(),
         keys: Vec::new(),
     };
-    let page = Page { title: title.to_owned(), subtitle: subtitle.to_owned(), legend, plot_size: PLOT };
     let (x, no_rows) = rows_axis(points);
     let errors = series.iter().flat_map(|one| &one.steps).flat_map(|step| [step.least, step.most]);
     let y = Axis::logarithmic("MAPE (%)", errors, Quantity::Number);
+    let page = Page {
+        title: title.to_owned(),
+        subtitle: subtitle.to_owned(),
+        legend,
+        left_room: left_room(&y),
+        plot_size: PLOT,
+    };
     Ok(Layout { panel: Panel { area: page.plot(), x, y }, page, series, no_rows })
 }
 

@@ -20,6 +20,8 @@ const BLOCK_GAP: f64 = 12.0;
 /// Length of a line's sample, height of a band's, and from there to the name.
 const SAMPLE: (f64, f64) = (24.0, 10.0);
 const SAMPLE_GAP: f64 = 7.0;
+/// How far the middle of a small letter lies above that of its line.
+const SAMPLE_RISE: f64 = 0.5;
 const COLUMN_GAP: f64 = 14.0;
 const WIDEST_NAME: f64 = 240.0;
 
@@ -43,6 +45,8 @@ pub(crate) enum Sample {
     Band(RGBColor),
     /// A line of a width over a band.
     LineOnBand(RGBColor, f64, RGBColor),
+    /// A marker on a line of a width, over a band.
+    Curve(Look, f64, RGBColor),
     /// An upright bar through a marker.
     Bar(RGBColor),
 }
@@ -122,7 +126,7 @@ impl Legend {
             if index == self.rows.len() && index > 0 {
                 middle += BLOCK_GAP;
             }
-            draw_sample(sheet, row.sample, (left, middle))?;
+            draw_sample(sheet, row.sample, (left, middle - SAMPLE_RISE))?;
             sheet.draw(&text(&name(row), (names, middle), TEXT_SIZE, INK, HPos::Left))?;
             for (cell, &right) in row.cells.iter().zip(&rights) {
                 sheet.draw(&text(cell, (right, middle), TEXT_SIZE, INK, HPos::Right))?;
@@ -153,6 +157,11 @@ fn draw_sample<DB: DrawingBackend>(sheet: &Plane<DB>, sample: Sample, (left, mid
         Sample::LineOnBand(colour, width, ground) => {
             sheet.draw(&band(ground))?;
             line::draw(sheet, ends, colour, width)
+        }
+        Sample::Curve(look, width, ground) => {
+            sheet.draw(&band(ground))?;
+            line::draw(sheet, ends, look.colour, width)?;
+            Pen::LEGEND.draw(sheet, centre, look, true)
         }
         Sample::Bar(colour) => line::draw(sheet, [(centre.0, top), (centre.0, bottom)], colour, 1.0),
     }

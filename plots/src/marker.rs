@@ -4,14 +4,13 @@
 //! figure no two groups look the same, up to [`LOOKS`] of them.
 
 use plotters::prelude::*;
-use plotters::style::ShapeStyle;
 
 use crate::area::Place;
-use crate::palette::{BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY_BLUE, VERMILION};
+use crate::palette::{BLUE, GREEN, HATCH, INK, ORANGE, PURPLE, SKY_BLUE, VERMILION};
 use crate::sheet::{Drawn, Plane, SCALE, steps};
 
 /// Colours of groups, the most distinct first.
-const COLOURS: [RGBColor; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY_BLUE, INK];
+const COLOURS: [RGBColor; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, INK, SKY_BLUE];
 /// Groups that can be told apart.
 const LOOKS: usize = COLOURS.len() * SHAPES.len();
 /// Families of operators in the order of the colours and shapes they have.
@@ -69,7 +68,7 @@ impl Look {
     /// The most distinct one.
     pub(crate) const FIRST: Self = Self { colour: COLOURS[0], shape: SHAPES[0] };
     /// Of no group in particular.
-    pub(crate) const NEUTRAL: Self = Self { colour: MUTED, shape: Shape::Circle };
+    pub(crate) const NEUTRAL: Self = Self { colour: HATCH, shape: Shape::Circle };
 
     /// The look at `index`, from the most distinct on.
     pub(crate) fn at(index: usize) -> Self {
@@ -86,18 +85,16 @@ impl Look {
             let name = group.strip_prefix("gpu/").unwrap_or(group);
             FAMILIES.iter().position(|family| name.split('/').next() == Some(*family))
         };
-        let mut taken: Vec<usize> = groups.iter().filter_map(|group| family(group)).collect();
-        let mut looks = Vec::with_capacity(groups.len());
+        let families: Vec<usize> = groups.iter().filter_map(|group| family(group)).collect();
+        let mut free = (0..FAMILIES.len() + groups.len()).filter(|index| !families.contains(index));
         let mut used = Vec::new();
-        for group in groups {
-            let index = family(group).filter(|index| !used.contains(index)).unwrap_or_else(|| {
-                (0..).find(|index| !taken.contains(index)).expect("only so many are taken")
-            });
-            used.push(index);
-            taken.push(index);
-            looks.push(Self::at(index));
-        }
-        looks
+        let mut index_of = |group: &str| {
+            // A second group of one family looks like none of the others.
+            let index = family(group).filter(|index| !used.contains(index)).or_else(|| free.next());
+            used.extend(index);
+            index.unwrap_or_default()
+        };
+        groups.iter().map(|group| Self::at(index_of(group))).collect()
     }
 }
 
@@ -134,23 +131,29 @@ impl Pen {
     ) -> Drawn<DB> {
         let colour = look.colour.mix(self.opacity);
         // The outline of a hollow marker keeps within the size of a filled one.
-        let radius = if filled { self.radius } else { self.radius - OUTLINE / 2.0 };
-        let style: ShapeStyle = if filled { colour.filled() } else { colour.stroke_width(steps(OUTLINE)) };
         let Some((first, count, reach)) = look.shape.corners() else {
+            let (radius, style) = if filled {
+                (self.radius, colour.filled())
+            } else {
+                (self.radius - OUTLINE / 2.0, colour.stroke_width(steps(OUTLINE)))
+            };
             return sheet.draw(&Circle::new(at, steps(radius), style));
         };
-        let distance = radius * reach * f64::from(SCALE);
-        let corner = |index: u32| {
+        let corner = |distance: f64, index: u32| {
             let angle = first + std::f64::consts::TAU * f64::from(index) / f64::from(count);
-            ((distance * angle.cos()).round() as i32, (distance * angle.sin()).round() as i32)
+            let steps = |length: f64| (length * f64::from(SCALE)).round() as i32;
+            (steps(distance * angle.cos()), steps(distance * angle.sin()))
         };
-        if filled {
-            let corners: Vec<_> = (0..count).map(corner).collect();
-            return sheet.draw(&(EmptyElement::at(at) + Polygon::new(corners, style)));
+        let outer = self.radius * reach;
+        let mut corners: Vec<_> = (0..count).map(|index| corner(outer, index)).collect();
+        if !filled {
+            // The outline is a polygon, around and back inside: in a bitmap,
+            // plotters loses sides of closed lines.
+            let inner = outer - OUTLINE / (std::f64::consts::PI / f64::from(count)).cos();
+            corners.push(corner(outer, 0));
+            corners.extend((0..=count).rev().map(|index| corner(inner, index)));
         }
-        // One corner more than once around, so that the ends of the line meet.
-        let corners: Vec<_> = (0..count + 2).map(corner).collect();
-        sheet.draw(&(EmptyElement::at(at) + PathElement::new(corners, style)))
+        sheet.draw(&(EmptyElement::at(at) + Polygon::new(corners, colour.filled())))
     }
 }
 

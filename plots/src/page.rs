@@ -11,7 +11,7 @@ use crate::area::Area;
 use crate::font;
 use crate::legend::Legend;
 use crate::palette::{INK, MUTED};
-use crate::panel::{LEFT_LABELS, LOWER_LABELS};
+use crate::panel::LOWER_LABELS;
 use crate::sheet::{Drawn, Plane, text};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
@@ -31,6 +31,8 @@ pub(crate) struct Page {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) legend: Legend,
+    /// Room of the labels left of the plot.
+    pub(crate) left_room: f64,
     /// Width and height of the plot.
     pub(crate) plot_size: (f64, f64),
 }
@@ -47,7 +49,7 @@ impl Page {
     /// Where the plot stands.
     pub(crate) fn plot(&self) -> Area {
         let subtitle = if self.subtitle.is_empty() { 0.0 } else { SUBTITLE_HEIGHT };
-        let (left, top) = (MARGIN + LEFT_LABELS, MARGIN + TITLE_HEIGHT + subtitle + PLOT_GAP);
+        let (left, top) = (MARGIN + self.left_room, MARGIN + TITLE_HEIGHT + subtitle + PLOT_GAP);
         Area { left, top, right: left + self.plot_size.0, bottom: top + self.plot_size.1 }
     }
 

@@ -31,7 +31,7 @@ pub(crate) const CLOSE_BAND: RGBColor = RGBColor(0xE3, 0xEC, 0xF4);
 pub(crate) const LANE: RGBColor = RGBColor(0xF5, 0xF5, 0xF5);
 /// Ground of waiting.
 pub(crate) const WAIT: RGBColor = RGBColor(0xEA, 0xEA, 0xEA);
-/// Hatching over waiting.
+/// Hatching over waiting, bars of histograms, markers of no group.
 pub(crate) const HATCH: RGBColor = RGBColor(0xB4, 0xB4, 0xB4);
 
 /// Luminance of a ground up to which white text has a contrast of 3:1

@@ -15,8 +15,6 @@ use crate::sheet::{Drawn, Plane, steps, text};
 // Lengths are in figure pixels, text sizes in pixels an em.
 
 pub(crate) const TEXT_SIZE: f64 = 12.0;
-/// Left of the plot: axis title and tick labels.
-pub(crate) const LEFT_LABELS: f64 = 74.0;
 /// Below the plot: tick labels and axis title.
 pub(crate) const LOWER_LABELS: f64 = 44.0;
 const TICK_LENGTH: f64 = 5.0;
@@ -25,8 +23,22 @@ const MINOR_TICK_LENGTH: f64 = 3.0;
 /// leftwards.
 const TICK_LABEL_GAP: f64 = 15.0;
 const TICK_LABEL_SIDE_GAP: f64 = 8.0;
-/// From the axis to the middle of its title, downwards and leftwards.
-const TITLE_GAP: (f64, f64) = (35.0, 66.0);
+/// From the axis to the middle of its title, downwards.
+const TITLE_GAP: f64 = 35.0;
+/// From the tick labels leftwards to the middle of the title, and from there to
+/// the edge.
+const SIDE_TITLE: (f64, f64) = (16.0, 8.0);
+
+/// Room that the tick labels and the title of a vertical axis take, left of it.
+pub(crate) fn left_room(axis: &Axis) -> f64 {
+    title_distance(axis) + SIDE_TITLE.1
+}
+
+/// From a vertical axis leftwards to the middle of its title.
+fn title_distance(axis: &Axis) -> f64 {
+    let widest = axis.ticks.iter().map(|tick| font::width(&font::drawable(&tick.label), TEXT_SIZE));
+    TICK_LABEL_SIDE_GAP + widest.fold(0.0, f64::max) + SIDE_TITLE.0
+}
 
 /// A plot with its axes.
 pub(crate) struct Panel {
@@ -91,9 +103,9 @@ impl Panel {
         }
         let middle = self.area.middle();
         let title = font::fit(&self.x.title, TEXT_SIZE, self.area.width()).unwrap_or_default();
-        sheet.draw(&text(&title, (middle.0, bottom + TITLE_GAP.0), TEXT_SIZE, INK, HPos::Center))?;
+        sheet.draw(&text(&title, (middle.0, bottom + TITLE_GAP), TEXT_SIZE, INK, HPos::Center))?;
         let title = font::fit(&self.y.title, TEXT_SIZE, self.area.height()).unwrap_or_default();
         let style = font::style(TEXT_SIZE, INK, HPos::Center).transform(FontTransform::Rotate270);
-        sheet.draw(&Text::new(title, (left - TITLE_GAP.1, middle.1), style))
+        sheet.draw(&Text::new(title, (left - title_distance(&self.y), middle.1), style))
     }
 }

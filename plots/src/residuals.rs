@@ -17,7 +17,7 @@ use crate::legend::{Legend, Row, Sample};
 use crate::marker::{Look, Pen};
 use crate::page::Page;
 use crate::palette::{CLOSE_BAND, GRID, HATCH, INK};
-use crate::panel::Panel;
+use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity};
 use crate::sheet::{Drawn, Figure, Plane, render, sheet, steps};
 use crate::{Format, PlotError, line};
@@ -99,16 +99,17 @@ fn lay_out<'a>(comparison: &Comparison<'a>, against: &Against) -> Result<Layout<
     let groups = group(shown());
     let errors: Vec<f64> = shown().map(error).collect();
     let limit = limit(&errors);
+    let y = Axis::linear("error (predicted over measured, less 1)", (-limit, limit), MOST_ERROR_TICKS, " %");
     let page = Page {
         title: comparison.title.to_owned(),
         subtitle: comparison.subtitle.to_owned(),
         legend: legend(&groups, &errors, limit),
+        left_room: left_room(&y),
         plot_size: PLOT,
     };
     let whole = page.plot();
     let area = Area { right: whole.right - HISTOGRAM.0 - HISTOGRAM.1, ..whole };
     let x = Axis::logarithmic(against.title, shown().filter_map(against.of), against.quantity);
-    let y = Axis::linear("predicted over measured, less 1", (-limit, limit), MOST_ERROR_TICKS, " %");
     Ok(Layout { panel: Panel { area, x, y }, page, groups, of: against.of, limit })
 }
 
@@ -205,7 +206,7 @@ impl Layout<'_> {
     fn draw_histogram<DB: DrawingBackend>(&self, sheet: &Plane<DB>, points: &[(Look, &Point)]) -> Drawn<DB> {
         let mut counts = [0_u32; BARS];
         for (_, point) in points {
-            let part = (error(point) / self.limit + 1.0) / 2.0;
+            let part = f64::midpoint(error(point) / self.limit, 1.0);
             counts[((part * BARS as f64) as usize).min(BARS - 1)] += 1;
         }
         let most = f64::from(counts.iter().copied().max().unwrap_or(1));

@@ -15,7 +15,7 @@ use crate::legend::{Legend, Row, Sample};
 use crate::marker::{Look, Pen};
 use crate::page::Page;
 use crate::palette::{CLOSE_BAND, INK, tint};
-use crate::panel::Panel;
+use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity};
 use crate::sheet::{Drawn, Figure, Plane, render, sheet};
 use crate::{Format, PlotError, line};
@@ -55,15 +55,25 @@ fn lay_out<'a>(comparison: &Comparison<'a>) -> Result<Layout<'a>, PlotError> {
     let groups = comparison.groups();
     let shows_intervals = comparison.points.len() <= MOST_INTERVALS
         && comparison.points.iter().any(|point| interval(point).is_some());
-    let times = || comparison.points.iter().flat_map(|point| [point.measured_us, point.predicted_us]);
+    let ends = |point: &Point| {
+        interval(point).filter(|_| shows_intervals).map_or([None; 2], |(low, high)| [Some(low), Some(high)])
+    };
+    let times = || {
+        let points = comparison.points.iter();
+        points.flat_map(|point| {
+            [point.measured_us, point.predicted_us].into_iter().chain(ends(point).into_iter().flatten())
+        })
+    };
     let axis = |title: &str| Axis::logarithmic(title, times(), Quantity::Micros);
+    let y = axis("predicted time");
     let page = Page {
         title: comparison.title.to_owned(),
         subtitle: comparison.subtitle.to_owned(),
         legend: legend(&groups, shows_intervals),
+        left_room: left_room(&y),
         plot_size: (SIDE, SIDE),
     };
-    let panel = Panel { area: page.plot(), x: axis("measured time"), y: axis("predicted time") };
+    let panel = Panel { area: page.plot(), x: axis("measured time"), y };
     Ok(Layout { page, panel, groups, shows_intervals })
 }
 
@@ -125,7 +135,7 @@ impl Layout<'_> {
 
     fn draw_interval<DB: DrawingBackend>(&self, sheet: &Plane<DB>, look: Look, point: &Point) -> Drawn<DB> {
         let Some((low, high)) = interval(point) else { return Ok(()) };
-        let ends = [low, high].map(|us| self.panel.place_within(point.measured_us, us));
+        let ends = [low, high].map(|us| self.panel.place(point.measured_us, us));
         line::draw(sheet, ends, tint(look.colour, INTERVAL_TINT), LINE_WIDTH)
     }
 }

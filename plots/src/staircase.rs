@@ -12,15 +12,18 @@ use crate::comparison::{Comparison, error_figures, percent};
 use crate::legend::{Legend, Row, Sample};
 use crate::marker::{Look, Pen};
 use crate::page::Page;
-use crate::palette::VERMILION;
-use crate::panel::Panel;
+use crate::palette::{ORANGE, VERMILION};
+use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity};
 use crate::sheet::{Drawn, Figure, render, sheet};
 use crate::{Format, PlotError, line};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (560.0, 400.0);
-const LINE_WIDTH: f64 = 2.0;
+const LINE_WIDTH: f64 = 1.5;
+/// Half the length of the bar of a prediction, and its width.
+const BAR: f64 = 6.0;
+const BAR_WIDTH: f64 = 1.0;
 
 /// The launches a staircase shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,24 +88,27 @@ fn lay_out(comparison: &Comparison<'_>, shown: &Launches<'_>) -> Result<Layout, 
         columns: vec![""],
         rows: vec![
             key(Sample::Marker { look: MEASURED, filled: true }, "measured", format!("n {}", figures.n)),
-            key(Sample::Line(PREDICTED, LINE_WIDTH), "predicted (median)", String::new()),
+            key(Sample::Line(BAR_COLOUR, BAR_WIDTH), "predicted", String::new()),
+            key(Sample::Line(PREDICTED, LINE_WIDTH), "median prediction", String::new()),
             key(Sample::None, "MAPE", percent(figures.mape_percent)),
             key(Sample::None, "within 10 %", percent(figures.within_10_percent)),
         ],
         keys: Vec::new(),
     };
     let (title, subtitle) = (comparison.title.to_owned(), comparison.subtitle.to_owned());
-    let page = Page { title, subtitle, legend, plot_size: PLOT };
     let groups = launches.iter().map(|launch| f64::from(launch.groups));
     let times = launches.iter().flat_map(|launch| [launch.measured_us, launch.predicted_us]);
     let x = Axis::logarithmic("work-groups", groups, Quantity::Number);
     let y = Axis::logarithmic("time over loop iterations", times, Quantity::Micros);
+    let page = Page { title, subtitle, legend, left_room: left_room(&y), plot_size: PLOT };
     Ok(Layout { panel: Panel { area: page.plot(), x, y }, page, launches })
 }
 
 /// Looks of what is measured and what is predicted.
 const MEASURED: Look = Look::FIRST;
 const PREDICTED: RGBColor = VERMILION;
+/// Paler than the stair, which lies over the bars' ends.
+const BAR_COLOUR: RGBColor = ORANGE;
 
 /// The launch of a point that has work-groups and iterations.
 fn launch(point: &Point) -> Option<Launch> {
@@ -134,12 +140,16 @@ impl Figure for Layout {
         let sheet = sheet(root);
         self.page.draw(&sheet)?;
         self.panel.draw_grid(&sheet)?;
+        line::draw(&sheet, self.stair(), PREDICTED, LINE_WIDTH)?;
+        for launch in &self.launches {
+            let (middle, row) = self.panel.place(f64::from(launch.groups), launch.predicted_us);
+            line::draw(&sheet, [(middle - BAR, row), (middle + BAR, row)], BAR_COLOUR, BAR_WIDTH)?;
+        }
         let pen = Pen::for_points(self.launches.len());
         for launch in &self.launches {
             let place = self.panel.place(f64::from(launch.groups), launch.measured_us);
             pen.draw(&sheet, place, MEASURED, true)?;
         }
-        line::draw(&sheet, self.stair(), PREDICTED, LINE_WIDTH)?;
         self.panel.draw_axes(&sheet)
     }
 }

@@ -43,6 +43,8 @@ pub const MAX_PHASES: usize = 8;
 /// What a processor does during a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PhaseKind {
+    /// Idle between two launches of a GPU's queue, inside an inference.
+    QueueGap,
     /// Kernel launch (GPU), graph dispatch (NPU) or operator dispatch (CPU).
     Launch,
     /// Occupancy rounds with every resident-group slot taken.

@@ -143,6 +143,7 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, 
         } else {
             PRIOR_DEVIATION
         };
+        gpu.switch_on_optional(table);
         fits.push(fit::fit_table(&mut gpu, table, &fit::samples(&runs), deviation, source));
     }
     (gpu, fits)

@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
+use crate::device::quantity::Quantity;
 use crate::workload::{Layer, Operator, Shape, slices};
 
 pub use residual::{correction, features};
@@ -109,7 +110,11 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         _ => elementwise::elementwise(&layer.operator, gpu),
     };
     let output = Extent::of(layer.operator.output());
-    let second_operands = u64::from(layer.linked.additions()) * output.bytes();
+    let operands = match layer.operator {
+        Operator::Concat(_) => elementwise::tensor_operands(&layer.linked),
+        _ => layer.linked.additions(),
+    };
+    let second_operands = u64::from(operands) * output.bytes();
     let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
     residual::apply(layer, gpu, &mut execution);
     Ok(execution)
@@ -159,6 +164,11 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
             "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
         ),
     }
+}
+
+/// A parameter that a table may leave out, where it adds nothing.
+fn value_or_zero(optional: Option<&Quantity>) -> f64 {
+    optional.map_or(0.0, |quantity| quantity.value)
 }
 
 /// Narrows a count; a launch beyond 2^32 is no phone's business.
