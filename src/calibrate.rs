@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use coexec_sim::calibrate::cpu::{self, FittedTable};
 use coexec_sim::calibrate::gpu::{Calibrated, Options, Progress, TableFit, calibrate};
-use coexec_sim::device::gpu::Gpu;
+use coexec_sim::device::gpu::{Gpu, TableSpread};
 use coexec_sim::device::profile::{Calibration, Profile};
 use coexec_sim::input::Text;
 use coexec_sim::measure::LeftOut;
@@ -42,6 +42,8 @@ struct Document<'a> {
 #[derive(Default)]
 struct Fitted {
     tables: Vec<TableFit>,
+    /// How far the GPU's predictions may be off.
+    spreads: Vec<TableSpread>,
     cpu_tables: Vec<FittedTable>,
     /// Cross-validated errors.
     errors: Vec<Group>,
@@ -65,12 +67,13 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         fit_cpu(&mut profile, table, &source, options, common, &mut fitted);
     }
     fitted.errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
-    let Fitted { tables, cpu_tables, errors, left_out } = fitted;
+    let Fitted { tables, spreads, cpu_tables, errors, left_out } = fitted;
     if !common.quiet {
         runs::name_left_out("not fitted", &left_out);
     }
     forget_used_facts(&mut profile, &tables, &cpu_tables);
-    profile.calibration = Some(Calibration { source, date: options.date.clone(), error: errors.clone() });
+    profile.calibration =
+        Some(Calibration { source, date: options.date.clone(), error: errors.clone(), gpu_table: spreads });
     write(&profile, options)?;
     if common.json {
         output::json(&Document {
@@ -108,9 +111,10 @@ fn fit_gpu(
             }
         }
     });
-    let Calibrated { gpu: calibrated, tables, errors, left_out } = calibrated;
+    let Calibrated { gpu: calibrated, tables, errors, left_out, spreads, .. } = calibrated;
     *gpu = calibrated;
     fitted.tables = tables;
+    fitted.spreads = spreads;
     fitted.errors.extend(errors);
     fitted.left_out.extend(left_out);
 }

@@ -27,7 +27,12 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
         let seen =
             options.seen.as_ref().map(|folder| runs::gpu_table(folder, &options.runs, common)).transpose()?;
-        let validation = validate(gpu, &table.runs, seen.as_ref().map(|seen| seen.runs.as_slice()));
+        let validation = validate(
+            gpu,
+            profile.calibration.as_ref(),
+            &table.runs,
+            seen.as_ref().map(|seen| seen.runs.as_slice()),
+        );
         groups.extend(validation.groups);
         left_out.extend(validation.left_out);
     }

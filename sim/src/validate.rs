@@ -7,6 +7,7 @@
 
 pub mod cpu;
 pub mod gpu;
+pub mod interval;
 pub mod point;
 
 use schemars::JsonSchema;

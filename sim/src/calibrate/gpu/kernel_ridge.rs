@@ -175,7 +175,8 @@ fn slopes(examples: &Examples, logs: &[f64; UNKNOWNS]) -> Option<[f64; UNKNOWNS]
 /// the one that explains most of what is left of the residuals, or of the variance.
 pub(super) fn representatives(examples: &Examples, smoothness: &Smoothness, most: usize) -> Vec<usize> {
     let count = examples.residuals.len();
-    let precision = DVector::from_iterator(count, examples.runs.iter().map(|&runs| smoothness.noise(runs).recip()));
+    let precision =
+        DVector::from_iterator(count, examples.runs.iter().map(|&runs| smoothness.noise(runs).recip()));
     // What the points chosen so far leave of the covariance, and of the residuals
     // over their variance.
     let mut left = smoothness.similarities(&examples.features, &examples.features) * smoothness.variance;
@@ -203,15 +204,11 @@ pub(super) fn representatives(examples: &Examples, smoothness: &Smoothness, most
 }
 
 /// What a point more would explain.
-fn merit(
-    left: &DMatrix<f64>,
-    candidate: usize,
-    precision: &DVector<f64>,
-    unexplained: &DVector<f64>,
-) -> f64 {
+fn merit(left: &DMatrix<f64>, candidate: usize, precision: &DVector<f64>, unexplained: &DVector<f64>) -> f64 {
     let column = left.column(candidate);
     let own = left[(candidate, candidate)];
-    let informed: f64 = column.iter().zip(precision).map(|(value, precision)| value * value * precision).sum();
+    let informed: f64 =
+        column.iter().zip(precision).map(|(value, precision)| value * value * precision).sum();
     let informed = informed / own;
     column.dot(unexplained).powi(2) / own / (1.0 + informed) + SPREADING * informed.ln_1p()
 }

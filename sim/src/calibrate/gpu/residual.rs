@@ -50,12 +50,7 @@ const SCALE_DIGITS: i32 = 3;
 
 /// What the equations of `gpu` leave of the runs they were fitted on; none where no
 /// table gains.
-pub(super) fn fit(
-    gpu: &Gpu,
-    classified: &[Classified<'_>],
-    source: &str,
-    seed: u64,
-) -> Option<Residual> {
+pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], source: &str, seed: u64) -> Option<Residual> {
     let tables = KernelTable::ALL.into_iter().filter_map(|table| {
         let runs: Vec<&GpuRun> =
             classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();

@@ -223,7 +223,8 @@ impl ResidualTable {
             let found = format!("{} values", self.weights.len());
             checker.violation("weights", found, format!("one for each of {} points", self.points.len()));
         }
-        if let Some(weight) = self.weights.iter().find(|weight| weight.is_nan() || weight.abs() > LARGEST_WEIGHT)
+        if let Some(weight) =
+            self.weights.iter().find(|weight| weight.is_nan() || weight.abs() > LARGEST_WEIGHT)
         {
             let expected = format!("numbers from -{LARGEST_WEIGHT} to {LARGEST_WEIGHT}");
             checker.violation("weights", weight, expected);

@@ -44,8 +44,11 @@ pub struct TableSpread {
 
 impl TableSpread {
     pub(crate) fn check(&self, checker: &mut Checker) {
-        let limits =
-            [("near", self.near, LARGEST_DEVIATION), ("far", self.far, LARGEST_DEVIATION), ("quantile", self.quantile, LARGEST_QUANTILE)];
+        let limits = [
+            ("near", self.near, LARGEST_DEVIATION),
+            ("far", self.far, LARGEST_DEVIATION),
+            ("quantile", self.quantile, LARGEST_QUANTILE),
+        ];
         for (key, value, most) in limits {
             if !(0.0..=most).contains(&value) {
                 checker.violation(key, value, format!("a number from 0 to {most}"));

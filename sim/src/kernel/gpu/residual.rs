@@ -29,12 +29,9 @@ impl Kernel {
             Self::Mean => KernelTable::Mean,
             Self::Pool => KernelTable::Pool,
             Self::Concat => KernelTable::Concat,
-            Self::Elementwise
-            | Self::Softmax
-            | Self::Norm
-            | Self::Gather
-            | Self::Slice
-            | Self::Reshape => KernelTable::Elementwise,
+            Self::Elementwise | Self::Softmax | Self::Norm | Self::Gather | Self::Slice | Self::Reshape => {
+                KernelTable::Elementwise
+            }
         }
     }
 }
