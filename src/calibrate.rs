@@ -56,8 +56,12 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         runs::name_left_out("not fitted", &fitted.left_out);
     }
     forget_used_facts(&mut profile, &fitted);
-    profile.calibration =
-        Some(Calibration { source, date: options.date.clone(), error: fitted.errors.clone() });
+    profile.calibration = Some(Calibration {
+        source,
+        date: options.date.clone(),
+        error: fitted.errors.clone(),
+        gpu_table: fitted.spreads.clone(),
+    });
     write(&profile, &fitted, curve.as_deref(), options)?;
     if common.json {
         output::json(&Document {

@@ -1,41 +1,13 @@
 //! Points: predictions beside their measurements, and their files.
 
-use std::collections::HashSet;
 use std::path::Path;
 
-use coexec_sim::device::gpu::Gpu;
 use coexec_sim::input::Text;
-use coexec_sim::kernel::gpu::execute;
-use coexec_sim::measure::GpuRun;
 use coexec_sim::validate::compare::{error, is_in, worst};
 use coexec_sim::validate::point::{self, Point};
 
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-
-/// WIRE: replaced by the points that `validate::gpu::validate` returns.
-pub(crate) fn of_gpu(gpu: &Gpu, runs: &[GpuRun], seen: Option<&[GpuRun]>) -> Vec<Point> {
-    let seen: HashSet<_> = seen.unwrap_or_default().iter().map(|run| &run.layer.operator).collect();
-    let point = |run: &GpuRun| {
-        let execution = execute(&run.layer, gpu).ok()?;
-        let predicted_us = execution.phases.duration().as_micros();
-        Some(Point {
-            group: format!("gpu/{}", run.family.name()),
-            network: run.network.clone(),
-            what: run.layer.operator.to_string(),
-            unseen: !seen.contains(&run.layer.operator),
-            measured_us: run.measured_us,
-            predicted_us,
-            physics_us: predicted_us,
-            kernel: Some(execution.detail.kernel.to_string()),
-            groups: Some(execution.detail.groups),
-            iterations: Some(execution.detail.iterations),
-            tile_size: Some(execution.detail.tile.iter().product()),
-            ..Point::default()
-        })
-    };
-    runs.iter().filter_map(point).collect()
-}
 
 /// Points of a file, of the groups whose names begin with `prefix`.
 pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>, Failure> {

@@ -153,7 +153,7 @@ fn phone(
 fn noise(profile: &Profile, measured: &Measured) -> BTreeMap<String, f64> {
     let mut groups = Vec::new();
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
-        groups.extend(gpu::validate(gpu, &table.runs, None).groups);
+        groups.extend(gpu::validate(gpu, None, &table.runs, None).groups);
     }
     if let Some(table) = &measured.cpu {
         groups.extend(cpu::validate(&profile.cpu, table).groups);

@@ -3,7 +3,7 @@
 use coexec_plots::{Comparison, Format};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::compare::{Compared, compare, is_in, worst};
+use coexec_sim::validate::compare::{is_in, worst};
 use coexec_sim::validate::gpu::{Scored, validate};
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::{Group, cpu, host};
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
         output::json(&Document { device: &profile.name, groups, worst, unusable, unpredicted: left_out });
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
-        show(groups, &compare(points));
+        show(groups);
         points::show_worst(points, options.worst);
     }
     hold(groups, options.limit)
@@ -64,8 +64,9 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
     let seen = seen.as_ref().map(|(layers, networks)| (layers.as_slice(), networks.as_slice()));
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
-        let validation = validate(gpu, &table.runs, seen.map(|(layers, _)| layers));
-        validated.points.extend(points::of_gpu(gpu, &table.runs, seen.map(|(layers, _)| layers)));
+        let layers = seen.map(|(layers, _)| layers);
+        let validation = validate(gpu, profile.calibration.as_ref(), &table.runs, layers);
+        validated.points.extend(validation.points);
         validated.groups.extend(validation.groups);
         validated.left_out.extend(validation.left_out);
     }
@@ -115,17 +116,16 @@ fn write(
 }
 
 /// Prints the groups and what to hold them against.
-fn show(groups: &[Scored], compared: &[Compared]) {
+fn show(groups: &[Scored]) {
     let rows: Vec<Vec<String>> = groups
         .iter()
         .map(|scored| {
-            let same = compared.iter().find(|compared| compared.group.name == scored.group.name);
             let mut row = cells(&scored.group);
             row.extend([
-                percent(same.and_then(|compared| compared.physics_mape_percent)),
+                percent(scored.physics_mape_percent),
                 percent(scored.flops_linear_mape_percent),
                 percent(scored.repeat_noise_percent),
-                percent(same.and_then(|compared| compared.interval_coverage_percent)),
+                percent(scored.interval_coverage_percent),
             ]);
             row
         })

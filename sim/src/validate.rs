@@ -10,6 +10,7 @@ pub mod cpu;
 mod flops_linear;
 pub mod gpu;
 pub mod host;
+pub mod interval;
 pub mod point;
 
 use schemars::JsonSchema;

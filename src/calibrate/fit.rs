@@ -3,6 +3,7 @@
 use coexec_sim::calibrate::cpu::{self, FittedTable};
 use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, TableFit};
 use coexec_sim::calibrate::host;
+use coexec_sim::device::gpu::TableSpread;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
@@ -36,6 +37,8 @@ pub(crate) struct Options<'a> {
 #[derive(Default)]
 pub(crate) struct Fitted {
     pub(crate) tables: Vec<TableFit>,
+    /// How far the GPU's predictions may be off.
+    pub(crate) spreads: Vec<TableSpread>,
     pub(crate) cpu_tables: Vec<FittedTable>,
     /// What a whole inference on the GPU takes beside its launches.
     pub(crate) host: Vec<Known>,
@@ -90,9 +93,11 @@ fn fit_gpu(
             progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
         }
     });
-    let Calibrated { gpu: calibrated, tables, errors, left_out } = calibrated;
+    let Calibrated { gpu: calibrated, tables, errors, held_out, spreads, left_out } = calibrated;
     profile.gpu = Some(calibrated);
     fitted.tables = tables;
+    fitted.spreads = spreads;
+    fitted.held_out.extend(held_out);
     fitted.errors.extend(errors);
     fitted.left_out.extend(left_out);
     Ok(())

@@ -124,7 +124,7 @@ pub fn learning_curve(
     let scored: Vec<(f64, Option<f64>)> = jobs
         .par_iter()
         .map(|(series, choice)| {
-            let validation = validate(&(series.fit)(&choice.runs), &predict, Some(&choice.runs));
+            let validation = validate(&(series.fit)(&choice.runs), None, &predict, Some(&choice.runs));
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
             let scored = validation.groups.first();
             let mape = scored.map_or(f64::NAN, |scored| scored.group.mape_percent);

@@ -6,7 +6,7 @@ use toml_edit::{Item, Value};
 
 use super::check::Checker;
 use super::cpu::Cpu;
-use super::gpu::Gpu;
+use super::gpu::{Gpu, TableSpread};
 use super::memory::Memory;
 use super::npu::Npu;
 use super::power::Power;
@@ -52,7 +52,7 @@ pub struct Profile {
 }
 
 /// The fit behind a profile's values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// The measured runs.
@@ -63,6 +63,9 @@ pub struct Calibration {
     /// Cross-validated errors: each network predicted by a fit without it. Worst first.
     #[serde(default)]
     pub error: Vec<Group>,
+    /// How far predictions of each GPU kernel table may be off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_table: Vec<TableSpread>,
 }
 
 /// Spread of repeated runs of one kernel on an otherwise idle device, as the
@@ -232,7 +235,10 @@ impl Profile {
             }
         }
         if let Some(calibration) = &self.calibration {
-            checker.table("calibration", |checker| checker.sourced(&calibration.source));
+            checker.table("calibration", |checker| {
+                checker.sourced(&calibration.source);
+                checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
+            });
         }
         checker.table("jitter", |checker| {
             checker.sourced(&self.jitter.source);
@@ -263,6 +269,14 @@ fn lay_out(item: &mut Item) {
             _ => None,
         });
         *item = Item::ArrayOfTables(tables.collect());
+    }
+    if let Item::Value(Value::Array(array)) = item
+        && array.iter().any(Value::is_array)
+    {
+        for row in array.iter_mut() {
+            row.decor_mut().set_prefix("\n  ");
+        }
+        array.set_trailing("\n");
     }
     match item {
         Item::Table(table) => table.iter_mut().for_each(|(_, inner)| lay_out(inner)),

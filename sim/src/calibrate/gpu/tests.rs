@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::quantity::Quantity;
+use crate::validate::gpu::predict;
 use crate::workload::{Conv2d, DataType, Layer, Linear, Padding, Shape};
 
 fn pixel4() -> Gpu {

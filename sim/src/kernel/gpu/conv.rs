@@ -6,7 +6,9 @@ use super::latency::{Cost, waves_per_unit};
 use super::select::{self, Kernel};
 use super::tile::{Task, Tile};
 use super::work_group::{ConvMapping, Dispatch, Linearisation};
-use super::{Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, value_or_zero, work_group};
+use super::{
+    Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, value_or_zero, work_group,
+};
 use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, WinogradKernel};
 use crate::kernel::Unsupported;
 use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
@@ -287,7 +289,8 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
         if select::in_dot_form(conv) { value_or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
     let cost = Cost {
         launch_us: table.launch_us.value,
-        latency_us: table.latency_read_us.value * reads * (1.0 + waiting) + table.latency_slice_us.value * slices,
+        latency_us: table.latency_read_us.value * reads * (1.0 + waiting)
+            + table.latency_slice_us.value * slices,
         throughput_us: table.throughput_read_us.value * reads
             + table.throughput_product_us.value * products
             + table.throughput_slice_us.value * slices,

@@ -61,8 +61,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
         Dispatch::new(Kernel::Mean, tile, grid, [1, 1, work_group::slices_of_group(grid[2])], reads)
     };
     let steps = reduction.map_or(0, |[width, height]| reduction_steps(width * height));
-    let wave_us =
-        table.wave_us.value + value_or_zero(table.reduction_step_us.as_ref()) * f64::from(steps);
+    let wave_us = table.wave_us.value + value_or_zero(table.reduction_step_us.as_ref()) * f64::from(steps);
     let lone_reads = if reduction.is_some() { 0.0 } else { f64::from(dispatch.iterations) };
     let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
     let bytes = u64::from(batch) * (extent.bytes() + Extent { width: 1, height: 1, ..extent }.bytes());
@@ -119,7 +118,8 @@ fn most_reducing_threads(family: GpuFamily) -> u32 {
 /// leaves a quarter of them, and is taken while it leaves at least eight. Every
 /// thread then adds up the rest itself.
 fn reduction_steps(threads: u32) -> u32 {
-    std::iter::successors(Some(threads / 4), |left| Some(left / 4)).take_while(|&left| left >= 8).count() as u32
+    std::iter::successors(Some(threads / 4), |left| Some(left / 4)).take_while(|&left| left >= 8).count()
+        as u32
 }
 
 #[cfg(test)]
