@@ -36,5 +36,5 @@ mod neon_f16;
 pub use division::{Division, Extent};
 pub use element::Element;
 pub use instruction_set::InstructionSet;
-pub use prepared::{Prepared, PrepareError};
+pub use prepared::{PrepareError, Prepared};
 pub use thread_pool::{PoolError, SPIN, ThreadPool};

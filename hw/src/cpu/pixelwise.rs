@@ -80,11 +80,8 @@ impl<T> Results<T> {
     #[inline(always)]
     pub(super) unsafe fn visit(&self, pixels: Range<usize>, mut visit: impl FnMut(usize, &mut [T])) {
         for index in pixels {
-            let (stretch, offset) = if self.stretches == 1 {
-                (0, index)
-            } else {
-                (index / self.stretch, index % self.stretch)
-            };
+            let (stretch, offset) =
+                if self.stretches == 1 { (0, index) } else { (index / self.stretch, index % self.stretch) };
             let pixel = self.first_pixel + stretch * self.stretch_step + offset;
             // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
             let channels = unsafe {

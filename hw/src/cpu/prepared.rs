@@ -8,8 +8,8 @@ mod run;
 
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::workload::{
-    Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, MatMul, NormKind, Operator,
-    OperatorError, Shape, Slice, check_operator,
+    Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, MatMul, NormKind, Operator, OperatorError,
+    Shape, Slice, check_operator,
 };
 use thiserror::Error;
 
@@ -116,12 +116,7 @@ impl<T: Element> Prepared<T> {
 }
 
 impl<T: Element> Kind<T> {
-    fn new(
-        operator: &Operator,
-        weights: &Weights<'_>,
-        clamp: Option<[T; 2]>,
-        set: InstructionSet,
-    ) -> Self {
+    fn new(operator: &Operator, weights: &Weights<'_>, clamp: Option<[T; 2]>, set: InstructionSet) -> Self {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
         let product = |dimensions| Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded));
         match operator {
@@ -129,9 +124,7 @@ impl<T: Element> Kind<T> {
             Operator::Conv2d(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
             Operator::MatMul(matmul) => Self::BatchedProduct(product(of_matmul(matmul))),
             Operator::DepthwiseConv2d(conv) => Self::Depthwise(depthwise(conv, weights)),
-            Operator::Pool(pool) => {
-                Self::Pooling(Pooling { window: Window::of_pool(pool), kind: pool.kind })
-            }
+            Operator::Pool(pool) => Self::Pooling(Pooling { window: Window::of_pool(pool), kind: pool.kind }),
             Operator::Mean(mean) => Self::Mean(mean.input.height as usize * mean.input.width as usize),
             Operator::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
             Operator::Softmax(_) => Self::Softmax,

@@ -220,13 +220,15 @@ impl<T: Element> Product<T> {
         }
         let k = depth.first_tap * self.group_inputs + depth.first_input;
         let last = k + depth.taps * depth.inputs == weights.depth();
-        let clamp =
-            if last { self.clamp } else { [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound)) };
+        let clamp = if last {
+            self.clamp
+        } else {
+            [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound))
+        };
         let kernel = if pixels.computed == 1 { self.kernel.vector } else { self.kernel.tile };
         let first_result = group * self.output_step + pixels.first * self.output_stride;
         for panel in panels.clone() {
-            let channels =
-                part.channels.start.max(panel * lanes)..part.channels.end.min((panel + 1) * lanes);
+            let channels = part.channels.start.max(panel * lanes)..part.channels.end.min((panel + 1) * lanes);
             // SAFETY: the caller vouches for the output; this result is the part's.
             let output = unsafe { part.output.add(first_result + channels.start) };
             let mut call = TileCall {

@@ -35,7 +35,9 @@ pub enum PoolError {
     #[error("found 0 threads, expected at least 1")]
     NoThreads,
     /// The operating system does not let a thread run on a core alone.
-    #[error("cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads")]
+    #[error(
+        "cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads"
+    )]
     CannotPin {
         /// The core's number.
         core: usize,

@@ -187,10 +187,7 @@ mod tests {
         let window = window();
         let first = Position::default();
         let offsets: Vec<Option<usize>> = (0..9).map(|tap| window.input_offset(first, tap)).collect();
-        assert_eq!(
-            offsets,
-            [None, None, None, None, Some(0), Some(3), None, Some(5 * 3), Some(6 * 3)]
-        );
+        assert_eq!(offsets, [None, None, None, None, Some(0), Some(3), None, Some(5 * 3), Some(6 * 3)]);
     }
 
     #[test]

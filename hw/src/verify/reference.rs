@@ -153,7 +153,8 @@ fn windowed(
         (0..kernel[1]).filter_map(move |tap_column| {
             let y = position(row, 0, tap_row, padding.top);
             let x = position(column, 1, tap_column, padding.left);
-            let inside = (0..i64::from(input.height)).contains(&y) && (0..i64::from(input.width)).contains(&x);
+            let inside =
+                (0..i64::from(input.height)).contains(&y) && (0..i64::from(input.width)).contains(&x);
             let [height, width] = [input.height as usize, input.width as usize];
             inside.then(|| {
                 ((image * height + y as usize) * width + x as usize, [tap_row as usize, tap_column as usize])

@@ -1,8 +1,10 @@
 //! Every operator, on every instruction set this processor has, against the
 //! reference.
 
-use coexec_sim::workload::{Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax};
 use coexec_sim::workload::{Concat, Elementwise};
+use coexec_sim::workload::{
+    Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax,
+};
 use half::f16;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -62,7 +64,10 @@ fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, library: Librar
     let reference = Reference::new(layer, weights, &inputs).unwrap();
     let agreement = reference.compare(&output, part, 1).unwrap_or_else(|error| panic!("{set}: {error}"));
     let touched = output.iter().filter(|value| value.to_f32().to_bits() != UNTOUCHED.to_bits()).count();
-    assert_eq!(touched, agreement.elements, "{set}: elements outside {part:?} of {channels} channels changed");
+    assert_eq!(
+        touched, agreement.elements,
+        "{set}: elements outside {part:?} of {channels} channels changed"
+    );
 }
 
 fn check_all(layer: &Layer, part: &Part, threads: usize) {
@@ -90,10 +95,7 @@ fn part(operator: &Operator, channels: [f64; 2], lines: [f64; 2]) -> Part {
         let at = |fraction: f64| (fraction * f64::from(count + 1)) as u32;
         at(a.min(b))..at(a.max(b)).min(count)
     };
-    let part = Part {
-        channels: range(whole.channels.end, channels),
-        lines: range(whole.lines.end, lines),
-    };
+    let part = Part { channels: range(whole.channels.end, channels), lines: range(whole.lines.end, lines) };
     if part.check(operator).is_ok() { part } else { whole }
 }
 
