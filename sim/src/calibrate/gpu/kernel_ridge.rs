@@ -7,6 +7,7 @@
 //! equal answers.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
+use rayon::prelude::*;
 
 use crate::device::gpu::{Feature, Features, similarity};
 
@@ -106,9 +107,24 @@ impl Smoothness {
     }
 }
 
-/// The smoothness most likely behind `examples`: resilient steps up the gradient of
-/// the marginal likelihood.
-pub(super) fn smoothness(examples: &Examples) -> Smoothness {
+/// The smoothness behind `examples`: the geometric mean of what is most likely for
+/// each of `parts`, which divide them. Less wilful than what is most likely for one
+/// part, and cheaper than for all: the cost is cubic in examples.
+pub(super) fn smoothness(examples: &Examples, parts: &[Vec<usize>]) -> Smoothness {
+    let likeliest: Vec<[f64; UNKNOWNS]> =
+        parts.par_iter().map(|part| most_likely(&examples.subset(part))).collect();
+    let mut logs = [0.0; UNKNOWNS];
+    for part in &likeliest {
+        for (log, of_part) in logs.iter_mut().zip(part) {
+            *log += of_part / likeliest.len() as f64;
+        }
+    }
+    Smoothness::of(&logs)
+}
+
+/// Logarithms of the most likely unknowns: resilient steps up the gradient of the
+/// marginal likelihood.
+fn most_likely(examples: &Examples) -> [f64; UNKNOWNS] {
     let mut centre = [-LENGTH_SCALE.ln(); UNKNOWNS];
     centre[FEATURES] = 2.0 * DEVIATION.ln();
     centre[FEATURES + 1] = 2.0 * NOISE_DEVIATION.ln();
@@ -132,7 +148,7 @@ pub(super) fn smoothness(examples: &Examples) -> Smoothness {
         }
         last = slopes;
     }
-    Smoothness::of(&logs)
+    logs
 }
 
 /// Derivative of the negative logarithm of the marginal likelihood in each unknown's
@@ -238,16 +254,15 @@ impl Normal {
         Self { matrix: &self.matrix - &other.matrix, right: &self.right - &other.right }
     }
 
-    /// The weights, for noise whose variance is `factor` times the smoothness's;
-    /// none where rounding has made the equations indefinite. `points` are the
-    /// similarities of the points to each other.
-    pub(super) fn weights(&self, points: &DMatrix<f64>, variance: f64, factor: f64) -> Option<DVector<f64>> {
-        let mut matrix = points / variance + &self.matrix / factor;
+    /// The weights of points that are as similar to each other as `points`; none where
+    /// rounding has made the equations indefinite.
+    pub(super) fn weights(&self, points: &DMatrix<f64>, variance: f64) -> Option<DVector<f64>> {
+        let mut matrix = points / variance + &self.matrix;
         let addend = JITTER * matrix.diagonal().max();
         for index in 0..matrix.nrows() {
             matrix[(index, index)] += addend;
         }
-        Some(Cholesky::new(matrix)?.solve(&(&self.right / factor)))
+        Some(Cholesky::new(matrix)?.solve(&self.right))
     }
 }
 
@@ -273,7 +288,8 @@ mod tests {
 
     #[test]
     fn the_feature_that_decides_gets_the_shorter_length_scale() {
-        let smoothness = smoothness(&examples());
+        let examples = examples();
+        let smoothness = smoothness(&examples, &[(0..examples.runs.len()).collect()]);
         let rate = |feature: Feature| smoothness.rates[feature as usize];
         assert!(rate(Feature::OutputBytes) > 5.0 * rate(Feature::InputBytes), "{smoothness:?}");
     }
@@ -309,12 +325,12 @@ mod tests {
     #[test]
     fn few_points_stand_for_all_examples() {
         let examples = examples();
-        let smoothness = smoothness(&examples);
+        let smoothness = smoothness(&examples, &[(0..examples.runs.len()).collect()]);
         let chosen = representatives(&examples, &smoothness, 14);
         let points = examples.subset(&chosen);
         let alike = smoothness.similarities(&points.features, &examples.features);
         let among = smoothness.similarities(&points.features, &points.features);
-        let weights = Normal::new(&alike, &examples, &smoothness).weights(&among, smoothness.variance, 1.0);
+        let weights = Normal::new(&alike, &examples, &smoothness).weights(&among, smoothness.variance);
         let smoothed = alike.transpose() * weights.unwrap();
         let worst = smoothed.iter().zip(&examples.residuals).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(worst < 0.03, "{worst}");

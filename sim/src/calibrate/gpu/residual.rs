@@ -2,8 +2,7 @@
 //! fitted equations leave, table by table.
 //!
 //! Invariant: a table is corrected only where that lowers the error of layers
-//! whose networks the correction has not seen; how smooth it is is decided on
-//! such layers too.
+//! whose networks the correction has not seen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,24 +23,20 @@ use crate::workload::Operator;
 const FEWEST_LAYERS: usize = 20;
 const FEWEST_KEPT_OUT: usize = 8;
 
-/// Examples that decide the length scales; the cost of the search is cubic in them.
-const SEARCH_EXAMPLES: usize = 300;
+/// Most examples among which length scales are searched at a time.
+const SEARCH_EXAMPLES: usize = 250;
 
 /// Points of a table: one for so many layers, within bounds. Twice as many lower
-/// the error by less than 0.1 points of MAPE.
-const LAYERS_PER_POINT: usize = 4;
+/// the error by about 0.1 points of MAPE.
+const LAYERS_PER_POINT: usize = 3;
 const FEWEST_POINTS: usize = 40;
-const MOST_POINTS: usize = 200;
+const MOST_POINTS: usize = 240;
 
 /// Least part of a length scale that a feature varies by, to count.
 const LEAST_VARIATION: f64 = 0.15;
 
-/// Folds, by network, on which the noise is decided.
+/// Folds, by network, that decide whether a correction helps.
 const FOLDS: usize = 4;
-
-/// Factors on the variance of the noise to choose from: layers of one network err
-/// together, which looks like signal within it and is noise to another.
-const NOISE_FACTORS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
 /// Decimals of a weight, a logarithm: 0.01 %.
 const WEIGHT_UNIT: f64 = 1e4;
@@ -68,16 +63,19 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
     let examples = examples(gpu, &samples)?;
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    order.truncate(SEARCH_EXAMPLES);
-    let mut smoothness = smoothness(&examples.subset(&order));
+    let part = order.len().div_ceil(order.len().div_ceil(SEARCH_EXAMPLES));
+    let parts: Vec<Vec<usize>> = order.chunks(part).map(<[usize]>::to_vec).collect();
+    let mut smoothness = smoothness(&examples, &parts);
     let features = varying(&mut smoothness, &examples);
     let most = (samples.len() / LAYERS_PER_POINT).clamp(FEWEST_POINTS, MOST_POINTS);
     let points = examples.subset(&representatives(&examples, &smoothness, most));
     let among = smoothness.similarities(&points.features, &points.features);
     let alike = smoothness.similarities(&points.features, &examples.features);
-    let kept_out = kept_out(&samples, runs, seed);
-    let factor = noise_factor(&alike, &among, &examples, &smoothness, &kept_out)?;
-    let weights = Normal::new(&alike, &examples, &smoothness).weights(&among, smoothness.variance, factor)?;
+    let normal = Normal::new(&alike, &examples, &smoothness);
+    if !helps(&normal, &alike, &among, &examples, &smoothness, &kept_out(&samples, runs, seed)) {
+        return None;
+    }
+    let weights = normal.weights(&among, smoothness.variance)?;
     let mut corrected = ResidualTable {
         table,
         length_scales: features
@@ -145,33 +143,29 @@ fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usiz
     kept_out.into_values().collect()
 }
 
-/// The factor on the noise with the least error on layers kept out; none where no
-/// factor makes it less than without a correction, or too few layers tell.
-fn noise_factor(
+/// Whether the correction lowers the error of layers kept out of its fit. Where too
+/// few layers tell, it does not.
+fn helps(
+    normal: &Normal,
     alike: &DMatrix<f64>,
     among: &DMatrix<f64>,
     examples: &Examples,
     smoothness: &Smoothness,
     kept_out: &[Vec<usize>],
-) -> Option<f64> {
+) -> bool {
     if kept_out.iter().map(Vec::len).sum::<usize>() < FEWEST_KEPT_OUT {
-        return None;
+        return false;
     }
-    let all = Normal::new(alike, examples, smoothness);
-    let mut errors = [0.0; NOISE_FACTORS.len()];
-    let mut uncorrected = 0.0;
+    let (mut corrected, mut uncorrected) = (0.0, 0.0);
     for fold in kept_out {
         let held_out = examples.subset(fold);
         let to_points = alike.select_columns(fold);
-        let others = all.without(&Normal::new(&to_points, &held_out, smoothness));
+        let others = normal.without(&Normal::new(&to_points, &held_out, smoothness));
+        let Some(weights) = others.weights(among, smoothness.variance) else { return false };
         let residuals = DVector::from_column_slice(&held_out.residuals);
         let runs = DVector::from_column_slice(&held_out.runs);
         uncorrected += residuals.abs().dot(&runs);
-        for (error, factor) in errors.iter_mut().zip(NOISE_FACTORS) {
-            let weights = others.weights(among, smoothness.variance, factor)?;
-            *error += (to_points.tr_mul(&weights) - &residuals).abs().dot(&runs);
-        }
+        corrected += (residuals - to_points.tr_mul(&weights)).abs().dot(&runs);
     }
-    let best = errors.iter().zip(NOISE_FACTORS).min_by(|a, b| a.0.total_cmp(b.0))?;
-    (*best.0 < uncorrected).then_some(best.1)
+    corrected < uncorrected
 }

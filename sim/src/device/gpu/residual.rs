@@ -71,13 +71,19 @@ pub enum Feature {
     MissingPixels,
     /// Log of launched over needed threads.
     IdleThreads,
+    /// Work-groups per compute unit beyond a multiple of four, as a part of four.
+    GroupRemainder,
     /// Output slices beyond a multiple of four, as a part of four.
-    SliceRemainder,
+    OutputSliceRemainder,
+    /// Input slices beyond a multiple of four, as a part of four.
+    InputSliceRemainder,
+    /// Input slices beyond a multiple of sixteen, as a part of sixteen.
+    InputBlockRemainder,
 }
 
 impl Feature {
     /// Every feature, in the order of the array that holds their values.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::InputBytes,
         Self::OutputBytes,
         Self::WeightBytes,
@@ -97,7 +103,10 @@ impl Feature {
         Self::LastRoundWaves,
         Self::MissingPixels,
         Self::IdleThreads,
-        Self::SliceRemainder,
+        Self::GroupRemainder,
+        Self::OutputSliceRemainder,
+        Self::InputSliceRemainder,
+        Self::InputBlockRemainder,
     ];
 }
 

@@ -13,8 +13,10 @@ const LEAST_BYTES: f64 = 32.0;
 /// Pixels that half of the GPUs of the public table read side by side.
 const PIXELS_PER_WAVE: u64 = 32;
 
-/// Texel slices after which output slices repeat their alignment.
-const SLICE_PERIOD: u32 = 4;
+/// Slices, and groups per compute unit, after which alignments repeat: what the
+/// kernels unroll by and schedulers pair up by, and a cache line of weights.
+const SHORT_PERIOD: f64 = 4.0;
+const LONG_PERIOD: f64 = 16.0;
 
 impl Kernel {
     /// The table whose parameters its time depends on.
@@ -56,7 +58,7 @@ pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>)
 pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let operator = &layer.operator;
     let window = Window::of(operator);
-    let output = Extent::of(operator.output());
+    let (input, output) = (input_of(operator), Extent::of(operator.output()));
     let units = f64::from(gpu.compute_units);
     let groups_per_unit = f64::from(launch.groups) / units;
     let waves = f64::from(launch.waves_per_group);
@@ -70,7 +72,7 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let linked = &layer.linked;
     let mut features = [0.0; Feature::ALL.len()];
     let mut set = |feature: Feature, value: f64| features[feature as usize] = value;
-    set(Feature::InputBytes, (input_bytes(operator) + LEAST_BYTES).log2());
+    set(Feature::InputBytes, (input.bytes() as f64 + LEAST_BYTES).log2());
     set(Feature::OutputBytes, (output.bytes() as f64 + LEAST_BYTES).log2());
     set(Feature::WeightBytes, (window.weight_bytes + LEAST_BYTES).log2());
     set(Feature::Iterations, (f64::from(launch.iterations) + 1.0).log2());
@@ -89,13 +91,21 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     set(Feature::LastRoundWaves, (last_waves + 1.0).log2());
     set(Feature::MissingPixels, (whole as f64 / pixels as f64 - 1.0).min(1.0));
     set(Feature::IdleThreads, (threads / threads_needed.max(1.0)).max(1.0).log2());
-    set(Feature::SliceRemainder, f64::from(output.slices % SLICE_PERIOD) / f64::from(SLICE_PERIOD));
+    set(Feature::GroupRemainder, remainder(groups_per_unit, SHORT_PERIOD));
+    set(Feature::OutputSliceRemainder, remainder(f64::from(output.slices), SHORT_PERIOD));
+    set(Feature::InputSliceRemainder, remainder(f64::from(input.slices), SHORT_PERIOD));
+    set(Feature::InputBlockRemainder, remainder(f64::from(input.slices), LONG_PERIOD));
     features
 }
 
-/// Bytes of the inputs of an operator as the delegate stores them.
-fn input_bytes(operator: &Operator) -> f64 {
-    let extent = match operator {
+/// What a count exceeds a multiple of `period` by, as a part of it.
+fn remainder(count: f64, period: f64) -> f64 {
+    (count / period).fract()
+}
+
+/// The inputs of an operator, as if they were one tensor.
+fn input_of(operator: &Operator) -> Extent {
+    match operator {
         Operator::Conv2d(conv) => Extent::of(conv.input),
         Operator::DepthwiseConv2d(conv) => Extent::of(conv.input),
         Operator::Pool(pool) => Extent::of(pool.input),
@@ -107,8 +117,7 @@ fn input_bytes(operator: &Operator) -> f64 {
             Extent { width: product.m, height: product.batch, slices: slices(product.k) }
         }
         other => Extent::of(other.output()),
-    };
-    extent.bytes() as f64
+    }
 }
 
 /// The window of an operator and its weights.
