@@ -230,7 +230,7 @@ fn a_further_core_set_never_makes_one_operator_slower() {
             let bests: Vec<Picos> = (0..=all.len())
                 .map(|count| {
                     let options = Options { core_sets: all[..count].to_vec(), ..options(&device) };
-                    split_search(&mut simulator, &stage, &options, Lead::default()).unwrap().best.latency
+                    split_search(&simulator, &stage, &options, Lead::default()).unwrap().best.latency
                 })
                 .collect();
             assert!(bests.is_sorted_by(|fewer, more| fewer >= more), "{}: {bests:?}", stage.name);
@@ -246,7 +246,7 @@ fn a_finer_grid_never_makes_one_operator_slower() {
             let bests: Vec<Picos> = [64, 32, 16, 8, 4]
                 .map(|step| {
                     let options = Options { step, ..options(&device) };
-                    split_search(&mut simulator, &stage, &options, Lead::default()).unwrap().best.latency
+                    split_search(&simulator, &stage, &options, Lead::default()).unwrap().best.latency
                 })
                 .to_vec();
             assert!(bests.is_sorted_by(|coarse, fine| coarse >= fine), "{}: {bests:?}", stage.name);
