@@ -19,7 +19,7 @@ fn scenario(name: &str) -> (Scenario, Vec<Stage>) {
 /// ViT-B/32's first linear layer: 3072 channels at step 8 are 385 candidates.
 fn grid(criterion: &mut Criterion) {
     let (scenario, stages) = scenario("vit-b32-fc1");
-    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let simulator = Simulator::new(&scenario.device, scenario.library);
     let three_threads = scenario.options.core_sets.last().copied().into_iter().collect();
     let one_set = Options { core_sets: three_threads, ..scenario.options.clone() };
     let mut group = criterion.benchmark_group("grid");
