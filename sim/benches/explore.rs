@@ -19,18 +19,18 @@ fn scenario(name: &str) -> (Scenario, Vec<Stage>) {
 /// ViT-B/32's first linear layer: 3072 channels at step 8 are 385 candidates.
 fn grid(criterion: &mut Criterion) {
     let (scenario, stages) = scenario("vit-b32-fc1");
-    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let simulator = Simulator::new(&scenario.device, scenario.library);
     let three_threads = scenario.options.core_sets.last().copied().into_iter().collect();
     let one_set = Options { core_sets: three_threads, ..scenario.options.clone() };
     let mut group = criterion.benchmark_group("grid");
     group.bench_function("fc1, 385 candidates", |bencher| {
-        bencher.iter(|| split_search(&mut simulator, &stages[0], &one_set, Lead::default()));
+        bencher.iter(|| split_search(&simulator, &stages[0], &one_set, Lead::default()));
     });
     group.bench_function("fc1, one to three threads, 1153 candidates", |bencher| {
-        bencher.iter(|| split_search(&mut simulator, &stages[0], &scenario.options, Lead::default()));
+        bencher.iter(|| split_search(&simulator, &stages[0], &scenario.options, Lead::default()));
     });
     group.bench_function("fc1, curve of 385 points", |bencher| {
-        bencher.iter(|| latency_curve(&mut simulator, &stages[0], &one_set));
+        bencher.iter(|| latency_curve(&simulator, &stages[0], &one_set));
     });
     group.finish();
 }

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
+use coexec_sim::calibrate::gpu::{self, calibrate};
 use coexec_sim::calibrate::learning::{FLOPS_LINEAR, LearningPoint, Options, Series, learning_curve};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::benchmark_gpu::read;

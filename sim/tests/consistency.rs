@@ -224,13 +224,13 @@ fn the_plan_found_is_what_simulating_it_predicts() {
 #[test]
 fn a_further_core_set_never_makes_one_operator_slower() {
     for device in devices() {
-        let mut simulator = Simulator::new(&device, Library::Xnnpack);
+        let simulator = Simulator::new(&device, Library::Xnnpack);
         let all = core_sets(&device);
         for stage in ["vit-b32-mlp", "resnet18", "codl-yolov2"].into_iter().flat_map(named) {
             let bests: Vec<Picos> = (0..=all.len())
                 .map(|count| {
                     let options = Options { core_sets: all[..count].to_vec(), ..options(&device) };
-                    split_search(&mut simulator, &stage, &options, Lead::default()).unwrap().best.latency
+                    split_search(&simulator, &stage, &options, Lead::default()).unwrap().best.latency
                 })
                 .collect();
             assert!(bests.is_sorted_by(|fewer, more| fewer >= more), "{}: {bests:?}", stage.name);
@@ -241,12 +241,12 @@ fn a_further_core_set_never_makes_one_operator_slower() {
 #[test]
 fn a_finer_grid_never_makes_one_operator_slower() {
     for device in devices() {
-        let mut simulator = Simulator::new(&device, Library::Xnnpack);
+        let simulator = Simulator::new(&device, Library::Xnnpack);
         for stage in named("vit-b32-mlp") {
             let bests: Vec<Picos> = [64, 32, 16, 8, 4]
                 .map(|step| {
                     let options = Options { step, ..options(&device) };
-                    split_search(&mut simulator, &stage, &options, Lead::default()).unwrap().best.latency
+                    split_search(&simulator, &stage, &options, Lead::default()).unwrap().best.latency
                 })
                 .to_vec();
             assert!(bests.is_sorted_by(|coarse, fine| coarse >= fine), "{}: {bests:?}", stage.name);

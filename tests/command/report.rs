@@ -14,7 +14,7 @@ fn write_data(folder: &Path) {
     fs::create_dir(&data).unwrap();
     let gpu = table(|index| 50.0 + index as f64)
         .replace("phone|gpu|float,phone|gpu|kernel", "pixel4|gpu|float,pixel4|gpu|kernel");
-    let both: String = gpu
+    let both: Vec<String> = gpu
         .lines()
         .map(|line| {
             let brick = if line.starts_with("model") {
@@ -25,7 +25,11 @@ fn write_data(folder: &Path) {
             format!("{line},{brick}\n")
         })
         .collect();
-    fs::write(data.join("tflite_cnn_ops_gpu.csv"), format!("{both}network3,CONV_4D,{{}},1,a,1,a\n")).unwrap();
+    fs::write(
+        data.join("tflite_cnn_ops_gpu.csv"),
+        format!("{}network3,CONV_4D,{{}},1,a,1,a\n", both.concat()),
+    )
+    .unwrap();
     let cpu = "model,pixel4|1med|float|mean,pixel4|1med|float|std\nnetwork0,9000,90\nnetwork1,5000,50\n\
                network2,20000,90\n";
     fs::write(data.join("tflite_cnn_e2e.csv"), cpu).unwrap();

@@ -103,7 +103,9 @@ mod tests {
         // SAFETY: the tensor outlives the results and is accessed by nothing else.
         unsafe {
             results.visit(0..results.pixels(), |pixel, channels| {
-                channels.iter_mut().for_each(|channel| *channel += 1 + pixel as u32);
+                for channel in channels.iter_mut() {
+                    *channel += 1 + pixel as u32;
+                }
             });
         }
         tensor

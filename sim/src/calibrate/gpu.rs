@@ -118,7 +118,7 @@ pub fn calibrate(
     Calibrated {
         spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
         held_out: held_out_points(&held_out, &without_fold),
-        errors: errors(held_out.iter().flatten()),
+        errors: errors(&held_out),
         gpu,
         tables,
         left_out,
@@ -255,12 +255,13 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
 
 /// The errors of the folds' fits on the networks they had not seen, pooled, worst
 /// first.
-fn errors<'a>(held_out: impl Iterator<Item = &'a HeldOut> + Clone) -> Vec<Group> {
+fn errors(folds: &[Vec<HeldOut>]) -> Vec<Group> {
     let mut groups = Vec::new();
     for family in Family::ALL {
         for (part, only_unseen) in [("all", false), ("unseen", true)] {
-            let pairs: Vec<(f64, f64)> = held_out
-                .clone()
+            let pairs: Vec<(f64, f64)> = folds
+                .iter()
+                .flatten()
                 .filter(|member| member.family == family && (member.point.unseen || !only_unseen))
                 .map(|member| (member.point.predicted_us, member.point.measured_us))
                 .collect();

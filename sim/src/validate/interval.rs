@@ -62,7 +62,7 @@ impl<'a> Doubts<'a> {
     pub(crate) fn new<'b>(gpu: &'a Gpu, spreads: impl Iterator<Item = &'b TableSpread>) -> Self {
         let mut physics = gpu.without_residual();
         let tables = spreads.filter_map(|spread| Covariance::of(spread, &mut physics)).collect();
-        Self { gpu, tables, physics }
+        Self { gpu, physics, tables }
     }
 
     /// Of the prediction of `layer`.

@@ -141,7 +141,9 @@ mod tests {
     #[test]
     fn seen_layers_count_only_where_too_few_are_unseen() {
         let mut some = errors(false);
-        some.iter_mut().for_each(|held_out| held_out.error *= 10.0);
+        for held_out in &mut some {
+            held_out.error *= 10.0;
+        }
         let mixed: Vec<HeldOut> = errors(true).into_iter().chain(some.clone()).collect();
         let unseen = &spreads(&[fit()], &errors(true))[0];
         assert_eq!(&spreads(&[fit()], &mixed)[0], unseen);

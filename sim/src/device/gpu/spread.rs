@@ -54,13 +54,12 @@ impl TableSpread {
                 checker.violation(key, value, format!("a number from 0 to {most}"));
             }
         }
-        let rows = self.covariance.iter().enumerate();
-        let triangle = rows.clone().all(|(index, row)| row.len() == index + 1);
+        let triangle = self.covariance.iter().enumerate().all(|(index, row)| row.len() == index + 1);
         if self.covariance.len() != self.parameters.len() || !triangle {
             let expected = format!("{} rows, of 1, 2, 3, ... numbers", self.parameters.len());
             checker.violation("covariance", format!("{} rows", self.covariance.len()), expected);
         }
-        if rows.flat_map(|(_, row)| row).any(|value| !value.is_finite()) {
+        if self.covariance.iter().flatten().any(|value| !value.is_finite()) {
             checker.violation("covariance", "a value that is no number", "numbers");
         }
     }
