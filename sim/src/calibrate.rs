@@ -6,4 +6,5 @@
 
 pub mod cpu;
 pub mod gpu;
+pub mod host;
 pub mod least_squares;

@@ -6,6 +6,8 @@
 
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
+pub mod benchmark_gpu_network;
+mod gaps;
 
 use serde::Serialize;
 

@@ -6,7 +6,9 @@
 //! prediction is counted and named, never skipped in silence.
 
 pub mod cpu;
+mod flops_linear;
 pub mod gpu;
+pub mod host;
 pub mod point;
 
 use schemars::JsonSchema;
@@ -23,7 +25,8 @@ const HIGH_PERCENTILE: f64 = 0.95;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// `gpu/<family>/all`, `gpu/<family>/unseen` or `cpu/<core set>/<float|quant>`.
+    /// `gpu/<family>/all`, `gpu/<family>/unseen` (family `end_to_end` for whole
+    /// inferences) or `cpu/<core set>/<float|quant>`.
     pub name: String,
     /// Runs.
     pub n: usize,

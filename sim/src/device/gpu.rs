@@ -8,6 +8,7 @@
 
 mod convolution;
 mod family;
+mod host;
 mod parameters;
 mod remaining;
 
@@ -20,6 +21,7 @@ use crate::workload::Layout;
 
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
+pub use host::HostPath;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 
@@ -71,6 +73,9 @@ pub struct Gpu {
     pub concat: ConcatKernel,
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
+    /// What a whole inference takes beside its launches, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostPath>,
 }
 
 /// How a linear layer of several rows reaches the delegate, which decides the
@@ -160,6 +165,9 @@ impl Gpu {
         checker.table("mean", |checker| self.mean.check(checker));
         checker.table("concat", |checker| self.concat.check(checker));
         checker.table("elementwise", |checker| self.elementwise.check(checker));
+        if let Some(host) = &self.host {
+            checker.table("host", |checker| host.check(checker));
+        }
     }
 }
 

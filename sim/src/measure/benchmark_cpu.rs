@@ -19,10 +19,10 @@ use crate::workload::{DataType, Layer, Operator};
 
 /// Names of the end-to-end table inside a data folder: flat, and as the data set
 /// publishes it.
-const FILE_NAMES: [&str; 3] =
+pub(super) const FILE_NAMES: [&str; 3] =
     ["tflite_cnn_e2e.csv", "dataset/cnn/tflite_cnn_real_e2e.csv", "tflite_cnn_real_e2e.csv"];
 /// Core set under which the table lists the GPU.
-const GPU: &str = "gpu";
+pub(super) const GPU: &str = "gpu";
 
 /// One network timed from end to end on the CPU.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +91,7 @@ pub fn is_in(folder: &Path) -> bool {
 }
 
 /// The first of these files that is there; the error of the first where none is.
-fn first_readable(folder: &Path, names: &[&str; 3]) -> Result<Text, InputError> {
+pub(super) fn first_readable(folder: &Path, names: &[&str; 3]) -> Result<Text, InputError> {
     let mut found = Text::read(&folder.join(names[0]));
     for name in &names[1..] {
         if !matches!(found, Err(InputError::Unreadable { .. })) {

@@ -29,7 +29,7 @@ const KERNEL_SUFFIX: &str = "|gpu|kernel";
 pub(super) const LINK: &str = "_linked_:_";
 /// Name of the Metal kernel that runs a depthwise convolution and the pointwise
 /// one behind it: no single layer describes it.
-const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
+pub(super) const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
 
 /// Largest image side, window, stride or number of inputs: far beyond any phone's
 /// network, and small enough that products of four stay exact.
@@ -91,16 +91,17 @@ pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
 }
 
 /// Where in a record things are.
-struct Columns {
-    network: usize,
+pub(super) struct Columns {
+    pub(super) network: usize,
     operation: usize,
     feature: usize,
     time: usize,
-    kernel: usize,
+    /// Kernel name on the phone.
+    pub(super) kernel: usize,
 }
 
 impl Columns {
-    fn find(header: &StringRecord, text: &Text, device: &str) -> Result<Self, InputError> {
+    pub(super) fn find(header: &StringRecord, text: &Text, device: &str) -> Result<Self, InputError> {
         let column = |name: &str| header.iter().position(|column| column == name);
         let needed = |name: &str| {
             column(name).ok_or_else(|| {
@@ -139,10 +140,7 @@ impl Columns {
         if kernel.starts_with(FUSED_KERNEL) {
             return Err(format!("the kernel {FUSED_KERNEL} runs two operations at once"));
         }
-        let feature = Feature(field(self.feature, "feature")?);
-        let (family, operator) = operator(field(self.operation, "operation")?, &feature)?;
-        check_operator(&operator).map_err(|error| error.to_string())?;
-        let layer = Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 };
+        let (family, layer) = self.layer(record)?;
         Ok(GpuRun {
             network: network.to_owned(),
             family,
@@ -151,6 +149,21 @@ impl Columns {
             measured_us,
             line,
         })
+    }
+
+    /// The operator of a row, with what the phone's kernel links behind it.
+    pub(super) fn layer(&self, record: &StringRecord) -> Result<(Family, Layer), String> {
+        let field = |column: usize, name: &str| record.get(column).ok_or_else(|| format!("no {name}"));
+        let feature = Feature(field(self.feature, "feature")?);
+        let (family, operator) = operator(field(self.operation, "operation")?, &feature)?;
+        check_operator(&operator).map_err(|error| error.to_string())?;
+        let linked = linked(field(self.kernel, "kernel")?)?;
+        Ok((family, Layer { operator, linked, data_type: DataType::F32 }))
+    }
+
+    /// Side of the image a row reads, padding included; 0 where it reads none.
+    pub(super) fn input_side(&self, record: &StringRecord) -> u32 {
+        Feature(record.get(self.feature).unwrap_or_default()).count("Input_shape", MAX_SIDE).unwrap_or(0)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nalgebra::{Matrix2, Vector2};
 use serde::Serialize;
 
+use super::flops_linear::{FlopsLinear, operations};
 use super::{Group, figures, median};
 use crate::device::gpu::Gpu;
 use crate::kernel::gpu::execute;
@@ -73,7 +73,10 @@ pub fn validate(gpu: &Gpu, runs: &[GpuRun], seen: Option<&[GpuRun]>) -> Validati
     let mut groups = Vec::new();
     for family in Family::ALL {
         let of_family: Vec<&Predicted<'_>> = predicted.iter().filter(|p| p.run.family == family).collect();
-        let baseline = seen.and_then(|seen| FlopsLinear::fit(seen.iter().filter(|run| run.family == family)));
+        let baseline = seen.and_then(|seen| {
+            let of_family = seen.iter().filter(|run| run.family == family);
+            FlopsLinear::fit(of_family.map(|run| (operations(&run.layer), run.measured_us)))
+        });
         let mut add = |part: &str, members: &[&Predicted<'_>]| {
             if !members.is_empty() {
                 groups.push(score(format!("gpu/{}/{part}", family.name()), members, baseline));
@@ -93,7 +96,7 @@ fn score(name: String, members: &[&Predicted<'_>], baseline: Option<FlopsLinear>
     let flops_linear_mape_percent = baseline.map(|baseline| {
         let pairs: Vec<(f64, f64)> = members
             .iter()
-            .map(|member| (baseline.predict(&member.run.layer), member.run.measured_us))
+            .map(|member| (baseline.predict(operations(&member.run.layer)), member.run.measured_us))
             .collect();
         figures("", &pairs).mape_percent
     });
@@ -116,43 +119,6 @@ fn noise(members: &[&Predicted<'_>]) -> Option<f64> {
     // Summed in ascending order: the order of a hash map must not reach the figure.
     deviations.sort_by(f64::total_cmp);
     (!deviations.is_empty()).then(|| 100.0 * deviations.iter().sum::<f64>() / deviations.len() as f64)
-}
-
-/// The model everybody starts with: `launch + time per operation * operations`.
-#[derive(Clone, Copy, Debug)]
-struct FlopsLinear {
-    launch_us: f64,
-    us_per_operation: f64,
-}
-
-impl FlopsLinear {
-    /// Least squares of the relative error; none where there are no runs, or all
-    /// have the same number of operations.
-    fn fit<'a>(runs: impl Iterator<Item = &'a GpuRun>) -> Option<Self> {
-        // Normal equations of `(launch + slope * operations) / measured = 1`.
-        let (mut normal, mut right) = (Matrix2::zeros(), Vector2::zeros());
-        for run in runs {
-            let row = Vector2::new(1.0, operations(&run.layer)) / run.measured_us;
-            normal += row * row.transpose();
-            right += row;
-        }
-        // With one number of operations the two columns are one, up to rounding.
-        let independent = normal.determinant() > f64::EPSILON.sqrt() * normal[(0, 0)] * normal[(1, 1)];
-        let solution = independent.then(|| normal.try_inverse())?? * right;
-        Some(Self { launch_us: solution[0], us_per_operation: solution[1] })
-    }
-
-    fn predict(&self, layer: &Layer) -> f64 {
-        self.launch_us + self.us_per_operation * operations(layer)
-    }
-}
-
-/// Multiply-adds of a layer; elements read where it has none.
-fn operations(layer: &Layer) -> f64 {
-    match layer.operator.macs() {
-        0 => layer.operator.input_elements() as f64,
-        macs => macs as f64,
-    }
 }
 
 #[cfg(test)]

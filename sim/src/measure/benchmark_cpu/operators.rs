@@ -8,25 +8,19 @@
 //! operations). Responsible for: bringing them back. Not for: times.
 //! Invariant: a network is listed whole or, with the reason, not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use csv::StringRecord;
 
 use super::super::LeftOut;
-use super::super::benchmark_gpu::{Feature, LINK, MAX_SIDE, linked, operator};
+use super::super::benchmark_gpu::{Feature, MAX_SIDE, linked, operator};
+use super::super::gaps::{Gaps, most_linked_column};
 use super::CpuNetwork;
 use crate::input::{InputError, Text};
 use crate::workload::{Elementwise, Function, Operator, Shape, Slice, check_operator};
 
 /// End of the names of the columns with kernel names.
 const KERNEL_SUFFIX: &str = "|gpu|kernel";
-/// Side of the images that all networks of the data set read.
-const IMAGE_SIDE: u32 = 224;
-/// Most rows that padding adds to an image: a side that is larger by more comes
-/// from an operation without a row.
-const MOST_PADDED_ROWS: u32 = 8;
-/// What the smallest window that needs padding, 3x3, adds to a side.
-const LEAST_PADDED_ROWS: u32 = 2;
 
 /// Networks and the rows that cannot be used.
 type Recovered = (Vec<CpuNetwork>, Vec<LeftOut>);
@@ -74,8 +68,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// The columns. Of the phones' kernel names those with the most linked
-    /// functions serve: Winograd and merged kernels name fewer.
+    /// The columns. Of the phones' kernel names those that say most serve.
     fn find(header: &StringRecord, records: &[StringRecord], text: &Text) -> Result<Self, InputError> {
         let needed = |name: &str, column: Option<usize>| {
             column.ok_or_else(|| {
@@ -87,19 +80,11 @@ impl Columns {
             })
         };
         let named = |name: &str| needed(name, header.iter().position(|column| column == name));
-        let links = |column: usize| -> usize {
-            let names = records.iter().filter_map(|record| record.get(column));
-            names.map(|name| name.matches(LINK).count()).sum()
-        };
-        let is_kernel =
-            |column: &usize| header.get(*column).is_some_and(|name| name.ends_with(KERNEL_SUFFIX));
-        // The last of equals is what `max_by_key` gives: of reversed columns, the first.
-        let kernel = (0..header.len()).rev().filter(is_kernel).max_by_key(|&column| links(column));
         Ok(Self {
             network: named("model")?,
             operation: named("operation")?,
             feature: named("feature")?,
-            kernel: needed(KERNEL_SUFFIX, kernel)?,
+            kernel: needed(KERNEL_SUFFIX, most_linked_column(header, records))?,
         })
     }
 
@@ -118,19 +103,11 @@ impl Columns {
 }
 
 /// The operators of one network so far.
+#[derive(Default)]
 struct Recovery {
     operators: Vec<Operator>,
-    /// Sides of the tensors so far.
-    sides: BTreeSet<u32>,
-    /// Number in the graph of the next operation, if none is missing.
-    next: u32,
+    gaps: Gaps,
     broken: bool,
-}
-
-impl Default for Recovery {
-    fn default() -> Self {
-        Self { operators: Vec::new(), sides: BTreeSet::from([IMAGE_SIDE]), next: 0, broken: false }
-    }
 }
 
 impl Recovery {
@@ -139,37 +116,19 @@ impl Recovery {
     /// linked behind it.
     fn add(&mut self, operator: Operator, input_side: u32, kernel: &str) -> Result<(), String> {
         let functions = linked(kernel)?;
-        let numbers: Vec<u32> = kernel.split(LINK).filter_map(number).collect();
-        let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
-            return Err(format!("the kernel {kernel:?} names no operation of the graph"));
-        };
-        let mut missing = first.saturating_sub(self.next);
-        self.next = self.next.max(last.saturating_add(1));
+        let gap = self.gaps.before(&operator, input_side, kernel)?;
         let channels = operator.inputs().first().map_or(0, |input| input.channels);
-        let mut side = input_side;
-        if slides(&operator) && input_side > 1 && !self.sides.contains(&input_side) {
-            let before = self.sides.range(..input_side).next_back();
-            let unpadded = before.copied().unwrap_or(input_side.saturating_sub(LEAST_PADDED_ROWS));
-            // The padding has a number, too.
-            missing = missing.saturating_sub(1);
-            if input_side - unpadded <= MOST_PADDED_ROWS {
-                side = unpadded;
-                let input = Shape::image(input_side, input_side, channels);
-                // Padding copies as much as a slice that takes everything.
-                self.operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
-            }
+        if gap.padded {
+            let input = Shape::image(input_side, input_side, channels);
+            // Padding copies as much as a slice that takes everything.
+            self.operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
         }
-        if missing > MOST_HIDDEN {
-            return Err(format!("{missing} operations are missing before {kernel:?}"));
-        }
+        let side = gap.side;
         let input = Shape::image(side.max(1), side.max(1), channels);
-        for _ in 0..hidden_operations(missing) {
+        for _ in 0..hidden_operations(gap.missing) {
             self.operators.push(element_wise(Function::Multiply, input));
         }
         let output = operator.output();
-        if !matches!(operator, Operator::Mean(_) | Operator::Linear(_)) {
-            self.sides.insert(output.height);
-        }
         let mut fuses = !matches!(operator, Operator::Concat(_));
         self.operators.push(operator);
         for &function in functions.functions() {
@@ -181,19 +140,6 @@ impl Recovery {
         Ok(())
     }
 }
-
-/// Whether a window slides over the operator's input, so that it may be padded.
-fn slides(operator: &Operator) -> bool {
-    matches!(operator, Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_))
-}
-
-/// The number at the end of a name: `relu_2`.
-fn number(name: &str) -> Option<u32> {
-    name.rsplit_once('_').and_then(|(_, digits)| digits.parse().ok())
-}
-
-/// Most operations without a row between two rows; the data set has six.
-const MOST_HIDDEN: u32 = 64;
 
 /// Element-wise operations among so many missing numbers. One of three and more
 /// is an activation that the operation before it applies for free.

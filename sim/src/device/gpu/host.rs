@@ -1,0 +1,96 @@
+//! The host path of a whole inference: what it takes beside its launches.
+//!
+//! Launches are timed one by one, by events and repeated until the times settle.
+//! An inference runs each once, behind a different one, and starts and ends on
+//! the CPU (CNN end-to-end times of the mobile-ml-benchmark data set, which the
+//! sum of the launches falls 12 to 80 % short of).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::check::Checker;
+use crate::device::quantity::Quantity;
+
+/// Smallest and largest stretch of launches inside an inference: clocks and caches
+/// account for tens of per cent, not for more.
+const KERNEL_FACTOR: [f64; 2] = [0.5, 2.0];
+
+/// What an inference on the GPU takes beside the sum of its launches.
+///
+/// ```text
+/// inference = submit_us + read_back_us
+///           + sum over launches of (kernel_factor * launch alone + gap_us
+///                                   + traffic_us_per_byte * bytes of the launch)
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostPath {
+    /// Where the values come from.
+    pub source: String,
+    /// From the call to the first launch: copying the input, filling the queue,
+    /// waking the GPU.
+    pub submit_us: Quantity,
+    /// From the end of the last launch to the result in the caller's memory:
+    /// waking the CPU and copying the output.
+    pub read_back_us: Quantity,
+    /// Time of a launch inside an inference over its time repeated alone, where
+    /// clocks are higher.
+    pub kernel_factor: Quantity,
+    /// Between two launches.
+    pub gap_us: Quantity,
+    /// Extra time per byte of tensors and weights, which a repeated launch finds in
+    /// caches and an inference does not.
+    pub traffic_us_per_byte: Quantity,
+}
+
+impl HostPath {
+    /// Time of a launch inside an inference that takes `alone_us` alone and moves
+    /// `bytes`, in microseconds, with the gap before it.
+    pub fn launch_us(&self, alone_us: f64, bytes: u64) -> f64 {
+        self.kernel_factor.value * alone_us + self.gap_us.value + self.traffic_us_per_byte.value * bytes as f64
+    }
+
+    /// Time of an inference in which no launch runs, in microseconds.
+    pub fn inference_us(&self) -> f64 {
+        self.submit_us.value + self.read_back_us.value
+    }
+
+    /// Notes every value that cannot be.
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.non_negative("submit_us", &self.submit_us);
+        checker.non_negative("read_back_us", &self.read_back_us);
+        checker.within("kernel_factor", &self.kernel_factor, KERNEL_FACTOR[0], KERNEL_FACTOR[1]);
+        checker.non_negative("gap_us", &self.gap_us);
+        checker.non_negative("traffic_us_per_byte", &self.traffic_us_per_byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> HostPath {
+        let content = "source = \"test\"\nsubmit_us = 500.0\nread_back_us = 300.0\nkernel_factor = 1.1\n\
+                       gap_us = 2.0\ntraffic_us_per_byte = 1e-5\n";
+        toml::from_str(content).unwrap()
+    }
+
+    #[test]
+    fn a_launch_inside_an_inference_is_stretched_and_finds_cold_caches() {
+        let host = host();
+        assert!((host.launch_us(100.0, 1_000_000) - (110.0 + 2.0 + 10.0)).abs() < 1e-9);
+        assert!((host.inference_us() - 800.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let mut host = host();
+        host.kernel_factor = Quantity::plain(3.0);
+        host.gap_us = Quantity::plain(-1.0);
+        let mut checker = Checker::default();
+        checker.table("gpu.host", |checker| host.check(checker));
+        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        assert_eq!(keys, ["gpu.host.kernel_factor", "gpu.host.gap_us"]);
+    }
+}
