@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use coexec_sim::explore::{Objective, Strategy};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
+use clap::{Args, Parser, Subcommand};
 use coexec_sim::scenario::Overrides;
+
+mod names;
+
+pub(crate) use names::{
+    Figure, LibraryName, MechanismName, ObjectiveName, RunFormat, SchemaName, StrategyName,
+};
 
 /// Predicts how long neural-network operators take when split over the CPU
 /// cores, GPU and NPU of a phone, and finds the best split.
@@ -47,6 +50,10 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs
     Validate(Validate),
+    /// Draw a figure from points or a learning curve that another command wrote
+    Plot(Plot),
+    /// Write the accuracy page: cross-validated errors of phones on a data set
+    Report(Report),
     /// Print the JSON Schema of a file format
     Schema(Schema),
 }
@@ -148,22 +155,16 @@ pub(crate) struct Explore {
 /// Measured runs of one device.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// Folder of the measured runs
-    #[arg(long = "runs", value_name = "FOLDER")]
-    pub(crate) folder: PathBuf,
+    /// Measured runs: a folder, or a CSV file of coexec's own
+    #[arg(long = "runs", value_name = "PATH")]
+    pub(crate) path: PathBuf,
     /// Format of the runs
     #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
     pub(crate) format: RunFormat,
-    /// Device whose columns are read: pixel4 for `pixel4|gpu|float`
+    /// Device whose columns of mobile-ml-benchmark are read: pixel4 for
+    /// `pixel4|gpu|float`
     #[arg(long, value_name = "NAME")]
-    pub(crate) device_column: String,
-}
-
-/// Format of measured runs, as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum RunFormat {
-    /// The tables of the mobile-ml-benchmark data set
-    MobileMlBenchmark,
+    pub(crate) device_column: Option<String>,
 }
 
 /// `coexec calibrate`.
@@ -181,9 +182,28 @@ pub(crate) struct Calibrate {
     /// Date to write into the profile
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) date: Option<String>,
-    /// Seed of the cross-validation's folds
+    /// Seed of the cross-validation's folds, and of what is drawn at random
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// What to expect of the kernels before any run: base (its values), hardware (its
+    /// clock, arithmetic rate and bandwidth), or the fitted values of other profiles
+    #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "base")]
+    pub(crate) prior: String,
+    /// Fit the equations alone, without learning what they leave
+    #[arg(long)]
+    pub(crate) no_residual: bool,
+    /// Write each run beside its prediction by a fit that had not seen its network
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) points: Option<PathBuf>,
+    /// Fit the GPU to this many of its runs, drawn at random
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rows: Option<u32>,
+    /// Fit to the runs of this many networks, drawn at random
+    #[arg(long, value_name = "N", conflicts_with = "rows", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) networks: Option<u32>,
+    /// Write the error on networks kept out against the number of measured runs
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["rows", "networks"])]
+    pub(crate) learning_curve: Option<PathBuf>,
 }
 
 /// `coexec validate`.
@@ -194,10 +214,74 @@ pub(crate) struct Validate {
     pub(crate) profile: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Folder of the runs that the profile was fitted on: shapes that do not occur
-    /// there get figures of their own, and a FLOPs-linear model to compare with
-    #[arg(long, value_name = "FOLDER")]
+    /// Runs that the profile was fitted on, in the same format: shapes that do not
+    /// occur there get figures of their own, and a FLOPs-linear model to compare with
+    #[arg(long, value_name = "PATH")]
     pub(crate) seen: Option<PathBuf>,
+    /// Only groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    pub(crate) group: String,
+    /// End with status 2 where the MAPE of a group is above this
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) limit: Option<f64>,
+    /// Worst predictions to list
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) worst: usize,
+    /// Write a picture of predicted against measured time (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Write each run beside its prediction, for `coexec plot`
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) points: Option<PathBuf>,
+}
+
+/// `coexec plot`.
+#[derive(Debug, Args)]
+pub(crate) struct Plot {
+    /// The figure
+    #[arg(value_enum)]
+    pub(crate) kind: Figure,
+    /// Points that `validate` or `calibrate` wrote with --points, or a learning curve
+    /// that `calibrate` wrote with --learning-curve
+    pub(crate) file: PathBuf,
+    /// Picture to write (.svg or .png)
+    #[arg(long, value_name = "FIGURE")]
+    pub(crate) out: PathBuf,
+    /// Only points of groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    pub(crate) group: String,
+    /// Title of the picture
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Kernel of a staircase; with the tile size, the one of most points unless given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kernel: Option<String>,
+    /// Texels of a thread's tile in a staircase
+    #[arg(long, value_name = "N")]
+    pub(crate) tile_size: Option<u32>,
+}
+
+/// `coexec report`.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Folder of the mobile-ml-benchmark data set
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) runs: PathBuf,
+    /// Folder for the page, accuracy.md, and its pictures; made where there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Bundled profiles to report on; all that the data set has columns for unless given
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) device: Vec<String>,
+    /// What to expect of the kernels before any run, as for `calibrate`
+    #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "hardware")]
+    pub(crate) prior: String,
+    /// Seed of the cross-validation's folds
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Worst predictions to list a phone
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) worst: usize,
 }
 
 /// `coexec schema`.
@@ -206,106 +290,4 @@ pub(crate) struct Schema {
     /// The file format
     #[arg(value_enum)]
     pub(crate) format: SchemaName,
-}
-
-/// A file format with a schema.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum SchemaName {
-    /// Device profiles
-    Profile,
-    /// Scenarios
-    Scenario,
-    /// Plans
-    Plan,
-}
-
-/// CPU kernels, as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LibraryName {
-    /// TFLite's own kernels on ruy
-    Ruy,
-    /// XNNPACK
-    Xnnpack,
-}
-
-impl From<LibraryName> for Library {
-    fn from(name: LibraryName) -> Self {
-        match name {
-            LibraryName::Ruy => Self::Ruy,
-            LibraryName::Xnnpack => Self::Xnnpack,
-        }
-    }
-}
-
-/// A synchronisation mechanism, as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum MechanismName {
-    /// clFinish, then map
-    BlockingFinish,
-    /// clWaitForEvents, then map
-    EventWait,
-    /// Flags in fine-grained shared virtual memory, both sides polling
-    SvmPolling,
-    /// Sleep for the predicted time, then poll
-    SleepThenPoll,
-}
-
-impl From<MechanismName> for Mechanism {
-    fn from(name: MechanismName) -> Self {
-        match name {
-            MechanismName::BlockingFinish => Self::BlockingFinish,
-            MechanismName::EventWait => Self::EventWait,
-            MechanismName::SvmPolling => Self::SvmPolling,
-            MechanismName::SleepThenPoll => Self::SleepThenPoll,
-        }
-    }
-}
-
-/// A strategy, as typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StrategyName {
-    /// Every operator on the CPU cores
-    CpuOnly,
-    /// Every operator on the GPU
-    GpuOnly,
-    /// Every operator on the NPU
-    NpuOnly,
-    /// Each operator on CPU, GPU, or cut along its output channels between both
-    ChannelSplit,
-    /// All of these, compared
-    All,
-}
-
-impl StrategyName {
-    /// The strategy that finds the plan: comparing all of them starts from the
-    /// one that uses every processor.
-    fn planned(self) -> Strategy {
-        match self {
-            Self::CpuOnly => Strategy::CpuOnly,
-            Self::GpuOnly => Strategy::GpuOnly,
-            Self::NpuOnly => Strategy::NpuOnly,
-            Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
-        }
-    }
-}
-
-/// An objective, as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ObjectiveName {
-    /// Time
-    Latency,
-    /// Energy
-    Energy,
-    /// Energy-delay product
-    Edp,
-}
-
-impl From<ObjectiveName> for Objective {
-    fn from(name: ObjectiveName) -> Self {
-        match name {
-            ObjectiveName::Latency => Self::Latency,
-            ObjectiveName::Energy => Self::Energy,
-            ObjectiveName::Edp => Self::Edp,
-        }
-    }
 }

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         Workload::Model(stages) => stages,
         Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
     };
-    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     tell_who_cannot_help(&scenario, stages, common);
     let answer = explore::explore(&mut simulator, stages, &scenario.options)?;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);

@@ -12,6 +12,8 @@ use thiserror::Error;
 
 /// Exit status of a wrong input.
 const WRONG_INPUT: u8 = 1;
+/// Exit status of a check that fell short of its limit.
+const FELL_SHORT: u8 = 2;
 
 /// Prints what the parser of the command line says: help, the version, or what is
 /// wrong; the exit status it stands for.
@@ -41,6 +43,14 @@ pub(crate) enum Failure {
         /// What the system says.
         reason: String,
     },
+    /// Errors are above the limit that was given.
+    #[error("the MAPE is above {limit} % in {groups}")]
+    FellShort {
+        /// The limit, in percent.
+        limit: f64,
+        /// The groups, with their errors.
+        groups: String,
+    },
     /// An option does not fit the others.
     #[error("{problem}")]
     Usage {
@@ -60,7 +70,11 @@ impl Failure {
             text = shown.failure.to_string();
         }
         eprintln!("{}", text.trim_end());
-        ExitCode::from(WRONG_INPUT)
+        ExitCode::from(if matches!(shown.failure, Failure::FellShort { .. }) {
+            FELL_SHORT
+        } else {
+            WRONG_INPUT
+        })
     }
 
     fn remedy(&self) -> String {
@@ -83,8 +97,14 @@ impl Failure {
             Self::Plot(PlotError::UnknownFormat { .. }) => {
                 "write to a file ending in .svg or .png".to_owned()
             }
+            Self::Plot(PlotError::NoPoints { .. } | PlotError::BadPoint { .. }) => {
+                "give a file with points of that kind (`coexec validate --points`)".to_owned()
+            }
             Self::Plot(_) => "leave the picture out, or draw a smaller scenario".to_owned(),
             Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
+            Self::FellShort { .. } => {
+                "calibrate the profile on runs of this device, or raise --limit".to_owned()
+            }
             Self::Usage { help, .. } => help.clone(),
         }
     }

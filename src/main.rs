@@ -2,8 +2,8 @@
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
 //! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 done, 1 the input is wrong; 2 to 4 are kept for a check that
-//! falls short, a measurement that is not sound, and hardware that is not there.
+//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit; 3
+//! and 4 are kept for a measurement that is not sound and hardware that is not there.
 
 mod calibrate;
 mod cli;
@@ -13,6 +13,10 @@ mod explore;
 mod failure;
 mod gantt;
 mod output;
+mod plot;
+mod points;
+mod progress;
+mod report;
 mod runs;
 mod schema;
 mod simulate;
@@ -46,6 +50,8 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Explore(options) => explore::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),
+        cli::Command::Plot(options) => plot::run(options, common),
+        cli::Command::Report(options) => report::run(options, common),
         cli::Command::Schema(options) => {
             schema::run(options);
             Ok(())

@@ -1,12 +1,15 @@
 //! Measured runs from the files a user names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::LeftOut;
+use coexec_sim::input::InputError;
 use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
 use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
+use coexec_sim::measure::benchmark_gpu_network::{self, GpuNetwork, GpuNetworkTable};
+use coexec_sim::measure::{GpuRun, LeftOut, draw, runs};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -14,72 +17,220 @@ use crate::failure::Failure;
 /// Most rows that are named one by one on standard error.
 const MOST_NAMED: usize = 5;
 
-/// What a folder holds of a profile's processors: of at least one.
+/// What there is of a profile's processors: of at least one.
+#[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// Layers on the GPU.
     pub(crate) gpu: Option<GpuTable>,
+    /// Whole networks on the GPU.
+    pub(crate) inferences: Option<GpuNetworkTable>,
     /// Networks on the CPU.
     pub(crate) cpu: Option<CpuTable>,
+    /// Rows of neither.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The data set, where it has a name.
+    data: Option<&'static str>,
+    /// The device, in words.
+    device: String,
+    /// How the runs were drawn from more.
+    drawn: Option<String>,
 }
 
 impl Measured {
-    /// Rows of the files that are no usable runs. Both halves read the GPU table;
-    /// the GPU's reasons come first.
+    /// Rows of the files that are no usable runs. Both halves of a data set read its
+    /// GPU table; the GPU's reasons come first.
     pub(crate) fn unusable(&self) -> Vec<LeftOut> {
         let gpu = self.gpu.iter().flat_map(|table| &table.left_out);
-        gpu.chain(self.cpu.iter().flat_map(|table| &table.left_out)).cloned().collect()
+        let inferences = self.inferences.iter().flat_map(|table| &table.left_out);
+        let cpu = self.cpu.iter().flat_map(|table| &table.left_out);
+        gpu.chain(inferences).chain(cpu).chain(&self.left_out).cloned().collect()
+    }
+
+    /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
+    pub(crate) fn source(&self) -> String {
+        let data = self.data.map_or(String::new(), |data| format!("{data}, "));
+        let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
+        format!("{data}{} runs of {}{drawn}", self.count(), self.device)
+    }
+
+    /// Keeps `count` runs of layers on the GPU, drawn at random, and none of whole
+    /// networks on it.
+    pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
+        if let Some(table) = &mut self.gpu {
+            table.runs = draw::rows(&table.runs, count, seed);
+            self.inferences = None;
+            self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", table.runs.len()));
+        }
+    }
+
+    /// Keeps the runs of `count` networks, drawn at random.
+    pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
+        let gpu = self.gpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
+        let cpu = self.cpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
+        let kept: BTreeSet<String> =
+            draw::networks(gpu.chain(cpu), count, seed).into_iter().map(str::to_owned).collect();
+        self.drawn = Some(format!("of {} networks drawn with seed {seed}", kept.len()));
+        if let Some(table) = &mut self.gpu {
+            table.runs.retain(|run| kept.contains(&run.network));
+        }
+        if let Some(table) = &mut self.inferences {
+            table.networks.retain(|network| kept.contains(&network.name));
+        }
+        if let Some(table) = &mut self.cpu {
+            table.runs.retain(|run| kept.contains(&run.network));
+        }
+    }
+
+    /// Runs that can be used.
+    pub(crate) fn count(&self) -> usize {
+        self.gpu.as_ref().map_or(0, |table| table.runs.len())
+            + self.inferences.as_ref().map_or(0, |table| table.networks.len())
+            + self.cpu.as_ref().map_or(0, |table| table.runs.len())
     }
 }
 
-/// The runs in `folder` on the processors of `profile`; see [`gpu_table`].
+/// The runs on the processors of `profile`; says on standard error how many rows
+/// cannot be used, and why.
 pub(crate) fn measured(
     profile: &Profile,
-    folder: &Path,
+    path: &Path,
     runs: &Runs,
     common: &Common,
 ) -> Result<Measured, Failure> {
-    let cpu = cpu_table(folder, runs, common)?;
-    let gpu = match &profile.gpu {
-        None if cpu.is_some() => None,
-        _ => gpu_of(profile).and_then(|_| gpu_table(folder, runs, common)).map(Some)?,
-    };
-    Ok(Measured { gpu, cpu })
+    match runs.format {
+        RunFormat::MobileMlBenchmark => benchmark(profile, path, device_column(runs)?, common),
+        RunFormat::Coexec => own(profile, path, common),
+    }
 }
 
-/// The CPU runs in `folder`, if it has a table of them; says on standard error
-/// how many cells it cannot use, and why.
-fn cpu_table(folder: &Path, runs: &Runs, common: &Common) -> Result<Option<CpuTable>, Failure> {
-    let table = match runs.format {
-        RunFormat::MobileMlBenchmark if !benchmark_cpu::is_in(folder) => return Ok(None),
-        RunFormat::MobileMlBenchmark => benchmark_cpu::read(folder, &runs.device_column)?,
-    };
-    if !common.quiet {
-        eprintln!("{}: {} CPU runs of {}", folder.display(), table.runs.len(), runs.device_column);
+/// What a fit has seen of the GPU, in the format of `runs`: layers, and whole networks.
+pub(crate) fn seen(
+    path: &Path,
+    runs: &Runs,
+    common: &Common,
+) -> Result<(Vec<GpuRun>, Vec<GpuNetwork>), Failure> {
+    match runs.format {
+        RunFormat::MobileMlBenchmark => {
+            let device = device_column(runs)?;
+            let networks = inferences(path, device)?.map_or_else(Vec::new, |table| table.networks);
+            Ok((benchmark_gpu(path, device, common)?.runs, networks))
+        }
+        RunFormat::Coexec => {
+            let sorted = runs::read(path)?.by_processor();
+            Ok((sorted.gpu, sorted.gpu_networks))
+        }
+    }
+}
+
+/// The device whose columns are read.
+fn device_column(runs: &Runs) -> Result<&str, Failure> {
+    runs.device_column.as_deref().ok_or_else(|| Failure::Usage {
+        problem: "runs in the format mobile-ml-benchmark are of several devices, and none is named"
+            .to_owned(),
+        help: "name one with --device-column, such as pixel4; or give --format coexec".to_owned(),
+    })
+}
+
+/// The devices that a folder of the mobile-ml-benchmark data set has columns of.
+pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>, Failure> {
+    Ok(benchmark_gpu::devices(folder)?)
+}
+
+/// The runs of `device` in a folder of the mobile-ml-benchmark data set.
+pub(crate) fn benchmark(
+    profile: &Profile,
+    folder: &Path,
+    device: &str,
+    common: &Common,
+) -> Result<Measured, Failure> {
+    let cpu = if benchmark_cpu::is_in(folder) { Some(benchmark_cpu::read(folder, device)?) } else { None };
+    if let Some(table) = &cpu
+        && !common.quiet
+    {
+        eprintln!("{}: {} CPU runs of {device}", folder.display(), table.runs.len());
         name_left_out("not used", &table.left_out);
     }
-    Ok(Some(table))
+    let gpu = match &profile.gpu {
+        None if cpu.is_some() => None,
+        _ => gpu_of(profile).and_then(|_| benchmark_gpu(folder, device, common)).map(Some)?,
+    };
+    let inferences = if gpu.is_some() { inferences(folder, device)? } else { None };
+    let data = Some("mobile-ml-benchmark");
+    Ok(Measured { gpu, inferences, cpu, data, device: device.to_owned(), ..Measured::default() })
 }
 
-/// The GPU runs in `folder`; says on standard error how many rows it cannot use,
-/// and why.
-pub(crate) fn gpu_table(folder: &Path, runs: &Runs, common: &Common) -> Result<GpuTable, Failure> {
-    let table = match runs.format {
-        RunFormat::MobileMlBenchmark => benchmark_gpu::read(folder, &runs.device_column)?,
-    };
+/// The whole networks on the GPU of `device`; none where the data set has no such
+/// times of it.
+pub(crate) fn inferences(folder: &Path, device: &str) -> Result<Option<GpuNetworkTable>, Failure> {
+    if !benchmark_cpu::is_in(folder) {
+        return Ok(None);
+    }
+    match benchmark_gpu_network::read(folder, device) {
+        Ok(table) => Ok(Some(table)),
+        Err(InputError::Option { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The GPU runs of `device` in a folder of the mobile-ml-benchmark data set.
+fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<GpuTable, Failure> {
+    let table = benchmark_gpu::read(folder, device)?;
     if table.runs.is_empty() {
-        return Err(Failure::Usage {
-            problem: format!("{} holds no usable GPU run of {}", folder.display(), runs.device_column),
-            help: match table.left_out.first() {
-                Some(row) => format!("line {}: {}", row.line, row.reason),
-                None => "give a folder whose GPU table has rows".to_owned(),
-            },
-        });
+        return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
     }
     if !common.quiet {
-        eprintln!("{}: {} GPU runs of {}", folder.display(), table.runs.len(), runs.device_column);
+        eprintln!("{}: {} GPU runs of {device}", folder.display(), table.runs.len());
         name_left_out("not used", &table.left_out);
     }
     Ok(table)
+}
+
+/// The runs in a file of coexec's own.
+fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
+    let table = runs::read(path)?;
+    let sorted = table.by_processor();
+    let mut measured = Measured { left_out: table.left_out, ..Measured::default() };
+    measured.left_out.extend(sorted.left_out);
+    if !sorted.gpu.is_empty() {
+        gpu_of(profile)?;
+        measured.gpu = Some(GpuTable { runs: sorted.gpu, left_out: Vec::new() });
+    }
+    if !sorted.gpu_networks.is_empty() {
+        gpu_of(profile)?;
+        let networks = sorted.gpu_networks;
+        measured.inferences = Some(GpuNetworkTable { networks, left_out: Vec::new() });
+    }
+    if !sorted.cpu.is_empty() {
+        let (runs, networks) = (sorted.cpu, sorted.networks);
+        measured.cpu = Some(CpuTable { runs, networks, left_out: Vec::new() });
+    }
+    if measured.count() == 0 {
+        return Err(none_usable(path, "run on a GPU or CPU cores", &measured.left_out));
+    }
+    let mut devices: Vec<&str> =
+        table.fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
+    if !common.quiet {
+        eprintln!("{}: {}", path.display(), measured.source());
+        if sorted.outliers > 0 {
+            eprintln!("not used: {} repetitions that are marked as outliers", sorted.outliers);
+        }
+        name_left_out("not used", &measured.left_out);
+    }
+    Ok(measured)
+}
+
+/// The failure of a file without a usable row; its first row says why.
+fn none_usable(path: &Path, what: &str, left_out: &[LeftOut]) -> Failure {
+    Failure::Usage {
+        problem: format!("{} holds no usable {what}", path.display()),
+        help: match left_out.first() {
+            Some(row) => format!("line {}: {}", row.line, row.reason),
+            None => "give runs that have rows".to_owned(),
+        },
+    }
 }
 
 /// Names the first rows that are left out, and counts the others.
@@ -93,7 +244,7 @@ pub(crate) fn name_left_out(what: &str, rows: &[LeftOut]) {
 }
 
 /// The GPU of a profile that is to be compared with runs.
-pub(crate) fn gpu_of(profile: &Profile) -> Result<&Gpu, Failure> {
+fn gpu_of(profile: &Profile) -> Result<&Gpu, Failure> {
     profile.gpu.as_ref().ok_or_else(|| Failure::Usage {
         problem: format!("the profile {} has no [gpu] table", profile.name),
         help: "use a profile with a GPU (`coexec devices`)".to_owned(),

@@ -1,6 +1,7 @@
 //! `coexec schema`: the JSON Schema of a file format.
 
 use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::runs::Row;
 use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::ScenarioFile;
 use schemars::schema_for;
@@ -13,6 +14,7 @@ pub(crate) fn run(options: &Schema) {
         SchemaName::Profile => schema_for!(Profile),
         SchemaName::Scenario => schema_for!(ScenarioFile),
         SchemaName::Plan => schema_for!(PlanFile),
+        SchemaName::Runs => schema_for!(Row),
     };
     output::json(&schema);
 }

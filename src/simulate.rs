@@ -33,14 +33,12 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
     let stages = model(&scenario)?;
-    let mut simulator = Simulator::new(&scenario.device, scenario.library);
+    let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let prediction = simulator.run(stages, &plan)?;
     let samples = match options.samples {
         0 => None,
-        count => {
-            Some(sample(&scenario.device, scenario.library, stages, &plan, count as usize, options.seed)?)
-        }
+        count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
     };
     let timeline = timeline(&mut simulator, stages, &plan)?;
     let mut files = Vec::new();
@@ -168,6 +166,8 @@ fn critical_path(prediction: &Prediction) -> String {
                 StepKind::Compute => format!("{} on {} {length}", step.stage, why::processor(step.processor)),
                 StepKind::HandOver => format!("hand-over {length}"),
                 StepKind::Join => format!("join {length}"),
+                StepKind::Submit => format!("host: submit {length}"),
+                StepKind::ReadBack => format!("host: read back {length}"),
             }
         });
         return parts.collect::<Vec<_>>().join(" -> ");
@@ -178,6 +178,7 @@ fn critical_path(prediction: &Prediction) -> String {
             StepKind::Compute => why::processor(step.processor),
             StepKind::HandOver => "hand-overs",
             StepKind::Join => "joins",
+            StepKind::Submit | StepKind::ReadBack => "host",
         };
         let length = step.finish.saturating_sub(step.start);
         match sums.iter_mut().find(|(known, _, _)| *known == label) {

@@ -91,9 +91,12 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         }
         None => "all resident at once".to_owned(),
     };
+    let learned = launch
+        .residual_factor
+        .map_or(String::new(), |factor| format!(", {:+.1} % learned from runs", 100.0 * (factor - 1.0)));
     format!(
         "{}, tile {x}x{y}x{slices}, {} of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {} iterations; \
-         limited by {}",
+         limited by {}{learned}",
         launch.kernel,
         counted(u64::from(launch.groups), "work-group", "work-groups"),
         launch.waves_per_group,

@@ -14,12 +14,17 @@ mod command {
     mod bad_plans;
     mod calibrate;
     mod calibrate_cpu;
+    mod calibrate_options;
     mod explore;
+    mod own_runs;
     mod pictures;
+    mod plot;
     mod readme;
     mod repeatable;
     mod replay;
+    mod report;
     mod schemas;
+    mod validate;
 }
 
 /// Devices that are bundled.

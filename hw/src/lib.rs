@@ -4,6 +4,12 @@
 //! probing it, and measuring. Not for: predicting anything; predictions come
 //! from `coexec-sim`, whose scenario, plan and dispatch rules are used here
 //! unchanged so that predicted and measured times describe the same work.
-//!
-//! The crate holds no code yet: it marks the border that keeps `OpenCL` and
-//! `unsafe` out of every other crate.
+//! Invariant: `OpenCL` and `unsafe` occur in no other crate, and every unsafe
+//! block says why it is sound.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+pub mod cpu;
+pub mod operands;
+pub mod verify;

@@ -15,12 +15,12 @@ use plotters::coord::types::{RangedCoordf64, RangedCoordu32};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::area::{Area, Place};
 use crate::axis::{TimeUnit, tick_labels};
+use crate::line::one_way;
 use crate::palette::{BLUE, GREEN, GRID, INK, MUTED, VERMILION, tint};
 use crate::sheet::{Drawn, Figure, SCALE, render, sheet, steps, text};
 use crate::{Format, PlotError, font};
-
-use labels::{Area, Point};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
@@ -254,9 +254,9 @@ impl Figure for Layout<'_> {
             (f64::from(x) / f64::from(SCALE), f64::from(y) / f64::from(SCALE))
         };
         let placed = |series: &Series| sorted(series).map(|(channels, us)| place(channels, us)).collect();
-        let lines: Vec<Vec<Point>> = curve.series.iter().map(placed).collect();
+        let lines: Vec<Vec<Place>> = curve.series.iter().map(placed).collect();
         let marks = curve.marks.iter().filter(|mark| draws(mark.us));
-        let marks: Vec<(Point, &str)> =
+        let marks: Vec<(Place, &str)> =
             marks.map(|mark| (place(mark.channels, mark.us), mark.label.as_str())).collect();
 
         let plot = self.plot();
@@ -305,29 +305,6 @@ fn sorted(series: &Series) -> impl Iterator<Item = (u32, f64)> {
     let mut points: Vec<(u32, f64)> = series.points.iter().copied().filter(|&(_, us)| draws(us)).collect();
     points.sort_by_key(|&(channels, _)| channels);
     points.into_iter()
-}
-
-/// The line through `points` in parts along which latency only rises or only
-/// falls. In a bitmap, plotters draws spikes of one line far beyond their tips.
-fn one_way(points: Vec<(u32, f64)>) -> Vec<Vec<(u32, f64)>> {
-    let mut parts: Vec<Vec<(u32, f64)>> = Vec::new();
-    let (mut rises, mut falls) = (false, false);
-    for point in points {
-        let Some(part) = parts.last_mut() else {
-            parts.push(vec![point]);
-            continue;
-        };
-        let before = part[part.len() - 1];
-        let (up, down) = (point.1 > before.1, point.1 < before.1);
-        if (rises && down) || (falls && up) {
-            parts.push(vec![before, point]);
-            (rises, falls) = (up, down);
-        } else {
-            part.push(point);
-            (rises, falls) = (rises || up, falls || down);
-        }
-    }
-    parts
 }
 
 fn draw_series<DB: DrawingBackend>(

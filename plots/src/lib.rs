@@ -1,6 +1,7 @@
 //! Figures and traces of predictions.
 //!
-//! Responsible for: turning plain data (a timeline, a latency curve) into the
+//! Responsible for: turning plain data (a timeline, a latency curve,
+//! predictions beside their measurements) into the
 //! bytes of an SVG or PNG figure, or of a Perfetto trace. Not for: files, which
 //! the command writes, and not for computing what is shown.
 //! Invariant: a figure is a pure function of its data. Its text is measured and
@@ -11,18 +12,37 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+mod area;
 mod axis;
 mod channel_curve;
+mod comparison;
+mod error_cdf;
 mod font;
+mod learning_curve;
+mod legend;
+mod line;
+mod marker;
 mod nesting;
+mod page;
 mod palette;
+mod panel;
 pub mod perfetto;
+mod residuals;
+mod scale;
+mod scatter;
 mod sheet;
+mod staircase;
 #[cfg(test)]
 mod test_figures;
 mod timeline_figure;
 
 pub use channel_curve::{ChannelCurve, Mark, Series, SeriesKind, channel_curve};
+pub use comparison::Comparison;
+pub use error_cdf::error_cdf;
+pub use learning_curve::{LearningPoint, learning_curve};
+pub use residuals::{residual_bytes, residual_waves};
+pub use scatter::scatter;
+pub use staircase::{Launches, staircase};
 pub use timeline_figure::timeline;
 
 /// The format of a figure.
@@ -60,7 +80,27 @@ pub enum PlotError {
         /// The name of the file that was to be written.
         path: PathBuf,
     },
-    /// A curve without a point.
+    /// A point with a value that cannot be drawn.
+    #[error("cannot draw the point of {what}: {found}, expected {expected}")]
+    BadPoint {
+        /// What the point is of.
+        what: String,
+        /// The value, with its key.
+        found: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// More of a thing than one figure can tell apart.
+    #[error("the figure would show {count} {what}, and at most {limit} can be told apart; show fewer")]
+    TooMany {
+        /// The things.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// The most that can be shown.
+        limit: usize,
+    },
+    /// A figure without a point.
     #[error("the figure '{title}' has no point to draw")]
     NoPoints {
         /// Title of the figure.

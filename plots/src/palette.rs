@@ -10,9 +10,11 @@ use plotters::style::{RGBColor, WHITE};
 pub(crate) const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 pub(crate) const GREEN: RGBColor = RGBColor(0x00, 0x9E, 0x73);
 pub(crate) const VERMILION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
-const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
-const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
-/// Rather than sky blue, which a tint of [`BLUE`] comes close to.
+pub(crate) const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
+pub(crate) const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
+/// Of markers only: a tint of [`BLUE`] comes close to it.
+pub(crate) const SKY_BLUE: RGBColor = RGBColor(0x56, 0xB4, 0xE9);
+/// Of slices rather than [`SKY_BLUE`].
 const YELLOW: RGBColor = RGBColor(0xF0, 0xE4, 0x42);
 
 /// Text, axes and markers.
@@ -21,11 +23,15 @@ pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 pub(crate) const MUTED: RGBColor = RGBColor(0x5C, 0x5C, 0x5C);
 /// Lines that guide the eye.
 pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+/// Lines that guide the eye between labelled ones.
+pub(crate) const MINOR_GRID: RGBColor = RGBColor(0xF2, 0xF2, 0xF2);
+/// Ground of predictions within 10 % of the measurement.
+pub(crate) const CLOSE_BAND: RGBColor = RGBColor(0xE3, 0xEC, 0xF4);
 /// Ground of a lane in which nothing happens.
 pub(crate) const LANE: RGBColor = RGBColor(0xF5, 0xF5, 0xF5);
 /// Ground of waiting.
 pub(crate) const WAIT: RGBColor = RGBColor(0xEA, 0xEA, 0xEA);
-/// Hatching over waiting.
+/// Hatching over waiting, bars of histograms, markers of no group.
 pub(crate) const HATCH: RGBColor = RGBColor(0xB4, 0xB4, 0xB4);
 
 /// Luminance of a ground up to which white text has a contrast of 3:1

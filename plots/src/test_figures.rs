@@ -4,6 +4,9 @@ use plotters::style::RGBColor;
 
 use crate::sheet::SCALE;
 
+/// How far a place may be off, as it stands on a grid, in figure pixels.
+pub(crate) const ROUNDING: f64 = 0.3;
+
 /// An element of an SVG: its start tag, and the text in it.
 pub(crate) struct Element {
     tag: String,

@@ -7,4 +7,5 @@
 pub mod cpu;
 pub mod gpu;
 pub mod host;
+pub mod learning;
 pub mod least_squares;

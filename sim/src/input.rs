@@ -57,10 +57,12 @@ pub enum InputError {
         reason: String,
     },
     /// The file is larger than any input may be.
-    #[error("{file} has more than {} bytes", MAX_INPUT_BYTES)]
+    #[error("{file} has more than {limit} bytes")]
     TooLarge {
         /// Path.
         file: String,
+        /// Most bytes an input of its kind may have.
+        limit: u64,
     },
     /// The file is no UTF-8 text.
     #[error("{file} is not UTF-8 text: byte {offset} is the first bad one")]
@@ -133,8 +135,8 @@ impl InputError {
     pub fn help(&self) -> String {
         match self {
             Self::Unreadable { .. } => "check the path and its permissions".to_owned(),
-            Self::TooLarge { .. } => {
-                format!("an input may have {} MiB; is this the right file?", MAX_INPUT_BYTES >> 20)
+            Self::TooLarge { limit, .. } => {
+                format!("such an input may have {} MiB; is this the right file?", limit >> 20)
             }
             Self::NotText { .. } => "inputs are TOML files in UTF-8; is this the right file?".to_owned(),
             Self::Syntax { message, .. } if message.starts_with("unknown field") => {
@@ -201,15 +203,23 @@ impl Text {
     /// [`InputError::Unreadable`], [`InputError::TooLarge`] or
     /// [`InputError::NotText`].
     pub fn read(path: &Path) -> Result<Self, InputError> {
+        Self::read_up_to(path, MAX_INPUT_BYTES)
+    }
+
+    /// Reads a file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_up_to(path: &Path, limit: u64) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let unreadable =
             |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
         let file = File::open(path).map_err(unreadable)?;
         let mut bytes = Vec::new();
         // One byte past the limit is enough to know: a huge file is never held.
-        file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_INPUT_BYTES {
-            return Err(InputError::TooLarge { file: name });
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > limit {
+            return Err(InputError::TooLarge { file: name, limit });
         }
         match String::from_utf8(bytes) {
             Ok(content) => Ok(Self { name, content }),

@@ -43,6 +43,8 @@ pub const MAX_PHASES: usize = 8;
 /// What a processor does during a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PhaseKind {
+    /// Idle between two launches of a GPU's queue, inside an inference.
+    QueueGap,
     /// Kernel launch (GPU), graph dispatch (NPU) or operator dispatch (CPU).
     Launch,
     /// Occupancy rounds with every resident-group slot taken.
@@ -116,6 +118,13 @@ impl Phases {
             if least > phase.duration.0 as f64 {
                 phase.duration = Picos::from_nanos(least / 1e3);
             }
+        }
+    }
+
+    /// Multiplies the duration of every phase by `factor`.
+    pub fn stretch(&mut self, factor: f64) {
+        for phase in &mut self.0 {
+            phase.duration = Picos((phase.duration.0 as f64 * factor).round() as u64);
         }
     }
 

@@ -7,7 +7,9 @@
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 pub mod benchmark_gpu_network;
+pub mod draw;
 mod gaps;
+pub mod runs;
 
 use serde::Serialize;
 

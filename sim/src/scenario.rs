@@ -7,6 +7,7 @@
 
 mod assemble;
 mod inline;
+mod written;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
+use crate::simulate::Measure;
 use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
@@ -60,6 +62,9 @@ pub struct ScenarioFile {
     pub library: Option<Library>,
     /// Synchronisation between processors.
     pub synchronisation: Option<Mechanism>,
+    /// What a time covers. A `network` is timed as a whole inference, operators from
+    /// their first launch on, unless this says otherwise.
+    pub measure: Option<Measure>,
     /// How to find a plan.
     pub strategy: Option<Strategy>,
     /// What the search minimises.
@@ -109,6 +114,8 @@ pub struct Scenario {
     pub device: Profile,
     /// CPU kernels.
     pub library: Library,
+    /// What a time covers.
+    pub measure: Measure,
     /// What a search may use.
     pub options: Options,
 }
@@ -166,6 +173,7 @@ impl Scenario {
         let core_sets = file.core_sets(text, overrides, &device)?;
         let step = file.grid_step(text, overrides)?;
         let objective = file.objective(text, overrides, &device)?;
+        let measure = file.measure(text)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
             objective,
@@ -181,6 +189,7 @@ impl Scenario {
             title: file.title,
             workload,
             library: overrides.library.or(file.library).unwrap_or(Library::Xnnpack),
+            measure,
             device,
             options,
         })
@@ -255,6 +264,19 @@ impl ScenarioFile {
             Some(_) => InputError::Option { option: "--objective", found, expected },
             None => text.reject(violation("objective", found, expected)),
         })
+    }
+
+    /// What a time covers.
+    fn measure(&self, text: &Text) -> Result<Measure, InputError> {
+        let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
+        match self.measure {
+            Some(Measure::Inference) if self.operator_set.is_some() => Err(text.reject(violation(
+                "measure",
+                "\"inference\"",
+                "\"operators\": each operator of a set is run on its own",
+            ))),
+            written => Ok(written.unwrap_or(usual)),
+        }
     }
 
     /// The grid of output channels.

@@ -6,13 +6,16 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
+mod host;
 mod lower;
 mod report;
 mod sample;
 mod timeline;
 
+use host::Host;
 use thiserror::Error;
 
+pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{hand_over_delay, join_delay, result_bytes};
 pub use report::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
@@ -21,11 +24,11 @@ pub use timeline::timeline;
 
 use crate::device::profile::Profile;
 use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
-use crate::kernel::Unsupported;
-use crate::kernel::cpu::Library;
+use crate::kernel::cpu::{CoreSet, Library};
+use crate::kernel::{Phases, Unsupported};
 use crate::plan::Plan;
 use crate::units::{BytesPerSecond, Picos};
-use crate::workload::Stage;
+use crate::workload::{Layer, Stage};
 
 /// Longest run that is simulated: a day. No inference takes that long, and
 /// integer picoseconds would end after 213 days.
@@ -86,15 +89,41 @@ impl SimulateError {
 pub struct Simulator<'a> {
     device: &'a Profile,
     library: Library,
+    host: Host<'a>,
     capacity: Capacity,
     engine: Engine,
     program: Program,
 }
 
 impl<'a> Simulator<'a> {
-    /// A simulator of `device` with the CPU kernels of `library`.
+    /// A simulator of `device` with the CPU kernels of `library`, which times
+    /// operators: [`Measure::Operators`].
     pub fn new(device: &'a Profile, library: Library) -> Self {
-        Self { device, library, capacity: capacity(device), engine: Engine::new(), program: Program::new() }
+        let host = Host::new(device, Measure::Operators);
+        let (capacity, engine, program) = (capacity(device), Engine::new(), Program::new());
+        Self { device, library, host, capacity, engine, program }
+    }
+
+    /// The simulator, with times that cover what `measure` says.
+    #[must_use]
+    pub fn measuring(self, measure: Measure) -> Self {
+        Self { host: Host::new(self.device, measure), ..self }
+    }
+
+    /// A simulator of single operators of what this one runs whole: their launches
+    /// as they are there, without what an inference pays once.
+    pub(crate) fn of_parts(&self) -> Self {
+        Self { host: self.host.of_part(), ..Self::new(self.device, self.library) }
+    }
+
+    /// How one processor runs a layer of what is measured.
+    pub(crate) fn layer(
+        &self,
+        layer: &Layer,
+        processor: Processor,
+        cores: Option<CoreSet>,
+    ) -> Result<(Phases, Detail), SimulateError> {
+        lower::execute_measured(layer, self.device, self.library, self.host, processor, cores)
     }
 
     /// The device simulated.
@@ -112,7 +141,7 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
-        let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
+        let lowered = lower::Lowered::new(stages, plan, self)?;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
     }
@@ -122,7 +151,7 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos, SimulateError> {
-        let lowered = lower::Lowered::new(stages, plan, self.device, self.library)?;
+        let lowered = lower::Lowered::new(stages, plan, self)?;
         self.execute(&lowered, &[], &mut NoTrace)
     }
 

@@ -5,10 +5,12 @@
 //! itself. Not for: fitting, or reading runs. Invariant: a pair without a
 //! prediction is counted and named, never skipped in silence.
 
+pub mod compare;
 pub mod cpu;
 mod flops_linear;
 pub mod gpu;
 pub mod host;
+pub mod interval;
 pub mod point;
 
 use schemars::JsonSchema;

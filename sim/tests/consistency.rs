@@ -42,7 +42,7 @@ fn every_operator() -> Vec<Stage> {
 }
 
 fn core_sets(device: &Profile) -> Vec<CoreSet> {
-    (1..=3).map(|threads| CoreSet::fastest(&device.cpu, threads).unwrap()).collect()
+    (1..=device.cpu.cores().min(3)).map(|threads| CoreSet::fastest(&device.cpu, threads).unwrap()).collect()
 }
 
 fn options(device: &Profile) -> Options {

@@ -212,7 +212,7 @@ fn follow(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) {
         if let Ok(timeline) = timeline(simulator, stages, &plan) {
             assert!(timeline.end < Picos::MAX);
         }
-        if let Ok(samples) = sample(simulator.device(), simulator.library(), stages, &plan, 2, 7) {
+        if let Ok(samples) = sample(simulator, stages, &plan, 2, 7) {
             assert!(samples.mean < Picos::MAX);
         }
     }

@@ -37,7 +37,7 @@ fn rows() -> Vec<(String, &'static str, String, &'static str)> {
 }
 
 /// A table of [`rows`] with `time` of each, by its index.
-fn table(time: impl Fn(usize) -> f64) -> String {
+pub(crate) fn table(time: impl Fn(usize) -> f64) -> String {
     let mut table = HEADER.to_owned();
     for (index, (network, operation, feature, kernel)) in rows().into_iter().enumerate() {
         let _ = writeln!(table, "{network},{operation},{feature},{},{kernel}", time(index));
@@ -47,7 +47,7 @@ fn table(time: impl Fn(usize) -> f64) -> String {
 
 /// Writes the runs of a phone whose launches and loops are slower than the
 /// Pixel 4's, in the folder's `runs`.
-fn write_runs(folder: &Path) {
+pub(crate) fn write_runs(folder: &Path) {
     let runs = folder.join("runs");
     fs::create_dir(&runs).unwrap();
     let path = runs.join("tflite_cnn_ops_gpu.csv");
@@ -63,7 +63,8 @@ fn write_runs(folder: &Path) {
     fs::write(&path, table(|index| predict(&layers.runs[index].layer, &gpu).unwrap())).unwrap();
 }
 
-const CALIBRATE: &str = "calibrate --base pixel4 --runs runs --device-column phone --out phone.toml";
+pub(crate) const CALIBRATE: &str =
+    "calibrate --base pixel4 --runs runs --device-column phone --out phone.toml";
 
 fn calibrate(folder: &Path) -> Outcome {
     coexec_in(folder, words(CALIBRATE).chain(["--json", "--date", "2024-05-01"]))

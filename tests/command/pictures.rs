@@ -13,7 +13,7 @@ fn run(folder: &Path, line: &str) -> serde_json::Value {
 }
 
 /// Width and height of a PNG that decodes in full.
-fn decoded(bytes: &[u8]) -> (u32, u32) {
+pub(crate) fn decoded(bytes: &[u8]) -> (u32, u32) {
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
     let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -23,7 +23,7 @@ fn decoded(bytes: &[u8]) -> (u32, u32) {
 }
 
 /// Asserts that every element of an SVG is closed, and gives its text back.
-fn parsed(svg: &str) -> String {
+pub(crate) fn parsed(svg: &str) -> String {
     let mut open = Vec::new();
     let mut text = String::new();
     let mut rest = svg;

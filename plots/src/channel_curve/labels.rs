@@ -3,6 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
+use crate::area::{Area, Place};
 use crate::font;
 use crate::palette::{INK, MUTED};
 use crate::sheet::{Drawn, Plane, steps, text};
@@ -32,55 +33,9 @@ const COLLISION_COST: f64 = 1e4;
 /// Cost of a label's leaving the plot.
 const OUTSIDE_COST: f64 = 1e5;
 
-/// A place on the sheet, right and down from its upper left corner.
-pub(super) type Point = (f64, f64);
-
-/// An upright rectangle of the sheet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Area {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) right: f64,
-    pub(super) bottom: f64,
-}
-
-impl Area {
-    /// The area of this size around `middle`.
-    fn around(middle: Point, (width, height): (f64, f64)) -> Self {
-        let (left, top) = (middle.0 - width / 2.0, middle.1 - height / 2.0);
-        Self { left, top, right: left + width, bottom: top + height }
-    }
-
-    fn corners(self) -> [Point; 2] {
-        [(self.left, self.top), (self.right, self.bottom)]
-    }
-
-    fn middle(self) -> Point {
-        (f64::midpoint(self.left, self.right), f64::midpoint(self.top, self.bottom))
-    }
-
-    fn holds(self, (x, y): Point) -> bool {
-        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
-    }
-
-    /// Whether the two have more than an edge in common.
-    fn overlaps(self, other: Self) -> bool {
-        self.left < other.right
-            && other.left < self.right
-            && self.top < other.bottom
-            && other.top < self.bottom
-    }
-
-    /// This area with `margin` more on each side.
-    fn grown(self, margin: f64) -> Self {
-        let size = (self.right - self.left + 2.0 * margin, self.bottom - self.top + 2.0 * margin);
-        Self::around(self.middle(), size)
-    }
-}
-
 /// The area of `size`, at an edge of the plot or in its middle, that covers
 /// least of the lines and marks.
-pub(super) fn clearest(size: (f64, f64), lines: &[Vec<Point>], marks: &[(Point, &str)], plot: Area) -> Area {
+pub(super) fn clearest(size: (f64, f64), lines: &[Vec<Place>], marks: &[(Place, &str)], plot: Area) -> Area {
     let mut dots = dots(lines);
     dots.extend(marks.iter().map(|&(mark, _)| mark));
     let inner = plot.grown(-CLEARANCE);
@@ -94,8 +49,8 @@ pub(super) fn clearest(size: (f64, f64), lines: &[Vec<Point>], marks: &[(Point, 
 /// Draws marks with their labels over the `lines` and the `legend` of a plot.
 pub(super) fn draw<DB: DrawingBackend>(
     sheet: &Plane<DB>,
-    marks: &[(Point, &str)],
-    lines: &[Vec<Point>],
+    marks: &[(Place, &str)],
+    lines: &[Vec<Place>],
     legend: Area,
     plot: Area,
 ) -> Drawn<DB> {
@@ -128,7 +83,7 @@ pub(super) fn draw<DB: DrawingBackend>(
 }
 
 /// Points a pixel or so apart along all lines.
-fn dots(lines: &[Vec<Point>]) -> Vec<Point> {
+fn dots(lines: &[Vec<Place>]) -> Vec<Place> {
     let mut dots = Vec::new();
     for line in lines {
         dots.extend(line.first());
@@ -145,7 +100,7 @@ fn dots(lines: &[Vec<Point>]) -> Vec<Point> {
 }
 
 /// The cheapest place for a label of this width, and its distance.
-fn best_place(mark: Point, width: f64, dots: &[Point], taken: &[Area], plot: Area) -> (Area, f64) {
+fn best_place(mark: Place, width: f64, dots: &[Place], taken: &[Area], plot: Area) -> (Area, f64) {
     let mut best = (Area::around(mark, (0.0, 0.0)), 0.0);
     let mut least_cost = f64::INFINITY;
     for distance in DISTANCES {
@@ -168,7 +123,7 @@ fn best_place(mark: Point, width: f64, dots: &[Point], taken: &[Area], plot: Are
 }
 
 /// The area of a label that lies in a direction from a mark.
-fn beside(mark: Point, (right, down): (f64, f64), distance: f64, width: f64) -> Area {
+fn beside(mark: Place, (right, down): (f64, f64), distance: f64, width: f64) -> Area {
     // Diagonal labels start over the mark rather than beside it, which is nearer.
     let diagonal = right != 0.0 && down != 0.0;
     let shift = if diagonal { distance / 2.0 } else { distance };
@@ -177,7 +132,7 @@ fn beside(mark: Point, (right, down): (f64, f64), distance: f64, width: f64) -> 
 }
 
 /// The point of an area nearest to `point`.
-fn nearest(area: Area, point: Point) -> Point {
+fn nearest(area: Area, point: Place) -> Place {
     (point.0.clamp(area.left, area.right), point.1.clamp(area.top, area.bottom))
 }
 
@@ -189,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_label_keeps_clear_of_the_line_it_marks() {
-        let line: Vec<Point> = (0..800).map(|x| (f64::from(x), 200.0)).collect();
+        let line: Vec<Place> = (0..800).map(|x| (f64::from(x), 200.0)).collect();
         let (area, _) = best_place((400.0, 200.0), 120.0, &dots(std::slice::from_ref(&line)), &[], PLOT);
         assert!(line.iter().all(|&point| !area.holds(point)));
     }

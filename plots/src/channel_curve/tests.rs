@@ -28,10 +28,10 @@ fn svg(curve: &ChannelCurve) -> Vec<u8> {
 }
 
 /// The samples of the lines of a colour, but not those of the legend.
-fn samples(curve: &ChannelCurve, wanted: RGBColor) -> Vec<Point> {
+fn samples(curve: &ChannelCurve, wanted: RGBColor) -> Vec<Place> {
     let elements = elements(&svg(curve));
     let lines = elements.iter().filter(|one| one.is("polyline") && one.has_colour("stroke", wanted));
-    let mut parts: Vec<Vec<Point>> = lines.map(Element::points).collect();
+    let mut parts: Vec<Vec<Place>> = lines.map(Element::points).collect();
     parts.pop();
     let mut samples = parts.concat();
     samples.dedup();
@@ -138,7 +138,7 @@ fn the_legend_stands_where_it_hides_no_line() {
     let ground = elements.iter().find(|one| one.is("rect") && one.attribute("opacity") != "1").unwrap();
     let (left, top) = (ground.length("x"), ground.length("y"));
     let (right, bottom) = (left + ground.length("width"), top + ground.length("height"));
-    let inside = |&&(x, y): &&Point| (left..=right).contains(&x) && (top..=bottom).contains(&y);
+    let inside = |&&(x, y): &&Place| (left..=right).contains(&x) && (top..=bottom).contains(&y);
     for colour in [GREEN, BLUE] {
         assert_eq!(samples(&stair(), colour).iter().filter(inside).count(), 0);
     }

@@ -6,6 +6,10 @@
 //! the same for a seed, on any number of threads.
 
 mod fit;
+mod kernel_ridge;
+pub mod prior;
+mod residual;
+mod spread;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,10 +18,12 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::device::gpu::{Gpu, KernelTable};
-use crate::kernel::gpu::{Kernel, execute};
+use crate::device::gpu::{Gpu, KernelTable, TableSpread};
+use crate::kernel::gpu::execute;
 use crate::measure::{Family, GpuRun, LeftOut};
-use crate::validate::gpu::predict;
+use crate::validate::gpu::Predictor;
+use crate::validate::interval::Doubt;
+use crate::validate::point::Point;
 use crate::validate::{Group, figures};
 use crate::workload::Operator;
 
@@ -39,6 +45,8 @@ pub struct Options {
     pub folds: usize,
     /// Seed of the partition of the networks into folds.
     pub seed: u64,
+    /// Whether to learn a correction of what the fitted equations leave.
+    pub residual: bool,
 }
 
 /// A fitted GPU.
@@ -51,6 +59,13 @@ pub struct Calibrated {
     /// Cross-validated errors, worst first; none without folds, or where all runs are
     /// of one network.
     pub errors: Vec<Group>,
+    /// Each run beside the prediction of the fit that had not seen its network, in the
+    /// order of the folds; none without folds. The 90 % interval is scaled on the
+    /// errors of the other folds.
+    pub held_out: Vec<Point>,
+    /// How far the predictions of `gpu` may be off, from the cross-validated errors:
+    /// what the profile's `[calibration]` keeps for intervals.
+    pub spreads: Vec<TableSpread>,
     /// Runs that no table of the base describes.
     pub left_out: Vec<LeftOut>,
 }
@@ -78,14 +93,17 @@ pub fn calibrate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Calibrated {
-    let mut base = base.clone();
+    let mut base = base.without_residual();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
     let folds = folds(&classified, options);
     let fit = |held_out: Option<usize>| {
         let used: Vec<Classified<'_>> =
             classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
-        let fitted = fit_tables(&base, &used, &options.source);
+        let mut fitted = fit_tables(&base, &used, &options.source);
+        if options.residual {
+            fitted.0.residual = residual::fit(&fitted.0, &used, &options.source, options.seed);
+        }
         progress(match held_out {
             None => Progress::Fitted,
             Some(fold) => Progress::Fold { number: fold + 1, of: folds.count },
@@ -94,9 +112,17 @@ pub fn calibrate(
     };
     let ((gpu, tables), without_fold) = rayon::join(
         || fit(None),
-        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold)).0).collect::<Vec<Gpu>>(),
+        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>(),
     );
-    Calibrated { gpu, tables, errors: cross_validated(&classified, &folds, &without_fold), left_out }
+    let held_out = HeldOut::of_folds(&classified, &folds, &without_fold);
+    Calibrated {
+        spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
+        held_out: held_out_points(&held_out, &without_fold),
+        errors: errors(held_out.iter().flatten()),
+        gpu,
+        tables,
+        left_out,
+    }
 }
 
 /// A run and the table that describes it.
@@ -111,32 +137,11 @@ fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<Lef
     let (mut classified, mut left_out) = (Vec::new(), Vec::new());
     for run in runs {
         match execute(&run.layer, base) {
-            Ok(execution) => classified.push(Classified { table: table_of(execution.detail.kernel), run }),
+            Ok(execution) => classified.push(Classified { table: execution.detail.kernel.table(), run }),
             Err(unsupported) => left_out.push(LeftOut { line: run.line, reason: unsupported.to_string() }),
         }
     }
     (classified, left_out)
-}
-
-/// The table whose parameters a kernel's time depends on.
-fn table_of(kernel: Kernel) -> KernelTable {
-    match kernel {
-        Kernel::FullyConnected => KernelTable::FullyConnected,
-        Kernel::Winograd => KernelTable::Winograd,
-        Kernel::ConvConstants => KernelTable::ConvConstants,
-        Kernel::ConvGeneric | Kernel::MatMul => KernelTable::ConvGeneric,
-        Kernel::GroupedConv => KernelTable::GroupedConv,
-        Kernel::Depthwise3x3 | Kernel::DepthwiseStrideH2 | Kernel::DepthwiseGeneric => KernelTable::Depthwise,
-        Kernel::Mean => KernelTable::Mean,
-        Kernel::Pool => KernelTable::Pool,
-        Kernel::Concat => KernelTable::Concat,
-        Kernel::Elementwise
-        | Kernel::Softmax
-        | Kernel::Norm
-        | Kernel::Gather
-        | Kernel::Slice
-        | Kernel::Reshape => KernelTable::Elementwise,
-    }
 }
 
 /// Fits every table that has runs. Grouped convolution comes after the generic
@@ -156,6 +161,7 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, 
         } else {
             PRIOR_DEVIATION
         };
+        gpu.switch_on_optional(table);
         fits.push(fit::fit_table(&mut gpu, table, &fit::samples(&runs), deviation, source));
     }
     (gpu, fits)
@@ -173,38 +179,90 @@ impl Folds<'_> {
     }
 }
 
-/// Deals the networks into folds, shuffled by the seed; one network makes no folds.
+/// Deals the networks of the runs into folds; one network makes no folds.
 fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
-    let distinct: BTreeSet<&str> = classified.iter().map(|member| member.run.network.as_str()).collect();
-    let mut networks: Vec<&str> = distinct.into_iter().collect();
-    networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
-    let count = Some(options.folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
     let of_network =
-        networks.into_iter().enumerate().filter_map(|(index, name)| Some((name, index.checked_rem(count)?)));
-    Folds { of_network: of_network.collect(), count }
+        deal(classified.iter().map(|member| member.run.network.as_str()), options.folds, options.seed);
+    let count = of_network.values().max().map_or(0, |last| last + 1);
+    Folds { of_network, count }
 }
 
-/// The errors of each fold's fit on the networks of that fold, pooled, worst first.
-fn cross_validated(classified: &[Classified<'_>], folds: &Folds<'_>, fits: &[Gpu]) -> Vec<Group> {
-    let mut predicted: Vec<(Family, bool, (f64, f64))> = Vec::new();
-    for (fold, gpu) in fits.iter().enumerate() {
-        let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
-            classified.iter().partition(|member| folds.holds(Some(fold), member.run));
-        let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.layer.operator).collect();
-        for member in held_out {
-            let GpuRun { family, layer, measured_us, .. } = member.run;
-            // A fold's fit has the tables of the base, which describe every classified run.
-            let Ok(predicted_us) = predict(layer, gpu) else { continue };
-            predicted.push((*family, !seen.contains(&layer.operator), (predicted_us, *measured_us)));
-        }
+/// Deals networks into at most `folds` folds of one or more, shuffled by the seed;
+/// into none where fewer than two would have any.
+fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> HashMap<&'a str, usize> {
+    let distinct: BTreeSet<&str> = networks.collect();
+    let mut networks: Vec<&str> = distinct.into_iter().collect();
+    networks.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let count = Some(folds.min(networks.len())).filter(|&count| count >= 2).unwrap_or(0);
+    networks
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, name)| Some((name, index.checked_rem(count)?)))
+        .collect()
+}
+
+/// A run of a network that a fold's fit had not seen, beside its prediction.
+struct HeldOut {
+    family: Family,
+    point: Point,
+    doubt: Doubt,
+}
+
+impl HeldOut {
+    /// The held-out runs of each fold, predicted by the fit without it.
+    fn of_folds(
+        classified: &[Classified<'_>],
+        folds: &Folds<'_>,
+        fits: &[(Gpu, Vec<TableFit>)],
+    ) -> Vec<Vec<Self>> {
+        fits.par_iter()
+            .enumerate()
+            .map(|(fold, (gpu, tables))| {
+                let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
+                    classified.iter().partition(|member| folds.holds(Some(fold), member.run));
+                let known: Vec<TableSpread> = tables.iter().filter_map(spread::known).collect();
+                let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
+                let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.layer.operator).collect();
+                let predictions = held_out.into_iter().filter_map(|member| {
+                    // A fold's fit has the tables of the base, which describe every classified run.
+                    let (point, doubt) = predictor.point(member.run).ok()?;
+                    let unseen = !seen.contains(&member.run.layer.operator);
+                    Some(Self { family: member.run.family, point: Point { unseen, ..point }, doubt })
+                });
+                predictions.collect()
+            })
+            .collect()
     }
+
+    fn error(&self) -> spread::HeldOut {
+        let Point { unseen, measured_us, predicted_us, .. } = self.point;
+        spread::HeldOut { doubt: self.doubt, unseen, error: (measured_us / predicted_us).ln() }
+    }
+}
+
+/// The held-out points with their intervals.
+fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (fold, (members, (_, tables))) in held_out.iter().zip(fits).enumerate() {
+        let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
+        let errors: Vec<spread::HeldOut> =
+            others.flat_map(|(_, others)| others).map(HeldOut::error).collect();
+        let spreads = spread::spreads(tables, &errors);
+        points.extend(members.iter().map(|member| member.point.clone().within(&member.doubt, &spreads)));
+    }
+    points
+}
+
+/// The errors of the folds' fits on the networks they had not seen, pooled, worst
+/// first.
+fn errors<'a>(held_out: impl Iterator<Item = &'a HeldOut> + Clone) -> Vec<Group> {
     let mut groups = Vec::new();
     for family in Family::ALL {
         for (part, only_unseen) in [("all", false), ("unseen", true)] {
-            let pairs: Vec<(f64, f64)> = predicted
-                .iter()
-                .filter(|(of, unseen, _)| *of == family && (*unseen || !only_unseen))
-                .map(|&(.., pair)| pair)
+            let pairs: Vec<(f64, f64)> = held_out
+                .clone()
+                .filter(|member| member.family == family && (member.point.unseen || !only_unseen))
+                .map(|member| (member.point.predicted_us, member.point.measured_us))
                 .collect();
             if !pairs.is_empty() {
                 groups.push(figures(format!("gpu/{}/{part}", family.name()), &pairs));

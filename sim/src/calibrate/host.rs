@@ -174,7 +174,8 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
             let value = |index: usize| centre[index] * coordinates[index].exp();
             let values = [value(0), value(1), value(2), value(3)];
             for (network, out) in evidence.iter().zip(errors) {
-                *out = pseudo_huber(inference_us(&values, network.launches).ln() - network.log_us, LOSS_SCALE);
+                *out =
+                    pseudo_huber(inference_us(&values, network.launches).ln() - network.log_us, LOSS_SCALE);
             }
             for ((out, &coordinate), prior) in priors.iter_mut().zip(coordinates).zip(&PRIORS) {
                 *out = EXPECTED_ERROR * coordinate / prior.deviation;

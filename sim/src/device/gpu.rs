@@ -11,6 +11,8 @@ mod family;
 mod host;
 mod parameters;
 mod remaining;
+mod residual;
+mod spread;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,9 @@ pub use family::GpuFamily;
 pub use host::HostPath;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
+pub(crate) use residual::similarity;
+pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Residual, ResidualTable};
+pub use spread::TableSpread;
 
 /// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +48,13 @@ pub struct Gpu {
     pub simd_width: u32,
     /// Most threads the driver allows in one work-group of a compiled kernel.
     pub max_work_group_size: u32,
+    /// Clock under load, in 10^6 cycles per second. Only the prior of a fit needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_mhz: Option<Quantity>,
+    /// Multiply-accumulates in 16-bit floating point that the whole GPU completes in
+    /// a cycle. Only the prior of a fit needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiply_accumulates_per_cycle: Option<Quantity>,
     /// How a linear layer of several rows reaches the delegate.
     #[serde(default)]
     pub linear_lowering: LinearLowering,
@@ -73,6 +85,9 @@ pub struct Gpu {
     pub concat: ConcatKernel,
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
+    /// What was learned of the launches that these tables miss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<Residual>,
     /// What a whole inference takes beside its launches, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPath>,
@@ -125,6 +140,12 @@ impl Gpu {
         self.family.layout()
     }
 
+    /// The same GPU predicted by its equations alone.
+    #[must_use]
+    pub fn without_residual(&self) -> Self {
+        Self { residual: None, ..self.clone() }
+    }
+
     /// Waves of a `trivial` (or other) convolution kernel of `tile_size` texels
     /// that a compute unit keeps resident; `None` for no limit.
     pub fn resident_waves(&self, tile_size: u32, trivial: bool) -> Option<f64> {
@@ -145,6 +166,14 @@ impl Gpu {
         checker.count("compute_units", self.compute_units, MAX_COUNT);
         checker.count("simd_width", self.simd_width, MAX_COUNT);
         checker.count("max_work_group_size", self.max_work_group_size, MAX_COUNT);
+        for (key, rate) in [
+            ("clock_mhz", &self.clock_mhz),
+            ("multiply_accumulates_per_cycle", &self.multiply_accumulates_per_cycle),
+        ] {
+            if let Some(rate) = rate {
+                checker.positive(key, rate);
+            }
+        }
         checker.each("residency", &self.residency, |checker, entry| {
             checker.count("tile_size", entry.tile_size, MAX_COUNT);
             checker.positive("waves", &entry.waves);
@@ -165,6 +194,9 @@ impl Gpu {
         checker.table("mean", |checker| self.mean.check(checker));
         checker.table("concat", |checker| self.concat.check(checker));
         checker.table("elementwise", |checker| self.elementwise.check(checker));
+        if let Some(residual) = &self.residual {
+            checker.table("residual", |checker| residual.check(checker));
+        }
         if let Some(host) = &self.host {
             checker.table("host", |checker| host.check(checker));
         }

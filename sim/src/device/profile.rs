@@ -6,7 +6,7 @@ use toml_edit::{Item, Value};
 
 use super::check::Checker;
 use super::cpu::Cpu;
-use super::gpu::Gpu;
+use super::gpu::{Gpu, TableSpread};
 use super::memory::Memory;
 use super::npu::Npu;
 use super::power::Power;
@@ -52,7 +52,7 @@ pub struct Profile {
 }
 
 /// The fit behind a profile's values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// The measured runs.
@@ -63,6 +63,9 @@ pub struct Calibration {
     /// Cross-validated errors: each network predicted by a fit without it. Worst first.
     #[serde(default)]
     pub error: Vec<Group>,
+    /// How far predictions of each GPU kernel table may be off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_table: Vec<TableSpread>,
 }
 
 /// Spread of repeated runs of one kernel on an otherwise idle device, as the
@@ -102,12 +105,47 @@ pub struct UsedFact {
 /// Largest deviation a jitter may state, in percent; beyond it a run is noise.
 const MAX_JITTER_PERCENT: f64 = 100.0;
 
-/// Bundled profile files, by file name.
-const BUNDLED: [(&str, &str); 3] = [
-    ("oneplus11", include_str!("../../../device-profiles/oneplus11.toml")),
-    ("pixel4", include_str!("../../../device-profiles/pixel4.toml")),
-    ("snapdragon-8gen3", include_str!("../../../device-profiles/snapdragon-8gen3.toml")),
+/// A profile that comes with the crate.
+struct Bundled {
+    name: &'static str,
+    /// Other names that find it: what the file says, which a test holds, so that
+    /// finding a profile takes no parsing of the others.
+    aliases: &'static [&'static str],
+    content: &'static str,
+}
+
+/// The bundled profile of a file name, with its aliases.
+macro_rules! bundled {
+    ($name:literal, $aliases:expr) => {
+        Bundled {
+            name: $name,
+            aliases: &$aliases,
+            content: include_str!(concat!("../../../device-profiles/", $name, ".toml")),
+        }
+    };
+}
+
+/// Bundled profiles, by name.
+const BUNDLED: [Bundled; 8] = [
+    bundled!("galaxy-a03s", ["a03s", "helio-p35"]),
+    bundled!("galaxy-s10", ["s10", "exynos-9820"]),
+    bundled!("iphone-xs", ["iphonexs", "a12"]),
+    bundled!("iphone7", ["iphone-7", "a10"]),
+    bundled!("mi8se", ["mi-8-se", "snapdragon-710"]),
+    bundled!("oneplus11", ["oneplus-11", "snapdragon-8gen2"]),
+    bundled!("pixel4", ["pixel-4", "snapdragon-855"]),
+    bundled!("snapdragon-8gen3", ["8gen3"]),
 ];
+
+impl Bundled {
+    fn answers_to(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+
+    fn parse(&self) -> Result<Profile, InputError> {
+        Profile::parse(&Text { name: format!("{}.toml", self.name), content: self.content.to_owned() })
+    }
+}
 
 impl Profile {
     /// Parses and checks a profile.
@@ -131,10 +169,8 @@ impl Profile {
     /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
     /// with the file.
     pub fn load(name: &str) -> Result<Self, InputError> {
-        for profile in Self::bundled()? {
-            if profile.name == name || profile.aliases.iter().any(|alias| alias == name) {
-                return Ok(profile);
-            }
+        if let Some(bundled) = BUNDLED.iter().find(|bundled| bundled.answers_to(name)) {
+            return bundled.parse();
         }
         if let Some(text) = Text::of_file(name) {
             return Self::parse(&text?);
@@ -142,7 +178,7 @@ impl Profile {
         Err(InputError::Unknown {
             what: "device profile",
             name: name.to_owned(),
-            known: BUNDLED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            known: BUNDLED.iter().map(|bundled| bundled.name.to_owned()).collect(),
         })
     }
 
@@ -151,12 +187,7 @@ impl Profile {
     /// # Errors
     /// What is wrong with one of them; a test holds that nothing is.
     pub fn bundled() -> Result<Vec<Self>, InputError> {
-        BUNDLED
-            .iter()
-            .map(|(name, content)| {
-                Self::parse(&Text { name: format!("{name}.toml"), content: (*content).to_owned() })
-            })
-            .collect()
+        BUNDLED.iter().map(Bundled::parse).collect()
     }
 
     /// The profile as TOML, with each value that has its own source on one line.
@@ -204,7 +235,10 @@ impl Profile {
             }
         }
         if let Some(calibration) = &self.calibration {
-            checker.table("calibration", |checker| checker.sourced(&calibration.source));
+            checker.table("calibration", |checker| {
+                checker.sourced(&calibration.source);
+                checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
+            });
         }
         checker.table("jitter", |checker| {
             checker.sourced(&self.jitter.source);
@@ -236,6 +270,14 @@ fn lay_out(item: &mut Item) {
         });
         *item = Item::ArrayOfTables(tables.collect());
     }
+    if let Item::Value(Value::Array(array)) = item
+        && array.iter().any(Value::is_array)
+    {
+        for row in array.iter_mut() {
+            row.decor_mut().set_prefix("\n  ");
+        }
+        array.set_trailing("\n");
+    }
     match item {
         Item::Table(table) => table.iter_mut().for_each(|(_, inner)| lay_out(inner)),
         Item::ArrayOfTables(tables) => {
@@ -250,6 +292,15 @@ fn lay_out(item: &mut Item) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_a_profile_is_found_by_are_those_its_file_says() {
+        for bundled in &BUNDLED {
+            let profile = bundled.parse().unwrap();
+            assert_eq!(profile.name, bundled.name);
+            assert_eq!(profile.aliases, bundled.aliases);
+        }
+    }
 
     #[test]
     fn a_written_profile_reads_as_the_same_profile() {

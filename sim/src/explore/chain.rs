@@ -55,20 +55,21 @@ pub fn explore(
         let prediction = simulator.run(stages, &plan)?;
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
     }
+    let mut parts = simulator.of_parts();
     let grids =
-        stages.iter().map(|stage| Grid::new(simulator, stage, options)).collect::<Result<Vec<Grid>, _>>()?;
+        stages.iter().map(|stage| Grid::new(&parts, stage, options)).collect::<Result<Vec<Grid>, _>>()?;
     let searches = stages
         .iter()
         .zip(&grids)
-        .map(|(stage, grid)| search_grid(simulator, stage, options, Lead::default(), grid))
+        .map(|(stage, grid)| search_grid(&mut parts, stage, options, Lead::default(), grid))
         .collect::<Result<Vec<Search>, _>>()?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(simulator, stages, options, &grids, &searches)?;
+        let (placements, more) = plan_chain(&mut parts, stages, options, &grids, &searches)?;
         considered += more;
         placements
     } else {
-        plan_graph(simulator, stages, options, &searches)
+        plan_graph(&parts, stages, options, &searches)
     };
     let mut plan = Plan { synchronisation: options.synchronisation, placements };
     let mut prediction = simulator.run(stages, &plan)?;

@@ -156,8 +156,7 @@ fn duration(
     processor: Processor,
     cores: Option<CoreSet>,
 ) -> Option<Picos> {
-    let executed = execute(layer, simulator.device(), simulator.library(), processor, cores);
-    executed.ok().map(|(phases, _)| phases.duration())
+    simulator.layer(layer, processor, cores).ok().map(|(phases, _)| phases.duration())
 }
 
 /// Finds the best way to run one operator, given how late each processor can
@@ -166,16 +165,18 @@ fn duration(
 /// # Errors
 /// No processor offered has a kernel for the operator.
 pub fn split_search(
-    simulator: &mut Simulator<'_>,
+    simulator: &Simulator<'_>,
     stage: &Stage,
     options: &Options,
     lead: Lead,
 ) -> Result<Search, SimulateError> {
-    let grid = Grid::new(simulator, stage, options)?;
-    search_grid(simulator, stage, options, lead, &grid)
+    let mut parts = simulator.of_parts();
+    let grid = Grid::new(&parts, stage, options)?;
+    search_grid(&mut parts, stage, options, lead, &grid)
 }
 
-/// [`split_search`] over a grid whose points are priced already.
+/// [`split_search`] over a grid whose points are priced already, by a simulator of
+/// parts.
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
     stage: &Stage,
@@ -275,11 +276,12 @@ pub struct CurvePoint {
 /// # Errors
 /// As [`Simulator::run`].
 pub fn latency_curve(
-    simulator: &mut Simulator<'_>,
+    simulator: &Simulator<'_>,
     stage: &Stage,
     options: &Options,
 ) -> Result<Vec<CurvePoint>, SimulateError> {
-    let grid = Grid::new(simulator, stage, options)?;
+    let mut parts = simulator.of_parts();
+    let grid = Grid::new(&parts, stage, options)?;
     let isolated = [stage.isolated()];
     let mut curve = Vec::with_capacity(grid.cpu_channels.len());
     for (index, &cpu_channels) in grid.cpu_channels.iter().enumerate().rev() {
@@ -293,7 +295,7 @@ pub fn latency_curve(
             (Some(cores), Some(_), Some(_)) => {
                 let placement = Placement::Split { cores, cpu_channels, gpu_channels };
                 let plan = Plan { synchronisation: options.synchronisation, placements: vec![placement] };
-                Some(simulator.latency(&isolated, &plan)?)
+                Some(parts.latency(&isolated, &plan)?)
             }
             (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),
             (_, None, Some(gpu)) if cpu_channels == 0 => Some(gpu),

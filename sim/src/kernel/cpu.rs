@@ -148,7 +148,7 @@ pub fn execute(
 /// The linked functions that run as passes of their own: all but the `relu` and
 /// `relu6` that an operator, or the sum or product before them, applies to its
 /// results for free.
-fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
+pub(crate) fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
     let mut fuses = takes_activation(&layer.operator);
     layer.linked.functions().iter().copied().filter(move |&function| {
         let fused = fuses && matches!(function, Function::Relu | Function::Relu6);

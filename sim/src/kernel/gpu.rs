@@ -16,6 +16,7 @@ mod fully_connected;
 mod lanes;
 mod latency;
 mod reduce;
+mod residual;
 mod select;
 mod tile;
 mod work_group;
@@ -24,8 +25,10 @@ use serde::Serialize;
 
 use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
+use crate::device::quantity::Quantity;
 use crate::workload::{Layer, Operator, Shape, slices};
 
+pub use residual::{correction, features};
 pub use select::Kernel;
 
 /// Bytes of one slice of one pixel: four 16-bit channels. The delegate computes
@@ -59,6 +62,9 @@ pub struct Launch {
     pub slots: Option<u32>,
     /// What takes the largest part of the time.
     pub limit: Limit,
+    /// Factor on the time of the equations that was learned from runs of similar
+    /// launches; `None` where the profile has no such correction of the kernel.
+    pub residual_factor: Option<f64>,
 }
 
 /// What bounds a launch.
@@ -104,8 +110,14 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         _ => elementwise::elementwise(&layer.operator, gpu),
     };
     let output = Extent::of(layer.operator.output());
-    let second_operands = u64::from(layer.linked.additions()) * output.bytes();
-    Ok(latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu))
+    let operands = match layer.operator {
+        Operator::Concat(_) => elementwise::tensor_operands(&layer.linked),
+        _ => layer.linked.additions(),
+    };
+    let second_operands = u64::from(operands) * output.bytes();
+    let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
+    residual::apply(layer, gpu, &mut execution);
+    Ok(execution)
 }
 
 /// A dispatched kernel and its cost, before time is computed.
@@ -152,6 +164,11 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
             "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
         ),
     }
+}
+
+/// A parameter that a table may leave out, where it adds nothing.
+fn value_or_zero(optional: Option<&Quantity>) -> f64 {
+    optional.map_or(0.0, |quantity| quantity.value)
 }
 
 /// Narrows a count; a launch beyond 2^32 is no phone's business.

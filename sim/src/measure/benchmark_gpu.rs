@@ -52,6 +52,21 @@ pub struct GpuTable {
 /// # Errors
 /// No such file, no table, or no such phone in it.
 pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
+    parse(&text_in(folder)?, device)
+}
+
+/// The phones that the table in `folder` has times of.
+///
+/// # Errors
+/// No such file.
+pub fn devices(folder: &Path) -> Result<Vec<String>, InputError> {
+    let text = text_in(folder)?;
+    let header = csv::Reader::from_reader(text.content.as_bytes()).headers().cloned().unwrap_or_default();
+    Ok(header.iter().filter_map(|name| name.strip_suffix(TIME_SUFFIX)).map(str::to_owned).collect())
+}
+
+/// The table in `folder`, under the first of its names that is there.
+fn text_in(folder: &Path) -> Result<Text, InputError> {
     let [flat, others @ ..] = FILE_NAMES;
     let mut text = Text::read(&folder.join(flat));
     for name in others {
@@ -60,7 +75,7 @@ pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
             text = Text::read(&folder.join(name)).or(text);
         }
     }
-    parse(&text?, device)
+    text
 }
 
 /// Parses the table; see [`read`].

@@ -110,7 +110,7 @@ impl Assembly {
 
 impl InlineOperator {
     /// The operator, given the extents of what it reads.
-    fn operator(&self, given: &[Shape]) -> Result<Operator, Violation> {
+    pub(crate) fn operator(&self, given: &[Shape]) -> Result<Operator, Violation> {
         let mut kinds = [
             self.linear.map(Operator::from),
             self.matmul.map(Operator::from),

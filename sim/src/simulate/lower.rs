@@ -9,7 +9,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{LONGEST_RUN, SimulateError};
+use super::host::Host;
+use super::{LONGEST_RUN, SimulateError, Simulator};
 use crate::device::profile::Profile;
 use crate::engine::{ProcessorId, Program, TaskId};
 use crate::kernel::cpu::{self, CoreSet, Library};
@@ -53,6 +54,10 @@ pub(crate) enum Role {
     HandOver,
     /// Brings the parts of a cut stage together.
     Join,
+    /// Gets the GPU's queue to its first launch; once an inference.
+    Submit,
+    /// Gets the GPU's result to the caller; once an inference.
+    ReadBack,
 }
 
 /// Why a compute task takes as long as it does.
@@ -144,6 +149,21 @@ pub fn execute(
     Ok((phases, detail))
 }
 
+/// [`execute`], of a layer inside what is measured: a launch of a whole inference
+/// has its part of the host path.
+pub(super) fn execute_measured(
+    layer: &Layer,
+    device: &Profile,
+    library: Library,
+    host: Host<'_>,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Result<(Phases, Detail), SimulateError> {
+    let (phases, detail) = execute(layer, device, library, processor, cores)?;
+    let phases = if processor == Processor::Gpu { host.launch(phases) } else { phases };
+    Ok((phases, detail))
+}
+
 /// A plan as tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
@@ -151,12 +171,11 @@ pub(crate) struct Lowered {
 }
 
 impl Lowered {
-    /// Lowers `plan` for `stages` on `device`.
+    /// Lowers `plan` for `stages` on the device of `simulator`, with its measure.
     pub(crate) fn new(
         stages: &[Stage],
         plan: &Plan,
-        device: &Profile,
-        library: Library,
+        simulator: &Simulator<'_>,
     ) -> Result<Self, SimulateError> {
         if plan.placements.len() != stages.len() {
             return Err(SimulateError::PlanLength {
@@ -165,16 +184,19 @@ impl Lowered {
             });
         }
         let mut lowering = Lowering {
-            device,
-            library,
+            device: simulator.device,
+            library: simulator.library,
+            host: simulator.host,
             mechanism: plan.synchronisation,
             tasks: Vec::new(),
             residences: Vec::with_capacity(stages.len()),
             last_join: None,
+            submitted: false,
         };
         for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
             lowering.stage(index, stage, *placement)?;
         }
+        lowering.read_back();
         Ok(Self { tasks: lowering.tasks })
     }
 
@@ -205,10 +227,13 @@ impl Lowered {
 struct Lowering<'a> {
     device: &'a Profile,
     library: Library,
+    host: Host<'a>,
     mechanism: Mechanism,
     tasks: Vec<Task>,
     residences: Vec<Residence>,
     last_join: Option<TaskId>,
+    /// Whether the GPU has been given something.
+    submitted: bool,
 }
 
 impl Lowering<'_> {
@@ -251,6 +276,9 @@ impl Lowering<'_> {
         cores: Option<CoreSet>,
         channels: Option<u32>,
     ) -> Result<TaskId, SimulateError> {
+        if processor == Processor::Gpu {
+            self.submit(index);
+        }
         let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
         for &input in &stage.inputs {
             let residence = self.residences[input];
@@ -265,7 +293,8 @@ impl Lowering<'_> {
         if processor == Processor::Gpu {
             predecessors.extend(self.last_join);
         }
-        let (phases, detail) = execute(layer, self.device, self.library, processor, cores)?;
+        let (phases, detail) =
+            execute_measured(layer, self.device, self.library, self.host, processor, cores)?;
         Ok(self.push(Task {
             stage: index,
             processor,
@@ -313,6 +342,41 @@ impl Lowering<'_> {
         });
         self.last_join = Some(join);
         join
+    }
+
+    /// Before the GPU's first launch. The queue is filled from the call on, whatever
+    /// the other processors do meanwhile.
+    fn submit(&mut self, stage: usize) {
+        if !std::mem::replace(&mut self.submitted, true)
+            && let Some(duration) = self.host.submission()
+        {
+            self.once(stage, Role::Submit, duration, Vec::new());
+        }
+    }
+
+    /// After the last stage, where the GPU alone has its result; the CPU pays for
+    /// what it reads elsewhere with a hand-over or a join.
+    fn read_back(&mut self) {
+        let Some(last) = self.residences.last().copied() else { return };
+        if last.processors == Processor::Gpu.bit()
+            && let Some(duration) = self.host.read_back()
+        {
+            self.once(self.residences.len() - 1, Role::ReadBack, duration, vec![last.ready]);
+        }
+    }
+
+    /// Adds what the GPU's queue waits for once an inference.
+    fn once(&mut self, stage: usize, role: Role, duration: Picos, predecessors: Vec<TaskId>) {
+        self.push(Task {
+            stage,
+            processor: Processor::Gpu,
+            role,
+            channels: None,
+            phases: synchronising(duration),
+            cores: None,
+            detail: None,
+            predecessors,
+        });
     }
 
     fn push(&mut self, task: Task) -> TaskId {

@@ -53,7 +53,8 @@ pub struct ProcessorUse {
     /// and, for the GPU, for the last join.
     #[serde(rename = "wait_ps")]
     pub wait: Picos,
-    /// Time spent on hand-overs and joins.
+    /// Time spent on hand-overs and joins and, once an inference, between the caller
+    /// and the GPU.
     #[serde(rename = "overhead_ps")]
     pub overhead: Picos,
     /// Part of the wait the CPU spends polling, at active power.
@@ -116,6 +117,10 @@ pub enum StepKind {
     HandOver,
     /// The parts of an operator are brought together.
     Join,
+    /// The GPU gets to the first launch of an inference.
+    Submit,
+    /// The GPU's result gets to the caller.
+    ReadBack,
 }
 
 /// One task of the critical path.
@@ -223,7 +228,7 @@ impl Reader<'_> {
             let length = free - self.start(index);
             match task.role {
                 Role::Compute => usage.busy += length,
-                Role::HandOver | Role::Join => usage.overhead += length,
+                Role::HandOver | Role::Join | Role::Submit | Role::ReadBack => usage.overhead += length,
             }
             usage.bytes += task.phases.bytes();
         }
@@ -257,10 +262,19 @@ impl Reader<'_> {
         };
         let spins = self.plan.synchronisation.accelerator_spins();
         let waiting = if spins { accelerator.polling() } else { accelerator.idle() };
-        let working = usage.busy + usage.overhead;
+        let host = self.host_path(usage.processor);
+        let working = usage.busy + usage.overhead.saturating_sub(host);
         let idle = self.latency.saturating_sub(working).saturating_sub(usage.wait);
         let used = accelerator.active().during(working) + waiting.during(usage.wait);
         Some(used + accelerator.idle().during(idle))
+    }
+
+    /// How long the GPU's queue is with the host, which leaves the GPU idle.
+    fn host_path(&self, processor: Processor) -> Picos {
+        self.of(processor)
+            .filter(|(_, task)| matches!(task.role, Role::Submit | Role::ReadBack))
+            .map(|(index, _)| self.finish(index) - self.start(index))
+            .sum()
     }
 
     /// Every core idles unless it takes part in an operator. The main core works
@@ -310,6 +324,10 @@ impl Reader<'_> {
             })
             .collect();
         for (index, task) in self.tasks.iter().enumerate() {
+            if matches!(task.role, Role::Submit | Role::ReadBack) {
+                // The inference's, not the operator's.
+                continue;
+            }
             let report = &mut reports[task.stage];
             report.start = report.start.min(self.start(index));
             report.finish = report.finish.max(self.finish(index));
@@ -355,6 +373,8 @@ impl Reader<'_> {
                     Role::Compute => StepKind::Compute,
                     Role::HandOver => StepKind::HandOver,
                     Role::Join => StepKind::Join,
+                    Role::Submit => StepKind::Submit,
+                    Role::ReadBack => StepKind::ReadBack,
                 },
                 start: self.start(index),
                 finish: self.finish(index),

@@ -13,9 +13,8 @@ use serde::Serialize;
 
 use super::lower::{Lowered, Processor, Role, Task};
 use super::{SimulateError, Simulator};
-use crate::device::profile::{Jitter, Profile};
+use crate::device::profile::Jitter;
 use crate::engine::NoTrace;
-use crate::kernel::cpu::Library;
 use crate::plan::Plan;
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -51,24 +50,26 @@ pub struct Samples {
     pub percentiles: [(u8, Picos); 6],
 }
 
-/// Runs `plan` `count` times with jitter.
+/// Runs `plan` `count` times with jitter, on the device of `simulator` and with what
+/// it measures.
 ///
 /// # Errors
 /// As [`Simulator::run`].
 pub fn sample(
-    device: &Profile,
-    library: Library,
+    simulator: &Simulator<'_>,
     stages: &[Stage],
     plan: &Plan,
     count: usize,
     seed: u64,
 ) -> Result<Samples, SimulateError> {
-    let lowered = Lowered::new(stages, plan, device, library)?;
+    let lowered = Lowered::new(stages, plan, simulator)?;
+    let device = simulator.device;
     let count = count.max(1);
     let mut latencies: Vec<Picos> = (0..count as u64)
         .into_par_iter()
         .map_init(
-            || Simulator::new(device, library),
+            // The tasks are lowered, with the host path; the engine alone is run.
+            || Simulator::new(device, simulator.library),
             |simulator, sample| {
                 let stretch: Vec<f64> = lowered
                     .tasks

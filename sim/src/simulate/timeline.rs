@@ -25,7 +25,7 @@ pub fn timeline(
     stages: &[Stage],
     plan: &Plan,
 ) -> Result<Timeline, SimulateError> {
-    let lowered = Lowered::new(stages, plan, simulator.device, simulator.library)?;
+    let lowered = Lowered::new(stages, plan, simulator)?;
     let mut recorder = Recorder::new();
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device);
@@ -96,6 +96,8 @@ impl<'a> Drawing<'a> {
             (Role::Compute, None) => stage.to_owned(),
             (Role::HandOver, _) => "hand-over".to_owned(),
             (Role::Join, _) => "join".to_owned(),
+            (Role::Submit, _) => "host: submit".to_owned(),
+            (Role::ReadBack, _) => "host: read back".to_owned(),
         };
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
@@ -168,6 +170,7 @@ impl<'a> Drawing<'a> {
         self.queue.slices.push(slice(label, Activity::Compute, start, end));
         for (phase, &(start, end)) in task.phases.as_slice().iter().zip(spans) {
             let (name, activity) = match phase.kind {
+                PhaseKind::QueueGap => ("gap", Activity::Wait),
                 PhaseKind::Launch => ("launch", Activity::Launch),
                 PhaseKind::Transform => ("transform", Activity::Transform),
                 PhaseKind::FullRounds => ("round", Activity::Compute),

@@ -70,7 +70,13 @@ pub fn validate(cpu: &Cpu, table: &CpuTable) -> Validation {
     }
     let scored = |group: Group| {
         let repeat_noise_percent = repeat_noise_percent(&predicted, &group.name);
-        Scored { group, flops_linear_mape_percent: None, repeat_noise_percent }
+        Scored {
+            group,
+            flops_linear_mape_percent: None,
+            physics_mape_percent: None,
+            interval_coverage_percent: None,
+            repeat_noise_percent,
+        }
     };
     Validation { groups: groups(&predicted).into_iter().map(scored).collect(), left_out }
 }

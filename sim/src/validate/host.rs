@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::figures;
 use super::flops_linear::{FlopsLinear, operations};
-use super::gpu::Scored;
+use super::gpu::{Scored, coverage};
 use super::point::Point;
 use crate::device::gpu::Gpu;
 use crate::kernel::Unsupported;
@@ -154,8 +154,15 @@ fn score(part: &str, members: &[(&Point, &GpuNetwork)]) -> Scored {
         .iter()
         .filter_map(|(_, network)| network.deviation_us.map(|deviation| deviation / network.measured_us))
         .collect();
+    // Without a residual the physics is the prediction, and no baseline.
+    let has_residual =
+        members.iter().any(|(point, _)| point.physics_us.to_bits() != point.predicted_us.to_bits());
+    let physics: Vec<(f64, f64)> =
+        members.iter().map(|(point, _)| (point.physics_us, point.measured_us)).collect();
     Scored {
         group: figures(format!("{GROUP}/{part}"), &pairs),
+        physics_mape_percent: has_residual.then(|| figures("", &physics).mape_percent),
+        interval_coverage_percent: coverage(members.iter().map(|(point, _)| *point)),
         flops_linear_mape_percent: linear.map(|pairs| figures("", &pairs).mape_percent),
         repeat_noise_percent: (!noise.is_empty())
             .then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64),

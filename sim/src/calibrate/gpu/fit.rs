@@ -50,10 +50,17 @@ const TRADING_OFF: f64 = 0.9;
 
 /// A distinct layer: the median of its runs.
 pub(super) struct Sample<'a> {
-    layer: &'a Layer,
-    log_us: f64,
+    pub(super) layer: &'a Layer,
+    pub(super) log_us: f64,
     /// Square root of the number of runs.
     weight: f64,
+}
+
+impl Sample<'_> {
+    /// Runs of the layer.
+    pub(super) fn runs(&self) -> f64 {
+        self.weight * self.weight
+    }
 }
 
 /// The distinct layers of `runs`, in the order in which they first occur.
@@ -113,6 +120,9 @@ pub struct TableFit {
     pub parameters: Vec<Fitted>,
     /// Pairs the runs hardly tell apart.
     pub trade_offs: Vec<TradeOff>,
+    /// Covariance of the logarithms of the parameters: rows of the lower triangle.
+    #[serde(skip)]
+    pub covariance: Vec<Vec<f64>>,
 }
 
 /// Fits `table` of `gpu` to `samples`. `deviation` is the prior's, of the logarithm
@@ -170,6 +180,7 @@ pub(super) fn fit_table(
         converged: solution.converged,
         parameters,
         trade_offs: spread.trade_offs(&keys),
+        covariance: spread.covariance(keys.len()),
     }
 }
 
@@ -244,6 +255,12 @@ impl<'a> Spread<'a> {
         (self.inverse(position, position) * self.residual_variance).sqrt().min(self.prior)
     }
 
+    /// Rows of the lower triangle.
+    fn covariance(&self, parameters: usize) -> Vec<Vec<f64>> {
+        let entry = |row, column| self.inverse(row, column) * self.residual_variance;
+        (0..parameters).map(|row| (0..=row).map(|column| entry(row, column)).collect()).collect()
+    }
+
     /// Part of the prior's variance that the runs leave.
     fn prior_left(&self, position: usize) -> f64 {
         self.inverse(position, position) * (LOSS_SCALE / self.prior).powi(2)
@@ -265,11 +282,11 @@ impl<'a> Spread<'a> {
 }
 
 /// `value` with that many significant digits.
-fn rounded(value: f64, digits: i32) -> f64 {
-    if value <= 0.0 || !value.is_finite() {
+pub(super) fn rounded(value: f64, digits: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
         return value;
     }
-    let decimals = digits - 1 - value.log10().floor() as i32;
+    let decimals = digits - 1 - value.abs().log10().floor() as i32;
     // Dividing by a power of ten keeps short decimals short; multiplying by its
     // inverse would not.
     if decimals >= 0 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::quantity::Quantity;
+use crate::validate::gpu::predict;
 use crate::workload::{Conv2d, DataType, Layer, Linear, Padding, Shape};
 
 fn pixel4() -> Gpu {
@@ -9,7 +10,7 @@ fn pixel4() -> Gpu {
 }
 
 fn options() -> Options {
-    Options { source: "runs the model made".to_owned(), folds: 3, seed: 7 }
+    Options { source: "runs the model made".to_owned(), folds: 3, seed: 7, residual: true }
 }
 
 fn conv(side: u32, channels: u32, output_channels: u32, window: u32, groups: u32) -> Operator {

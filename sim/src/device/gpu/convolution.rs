@@ -100,7 +100,7 @@ kernel_table!(ConvGenericKernel {
     wave_us,
     traffic_us_per_byte,
     addition_traffic_factor,
-} optional tail_rounding_factor);
+} optional { tail_rounding_factor });
 
 /// Winograd convolution: 36 batched 1x1 convolutions between two transforms; one
 /// table for the three launches.
@@ -157,7 +157,8 @@ kernel_table!(WinogradKernel {
 ///
 /// ```text
 /// reads = window * input slices
-/// L = latency_read_us * reads + latency_slice_us * output slices
+/// L = latency_read_us * reads * (1 + dot_latency_factor, in dot form)
+///     + latency_slice_us * output slices
 /// c = throughput_read_us * reads + throughput_product_us * window * input channels * output slices
 ///     + throughput_slice_us * output slices
 /// time = launch_us + rounds(L, c)
@@ -186,6 +187,11 @@ pub struct ConvConstantsKernel {
     pub traffic_us_per_byte: Quantity,
     /// Traffic of a linked sum's second operand, relative to the output's.
     pub addition_traffic_factor: Quantity,
+    /// Relative rise of the latency of a read in dot form, which the delegate takes
+    /// where the output channels are no whole slices: every channel has its own dot
+    /// products, whose four terms wait for one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dot_latency_factor: Option<Quantity>,
 }
 
 kernel_table!(ConvConstantsKernel {
@@ -198,7 +204,7 @@ kernel_table!(ConvConstantsKernel {
     roofline_sharpness,
     traffic_us_per_byte,
     addition_traffic_factor,
-});
+} optional { dot_latency_factor });
 
 /// Depthwise convolution: the 3x3 kernel (2x2 pixels a thread), the 3x3 kernel of
 /// vertical stride 2 (1x2 pixels), and the generic one (one pixel, any window).

@@ -47,7 +47,9 @@ impl HostPath {
     /// Time of a launch inside an inference that takes `alone_us` alone and moves
     /// `bytes`, in microseconds, with the gap before it.
     pub fn launch_us(&self, alone_us: f64, bytes: u64) -> f64 {
-        self.kernel_factor.value * alone_us + self.gap_us.value + self.traffic_us_per_byte.value * bytes as f64
+        self.kernel_factor.value * alone_us
+            + self.gap_us.value
+            + self.traffic_us_per_byte.value * bytes as f64
     }
 
     /// Time of an inference in which no launch runs, in microseconds.

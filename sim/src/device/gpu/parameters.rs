@@ -1,6 +1,9 @@
 //! The parameters of a kernel table as a list: what range checks and fits go
 //! through, so that neither needs the names of a hundred fields.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Gpu;
 use crate::device::quantity::Quantity;
 
@@ -16,22 +19,22 @@ pub struct Parameters<'a> {
 /// Gives a kernel table its list of parameters, and the check that none is below
 /// zero.
 macro_rules! kernel_table {
-    ($table:ident { $($key:ident),+ $(,)? } $(optional $optional:ident)?) => {
+    ($table:ident { $($key:ident),+ $(,)? } $(optional { $($optional:ident),+ $(,)? })?) => {
         impl $table {
             /// Key and value of each parameter the table has.
             pub fn parameters(&self) -> Vec<(&'static str, &$crate::device::quantity::Quantity)> {
                 let always = [$((stringify!($key), &self.$key)),+];
-                #[allow(unused_mut, reason = "changed only where a table has an optional parameter")]
+                #[allow(unused_mut, reason = "changed only where a table has optional parameters")]
                 let mut list = always.to_vec();
-                $(list.extend(self.$optional.as_ref().map(|quantity| (stringify!($optional), quantity)));)?
+                $($(list.extend(self.$optional.as_ref().map(|quantity| (stringify!($optional), quantity)));)+)?
                 list
             }
 
             /// The parameters the table has, to be changed.
             pub fn parameters_mut(&mut self) -> $crate::device::gpu::Parameters<'_> {
-                #[allow(unused_mut, reason = "changed only where a table has an optional parameter")]
+                #[allow(unused_mut, reason = "changed only where a table has optional parameters")]
                 let mut quantities = vec![$((stringify!($key), &mut self.$key)),+];
-                $(quantities.extend(self.$optional.as_mut().map(|quantity| (stringify!($optional), quantity)));)?
+                $($(quantities.extend(self.$optional.as_mut().map(|quantity| (stringify!($optional), quantity)));)+)?
                 $crate::device::gpu::Parameters { source: &mut self.source, quantities }
             }
 
@@ -48,7 +51,8 @@ macro_rules! kernel_table {
 pub(super) use kernel_table;
 
 /// A kernel table of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum KernelTable {
     /// `[gpu.conv_generic]`.
     ConvGeneric,
@@ -104,6 +108,10 @@ impl KernelTable {
     }
 }
 
+/// Where the fit of a relative rise starts: small enough to vanish if the runs say
+/// so, large enough to be felt.
+const START_OF_A_RISE: f64 = 0.3;
+
 impl Gpu {
     /// The parameters of `table`; none where the GPU does not have it.
     pub fn parameters_mut(&mut self, table: KernelTable) -> Option<Parameters<'_>> {
@@ -120,6 +128,27 @@ impl Gpu {
             KernelTable::Elementwise => self.elementwise.parameters_mut(),
         })
     }
+
+    /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
+    /// a fit can start from: that of the parameter of their own table they stand
+    /// closest to. A value of 0 keeps a parameter switched off.
+    pub(crate) fn switch_on_optional(&mut self, table: KernelTable) {
+        let rise = Quantity::plain(START_OF_A_RISE);
+        let switch_on = |optional: &mut Option<Quantity>, start: &Quantity| {
+            optional.get_or_insert_with(|| Quantity { source: None, ci95: None, ..start.clone() });
+        };
+        match table {
+            KernelTable::ConvConstants => {
+                if let Some(constants) = &mut self.conv_constants {
+                    switch_on(&mut constants.dot_latency_factor, &rise);
+                }
+            }
+            KernelTable::Pool => switch_on(&mut self.pool.wave_us, &self.pool.throughput_us),
+            KernelTable::Mean => switch_on(&mut self.mean.reduction_step_us, &self.mean.wave_us),
+            KernelTable::Concat => switch_on(&mut self.concat.latency_slice_us, &self.concat.latency_us),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +161,19 @@ mod tests {
         keys.retain(|key| key != "source");
         keys.sort();
         keys
+    }
+
+    #[test]
+    fn an_optional_parameter_is_switched_on_unless_it_has_a_value() {
+        let mut gpu: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        gpu.pool.wave_us = Some(Quantity::plain(0.0));
+        for table in KernelTable::ALL {
+            gpu.switch_on_optional(table);
+        }
+        let value = |optional: &Option<Quantity>| optional.as_ref().unwrap().value;
+        assert_eq!(value(&gpu.pool.wave_us).to_bits(), 0);
+        assert_eq!(value(&gpu.mean.reduction_step_us).to_bits(), gpu.mean.wave_us.value.to_bits());
+        assert_eq!(value(&gpu.concat.latency_slice_us).to_bits(), gpu.concat.latency_us.value.to_bits());
     }
 
     #[test]

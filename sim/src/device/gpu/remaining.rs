@@ -50,8 +50,9 @@ kernel_table!(FullyConnectedKernel {
 ///
 /// ```text
 /// c = throughput_us + throughput_stride_us * stride
-/// time = (launch_us + window * rounds(latency_us, c) + traffic_us_per_byte * (input + output))
-///      * (1 + average_factor, for an average)
+/// time = launch_us + traffic_us_per_byte * (input + output)
+///      + (window * rounds(latency_us, c) + wave_us * waves per compute unit)
+///          * (1 + average_factor, for an average)
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -70,8 +71,12 @@ pub struct PoolKernel {
     pub roofline_sharpness: Quantity,
     /// Time per byte of tensor.
     pub traffic_us_per_byte: Quantity,
-    /// Relative rise of an average over a maximum.
+    /// Relative rise of the work of an average over a maximum: it sums in 32 bits and
+    /// divides.
     pub average_factor: Quantity,
+    /// Prologue and epilogue of a wave: what a window of any size pays once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave_us: Option<Quantity>,
 }
 
 kernel_table!(PoolKernel {
@@ -82,13 +87,14 @@ kernel_table!(PoolKernel {
     roofline_sharpness,
     traffic_us_per_byte,
     average_factor,
-});
+} optional { wave_us });
 
 /// Mean over pixels: a work-group shares one slice, or one thread sums it alone.
 ///
 /// ```text
 /// time = launch_us + iterations * rounds(latency_us, throughput_us)
-///      + traffic_us_per_byte * (input + output) + wave_us * waves per compute unit
+///      + traffic_us_per_byte * (input + output)
+///      + (wave_us + reduction_step_us * steps) * waves per compute unit
 ///      + lone_read_us * iterations, where one thread sums alone
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +116,10 @@ pub struct MeanKernel {
     pub wave_us: Quantity,
     /// Extra time per read of a thread that sums a slice alone.
     pub lone_read_us: Quantity,
+    /// One step of the tree in which a group adds up its threads' sums: a quarter of
+    /// them goes on behind a barrier, but every wave waits at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction_step_us: Option<Quantity>,
 }
 
 kernel_table!(MeanKernel {
@@ -120,18 +130,21 @@ kernel_table!(MeanKernel {
     traffic_us_per_byte,
     wave_us,
     lone_read_us,
-});
+} optional { reduction_step_us });
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
 ///
 /// ```text
 /// work = output slices / iterations
-/// L = (latency_us + latency_input_us * inputs / iterations) * (misaligned_latency_factor, if misaligned)
+/// L = (latency_us + latency_slice_us * work + latency_input_us * inputs / iterations)
+///     * (misaligned_latency_factor, if misaligned)
 /// c = throughput_us * work + throughput_input_us * inputs / iterations
 ///     + throughput_misaligned_us * work, if misaligned
 /// time = launch_us + iterations * rounds(L, c) * (1 + linked_factor, if a sum or product is linked)
-///      + traffic_us_per_byte * (input + output * (1 + linked_traffic_factor * sums and products))
+///      + traffic_us_per_byte * (input + output * (1 + linked_traffic_factor * second operands))
 /// ```
+/// A linked product and the sum behind it are a normalisation by trained statistics,
+/// whose operands are a few bytes a channel; every other sum reads a tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConcatKernel {
@@ -160,6 +173,10 @@ pub struct ConcatKernel {
     pub linked_traffic_factor: Quantity,
     /// Relative rise of the loop where a sum or product is linked.
     pub linked_factor: Quantity,
+    /// Latency per slice of an iteration (L): one that copies two slices has both
+    /// reads in flight, but does not take them for the price of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_slice_us: Option<Quantity>,
 }
 
 kernel_table!(ConcatKernel {
@@ -174,7 +191,7 @@ kernel_table!(ConcatKernel {
     misaligned_latency_factor,
     linked_traffic_factor,
     linked_factor,
-});
+} optional { latency_slice_us });
 
 /// Element-wise functions, softmax, normalisations, look-ups and copies: memory
 /// traffic with a little work around it.

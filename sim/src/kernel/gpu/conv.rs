@@ -3,10 +3,12 @@
 //! with constant weights.
 
 use super::latency::{Cost, waves_per_unit};
-use super::select::Kernel;
+use super::select::{self, Kernel};
 use super::tile::{Task, Tile};
 use super::work_group::{ConvMapping, Dispatch, Linearisation};
-use super::{Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, work_group};
+use super::{
+    Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, value_or_zero, work_group,
+};
 use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, WinogradKernel};
 use crate::kernel::Unsupported;
 use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
@@ -181,7 +183,7 @@ impl Problem<'_> {
             sharpness: table.roofline_sharpness.value,
             loop_factor,
             resident_waves: gpu.resident_waves(dispatch.tile.texels(), trivial),
-            tail_rounding: table.tail_rounding_factor.as_ref().map_or(0.0, |factor| factor.value),
+            tail_rounding: value_or_zero(table.tail_rounding_factor.as_ref()),
             transform_us: 0.0,
             traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
             epilogue_us: table.wave_us.value * waves * texels,
@@ -283,9 +285,12 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
+    let waiting =
+        if select::in_dot_form(conv) { value_or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
     let cost = Cost {
         launch_us: table.launch_us.value,
-        latency_us: table.latency_read_us.value * reads + table.latency_slice_us.value * slices,
+        latency_us: table.latency_read_us.value * reads * (1.0 + waiting)
+            + table.latency_slice_us.value * slices,
         throughput_us: table.throughput_read_us.value * reads
             + table.throughput_product_us.value * products
             + table.throughput_slice_us.value * slices,

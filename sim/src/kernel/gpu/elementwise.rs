@@ -5,9 +5,9 @@ use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::tile::Tile;
 use super::work_group::{self, Dispatch};
-use super::{Extent, Modelled, saturated};
+use super::{Extent, Modelled, saturated, value_or_zero};
 use crate::device::gpu::{Gpu, GpuFamily};
-use crate::workload::{CHANNELS_PER_SLICE, Concat, Layer, NormKind, Operator, slices};
+use crate::workload::{CHANNELS_PER_SLICE, Concat, Layer, Linked, NormKind, Operator, slices};
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
 pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
@@ -27,7 +27,9 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
 
     let inputs = concat.channels.len() as f64 / f64::from(iterations.max(1));
     let work = f64::from(output.slices.max(1)) / f64::from(iterations.max(1));
-    let mut latency_us = table.latency_us.value + table.latency_input_us.value * inputs;
+    let mut latency_us = table.latency_us.value
+        + value_or_zero(table.latency_slice_us.as_ref()) * work
+        + table.latency_input_us.value * inputs;
     let mut throughput_us = table.throughput_us.value * work + table.throughput_input_us.value * inputs;
     if misaligned {
         latency_us *= table.misaligned_latency_factor.value;
@@ -35,18 +37,26 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     }
     let linked = layer.linked.additions() + layer.linked.multiplications();
     let bytes = 2 * output.bytes();
-    let second_operands = output.bytes() as f64 * table.linked_traffic_factor.value * f64::from(linked);
+    let second_operands = f64::from(tensor_operands(&layer.linked)) * output.bytes() as f64;
     let cost = Cost {
         launch_us: table.launch_us.value,
         latency_us,
         throughput_us,
         sharpness: table.roofline_sharpness.value,
         loop_factor: if linked > 0 { 1.0 + table.linked_factor.value } else { 1.0 },
-        traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
+        traffic_us: table.traffic_us_per_byte.value
+            * (bytes as f64 + table.linked_traffic_factor.value * second_operands),
         bytes,
         ..Cost::default()
     };
     Modelled { dispatch, cost }
+}
+
+/// Tensors that the functions linked behind a concatenation read. A product and the
+/// sum behind it are a normalisation by trained statistics, whose operands are a few
+/// bytes a channel; every other sum adds a tensor of the output's size.
+pub(super) fn tensor_operands(linked: &Linked) -> u32 {
+    linked.additions().saturating_sub(linked.multiplications())
 }
 
 /// Iterations that copy one input: two slices each where their number is even.
@@ -184,6 +194,14 @@ fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Function;
+
+    #[test]
+    fn a_normalisation_behind_a_concatenation_reads_no_tensor() {
+        let operands = |functions: &[Function]| tensor_operands(&functions.iter().copied().collect());
+        assert_eq!(operands(&[Function::Add]), 1);
+        assert_eq!(operands(&[Function::Multiply, Function::Add, Function::Relu]), 0);
+    }
 
     #[test]
     fn inputs_of_an_even_number_of_slices_are_copied_two_at_a_time() {

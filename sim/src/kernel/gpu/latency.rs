@@ -166,6 +166,7 @@ pub(super) fn execution(
         last_round_groups: occupancy.last_round_groups,
         slots: occupancy.slots,
         limit,
+        residual_factor: None,
     };
     Execution { phases, detail }
 }

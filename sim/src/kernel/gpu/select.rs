@@ -148,11 +148,17 @@ fn fits_constant_memory(conv: &Conv2d, family: GpuFamily) -> bool {
     };
     let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
     let (source_slices, output_slices) = (source.div_ceil(4), output.div_ceil(4));
-    let dot_products =
-        output % 4 != 0 && (source % 4 == 0 || output * source_slices < source * output_slices);
-    let padded = if dot_products { output * source_slices } else { source * output_slices } * 4;
+    let padded = if in_dot_form(conv) { output * source_slices } else { source * output_slices } * 4;
     let weights = padded * u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
     weights * size_of::<u16>() as u64 <= most_bytes && slices(conv.output_channels) <= MOST_CONSTANT_SLICES
+}
+
+/// Whether the kernel with constant weights computes every output channel by dot
+/// products, rather than every slice by multiples of its weights: where that needs
+/// fewer constants.
+pub(super) fn in_dot_form(conv: &Conv2d) -> bool {
+    let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
+    output % 4 != 0 && (source % 4 == 0 || output * source.div_ceil(4) < source * output.div_ceil(4))
 }
 
 /// The kernel of a depthwise convolution.

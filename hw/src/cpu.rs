@@ -1,0 +1,40 @@
+//! CPU kernels: single operators on a set of cores.
+//!
+//! Responsible for: micro-kernels for AVX2, AVX-512, NEON and plain code,
+//! packing, the division of the work that the simulator assumes, and the threads
+//! that share it. Not for: plans, measuring, and other processors.
+//! Invariants: a prepared layer allocates nothing when it runs; its results do
+//! not depend on the division over threads; instructions that the processor does
+//! not have are never run.
+
+mod depthwise;
+mod division;
+mod element;
+mod elementwise;
+mod instruction_set;
+mod micro_kernel;
+pub(crate) mod normalise;
+mod packing;
+mod pixelwise;
+mod pooling;
+mod portable;
+mod prepared;
+mod product;
+mod thread_pool;
+mod visit;
+mod window;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_f16;
+
+pub use division::{Division, Extent};
+pub use element::Element;
+pub use instruction_set::InstructionSet;
+pub use prepared::{PrepareError, Prepared};
+pub use thread_pool::{PoolError, SPIN, ThreadPool};

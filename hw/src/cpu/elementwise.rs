@@ -1,0 +1,135 @@
+//! Element-wise functions, on their own or behind another operator.
+
+use coexec_sim::workload::Function;
+
+use super::element::Element;
+
+/// Applies `function` to the channels in place; a function of two tensors reads
+/// the pixel's other operands.
+#[inline(always)]
+pub(super) fn apply<T: Element>(function: Function, channels: &mut [T], other: &[T]) {
+    match function {
+        Function::Add => combine(channels, other, |a, b| a + b),
+        Function::Multiply => combine(channels, other, |a, b| a * b),
+        Function::Relu => map(channels, |x| x.max(0.0)),
+        Function::Relu6 => map(channels, relu6),
+        Function::HardSwish => map(channels, |x| x * relu6(x + 3.0) * (1.0 / 6.0)),
+        Function::HardSigmoid => map(channels, |x| relu6(x + 3.0) * (1.0 / 6.0)),
+        Function::Sigmoid => map(channels, sigmoid),
+        Function::Silu => map(channels, |x| x * sigmoid(x)),
+        Function::Gelu => map(channels, gelu),
+        Function::Tanh => map(channels, tanh),
+    }
+}
+
+/// Bounds the channels.
+#[inline(always)]
+pub(super) fn clamp<T: Element>(channels: &mut [T], [low, high]: [T; 2]) {
+    for channel in channels {
+        *channel = if *channel < low {
+            low
+        } else if *channel > high {
+            high
+        } else {
+            *channel
+        };
+    }
+}
+
+#[inline(always)]
+fn map<T: Element>(channels: &mut [T], function: impl Fn(f32) -> f32) {
+    for channel in channels {
+        *channel = T::from_f32(function(channel.to_f32()));
+    }
+}
+
+#[inline(always)]
+fn combine<T: Element>(channels: &mut [T], other: &[T], function: impl Fn(f32, f32) -> f32) {
+    for (channel, other) in channels.iter_mut().zip(other) {
+        *channel = T::from_f32(function(channel.to_f32(), other.to_f32()));
+    }
+}
+
+#[inline(always)]
+fn relu6(x: f32) -> f32 {
+    x.clamp(0.0, 6.0)
+}
+
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+#[inline(always)]
+fn tanh(x: f32) -> f32 {
+    // Near zero the quotient would cancel; the series' next term is below the
+    // rounding error.
+    const SMALL: f32 = 0.01;
+    let quotient = 1.0 - 2.0 / (1.0 + exp(2.0 * x));
+    if x.abs() < SMALL { x - x * x * x * (1.0 / 3.0) } else { quotient }
+}
+
+/// The Gaussian error linear unit in its usual form with a hyperbolic tangent
+/// (Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2).
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    const ROOT_OF_TWO_OVER_PI: f32 = 0.797_884_56;
+    const CUBIC: f32 = 0.044_715;
+    // 0.5 * (1 + tanh(y)) is the logistic function of 2y.
+    x * sigmoid(2.0 * ROOT_OF_TWO_OVER_PI * (x + CUBIC * x * x * x))
+}
+
+/// `e^x` within a few units in the last place, without a call, so that loops over
+/// it become vectors: `2^n * e^r` with `|r| <= ln(2) / 2` and a Taylor polynomial
+/// whose next term is below the rounding error.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    /// Beyond these the result would overflow, or underflow, `f32`.
+    const HIGHEST: f32 = 88.0;
+    const LOWEST: f32 = -87.0;
+    /// `ln 2` in two parts, the first with zeros at its end, so that `n` times it is
+    /// exact.
+    const LN_2_HIGH: f32 = 0.693_359_4;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    /// 1.5 * 2^23: adding it rounds to a whole number, kept in the lowest bits.
+    const ROUNDER: f32 = 12_582_912.0;
+    const EXPONENT_BIAS: i32 = 127;
+    const MANTISSA_BITS: u32 = 23;
+    let x = x.clamp(LOWEST, HIGHEST);
+    let shifted = x * std::f32::consts::LOG2_E + ROUNDER;
+    let n = shifted - ROUNDER;
+    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
+    let mut power = 1.0 / 720.0;
+    for coefficient in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        power = power * r + coefficient;
+    }
+    let exponent = (shifted.to_bits().cast_signed() - ROUNDER.to_bits().cast_signed()) + EXPONENT_BIAS;
+    power * f32::from_bits((exponent << MANTISSA_BITS).cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponential_is_within_a_few_units_in_the_last_place() {
+        for step in -8_600..8_600 {
+            let x = step as f32 * 0.01;
+            let expected = f64::from(x).exp();
+            let error = (f64::from(exp(x)) / expected - 1.0).abs();
+            assert!(error < 6.0 * f64::from(f32::EPSILON), "e^{x} is off by {error}");
+        }
+    }
+
+    #[test]
+    fn the_exponential_stays_finite_and_positive() {
+        assert!(exp(1e9).is_finite() && exp(-1e9) > 0.0);
+    }
+
+    #[test]
+    fn the_hyperbolic_tangent_has_no_step_where_its_formula_changes() {
+        for x in [0.0099_f32, 0.0101, -0.0099, -0.0101, 1e-6, 0.5, -3.0, 20.0] {
+            assert!((tanh(x) - x.tanh()).abs() < 2e-6 * x.abs().max(1e-3).min(1.0) + 2e-7);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Vector instructions: which the processor has, which kernels use them.
+
+use std::fmt;
+
+use half::f16;
+
+use super::element::Kernels;
+use super::micro_kernel::MicroKernel;
+use super::portable;
+
+/// Vector instructions the kernels are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstructionSet {
+    /// Whatever the compiler makes of plain loops.
+    Portable,
+    /// x86-64 with AVX2 and fused multiply-add.
+    Avx2,
+    /// x86-64 with AVX-512 (foundation).
+    Avx512,
+    /// 64-bit Arm with NEON.
+    Neon,
+    /// 64-bit Arm with NEON and half-precision arithmetic.
+    NeonF16,
+}
+
+impl InstructionSet {
+    /// All sets, narrower vectors first.
+    pub const ALL: [Self; 5] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon, Self::NeonF16];
+
+    /// Whether this processor has the instructions.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Self::Avx2.is_available() && is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonF16 => Self::Neon.is_available() && std::arch::is_aarch64_feature_detected!("fp16"),
+            #[allow(unreachable_patterns, reason = "which sets remain depends on the architecture")]
+            _ => false,
+        }
+    }
+
+    /// The widest set this processor has.
+    pub fn detect() -> Self {
+        Self::available().last().unwrap_or(Self::Portable)
+    }
+
+    /// The sets this processor has, narrower vectors first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|set| set.is_available())
+    }
+}
+
+impl fmt::Display for InstructionSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "AVX2",
+            Self::Avx512 => "AVX-512",
+            Self::Neon => "NEON",
+            Self::NeonF16 => "NEON f16",
+        })
+    }
+}
+
+impl Kernels for f32 {
+    fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
+        match set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => super::avx2::MICRO_KERNEL,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => super::avx512::MICRO_KERNEL,
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon | InstructionSet::NeonF16 => super::neon::MICRO_KERNEL,
+            _ => portable::F32_MICRO_KERNEL,
+        }
+    }
+}
+
+impl Kernels for f16 {
+    fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
+        match set {
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::NeonF16 => super::neon_f16::MICRO_KERNEL,
+            _ => portable::F16_MICRO_KERNEL,
+        }
+    }
+}
+
+/// Loops that are compiled once for each instruction set.
+pub(super) trait Loops {
+    /// Runs them; to be inlined, with all it calls. `FUSED`: a product and a sum
+    /// are one instruction.
+    fn run<const FUSED: bool>(self);
+}
+
+/// Runs `loops` compiled with the instructions of `set`, so that they become
+/// loops over that set's vectors.
+///
+/// # Safety
+/// The processor has `set`.
+pub(super) unsafe fn run_compiled_for(set: InstructionSet, loops: impl Loops) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn with_avx2(loops: impl Loops) {
+            loops.run::<true>();
+        }
+        #[target_feature(enable = "avx512f,avx2,fma")]
+        fn with_avx512(loops: impl Loops) {
+            loops.run::<true>();
+        }
+        match set {
+            // SAFETY: the caller vouches for the instructions.
+            InstructionSet::Avx2 => return unsafe { with_avx2(loops) },
+            // SAFETY: the caller vouches for the instructions.
+            InstructionSet::Avx512 => return unsafe { with_avx512(loops) },
+            _ => {}
+        }
+    }
+    // NEON belongs to the baseline of every 64-bit Arm target.
+    match set {
+        InstructionSet::Neon | InstructionSet::NeonF16 => loops.run::<true>(),
+        _ => loops.run::<false>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_processor_runs_the_portable_kernels() {
+        assert_eq!(InstructionSet::available().next(), Some(InstructionSet::Portable));
+    }
+
+    #[test]
+    fn no_processor_has_the_vectors_of_two_architectures() {
+        let has = |set: InstructionSet| set.is_available();
+        assert!(!(has(InstructionSet::Avx2) && has(InstructionSet::Neon)));
+        assert!(has(InstructionSet::detect()));
+    }
+}

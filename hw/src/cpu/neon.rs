@@ -1,0 +1,135 @@
+//! Micro-kernels for NEON in single precision: 8 pixels by 8 channels, sixteen of
+//! the 32 registers accumulate; inputs are read four steps of the depth at once
+//! and multiplied lane by lane.
+
+use std::arch::aarch64::{
+    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_laneq_f32, vfmaq_n_f32, vld1q_f32, vmaxq_f32, vminq_f32,
+    vst1q_f32,
+};
+
+use super::micro_kernel::{MicroKernel, TileCall};
+
+/// Pixels of a tile.
+const PIXELS: usize = 8;
+/// Numbers in a vector, and steps along the depth taken at once.
+const LANES: usize = 4;
+/// Vectors of output channels of a tile.
+const VECTORS: usize = 2;
+/// Output channels of a tile.
+const CHANNELS: usize = VECTORS * LANES;
+
+pub(super) const MICRO_KERNEL: MicroKernel<f32> =
+    MicroKernel { pixels: PIXELS, channels: CHANNELS, tile, vector };
+
+/// # Safety
+/// As [`super::micro_kernel::Tile`] says.
+#[target_feature(enable = "neon")]
+unsafe fn tile(call: &TileCall<f32>) {
+    let mut sums = [[vdupq_n_f32(0.0); VECTORS]; PIXELS];
+    // SAFETY: every pointer is valid for what the call's formula reads and writes,
+    // and the offsets below are those of the formula.
+    unsafe {
+        for (pixel, sums) in sums.iter_mut().enumerate() {
+            *sums = load(call.start.add(pixel * call.start_stride));
+        }
+        let mut weights = call.weights;
+        for segment in 0..call.segments {
+            let rows: &[*const f32; PIXELS] = &*call.rows.add(segment * PIXELS).cast();
+            let whole = call.depth / LANES * LANES;
+            for k in (0..whole).step_by(LANES) {
+                let mut inputs = [vdupq_n_f32(0.0); PIXELS];
+                for (input, row) in inputs.iter_mut().zip(rows) {
+                    *input = vld1q_f32(row.add(k));
+                }
+                step::<0>(&mut sums, &inputs, weights);
+                step::<1>(&mut sums, &inputs, weights.add(CHANNELS));
+                step::<2>(&mut sums, &inputs, weights.add(2 * CHANNELS));
+                step::<3>(&mut sums, &inputs, weights.add(3 * CHANNELS));
+                weights = weights.add(LANES * CHANNELS);
+            }
+            for k in whole..call.depth {
+                let column = load(weights);
+                for (sums, row) in sums.iter_mut().zip(rows) {
+                    for (sum, weight) in sums.iter_mut().zip(column) {
+                        *sum = vfmaq_n_f32(*sum, weight, *row.add(k));
+                    }
+                }
+                weights = weights.add(CHANNELS);
+            }
+        }
+        for (pixel, sums) in sums.into_iter().enumerate() {
+            store(sums, call.clamp, call.output.add(pixel * call.output_stride));
+        }
+    }
+}
+
+/// Adds the products of lane `LANE` of each pixel's inputs.
+///
+/// # Safety
+/// `weights` is valid for as many reads as a tile has channels.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn step<const LANE: i32>(
+    sums: &mut [[float32x4_t; VECTORS]; PIXELS],
+    inputs: &[float32x4_t; PIXELS],
+    weights: *const f32,
+) {
+    // SAFETY: the caller vouches for the weights.
+    let column = unsafe { load(weights) };
+    for (sums, input) in sums.iter_mut().zip(inputs) {
+        for (sum, weight) in sums.iter_mut().zip(column) {
+            *sum = vfmaq_laneq_f32::<LANE>(*sum, weight, *input);
+        }
+    }
+}
+
+/// # Safety
+/// As [`super::micro_kernel::Tile`] says, for a tile of one pixel.
+#[target_feature(enable = "neon")]
+unsafe fn vector(call: &TileCall<f32>) {
+    let mut sums = [[vdupq_n_f32(0.0); VECTORS]; LANES];
+    // SAFETY: every pointer is valid for what the call's formula reads and writes,
+    // and the offsets below are those of the formula.
+    unsafe {
+        sums[0] = load(call.start);
+        let mut weights = call.weights;
+        for segment in 0..call.segments {
+            let row = *call.rows.add(segment);
+            for k in 0..call.depth {
+                let sums = &mut sums[k % LANES];
+                for (sum, weight) in sums.iter_mut().zip(load(weights)) {
+                    *sum = vfmaq_n_f32(*sum, weight, *row.add(k));
+                }
+                weights = weights.add(CHANNELS);
+            }
+        }
+        let [mut total, others @ ..] = sums;
+        for other in others {
+            for (total, sum) in total.iter_mut().zip(other) {
+                *total = vaddq_f32(*total, sum);
+            }
+        }
+        store(total, call.clamp, call.output);
+    }
+}
+
+/// # Safety
+/// `from` is valid for as many reads as a tile has channels.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load(from: *const f32) -> [float32x4_t; VECTORS] {
+    // SAFETY: the caller vouches for both vectors.
+    unsafe { [vld1q_f32(from), vld1q_f32(from.add(LANES))] }
+}
+
+/// # Safety
+/// `to` is valid for as many writes as a tile has channels.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn store(sums: [float32x4_t; VECTORS], [low, high]: [f32; 2], to: *mut f32) {
+    for (vector, sum) in sums.into_iter().enumerate() {
+        let sum = vminq_f32(vmaxq_f32(sum, vdupq_n_f32(low)), vdupq_n_f32(high));
+        // SAFETY: the caller vouches for all vectors of the tile's channels.
+        unsafe { vst1q_f32(to.add(vector * LANES), sum) };
+    }
+}

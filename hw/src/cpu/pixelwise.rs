@@ -1,0 +1,126 @@
+//! Operators that compute one output pixel after another.
+//!
+//! Responsible for: visiting the pixels of a part and handing out the channels
+//! of each to be written. Not for: what is written, or who visits which pixels.
+//! Invariant: two visits of different pixels touch different elements, so parts
+//! of the pixels may be visited on different threads.
+
+use std::ops::Range;
+
+use coexec_sim::workload::Shape;
+
+use crate::operands::{self, Part};
+
+/// The elements of an output tensor that are computed.
+pub(super) struct Results<T> {
+    first: *mut T,
+    /// Channels of the tensor.
+    all_channels: usize,
+    /// Channels computed.
+    pub(super) channels: Range<usize>,
+    /// First pixel computed of each stretch.
+    pub(super) first_pixel: usize,
+    /// Pixels of a stretch.
+    pub(super) stretch: usize,
+    /// Number of stretches, and pixels from the start of one to the next's.
+    pub(super) stretches: usize,
+    pub(super) stretch_step: usize,
+    /// Pixels of a line.
+    pub(super) line: usize,
+}
+
+// SAFETY: visits of different pixels touch different elements (this module's
+// invariant), and whoever makes results vouches for the pointer.
+unsafe impl<T: Send> Sync for Results<T> {}
+
+impl<T> Results<T> {
+    /// The elements of `part` in a tensor of `shape` that starts at `first`.
+    pub(super) fn new(first: *mut T, shape: Shape, part: &Part) -> Self {
+        let [batch, channels] = [shape.batch, shape.channels].map(|extent| extent as usize);
+        let image = (shape.pixels() as usize).checked_div(batch).unwrap_or(0);
+        let line = image / (operands::lines(shape) as usize).max(1);
+        let lines = part.lines.start as usize..part.lines.end as usize;
+        // Whole images follow one another without a gap.
+        let whole = lines.len() * line == image;
+        Self {
+            first,
+            all_channels: channels,
+            channels: part.channels.start as usize..part.channels.end as usize,
+            first_pixel: lines.start * line,
+            stretch: lines.len() * line * if whole { batch } else { 1 },
+            stretches: if whole { 1 } else { batch },
+            stretch_step: image,
+            line,
+        }
+    }
+
+    /// The same pixels, and of the channels computed those numbered `channels`.
+    pub(super) fn with_channels(&self, channels: Range<usize>) -> Self {
+        let first = self.channels.start;
+        let channels = first + channels.start..first + channels.end;
+        Self { first: self.first, channels, ..*self }
+    }
+
+    /// Pixels computed.
+    pub(super) fn pixels(&self) -> usize {
+        self.stretch * self.stretches
+    }
+
+    /// The whole tensor's first element.
+    pub(super) fn first(&self) -> *mut T {
+        self.first
+    }
+
+    /// Visits `pixels` of those computed, in order: `visit` gets the pixel's number
+    /// in the tensor and its channels.
+    ///
+    /// # Safety
+    /// The tensor is valid for reads and writes of the part, and nobody else
+    /// accesses these pixels' part meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn visit(&self, pixels: Range<usize>, mut visit: impl FnMut(usize, &mut [T])) {
+        for index in pixels {
+            let (stretch, offset) =
+                if self.stretches == 1 { (0, index) } else { (index / self.stretch, index % self.stretch) };
+            let pixel = self.first_pixel + stretch * self.stretch_step + offset;
+            // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
+            let channels = unsafe {
+                let start = self.first.add(pixel * self.all_channels + self.channels.start);
+                std::slice::from_raw_parts_mut(start, self.channels.len())
+            };
+            visit(pixel, channels);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visited(shape: Shape, part: &Part) -> Vec<u32> {
+        let mut tensor = vec![0; shape.elements() as usize];
+        let results = Results::new(tensor.as_mut_ptr(), shape, part);
+        // SAFETY: the tensor outlives the results and is accessed by nothing else.
+        unsafe {
+            results.visit(0..results.pixels(), |pixel, channels| {
+                channels.iter_mut().for_each(|channel| *channel += 1 + pixel as u32);
+            });
+        }
+        tensor
+    }
+
+    #[test]
+    fn a_part_of_the_lines_is_taken_from_every_image() {
+        let shape = Shape { batch: 2, height: 3, width: 1, channels: 2 };
+        let part = Part { channels: 1..2, lines: 1..3 };
+        assert_eq!(visited(shape, &part), [0, 0, 0, 2, 0, 3, 0, 0, 0, 5, 0, 6]);
+    }
+
+    #[test]
+    fn whole_images_are_one_stretch() {
+        let shape = Shape { batch: 2, height: 1, width: 2, channels: 1 };
+        let part = Part { channels: 0..1, lines: 0..2 };
+        assert_eq!(visited(shape, &part), [1, 2, 3, 4]);
+        assert_eq!(Results::new(std::ptr::null_mut::<f32>(), shape, &part).stretches, 1);
+    }
+}

@@ -1,0 +1,252 @@
+//! A layer ready to run: weights packed, buffers allocated.
+//!
+//! Responsible for: choosing the kernel of an operator, packing its weights,
+//! and which linked functions its kernel applies. Invariant: once prepared,
+//! running allocates nothing.
+
+mod run;
+
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::workload::{
+    Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, MatMul, NormKind, Operator, OperatorError,
+    Shape, Slice, check_operator,
+};
+use thiserror::Error;
+
+use super::depthwise::Depthwise;
+use super::element::Element;
+use super::instruction_set::InstructionSet;
+use super::normalise::Normalisation;
+use super::pooling::Pooling;
+use super::product::{Dimensions, Product};
+use super::window::Window;
+use crate::operands::{OperandError, Weights};
+
+/// A layer cannot be prepared.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PrepareError {
+    /// The layer computes in another number format.
+    #[error("found a layer in {found}, expected {expected}: the CPU kernels compute in f32 or f16")]
+    DataType {
+        /// The layer's format.
+        found: DataType,
+        /// The format asked for.
+        expected: DataType,
+    },
+    /// This processor does not have the instructions.
+    #[error("this processor does not have {0}")]
+    InstructionSet(InstructionSet),
+    /// The operator's dimensions make no sense.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// The weights are not the operator's.
+    #[error(transparent)]
+    Weights(#[from] OperandError),
+}
+
+/// A layer with packed weights and the buffers it needs.
+pub struct Prepared<T: Element> {
+    layer: Layer,
+    kind: Kind<T>,
+    /// Bounds that the operator's kernel applies to its results.
+    clamp: Option<[T; 2]>,
+    passes: Vec<Pass<T>>,
+    library: Library,
+    set: InstructionSet,
+}
+
+/// The implementation of an operator.
+pub(super) enum Kind<T> {
+    Product(Product<T>),
+    /// The right operand is an input: packed on every run.
+    BatchedProduct(Product<T>),
+    Depthwise(Depthwise<T>),
+    Pooling(Pooling),
+    /// Pixels of an image.
+    Mean(usize),
+    Elementwise(Function),
+    Softmax,
+    Normalisation(Normalisation<T>),
+    /// Channels of each input.
+    Concat(Vec<usize>),
+    Slice(Slice),
+    Reshape,
+    /// The table.
+    Embedding(Vec<T>),
+}
+
+/// A linked function that runs after the operator.
+pub(super) struct Pass<T> {
+    pub(super) function: Function,
+    /// Which of the layer's inputs the function also reads.
+    pub(super) input: Option<usize>,
+    pub(super) clamp: Option<[T; 2]>,
+}
+
+impl<T: Element> Prepared<T> {
+    /// Prepares `layer` for `set`, to be divided over threads as `library` does.
+    ///
+    /// # Errors
+    /// Where the layer's number format is not `T`, this processor does not have
+    /// `set`, the operator's dimensions make no sense, or `weights` has too many
+    /// or too few numbers.
+    pub fn new(
+        layer: &Layer,
+        weights: &Weights<'_>,
+        library: Library,
+        set: InstructionSet,
+    ) -> Result<Self, PrepareError> {
+        if layer.data_type != T::DATA_TYPE {
+            return Err(PrepareError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
+        }
+        if !set.is_available() {
+            return Err(PrepareError::InstructionSet(set));
+        }
+        check_operator(&layer.operator)?;
+        weights.check(&layer.operator)?;
+        let (clamp, passes) = epilogue(layer);
+        let kind = Kind::new(&layer.operator, weights, clamp, set);
+        Ok(Self { layer: layer.clone(), kind, clamp, passes, library, set })
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &Layer {
+        &self.layer
+    }
+}
+
+impl<T: Element> Kind<T> {
+    fn new(operator: &Operator, weights: &Weights<'_>, clamp: Option<[T; 2]>, set: InstructionSet) -> Self {
+        let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
+        let product = |dimensions| Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded));
+        match operator {
+            Operator::Linear(linear) => Self::Product(packed(product(of_linear(*linear)), weights)),
+            Operator::Conv2d(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
+            Operator::MatMul(matmul) => Self::BatchedProduct(product(of_matmul(matmul))),
+            Operator::DepthwiseConv2d(conv) => Self::Depthwise(depthwise(conv, weights)),
+            Operator::Pool(pool) => Self::Pooling(Pooling { window: Window::of_pool(pool), kind: pool.kind }),
+            Operator::Mean(mean) => Self::Mean(mean.input.height as usize * mean.input.width as usize),
+            Operator::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
+            Operator::Softmax(_) => Self::Softmax,
+            Operator::Norm(norm) => Self::Normalisation(Normalisation {
+                kind: norm.kind,
+                scale: converted(weights.kernel),
+                shift: converted(weights.bias),
+            }),
+            Operator::Concat(concat) => Self::Concat(concat.channels.iter().map(|&n| n as usize).collect()),
+            Operator::Slice(slice) => Self::Slice(*slice),
+            Operator::Reshape(_) => Self::Reshape,
+            Operator::Embedding(_) => Self::Embedding(converted(weights.kernel)),
+        }
+    }
+}
+
+fn converted<T: Element>(numbers: &[f32]) -> Vec<T> {
+    numbers.iter().map(|&number| T::from_f32(number)).collect()
+}
+
+/// Packs weights that lie output channel by output channel.
+fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product<T> {
+    let mut first_channel = 0;
+    for panels in product.panels_mut() {
+        let (depth, first) = (panels.depth(), first_channel);
+        first_channel += panels.channels();
+        panels.fill(
+            |channel, k| T::from_f32(weights.kernel[(first + channel) * depth + k]),
+            |channel| T::from_f32(weights.bias.get(first + channel).copied().unwrap_or(0.0)),
+        );
+    }
+    product
+}
+
+fn of_linear(linear: Linear) -> Dimensions {
+    let [inputs, outputs] = [linear.input_features, linear.output_features].map(|n| n as usize);
+    Dimensions {
+        window: Window::pointwise(Shape::tokens(linear.rows, linear.input_features)),
+        groups: 1,
+        group_channels: outputs,
+        group_inputs: inputs,
+        input_step: 0,
+        output_step: 0,
+        output_stride: outputs,
+    }
+}
+
+fn of_conv2d(conv: &Conv2d) -> Dimensions {
+    let [groups, inputs, outputs] =
+        [conv.groups, conv.input.channels, conv.output_channels].map(|n| n as usize);
+    Dimensions {
+        window: Window::of_conv2d(conv),
+        groups,
+        group_channels: outputs / groups,
+        group_inputs: inputs / groups,
+        input_step: inputs / groups,
+        output_step: outputs / groups,
+        output_stride: outputs,
+    }
+}
+
+fn of_matmul(matmul: &MatMul) -> Dimensions {
+    let [batch, m, k, n] = [matmul.batch, matmul.m, matmul.k, matmul.n].map(|extent| extent as usize);
+    Dimensions {
+        window: Window::pointwise(Shape::tokens(matmul.m, matmul.k)),
+        groups: batch,
+        group_channels: n,
+        group_inputs: k,
+        input_step: m * k,
+        output_step: m * n,
+        output_stride: n,
+    }
+}
+
+fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depthwise<T> {
+    let channels = conv.output().channels as usize;
+    Depthwise {
+        window: Window::of_depthwise(conv),
+        multiplier: conv.multiplier as usize,
+        weights: converted(weights.kernel),
+        bias: if conv.bias { converted(weights.bias) } else { vec![T::default(); channels] },
+    }
+}
+
+/// What runs behind the operator: bounds that its kernel applies, and passes of
+/// their own for the rest, by the rule of the simulator's CPU model: a `relu` or
+/// `relu6` costs nothing behind a product, a window or a function of two tensors.
+fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
+    let mut clamp = None;
+    let mut passes: Vec<Pass<T>> = Vec::new();
+    let mut takes_clamp = match &layer.operator {
+        Operator::Linear(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
+        Operator::Elementwise(elementwise) => elementwise.function.is_binary(),
+        Operator::Norm(norm) => norm.kind == NormKind::Batch,
+        _ => false,
+    };
+    let mut next_input = layer.operator.inputs().len();
+    for &function in layer.linked.functions() {
+        match bounds(function) {
+            Some(bounds) if takes_clamp => {
+                let slot = passes.last_mut().map_or(&mut clamp, |pass| &mut pass.clamp);
+                *slot = Some(bounds.map(T::from_f32));
+            }
+            _ => {
+                let input = function.is_binary().then_some(next_input);
+                next_input += usize::from(function.is_binary());
+                passes.push(Pass { function, input, clamp: None });
+            }
+        }
+        takes_clamp = function.is_binary();
+    }
+    (clamp, passes)
+}
+
+/// The bounds of a function that only bounds.
+fn bounds(function: Function) -> Option<[f32; 2]> {
+    match function {
+        Function::Relu => Some([0.0, f32::INFINITY]),
+        Function::Relu6 => Some([0.0, 6.0]),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

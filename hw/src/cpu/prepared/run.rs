@@ -1,0 +1,197 @@
+//! Running a prepared layer on a thread pool.
+
+use std::ops::Range;
+
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::workload::Operator;
+
+use super::{Kind, Prepared};
+use crate::cpu::division::Division;
+use crate::cpu::element::Element;
+use crate::cpu::instruction_set::run_compiled_for;
+use crate::cpu::pixelwise::Results;
+use crate::cpu::product::{self, Product};
+use crate::cpu::thread_pool::ThreadPool;
+use crate::cpu::visit::{Step, Visit};
+use crate::operands::{self, OperandError, Output, Part};
+
+/// Depthwise multiply-accumulates that justify one more thread (TFLite,
+/// depthwise convolution).
+const DEPTHWISE_MACS_PER_THREAD: usize = 8_192;
+
+/// How the results of an operator are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    /// The calling thread computes them all.
+    Alone,
+    /// Equal numbers of lines for so many threads.
+    Lines(usize),
+    /// Equal numbers of pixels for all threads, or of channels where there are
+    /// fewer pixels than threads.
+    Even,
+}
+
+impl<T: Element> Prepared<T> {
+    /// Computes `part` of the layer into its place in `output`, which is the whole
+    /// output tensor. `inputs` are the operator's tensors, then one for each linked
+    /// function of two tensors. Allocates nothing.
+    ///
+    /// # Errors
+    /// Where an input or the output has the wrong size, the layer cannot compute
+    /// the part alone, or an embedding's index is beyond its table.
+    pub fn run(
+        &mut self,
+        pool: &mut ThreadPool,
+        inputs: &[&[T]],
+        output: &mut Output<'_, T>,
+        part: &Part,
+    ) -> Result<(), OperandError> {
+        self.check(inputs, output, part)?;
+        if part.channels.is_empty() || part.lines.is_empty() {
+            return Ok(());
+        }
+        let results = Results::new(output.as_mut_ptr(), self.layer.operator.output(), part);
+        self.pack_right_operand(pool, inputs, part);
+        match &self.kind {
+            Kind::Product(product) | Kind::BatchedProduct(product) => {
+                for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
+                    let division = Division::new(&product.extent(&part), self.library, pool.threads());
+                    pool.self_scheduled(division.threads, division.blocks(), &|block| {
+                        // SAFETY: input and output have the operator's sizes, the output was borrowed
+                        // exclusively for this part, and the instructions were checked.
+                        unsafe { product.block(&part, &division, block) };
+                    });
+                }
+            }
+            kind => self.share_out(pool, &Step::Operator(kind, self.clamp), inputs, &results),
+        }
+        for pass in &self.passes {
+            self.share_out(pool, &Step::Pass(pass), inputs, &results);
+        }
+        Ok(())
+    }
+
+    /// How a product is divided over `threads` threads; `None` for an operator that
+    /// is no product.
+    pub fn division(&self, part: &Part, threads: usize) -> Option<Division> {
+        let (Kind::Product(product) | Kind::BatchedProduct(product)) = &self.kind else { return None };
+        let results = Results::new(std::ptr::null_mut(), self.layer.operator.output(), part);
+        let parts = self.product_parts(product, std::ptr::null(), &results);
+        let part = parts.into_iter().flatten().next()?;
+        Some(Division::new(&product.extent(&part), self.library, threads))
+    }
+
+    fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: &Part) -> Result<(), OperandError> {
+        let operator = &self.layer.operator;
+        let additional = self.passes.iter().filter(|pass| pass.input.is_some()).count();
+        operands::check_inputs(operator, additional, inputs.iter().map(|input| input.len()))?;
+        let expected = operator.output().elements() as usize;
+        if output.len() != expected {
+            return Err(OperandError::OutputLength { found: output.len(), expected });
+        }
+        part.check(operator)?;
+        if let Operator::Embedding(table) = operator {
+            for index in inputs[0].iter().map(|index| index.to_f32()) {
+                if !(0.0..table.vocabulary as f32).contains(&index) || index.fract() != 0.0 {
+                    let found = index.to_string();
+                    return Err(OperandError::Index { found, vocabulary: table.vocabulary });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs the right operands of products of two inputs.
+    fn pack_right_operand(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], part: &Part) {
+        let threads = self.division(part, pool.threads()).map_or(1, |division| division.threads);
+        let Kind::BatchedProduct(product) = &mut self.kind else { return };
+        let panels = product.panels_mut();
+        let matrix = inputs[1].len() / panels.len();
+        pool.for_each_mut(threads, panels, &|index, panels| {
+            panels.fill_from_rows(&inputs[1][index * matrix..(index + 1) * matrix]);
+        });
+    }
+
+    /// The results as parts of a product: some groups whole, and where the channels
+    /// start or end inside a group, the part of it.
+    fn product_parts(
+        &self,
+        product: &Product<T>,
+        input: *const T,
+        results: &Results<T>,
+    ) -> [Option<product::Part<T>>; 3] {
+        let make = |groups: Range<usize>, channels: Range<usize>| {
+            (!groups.is_empty() && !channels.is_empty()).then(|| product::Part {
+                input,
+                output: results.first(),
+                groups,
+                channels,
+                first_pixel: results.first_pixel,
+                pixels: results.stretch,
+                stretches: results.stretches,
+                stretch_step: results.stretch_step,
+            })
+        };
+        let channels = results.channels.clone();
+        if let Operator::MatMul(matmul) = &self.layer.operator {
+            // Each head is a group with matrices of its own, and not a stretch.
+            let heads = matmul.batch as usize;
+            let lines = results.pixels() / heads;
+            let part = make(0..heads, channels);
+            return [part.map(|part| product::Part { pixels: lines, stretches: 1, ..part }), None, None];
+        }
+        let group = product.group_channels();
+        let [first, last] = [channels.start / group, (channels.end - 1) / group];
+        let within = |index: usize| {
+            let start = index * group;
+            channels.start.max(start) - start..channels.end.min(start + group) - start
+        };
+        let is_whole = |index: usize| within(index) == (0..group);
+        if first == last {
+            return [make(first..first + 1, within(first)), None, None];
+        }
+        let head = (!is_whole(first)).then(|| make(first..first + 1, within(first))).flatten();
+        let tail = (!is_whole(last)).then(|| make(last..last + 1, within(last))).flatten();
+        let whole = first + usize::from(head.is_some())..last + 1 - usize::from(tail.is_some());
+        [make(whole, 0..group), head, tail]
+    }
+
+    /// How the model of the library divides this step.
+    fn sharing(&self, step: &Step<'_, T>, results: &Results<T>, threads: usize) -> Sharing {
+        match (self.library, step) {
+            (Library::Ruy, Step::Operator(Kind::Depthwise(depthwise), _)) => {
+                let macs = results.pixels() * results.channels.len() * depthwise.window.taps();
+                Sharing::Lines((macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, threads))
+            }
+            (Library::Ruy, _)
+            | (_, Step::Operator(Kind::Concat(_) | Kind::Slice(_) | Kind::Reshape | Kind::Embedding(_), _)) => {
+                Sharing::Alone
+            }
+            (Library::Xnnpack, _) => Sharing::Even,
+        }
+    }
+
+    fn share_out(&self, pool: &mut ThreadPool, step: &Step<'_, T>, inputs: &[&[T]], results: &Results<T>) {
+        let all_channels = self.layer.operator.output().channels as usize;
+        let visit = |results: &Results<T>, pixels: Range<usize>| {
+            let visit = Visit { step, inputs, results, all_channels, pixels };
+            // SAFETY: the instructions were checked; each pixel and channel is visited once,
+            // and inputs and output have the operator's sizes.
+            unsafe { run_compiled_for(self.set, visit) };
+        };
+        let threads = pool.threads();
+        let all = results.pixels();
+        match self.sharing(step, results, threads) {
+            Sharing::Alone => visit(results, 0..all),
+            Sharing::Lines(threads) => pool.equal_parts(threads, all / results.line, &|lines| {
+                visit(results, lines.start * results.line..lines.end * results.line);
+            }),
+            Sharing::Even if all < threads && step.is_channelwise() => {
+                pool.equal_parts(threads, results.channels.len(), &|channels| {
+                    visit(&results.with_channels(channels), 0..all);
+                });
+            }
+            Sharing::Even => pool.equal_parts(threads, all, &|pixels| visit(results, pixels)),
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Every operator, on every instruction set this processor has, against the
+//! reference.
+
+use coexec_sim::workload::{Concat, Elementwise};
+use coexec_sim::workload::{
+    Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax,
+};
+use half::f16;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::cpu::thread_pool::ThreadPool;
+use crate::operands::{self, Output, Part, weight_counts};
+use crate::verify::Reference;
+
+/// What elements are set to before a run: none of them may be left where a part
+/// is computed, and all elsewhere.
+const UNTOUCHED: f32 = -77.0;
+
+/// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
+/// enough bits that `f16` holds them.
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let number = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 23) as f32 / 256.0 - 1.0
+    };
+    std::iter::repeat_with(number).take(count).collect()
+}
+
+fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
+    let operator = &layer.operator;
+    let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
+    let shapes = operator.inputs().into_iter().chain(std::iter::repeat_n(operator.output(), binary));
+    let mut inputs: Vec<Vec<f32>> =
+        shapes.enumerate().map(|(n, shape)| numbers(shape.elements() as usize, n as u32)).collect();
+    if let Operator::Embedding(table) = operator {
+        for (index, input) in inputs[0].iter_mut().enumerate() {
+            *input = (index as u32 * 7 % table.vocabulary) as f32;
+        }
+    }
+    inputs
+}
+
+/// Runs `part` of a layer and compares it; what lies outside must stay untouched.
+fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, library: Library, set: InstructionSet) {
+    let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
+    let [kernel, bias] = weight_counts(&layer.operator);
+    let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
+    let weights = Weights { kernel: &kernel, bias: &bias };
+    let inputs = inputs_of(layer);
+    let converted: Vec<Vec<T>> = inputs.iter().map(|input| super::converted(input)).collect();
+    let operands: Vec<&[T]> = converted.iter().map(Vec::as_slice).collect();
+    let channels = layer.operator.output().channels as usize;
+    let mut output = vec![T::from_f32(UNTOUCHED); layer.operator.output().elements() as usize];
+    let mut pool = ThreadPool::new(threads).unwrap();
+    let mut prepared = Prepared::<T>::new(layer, &weights, library, set).unwrap();
+    // Twice: a second run must not see what the first left.
+    for _ in 0..2 {
+        prepared.run(&mut pool, &operands, &mut Output::from(output.as_mut_slice()), part).unwrap();
+    }
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let reference = Reference::new(layer, weights, &inputs).unwrap();
+    let agreement = reference.compare(&output, part, 1).unwrap_or_else(|error| panic!("{set}: {error}"));
+    let touched = output.iter().filter(|value| value.to_f32().to_bits() != UNTOUCHED.to_bits()).count();
+    assert_eq!(
+        touched, agreement.elements,
+        "{set}: elements outside {part:?} of {channels} channels changed"
+    );
+}
+
+fn check_all(layer: &Layer, part: &Part, threads: usize) {
+    layer_is_valid(layer);
+    for set in InstructionSet::available() {
+        for library in [Library::Ruy, Library::Xnnpack] {
+            check::<f32>(layer, part, threads, library, set);
+        }
+    }
+}
+
+fn layer_is_valid(layer: &Layer) {
+    check_operator(&layer.operator).unwrap();
+}
+
+fn layer(operator: Operator, linked: &[Function]) -> Layer {
+    let linked: Linked = linked.iter().copied().collect();
+    Layer { linked, ..Layer::new(operator, DataType::F32) }
+}
+
+/// A part whose ends lie at these fractions of the channels and lines.
+fn part(operator: &Operator, channels: [f64; 2], lines: [f64; 2]) -> Part {
+    let whole = Part::whole(operator);
+    let range = |count: u32, [a, b]: [f64; 2]| {
+        let at = |fraction: f64| (fraction * f64::from(count + 1)) as u32;
+        at(a.min(b))..at(a.max(b)).min(count)
+    };
+    let part = Part { channels: range(whole.channels.end, channels), lines: range(whole.lines.end, lines) };
+    if part.check(operator).is_ok() { part } else { whole }
+}
+
+fn fractions() -> impl Strategy<Value = [f64; 2]> {
+    prop_oneof![Just([0.0, 0.999_999]), [0.0..1.0_f64, 0.0..1.0]]
+}
+
+fn activations() -> impl Strategy<Value = Vec<Function>> {
+    use Function::{Add, Gelu, HardSigmoid, HardSwish, Multiply, Relu, Relu6, Sigmoid, Silu, Tanh};
+    prop_oneof![
+        Just(vec![]),
+        Just(vec![Relu]),
+        Just(vec![Relu6, Tanh]),
+        Just(vec![Add, Relu, HardSwish]),
+        Just(vec![Multiply, Silu, Add, Gelu]),
+        Just(vec![Sigmoid, HardSigmoid]),
+    ]
+}
+
+prop_compose! {
+    fn windows()(
+        kernel in [1_u32..5, 1_u32..5],
+        stride in [1_u32..4, 1_u32..4],
+        dilation in [1_u32..3, 1_u32..3],
+        pads in [0_u32..3, 0_u32..3, 0_u32..3, 0_u32..3],
+        extra in [0_u32..9, 0_u32..9],
+    ) -> ([u32; 2], [u32; 2], [u32; 2], Padding, [u32; 2]) {
+        let [top, bottom, left, right] = pads;
+        let reach = |axis: usize| dilation[axis] * (kernel[axis] - 1) + 1;
+        let extent = [reach(0) + extra[0], reach(1) + extra[1]];
+        (kernel, stride, dilation, Padding { top, bottom, left, right }, extent)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn linear_layers_agree(
+        (rows, inputs, outputs) in (1_u32..40, 1_u32..700, 1_u32..90),
+        bias: bool,
+        linked in activations(),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+    ) {
+        let linear = Linear { rows, input_features: inputs, output_features: outputs, bias };
+        let layer = layer(Operator::Linear(linear), &linked);
+        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+    }
+
+    #[test]
+    fn convolutions_agree(
+        (kernel, stride, dilation, padding, [height, width]) in windows(),
+        (batch, groups, inputs, outputs) in (1_u32..3, 1_u32..4, 1_u32..20, 1_u32..30),
+        linked in activations(),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+    ) {
+        let conv = Conv2d {
+            input: Shape { batch, height, width, channels: inputs * groups },
+            output_channels: outputs * groups,
+            kernel, stride, dilation, padding, groups, bias: true,
+        };
+        let layer = layer(Operator::Conv2d(conv), &linked);
+        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+    }
+
+    #[test]
+    fn depthwise_convolutions_agree(
+        (kernel, stride, dilation, padding, [height, width]) in windows(),
+        (batch, inputs, multiplier) in (1_u32..3, 1_u32..50, 1_u32..3),
+        bias: bool,
+        linked in activations(),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+    ) {
+        let conv = DepthwiseConv2d {
+            input: Shape { batch, height, width, channels: inputs },
+            multiplier, kernel, stride, dilation, padding, bias,
+        };
+        let layer = layer(Operator::DepthwiseConv2d(conv), &linked);
+        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+    }
+
+    #[test]
+    fn pooling_windows_agree(
+        (kernel, stride, _, padding, [height, width]) in windows(),
+        (batch, channel_count) in (1_u32..3, 1_u32..40),
+        kind in select(vec![PoolKind::Max, PoolKind::Average]),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+    ) {
+        // A window wholly inside the padding has no defined result.
+        let inside = |pad: u32, kernel: u32| pad.min(kernel - 1);
+        let padding = Padding {
+            top: inside(padding.top, kernel[0]), bottom: inside(padding.bottom, kernel[0]),
+            left: inside(padding.left, kernel[1]), right: inside(padding.right, kernel[1]),
+        };
+        let input = Shape { batch, height, width, channels: channel_count };
+        let pool = Pool { kind, input, kernel, stride, padding };
+        let layer = layer(Operator::Pool(pool), &[Function::Relu]);
+        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+    }
+
+    #[test]
+    fn products_of_activations_agree(
+        (batch, m, k, n) in (1_u32..4, 1_u32..30, 1_u32..70, 1_u32..50),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+    ) {
+        let layer = layer(Operator::MatMul(MatMul { batch, m, k, n }), &[]);
+        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+    }
+
+    #[test]
+    fn half_precision_products_agree(
+        (rows, inputs, outputs) in (1_u32..30, 1_u32..200, 1_u32..40),
+        (kernel, stride, dilation, padding, [height, width]) in windows(),
+        (channels, lines) in (fractions(), fractions()),
+    ) {
+        let linear = Linear { rows, input_features: inputs, output_features: outputs, bias: true };
+        let conv = Conv2d {
+            input: Shape::image(height, width, inputs % 16 + 1),
+            output_channels: outputs,
+            kernel, stride, dilation, padding, groups: 1, bias: true,
+        };
+        for operator in [Operator::Linear(linear), Operator::Conv2d(conv)] {
+            let layer = layer(operator, &[Function::Relu6]);
+            for set in InstructionSet::available() {
+                check::<f16>(&layer, &part(&layer.operator, channels, lines), 2, Library::Ruy, set);
+            }
+        }
+    }
+
+    #[test]
+    fn the_other_operators_agree(
+        (batch, height, width, depth) in (1_u32..3, 1_u32..6, 1_u32..6, 1_u32..50),
+        (channels, lines) in (fractions(), fractions()),
+        threads in 1_usize..4,
+        linked in activations(),
+    ) {
+        let input = Shape { batch, height, width, channels: depth };
+        let norms = [NormKind::Layer, NormKind::Rms, NormKind::Batch]
+            .map(|kind| Operator::Norm(Norm { kind, input }));
+        let others = [Some(input), Some(Shape::image(1, 1, depth))].map(|other| {
+            Operator::Elementwise(Elementwise { function: Function::Multiply, input, other })
+        });
+        let sums = Elementwise { function: Function::Silu, input, other: None };
+        let operators = [
+            Operator::Mean(Mean { input }),
+            Operator::Softmax(Softmax { input }),
+            Operator::Concat(Concat { extent: input, channels: vec![depth, 1, 7] }),
+            Operator::Slice(Slice { input, first_channel: depth / 3, channels: depth - depth / 3 }),
+            Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
+            Operator::Embedding(Embedding { rows: height * width, vocabulary: 11, features: depth }),
+            Operator::Elementwise(sums),
+        ];
+        for operator in operators.into_iter().chain(norms).chain(others) {
+            let layer = layer(operator, &linked);
+            check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_conflicts_with_its_neighbours_in_cache_is_copied_right() {
+    // 1024 inputs of four bytes: every row starts in the same cache lines.
+    let linear = Linear { rows: 17, input_features: 1024, output_features: 70, bias: true };
+    let layer = layer(Operator::Linear(linear), &[]);
+    check_all(&layer, &Part::whole(&layer.operator), 1);
+}
+
+#[test]
+fn results_do_not_depend_on_the_threads() {
+    let linear = Linear { rows: 50, input_features: 300, output_features: 96, bias: true };
+    let layer = layer(Operator::Linear(linear), &[Function::Relu]);
+    let (kernel, input) = (numbers(96 * 300, 3), numbers(50 * 300, 4));
+    let weights = Weights { kernel: &kernel, bias: &numbers(96, 5) };
+    let run = |threads: usize, library: Library| {
+        let set = InstructionSet::detect();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, library, set).unwrap();
+        let mut output = vec![0.0; 50 * 96];
+        let mut pool = ThreadPool::new(threads).unwrap();
+        let part = Part::whole(&layer.operator);
+        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
+        output
+    };
+    assert_eq!(run(1, Library::Ruy), run(3, Library::Ruy));
+    assert_eq!(run(1, Library::Ruy), run(2, Library::Xnnpack));
+}
+
+#[test]
+fn two_parts_of_the_channels_make_the_whole() {
+    let conv = Operator::Conv2d(Conv2d {
+        input: Shape::image(9, 9, 5),
+        output_channels: 43,
+        kernel: [3, 3],
+        stride: [1, 1],
+        dilation: [1, 1],
+        padding: Padding::symmetric(1, 1),
+        groups: 1,
+        bias: false,
+    });
+    let layer = layer(conv, &[]);
+    let (kernel, input) = (numbers(43 * 9 * 5, 3), numbers(81 * 5, 4));
+    let weights = Weights { kernel: &kernel, bias: &[] };
+    let mut pool = ThreadPool::new(2).unwrap();
+    let mut prepared =
+        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::detect()).unwrap();
+    let mut output = vec![UNTOUCHED; 81 * 43];
+    for channels in [0..19, 19..43] {
+        let part = Part::of_channels(&layer.operator, channels);
+        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
+    }
+    let inputs = [input.as_slice()];
+    let reference = Reference::new(&layer, weights, &inputs).unwrap();
+    assert_eq!(reference.compare(&output, &Part::whole(&layer.operator), 1).unwrap().elements, 81 * 43);
+}
+
+#[test]
+fn the_division_is_the_simulators_on_ruys_tile() {
+    use coexec_sim::kernel::cpu::ruy::{self, Product, Tile};
+    let linear = Linear { rows: 196, input_features: 512, output_features: 512, bias: false };
+    let layer = layer(Operator::Linear(linear), &[]);
+    let kernel = numbers(512 * 512, 1);
+    let weights = Weights { kernel: &kernel, bias: &[] };
+    for set in InstructionSet::available() {
+        let prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
+        let division = prepared.division(&Part::whole(&layer.operator), 4).unwrap();
+        let map = ruy::block_map(
+            Product { channels: 512, pixels: 196, depth: 512 },
+            Tile { channels: 8, pixels: 8, depth: 1 },
+            4,
+            4,
+        );
+        if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
+            assert_eq!(division.blocks() as u64, map.blocks());
+            assert_eq!(division.threads, map.threads as usize);
+        }
+        assert!(division.blocks() > 1);
+    }
+}
+
+#[test]
+fn running_allocates_nothing() {
+    let linear = Linear { rows: 33, input_features: 65, output_features: 70, bias: true };
+    let conv = DepthwiseConv2d {
+        input: Shape::image(10, 10, 20),
+        multiplier: 1,
+        kernel: [3, 3],
+        stride: [1, 1],
+        dilation: [1, 1],
+        padding: Padding::symmetric(1, 1),
+        bias: false,
+    };
+    let matmul = MatMul { batch: 3, m: 20, k: 30, n: 40 };
+    let mut pool = ThreadPool::new(1).unwrap();
+    for operator in [Operator::Linear(linear), Operator::DepthwiseConv2d(conv), Operator::MatMul(matmul)] {
+        let layer = layer(operator, &[Function::Add, Function::Sigmoid]);
+        let [kernel, bias] = weight_counts(&layer.operator);
+        let weights = Weights { kernel: &numbers(kernel, 1), bias: &numbers(bias, 2) };
+        let set = InstructionSet::detect();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, Library::Xnnpack, set).unwrap();
+        let inputs = inputs_of(&layer);
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut output = vec![0.0; layer.operator.output().elements() as usize];
+        let part = Part::whole(&layer.operator);
+        let counted = allocation_counter::measure(|| {
+            let mut output = Output::from(output.as_mut_slice());
+            prepared.run(&mut pool, &inputs, &mut output, &part).unwrap();
+        });
+        assert_eq!(counted.count_total, 0, "{}", layer.operator);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let linear = Operator::Linear(Linear { rows: 2, input_features: 3, output_features: 4, bias: false });
+    let layer = layer(linear, &[]);
+    let kernel = [0.0; 12];
+    let weights = Weights { kernel: &kernel, bias: &[] };
+    let portable = InstructionSet::Portable;
+    let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, Library::Ruy, set);
+    assert!(matches!(
+        prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
+        Err(PrepareError::Weights(OperandError::WeightCount { .. }))
+    ));
+    let absent = InstructionSet::ALL.into_iter().find(|set| !set.is_available()).unwrap();
+    assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
+    assert!(matches!(
+        Prepared::<f16>::new(&layer, &weights, Library::Ruy, portable),
+        Err(PrepareError::DataType { .. })
+    ));
+    let mut prepared = prepare(&weights, portable).unwrap();
+    let mut pool = ThreadPool::new(1).unwrap();
+    let mut output = [0.0; 8];
+    let part = Part::whole(&layer.operator);
+    let mut run = |input: &[f32], room: usize| {
+        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), &part)
+    };
+    assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::InputLength { expected: 6, .. })));
+    assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::OutputLength { expected: 8, .. })));
+    assert!(run(&[0.0; 6], 8).is_ok());
+    assert_eq!(operands::lines(layer.operator.output()), 2);
+}
+
+#[test]
+fn an_index_beyond_the_table_is_refused() {
+    let table = Operator::Embedding(Embedding { rows: 1, vocabulary: 3, features: 2 });
+    let layer = layer(table, &[]);
+    let weights = Weights { kernel: &[0.0; 6], bias: &[] };
+    let mut prepared =
+        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::Portable).unwrap();
+    let mut pool = ThreadPool::new(1).unwrap();
+    let part = Part::whole(&layer.operator);
+    for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
+        let mut output = [0.0; 2];
+        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), &part);
+        assert_eq!(result.is_ok(), accepted, "index {index}");
+    }
+}

@@ -1,0 +1,423 @@
+//! Threads that work on one operator together.
+//!
+//! Responsible for: waking the workers, dividing items over them, waiting for
+//! the last. The calling thread is worker 0 and takes part. A worker without
+//! work spins for a while and then sleeps, as ruy's and XNNPACK's do, so that
+//! the fork-join cost of operators in a row is the spinning one.
+//! Invariants: a task's closure is never run after the call that was given it
+//! returns; a panic in it reaches the caller; dividing work allocates nothing.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::hint;
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use core_affinity::CoreId;
+use thiserror::Error;
+
+/// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
+pub const SPIN: Duration = Duration::from_millis(2);
+/// Looks at a flag between two looks at the clock, which cost tens of
+/// nanoseconds each.
+const LOOKS_PER_CLOCK: u32 = 64;
+/// Cores in the set that Linux's affinity calls take (`CPU_SETSIZE`).
+const MOST_CORES: usize = 1024;
+
+/// A thread pool could not be made.
+#[derive(Debug, Error)]
+pub enum PoolError {
+    /// No threads were asked for.
+    #[error("found 0 threads, expected at least 1")]
+    NoThreads,
+    /// The operating system does not let a thread run on a core alone.
+    #[error(
+        "cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads"
+    )]
+    CannotPin {
+        /// The core's number.
+        core: usize,
+    },
+    /// The operating system did not start a thread.
+    #[error("cannot start a worker thread")]
+    CannotStart(#[source] std::io::Error),
+}
+
+/// What the workers run; the number is the worker's.
+type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// One worker's mailbox, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Mailbox {
+    /// Number of the latest task for this worker.
+    task: AtomicU32,
+    asleep: AtomicBool,
+}
+
+struct Shared {
+    mailboxes: Vec<Mailbox>,
+    /// The closure of the running task: written while no worker is pending.
+    work: UnsafeCell<Option<*const Work<'static>>>,
+    /// Workers that have not finished the running task.
+    pending: AtomicUsize,
+    caller_asleep: AtomicBool,
+    caller_lock: Mutex<()>,
+    caller_wake: Condvar,
+    panicked: Mutex<Option<Box<dyn Any + Send>>>,
+    stop: AtomicBool,
+    spin: Duration,
+}
+
+// SAFETY: `work` is the only part that is not `Sync` and `Send` itself. The caller
+// writes it while `pending` is 0; workers read it between the store to their
+// mailbox and their decrement of `pending`, both of which order memory. What it
+// points to is `Sync`.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+/// Worker threads, the calling thread among them.
+pub struct ThreadPool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    next_task: u32,
+}
+
+impl ThreadPool {
+    /// `threads` threads (the calling one and `threads - 1` more) that the
+    /// operating system places.
+    ///
+    /// # Errors
+    /// For no threads, or where a thread cannot be started.
+    pub fn new(threads: usize) -> Result<Self, PoolError> {
+        Self::start(&vec![None; threads], SPIN)
+    }
+
+    /// One thread a core of `cores`, kept on it; the calling thread is kept on
+    /// the first.
+    ///
+    /// # Errors
+    /// For no cores, where a thread cannot be started, or cannot be kept on its
+    /// core (a system without affinity, a core that does not exist).
+    pub fn pinned(cores: &[usize]) -> Result<Self, PoolError> {
+        let cores: Vec<Option<usize>> = cores.iter().copied().map(Some).collect();
+        Self::start(&cores, SPIN)
+    }
+
+    /// As [`ThreadPool::new`], with another time to spin before sleeping.
+    ///
+    /// # Errors
+    /// As [`ThreadPool::new`].
+    pub fn with_spin(threads: usize, spin: Duration) -> Result<Self, PoolError> {
+        Self::start(&vec![None; threads], spin)
+    }
+
+    fn start(cores: &[Option<usize>], spin: Duration) -> Result<Self, PoolError> {
+        let (own, others) = cores.split_first().ok_or(PoolError::NoThreads)?;
+        let shared = Arc::new(Shared {
+            mailboxes: others.iter().map(|_| Mailbox::default()).collect(),
+            work: UnsafeCell::new(None),
+            pending: AtomicUsize::new(0),
+            caller_asleep: AtomicBool::new(false),
+            caller_lock: Mutex::new(()),
+            caller_wake: Condvar::new(),
+            panicked: Mutex::new(None),
+            stop: AtomicBool::new(false),
+            spin,
+        });
+        let mut pool = Self { shared, workers: Vec::with_capacity(others.len()), next_task: 0 };
+        let (report, reports) = mpsc::channel();
+        for (index, &core) in others.iter().enumerate() {
+            let (shared, report) = (Arc::clone(&pool.shared), report.clone());
+            let worker = thread::Builder::new().name(format!("worker {}", index + 1)).spawn(move || {
+                // The pool's maker waits for every report, so sending cannot fail.
+                let _ = report.send(pin(core));
+                shared.work_until_stopped(index);
+            });
+            pool.workers.push(worker.map_err(PoolError::CannotStart)?);
+        }
+        drop(report);
+        reports.iter().try_for_each(|pinned| pinned)?;
+        pin(*own)?;
+        Ok(pool)
+    }
+
+    /// Number of threads, the calling one included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Runs `work(worker)` on the first `threads` workers (all, if there are
+    /// fewer) at once, and returns when all are done.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn broadcast(&mut self, threads: usize, work: &Work<'_>) {
+        let others = threads.clamp(1, self.threads()) - 1;
+        if others == 0 {
+            work(0);
+            return;
+        }
+        self.next_task = self.next_task.wrapping_add(1);
+        // SAFETY: only the lifetime changes. The closure is not run after this
+        // function returns: it waits for every worker that was given it, also where
+        // the calling thread's own part panics.
+        let work_of_any_lifetime: *const Work<'static> =
+            unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
+        // SAFETY: no worker is pending, so none reads the cell.
+        unsafe { *self.shared.work.get() = Some(work_of_any_lifetime) };
+        self.shared.pending.store(others, Ordering::Release);
+        for (mailbox, worker) in self.shared.mailboxes.iter().zip(&self.workers).take(others) {
+            mailbox.task.store(self.next_task, Ordering::SeqCst);
+            if mailbox.asleep.load(Ordering::SeqCst) {
+                worker.thread().unpark();
+            }
+        }
+        let own = panic::catch_unwind(AssertUnwindSafe(|| work(0)));
+        self.shared.wait_for_workers();
+        let others = self.shared.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(payload) = own.err().or(others) {
+            panic::resume_unwind(payload);
+        }
+    }
+
+    /// Divides `blocks` over the first `threads` workers as ruy does: worker `i`
+    /// starts on block `i` and takes the next one whenever it is free.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn self_scheduled(&mut self, threads: usize, blocks: usize, work: &(dyn Fn(usize) + Sync)) {
+        let threads = threads.min(blocks).clamp(1, self.threads());
+        if threads == 1 {
+            (0..blocks).for_each(work);
+            return;
+        }
+        let next = AtomicUsize::new(threads);
+        self.broadcast(threads, &|worker| {
+            let mut block = worker;
+            while block < blocks {
+                work(block);
+                block = next.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Runs `work(index, item)` on each of `items`, self-scheduled over the first
+    /// `threads` workers.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn for_each_mut<T: Send>(
+        &mut self,
+        threads: usize,
+        items: &mut [T],
+        work: &(dyn Fn(usize, &mut T) + Sync),
+    ) {
+        struct Items<T>(*mut T);
+        // SAFETY: each item is handed to one worker only, which needs `T: Send` alone.
+        unsafe impl<T: Send> Sync for Items<T> {}
+        impl<T> Items<T> {
+            fn at(&self, index: usize) -> *mut T {
+                self.0.wrapping_add(index)
+            }
+        }
+        let (count, items) = (items.len(), Items(items.as_mut_ptr()));
+        self.self_scheduled(threads, count, &|index| {
+            // SAFETY: `index` is below the slice's length and given to one worker once;
+            // the slice is borrowed exclusively until all are done.
+            work(index, unsafe { &mut *items.at(index) });
+        });
+    }
+
+    /// Divides `items` over the first `threads` workers in equal contiguous
+    /// parts, the last workers taking the larger ones, as TFLite's depthwise
+    /// convolution does.
+    ///
+    /// # Panics
+    /// Where `work` does.
+    pub fn equal_parts(&mut self, threads: usize, items: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
+        let threads = threads.min(items).clamp(1, self.threads());
+        self.broadcast(threads, &|worker| work(items * worker / threads..items * (worker + 1) / threads));
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        let task = self.next_task.wrapping_add(1);
+        for mailbox in &self.shared.mailboxes {
+            mailbox.task.store(task, Ordering::SeqCst);
+        }
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            // A worker catches every panic of its tasks, so it always ends well.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Shared {
+    fn work_until_stopped(&self, index: usize) {
+        let mailbox = &self.mailboxes[index];
+        let mut done = 0;
+        loop {
+            let task = mailbox.next(done, self.spin);
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            done = task;
+            // SAFETY: the mailbox was written after the cell, which stays as it is until
+            // this worker decrements `pending`.
+            let work = unsafe { *self.work.get() }.expect("the task's closure is set before its number");
+            // SAFETY: the caller of `broadcast` keeps the closure alive until `pending` is 0.
+            let work = unsafe { &*work };
+            // Worker 0 is the calling thread.
+            let result = panic::catch_unwind(AssertUnwindSafe(|| work(index + 1)));
+            if let Err(payload) = result {
+                *self.panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+            }
+            if self.pending.fetch_sub(1, Ordering::SeqCst) == 1 && self.caller_asleep.load(Ordering::SeqCst) {
+                let _guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
+                self.caller_wake.notify_one();
+            }
+        }
+    }
+
+    fn wait_for_workers(&self) {
+        if spin_until(self.spin, || self.pending.load(Ordering::Acquire) == 0) {
+            return;
+        }
+        let mut guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.caller_asleep.store(true, Ordering::SeqCst);
+        while self.pending.load(Ordering::SeqCst) != 0 {
+            guard = self.caller_wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.caller_asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Mailbox {
+    /// Waits for a task other than `done` and returns its number.
+    fn next(&self, done: u32, spin: Duration) -> u32 {
+        let has_task = || self.task.load(Ordering::Acquire) != done;
+        if !spin_until(spin, has_task) {
+            self.asleep.store(true, Ordering::SeqCst);
+            // Whoever wrote the task before this look sees no sleeper and is seen here;
+            // whoever writes it after wakes this thread.
+            while self.task.load(Ordering::SeqCst) == done {
+                thread::park();
+            }
+            self.asleep.store(false, Ordering::SeqCst);
+        }
+        self.task.load(Ordering::Acquire)
+    }
+}
+
+/// Spins until `condition` holds or `spin` has passed; whether it holds.
+fn spin_until(spin: Duration, condition: impl Fn() -> bool) -> bool {
+    let mut start = None;
+    loop {
+        for _ in 0..LOOKS_PER_CLOCK {
+            if condition() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if start.get_or_insert_with(Instant::now).elapsed() >= spin {
+            return false;
+        }
+    }
+}
+
+fn pin(core: Option<usize>) -> Result<(), PoolError> {
+    match core {
+        Some(core) if core >= MOST_CORES || !core_affinity::set_for_current(CoreId { id: core }) => {
+            Err(PoolError::CannotPin { core })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(threads: usize, spin: Duration, items: usize) -> Vec<usize> {
+        let mut pool = ThreadPool::with_spin(threads, spin).unwrap();
+        let counts: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
+        for _ in 0..50 {
+            pool.self_scheduled(threads, items, &|block| {
+                counts[block].fetch_add(1, Ordering::Relaxed);
+            });
+            pool.equal_parts(threads, items, &|part| {
+                for count in &counts[part] {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        counts.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
+    #[test]
+    fn every_block_is_done_once() {
+        for threads in 1..=4 {
+            assert_eq!(counted(threads, Duration::from_micros(50), 7), [100; 7]);
+        }
+    }
+
+    #[test]
+    fn threads_that_sleep_at_once_are_woken() {
+        assert_eq!(counted(3, Duration::ZERO, 3), [100; 3]);
+    }
+
+    #[test]
+    fn a_task_for_some_of_the_threads_leaves_the_others_alone() {
+        let mut pool = ThreadPool::new(4).unwrap();
+        let workers = Mutex::new(Vec::new());
+        pool.broadcast(2, &|worker| workers.lock().unwrap().push(worker));
+        let mut workers = workers.into_inner().unwrap();
+        workers.sort_unstable();
+        assert_eq!(workers, [0, 1]);
+    }
+
+    #[test]
+    fn every_item_is_changed_once() {
+        let mut pool = ThreadPool::new(3).unwrap();
+        let mut items = [0; 10];
+        pool.for_each_mut(3, &mut items, &|index, item| *item += index);
+        assert_eq!(items, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn equal_parts_differ_by_at_most_one_and_the_last_are_the_larger() {
+        let mut pool = ThreadPool::new(3).unwrap();
+        let parts = Mutex::new(Vec::new());
+        pool.equal_parts(3, 8, &|part| parts.lock().unwrap().push(part));
+        let mut parts = parts.into_inner().unwrap();
+        parts.sort_unstable_by_key(|part| part.start);
+        assert_eq!(parts, [0..2, 2..5, 5..8]);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
+        let mut pool = ThreadPool::new(2).unwrap();
+        for failing in [0, 1] {
+            let result = panic::catch_unwind(AssertUnwindSafe(|| {
+                pool.broadcast(2, &|worker| assert_ne!(worker, failing, "this worker fails"));
+            }));
+            assert!(result.is_err());
+        }
+        pool.broadcast(2, &|_| {});
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_an_error() {
+        assert!(matches!(ThreadPool::pinned(&[0, 9_999]), Err(PoolError::CannotPin { core: 9_999 })));
+        assert!(matches!(ThreadPool::new(0), Err(PoolError::NoThreads)));
+    }
+}

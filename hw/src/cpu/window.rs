@@ -1,0 +1,214 @@
+//! Where the inputs of an output pixel lie: windows over an image.
+//!
+//! Responsible for: the positions a window reads for each output pixel, and
+//! which of them fall into the padding. A matrix is an image of one line, read
+//! through a window of one pixel.
+
+use std::ops::Range;
+
+use coexec_sim::workload::{Conv2d, DepthwiseConv2d, Padding, Pool, Shape};
+
+/// A window that slides over images.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Height, width and channels of an input image.
+    input: [usize; 3],
+    /// Height and width of an output image.
+    output: [usize; 2],
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    dilation: [usize; 2],
+    /// Rows above and columns before the image.
+    padding: [usize; 2],
+}
+
+/// An output pixel: its image, row and column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    image: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Window {
+    /// Every pixel of `input` by itself.
+    pub(super) fn pointwise(input: Shape) -> Self {
+        let [height, width] = [input.height, input.width].map(|extent| extent as usize);
+        Self {
+            input: [height, width, input.channels as usize],
+            output: [height, width],
+            kernel: [1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: [0; 2],
+        }
+    }
+
+    pub(super) fn of_conv2d(conv: &Conv2d) -> Self {
+        let dilation = conv.dilation.map(|d| d as usize);
+        Self::new(conv.input, conv.output(), conv.kernel, conv.stride, conv.padding, dilation)
+    }
+
+    pub(super) fn of_depthwise(conv: &DepthwiseConv2d) -> Self {
+        let dilation = conv.dilation.map(|d| d as usize);
+        Self::new(conv.input, conv.output(), conv.kernel, conv.stride, conv.padding, dilation)
+    }
+
+    pub(super) fn of_pool(pool: &Pool) -> Self {
+        Self::new(pool.input, pool.output(), pool.kernel, pool.stride, pool.padding, [1; 2])
+    }
+
+    fn new(
+        input: Shape,
+        output: Shape,
+        kernel: [u32; 2],
+        stride: [u32; 2],
+        padding: Padding,
+        dilation: [usize; 2],
+    ) -> Self {
+        Self {
+            input: [input.height, input.width, input.channels].map(|extent| extent as usize),
+            output: [output.height, output.width].map(|extent| extent as usize),
+            kernel: kernel.map(|extent| extent as usize),
+            stride: stride.map(|extent| extent as usize),
+            dilation,
+            padding: [padding.top, padding.left].map(|extent| extent as usize),
+        }
+    }
+
+    /// Positions in the window.
+    pub(super) fn taps(&self) -> usize {
+        self.kernel[0] * self.kernel[1]
+    }
+
+    /// Elements from one input pixel to the next.
+    pub(super) fn pixel_stride(&self) -> usize {
+        self.input[2]
+    }
+
+    /// Whether output pixel `n` reads input pixel `n` and nothing else.
+    pub(super) fn is_pointwise(&self) -> bool {
+        self.taps() == 1 && self.stride == [1; 2] && self.padding == [0; 2] && self.output == self.input[..2]
+    }
+
+    /// Output pixel number `pixel`, counted over all images.
+    pub(super) fn position(&self, pixel: usize) -> Position {
+        let [height, width] = self.output;
+        let line = pixel / width;
+        Position { image: line / height, row: line % height, column: pixel % width }
+    }
+
+    /// The output pixel after `position`.
+    pub(super) fn next(&self, position: Position) -> Position {
+        let [height, width] = self.output;
+        let Position { image, row, column } = position;
+        if column + 1 < width {
+            Position { column: column + 1, ..position }
+        } else if row + 1 < height {
+            Position { row: row + 1, column: 0, ..position }
+        } else {
+            Position { image: image + 1, row: 0, column: 0 }
+        }
+    }
+
+    /// Positions of the window, vertical and horizontal, that read pixels of the
+    /// image and not the padding.
+    #[inline(always)]
+    pub(super) fn inside(&self, output: Position) -> [Range<usize>; 2] {
+        let axis = |axis: usize, at: usize| {
+            let (start, padding) = (at * self.stride[axis], self.padding[axis]);
+            let dilation = self.dilation[axis];
+            let first = padding.saturating_sub(start).div_ceil(dilation);
+            let end = (padding + self.input[axis]).saturating_sub(start).div_ceil(dilation);
+            first..end.min(self.kernel[axis])
+        };
+        [axis(0, output.row), axis(1, output.column)]
+    }
+
+    /// The number of a window position.
+    #[inline(always)]
+    pub(super) fn tap(&self, row: usize, column: usize) -> usize {
+        row * self.kernel[1] + column
+    }
+
+    /// Offset, in elements, of the input pixel under a window position that
+    /// [`Window::inside`] gave.
+    #[inline(always)]
+    pub(super) fn offset_inside(&self, output: Position, row: usize, column: usize) -> usize {
+        let [height, width, channels] = self.input;
+        let y = output.row * self.stride[0] + row * self.dilation[0] - self.padding[0];
+        let x = output.column * self.stride[1] + column * self.dilation[1] - self.padding[1];
+        ((output.image * height + y) * width + x) * channels
+    }
+
+    /// Offset, in elements, of the input pixel at position `tap` of the window of
+    /// an output pixel; `None` in the padding.
+    #[inline(always)]
+    pub(super) fn input_offset(&self, output: Position, tap: usize) -> Option<usize> {
+        let [height, width, channels] = self.input;
+        let [tap_row, tap_column] = [tap / self.kernel[1], tap % self.kernel[1]];
+        // Rows and columns before the image wrap around to numbers beyond its end.
+        let row = (output.row * self.stride[0] + tap_row * self.dilation[0]).wrapping_sub(self.padding[0]);
+        let column =
+            (output.column * self.stride[1] + tap_column * self.dilation[1]).wrapping_sub(self.padding[1]);
+        (row < height && column < width).then(|| ((output.image * height + row) * width + column) * channels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window() -> Window {
+        Window::of_conv2d(&Conv2d {
+            input: Shape { batch: 2, height: 4, width: 5, channels: 3 },
+            output_channels: 1,
+            kernel: [3, 3],
+            stride: [2, 2],
+            dilation: [1, 1],
+            padding: Padding { top: 1, bottom: 0, left: 1, right: 1 },
+            groups: 1,
+            bias: false,
+        })
+    }
+
+    #[test]
+    fn stepping_agrees_with_counting() {
+        let window = window();
+        let mut position = Position::default();
+        for pixel in 0..2 * 2 * 3 {
+            assert_eq!(window.position(pixel), position);
+            position = window.next(position);
+        }
+    }
+
+    #[test]
+    fn the_first_window_starts_in_the_padding() {
+        let window = window();
+        let first = Position::default();
+        let offsets: Vec<Option<usize>> = (0..9).map(|tap| window.input_offset(first, tap)).collect();
+        assert_eq!(offsets, [None, None, None, None, Some(0), Some(3), None, Some(5 * 3), Some(6 * 3)]);
+    }
+
+    #[test]
+    fn the_positions_inside_are_those_with_an_offset() {
+        let window = window();
+        for position in (0..12).map(|pixel| window.position(pixel)) {
+            let [rows, columns] = window.inside(position);
+            for tap in 0..9 {
+                let (row, column) = (tap / 3, tap % 3);
+                let inside = rows.contains(&row) && columns.contains(&column);
+                let offset = inside.then(|| window.offset_inside(position, row, column));
+                assert_eq!(offset, window.input_offset(position, tap));
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_window_of_the_second_image_ends_in_the_right_padding() {
+        let window = window();
+        let last = window.position(11);
+        assert_eq!(window.input_offset(last, 8), None);
+        assert_eq!(window.input_offset(last, 7), Some((20 + 3 * 5 + 4) * 3));
+    }
+}

@@ -1,0 +1,228 @@
+//! Whether what a processor computed is right.
+//!
+//! Responsible for: comparing results with straightforward double-precision
+//! loops, element by element, so that a few elements of a large layer can be
+//! checked as well as all of a small one. Not for: speed.
+//! Invariant: a result agrees when it is as close as rounding allows; the bound
+//! grows with the terms a result sums, not with the layer's size, and one
+//! missing term of average size exceeds it in single precision.
+
+mod reference;
+
+use coexec_sim::workload::{Layer, Operator};
+use thiserror::Error;
+
+use crate::cpu::Element;
+use crate::operands::{self, OperandError, Part, Weights};
+
+/// Roundings of a result besides those of its sum: an activation with an
+/// exponential, a division and the result itself (the kernels' exponential is
+/// within a dozen).
+const ROUNDINGS: f64 = 32.0;
+/// Rounding errors of a sum of `n` terms grow as the root of `n`; their spread in
+/// units of that (Higham and Mary, "A new approach to probabilistic rounding error
+/// analysis", SIAM J. Sci. Comput. 2019: a bound that 4 makes fail once in 1000).
+const SPREAD: f64 = 4.0;
+
+/// What an element should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// The value.
+    pub value: f64,
+    /// Sum of the absolute values of the terms: what rounding errors are relative
+    /// to.
+    pub magnitude: f64,
+    /// Terms in the longest sum on the way to the value.
+    pub terms: u64,
+}
+
+/// A layer with its operands, computed one element at a time in `f64`.
+#[derive(Clone, Debug)]
+pub struct Reference<'a> {
+    layer: &'a Layer,
+    weights: Weights<'a>,
+    inputs: &'a [&'a [f32]],
+}
+
+/// How well results agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreement {
+    /// Elements compared.
+    pub elements: usize,
+    /// Largest error, as a fraction of what is tolerated: at most 1.
+    pub worst: f64,
+}
+
+/// An element that is wrong.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error(
+    "element {channel} of pixel {pixel} of {operator} is {found}, expected {expected} within {tolerance:.3e}"
+)]
+pub struct Mismatch {
+    /// The operator, with its dimensions.
+    pub operator: String,
+    /// Output pixel, counted over all images.
+    pub pixel: usize,
+    /// Output channel.
+    pub channel: usize,
+    /// What was computed.
+    pub found: f64,
+    /// What is right.
+    pub expected: f64,
+    /// Tolerated difference.
+    pub tolerance: f64,
+}
+
+impl Expected {
+    /// How far a result may be from the value, computed with numbers of which the
+    /// largest relative rounding error is `unit_roundoff`.
+    pub fn tolerance(&self, unit_roundoff: f64) -> f64 {
+        let roundings = ROUNDINGS + SPREAD * (self.terms as f64).sqrt();
+        // Results below the least normal number are rounded to a fixed step.
+        roundings * unit_roundoff * self.magnitude + f64::from(f32::MIN_POSITIVE)
+    }
+}
+
+impl<'a> Reference<'a> {
+    /// A layer of an operator that `check_operator` accepts, with `inputs` as
+    /// [`crate::cpu::Prepared::run`] takes them.
+    ///
+    /// # Errors
+    /// Where weights or inputs have the wrong size.
+    pub fn new(
+        layer: &'a Layer,
+        weights: Weights<'a>,
+        inputs: &'a [&'a [f32]],
+    ) -> Result<Self, OperandError> {
+        weights.check(&layer.operator)?;
+        let additional = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
+        operands::check_inputs(&layer.operator, additional, inputs.iter().map(|input| input.len()))?;
+        Ok(Self { layer, weights, inputs })
+    }
+
+    /// Output channel `channel` of output pixel number `pixel`.
+    pub fn at(&self, pixel: usize, channel: usize) -> Expected {
+        let operator = &self.layer.operator;
+        let mut result = reference::operator(operator, self.weights, self.inputs, pixel, channel);
+        let mut others = self.inputs[operator.inputs().len()..].iter();
+        let channels = operator.output().channels as usize;
+        for &function in self.layer.linked.functions() {
+            let other = if function.is_binary() { others.next() } else { None };
+            let other = other.map(|tensor| reference::operand(tensor, channels, pixel, channel));
+            result = reference::apply(function, result, other);
+        }
+        result
+    }
+
+    /// Compares every `every`th element of `part` of `actual`, the whole output.
+    ///
+    /// # Errors
+    /// The first element that is wrong.
+    pub fn compare<T: Element>(
+        &self,
+        actual: &[T],
+        part: &Part,
+        every: usize,
+    ) -> Result<Agreement, Box<Mismatch>> {
+        let mut agreement = Agreement { elements: 0, worst: 0.0 };
+        for (pixel, channel) in elements(&self.layer.operator, part).step_by(every.max(1)) {
+            let channels = self.layer.operator.output().channels as usize;
+            let found = f64::from(actual[pixel * channels + channel].to_f32());
+            let expected = self.at(pixel, channel);
+            let tolerance = expected.tolerance(T::UNIT_ROUNDOFF);
+            let error = (found - expected.value).abs();
+            // A result that is no number compares as wrong.
+            if !(error <= tolerance) {
+                return Err(Box::new(Mismatch {
+                    operator: self.layer.operator.to_string(),
+                    pixel,
+                    channel,
+                    found,
+                    expected: expected.value,
+                    tolerance,
+                }));
+            }
+            agreement.elements += 1;
+            agreement.worst = agreement.worst.max(error / tolerance);
+        }
+        Ok(agreement)
+    }
+}
+
+/// Pixels and channels of a part, in the order of memory.
+fn elements(operator: &Operator, part: &Part) -> impl Iterator<Item = (usize, usize)> {
+    let shape = operator.output();
+    let image = shape.height as usize * shape.width as usize;
+    let line = image / operands::lines(shape) as usize;
+    let pixels = part.lines.start as usize * line..part.lines.end as usize * line;
+    let channels = part.channels.start as usize..part.channels.end as usize;
+    (0..shape.batch as usize).flat_map(move |batch| {
+        let channels = channels.clone();
+        pixels
+            .clone()
+            .flat_map(move |pixel| channels.clone().map(move |channel| (batch * image + pixel, channel)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use coexec_sim::workload::{DataType, Function, Linear};
+
+    use super::*;
+
+    fn layer(depth: u32) -> Layer {
+        let linear = Linear { rows: 2, input_features: depth, output_features: 3, bias: true };
+        Layer::new(Operator::Linear(linear), DataType::F32)
+    }
+
+    /// Numbers in [-1, 1) without a pattern (multiplicative congruential).
+    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed;
+        std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .take(count)
+        .collect()
+    }
+
+    #[test]
+    fn one_missing_term_of_average_size_is_noticed() {
+        const DEPTH: usize = 4_608;
+        let layer = layer(DEPTH as u32);
+        let (kernel, input) = (numbers(3 * DEPTH, 1), numbers(2 * DEPTH, 2));
+        let weights = Weights { kernel: &kernel, bias: &[0.5; 3] };
+        let inputs = [input.as_slice()];
+        let reference = Reference::new(&layer, weights, &inputs).unwrap();
+        let whole = Part::whole(&layer.operator);
+        let mut results: Vec<f32> =
+            elements(&layer.operator, &whole).map(|(p, c)| reference.at(p, c).value as f32).collect();
+        assert!(reference.compare(&results, &whole, 1).unwrap().worst < 0.1);
+        // Each product is a quarter on average.
+        results[4] -= 0.25;
+        let mismatch = reference.compare(&results, &whole, 1).unwrap_err();
+        assert_eq!((mismatch.pixel, mismatch.channel), (1, 1));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_wrong() {
+        let layer = layer(1);
+        let inputs = [&[1.0, 2.0][..]];
+        let weights = Weights { kernel: &[1.0; 3], bias: &[0.0; 3] };
+        let reference = Reference::new(&layer, weights, &inputs).unwrap();
+        let part = Part::whole(&layer.operator);
+        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, f32::NAN], &part, 1).is_err());
+        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, 2.0], &part, 1).is_ok());
+    }
+
+    #[test]
+    fn linked_functions_apply_in_order() {
+        let linked = [Function::Add, Function::Relu, Function::Multiply].into_iter().collect();
+        let layer = Layer { linked, ..layer(1) };
+        let inputs = [&[1.0, -2.0][..], &[0.5, 0.5, 0.5], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]];
+        let weights = Weights { kernel: &[1.0, 1.0, -1.0], bias: &[0.0; 3] };
+        let reference = Reference::new(&layer, weights, &inputs).unwrap();
+        let values: Vec<f64> = (0..6).map(|n| reference.at(n / 3, n % 3).value).collect();
+        assert_eq!(values, [1.5, 3.0, 0.0, 0.0, 0.0, 15.0]);
+    }
+}

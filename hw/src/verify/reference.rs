@@ -1,0 +1,276 @@
+//! The operators as their definitions say, one element at a time.
+//!
+//! Nothing here is shared with the kernels, save the forms of functions that
+//! have several (which `gelu`, what average pooling divides by).
+
+use coexec_sim::workload::{
+    Concat, Conv2d, DepthwiseConv2d, Function, Linear, MatMul, Mean, Norm, NormKind, Operator, Padding, Pool,
+    PoolKind, Shape,
+};
+
+use super::Expected;
+use crate::cpu::normalise::VARIANCE_OFFSET;
+use crate::operands::Weights;
+
+/// A sum on its way, with the sum of its absolute terms.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    magnitude: f64,
+    terms: u64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) {
+        self.value += term;
+        self.magnitude += term.abs();
+        self.terms += 1;
+    }
+
+    fn product(&mut self, a: f32, b: f32) {
+        self.add(f64::from(a) * f64::from(b));
+    }
+
+    fn finish(self) -> Expected {
+        Expected { value: self.value, magnitude: self.magnitude, terms: self.terms }
+    }
+}
+
+impl Expected {
+    /// A value that is copied, not computed.
+    fn exact(value: f64) -> Self {
+        Self { value, magnitude: value.abs(), terms: 1 }
+    }
+}
+
+/// Element `channel` of pixel `pixel` of an operator's output.
+pub(super) fn operator(
+    operator: &Operator,
+    weights: Weights<'_>,
+    inputs: &[&[f32]],
+    pixel: usize,
+    channel: usize,
+) -> Expected {
+    let first = inputs[0];
+    let copied = |value: f32| Expected::exact(f64::from(value));
+    match operator {
+        Operator::Linear(l) => linear(l, weights, first, pixel, channel),
+        Operator::MatMul(product) => matmul(product, inputs, pixel, channel),
+        Operator::Conv2d(conv) => conv2d(conv, weights, first, pixel, channel),
+        Operator::DepthwiseConv2d(conv) => depthwise(conv, weights, first, pixel, channel),
+        Operator::Pool(p) => pool(p, first, pixel, channel),
+        Operator::Mean(m) => mean(m, first, pixel, channel),
+        Operator::Concat(c) => copied(concat(c, inputs, pixel, channel)),
+        Operator::Elementwise(e) => {
+            let channels = e.input.channels as usize;
+            let other = e.other.map(|_| operand(inputs[1], channels, pixel, channel));
+            apply(e.function, copied(first[pixel * channels + channel]), other)
+        }
+        Operator::Softmax(s) => softmax(pixel_of(first, s.input, pixel), channel),
+        Operator::Norm(norm) => normalise(norm, weights, pixel_of(first, norm.input, pixel), channel),
+        Operator::Embedding(table) => {
+            copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
+        }
+        Operator::Slice(slice) => {
+            let channels = slice.input.channels as usize;
+            copied(first[pixel * channels + slice.first_channel as usize + channel])
+        }
+        Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
+    }
+}
+
+/// An element of a tensor like the output, or of one with one value a channel.
+pub(super) fn operand(tensor: &[f32], channels: usize, pixel: usize, channel: usize) -> f64 {
+    let pixel = if tensor.len() == channels { 0 } else { pixel };
+    f64::from(tensor[pixel * channels + channel])
+}
+
+/// A function of a result, and of another tensor's element where it takes two.
+/// The magnitude grows by the function's steepest slope.
+pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) -> Expected {
+    let x = result.value;
+    let other = other.unwrap_or(0.0);
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let relu6 = |x: f64| x.clamp(0.0, 6.0);
+    let (value, slope) = match function {
+        Function::Add => (x + other, 1.0),
+        Function::Multiply => (x * other, other.abs()),
+        Function::Relu => (x.max(0.0), 1.0),
+        Function::Relu6 => (relu6(x), 1.0),
+        Function::HardSwish => (x * relu6(x + 3.0) / 6.0, 1.5),
+        Function::HardSigmoid => (relu6(x + 3.0) / 6.0, 1.0 / 6.0),
+        Function::Sigmoid => (sigmoid(x), 0.25),
+        Function::Silu => (x * sigmoid(x), 1.1),
+        Function::Gelu => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            (0.5 * x * (1.0 + inner.tanh()), 1.13)
+        }
+        Function::Tanh => (x.tanh(), 1.0),
+    };
+    Expected { value, magnitude: slope * result.magnitude + value.abs(), terms: result.terms }
+}
+
+fn linear(linear: &Linear, weights: Weights<'_>, input: &[f32], row: usize, channel: usize) -> Expected {
+    let depth = linear.input_features as usize;
+    let mut sum = biased(weights, channel);
+    for k in 0..depth {
+        sum.product(input[row * depth + k], weights.kernel[channel * depth + k]);
+    }
+    sum.finish()
+}
+
+fn biased(weights: Weights<'_>, channel: usize) -> Sum {
+    let mut sum = Sum::default();
+    sum.add(weights.bias.get(channel).copied().map_or(0.0, f64::from));
+    sum
+}
+
+fn matmul(product: &MatMul, inputs: &[&[f32]], pixel: usize, column: usize) -> Expected {
+    let [k, n] = [product.k, product.n].map(|extent| extent as usize);
+    let head = pixel / product.m as usize;
+    let mut sum = Sum::default();
+    for step in 0..k {
+        sum.product(inputs[0][pixel * k + step], inputs[1][(head * k + step) * n + column]);
+    }
+    sum.finish()
+}
+
+/// A window over an image: the input pixels it reads, with the window position's
+/// row and column.
+fn windowed(
+    [input, output]: [Shape; 2],
+    [kernel, stride, dilation]: [[u32; 2]; 3],
+    padding: Padding,
+    pixel: usize,
+) -> impl Iterator<Item = (usize, [usize; 2])> {
+    let [width, height] = [output.width, output.height].map(|extent| extent as usize);
+    let image = pixel / (width * height);
+    let [row, column] = [pixel / width % height, pixel % width].map(|at| at as i64);
+    let position = move |at: i64, axis: usize, tap: u32, before: u32| {
+        at * i64::from(stride[axis]) + i64::from(tap) * i64::from(dilation[axis]) - i64::from(before)
+    };
+    (0..kernel[0]).flat_map(move |tap_row| {
+        (0..kernel[1]).filter_map(move |tap_column| {
+            let y = position(row, 0, tap_row, padding.top);
+            let x = position(column, 1, tap_column, padding.left);
+            let inside =
+                (0..i64::from(input.height)).contains(&y) && (0..i64::from(input.width)).contains(&x);
+            let [height, width] = [input.height as usize, input.width as usize];
+            inside.then(|| {
+                ((image * height + y as usize) * width + x as usize, [tap_row as usize, tap_column as usize])
+            })
+        })
+    })
+}
+
+fn conv2d(conv: &Conv2d, weights: Weights<'_>, input: &[f32], pixel: usize, channel: usize) -> Expected {
+    let channels = conv.input.channels as usize;
+    let depth = channels / conv.groups as usize;
+    let group = channel / (conv.output_channels / conv.groups) as usize;
+    let [kernel_height, kernel_width] = conv.kernel.map(|extent| extent as usize);
+    let mut sum = biased(weights, channel);
+    let geometry = [conv.kernel, conv.stride, conv.dilation];
+    for (from, [row, column]) in windowed([conv.input, conv.output()], geometry, conv.padding, pixel) {
+        for k in 0..depth {
+            let weight = ((channel * kernel_height + row) * kernel_width + column) * depth + k;
+            sum.product(input[from * channels + group * depth + k], weights.kernel[weight]);
+        }
+    }
+    sum.finish()
+}
+
+fn depthwise(
+    conv: &DepthwiseConv2d,
+    weights: Weights<'_>,
+    input: &[f32],
+    pixel: usize,
+    channel: usize,
+) -> Expected {
+    let [inputs, multiplier] = [conv.input.channels, conv.multiplier].map(|extent| extent as usize);
+    let outputs = inputs * multiplier;
+    let mut sum = biased(weights, channel);
+    let geometry = [conv.kernel, conv.stride, conv.dilation];
+    for (from, [row, column]) in windowed([conv.input, conv.output()], geometry, conv.padding, pixel) {
+        let weight = (row * conv.kernel[1] as usize + column) * outputs + channel;
+        sum.product(input[from * inputs + channel / multiplier], weights.kernel[weight]);
+    }
+    sum.finish()
+}
+
+fn pool(pool: &Pool, input: &[f32], pixel: usize, channel: usize) -> Expected {
+    let channels = pool.input.channels as usize;
+    let geometry = [pool.kernel, pool.stride, [1; 2]];
+    let values = windowed([pool.input, pool.output()], geometry, pool.padding, pixel)
+        .map(|(from, _)| f64::from(input[from * channels + channel]));
+    match pool.kind {
+        PoolKind::Max => Expected::exact(values.fold(f64::NEG_INFINITY, f64::max)),
+        PoolKind::Average => average(values),
+    }
+}
+
+/// The mean of the pixels there are: padding does not count.
+fn average(values: impl Iterator<Item = f64>) -> Expected {
+    let mut sum = Sum::default();
+    for value in values {
+        sum.add(value);
+    }
+    let count = sum.terms.max(1) as f64;
+    Expected { value: sum.value / count, magnitude: sum.magnitude / count, terms: sum.terms }
+}
+
+fn mean(mean: &Mean, input: &[f32], image: usize, channel: usize) -> Expected {
+    let [height, width, channels] =
+        [mean.input.height, mean.input.width, mean.input.channels].map(|extent| extent as usize);
+    let pixels = image * height * width..(image + 1) * height * width;
+    average(pixels.map(|pixel| f64::from(input[pixel * channels + channel])))
+}
+
+fn concat(concat: &Concat, inputs: &[&[f32]], pixel: usize, channel: usize) -> f32 {
+    let mut channel = channel;
+    for (input, &channels) in inputs.iter().zip(&concat.channels) {
+        let channels = channels as usize;
+        if channel < channels {
+            return input[pixel * channels + channel];
+        }
+        channel -= channels;
+    }
+    f32::NAN
+}
+
+fn pixel_of(tensor: &[f32], shape: Shape, pixel: usize) -> &[f32] {
+    let channels = shape.channels as usize;
+    &tensor[pixel * channels..(pixel + 1) * channels]
+}
+
+fn softmax(values: &[f32], channel: usize) -> Expected {
+    let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let distance = |value: f32| f64::from(value) - f64::from(largest);
+    let sum: f64 = values.iter().map(|&value| distance(value).exp()).sum();
+    let value = distance(values[channel]).exp() / sum;
+    // An exponential's relative error grows with its argument's size.
+    let magnitude = value * (1.0 - distance(values[channel]));
+    Expected { value, magnitude, terms: values.len() as u64 }
+}
+
+fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) -> Expected {
+    let count = values.len() as f64;
+    let mean = match norm.kind {
+        NormKind::Layer => values.iter().map(|&x| f64::from(x)).sum::<f64>() / count,
+        NormKind::Rms | NormKind::Batch => 0.0,
+    };
+    let factor = match norm.kind {
+        NormKind::Batch => 1.0,
+        NormKind::Layer | NormKind::Rms => {
+            let squares = values.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
+            1.0 / (squares / count + f64::from(VARIANCE_OFFSET)).sqrt()
+        }
+    };
+    let scale = factor * f64::from(weights.kernel[channel]);
+    let shift = weights.bias.get(channel).copied().map_or(0.0, f64::from);
+    let x = f64::from(values[channel]);
+    Expected {
+        value: (x - mean) * scale + shift,
+        magnitude: (x.abs() + mean.abs()) * scale.abs() + shift.abs(),
+        terms: values.len() as u64,
+    }
+}

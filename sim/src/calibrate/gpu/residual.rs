@@ -1,0 +1,177 @@
+//! Fit of the learned correction of a GPU: kernel ridge regression of what the
+//! fitted equations leave, table by table.
+//!
+//! Invariant: a table is corrected only where that lowers the error of layers
+//! whose networks the correction has not seen; how smooth it is is decided on
+//! such layers too.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nalgebra::{DMatrix, DVector};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::fit::{Sample, rounded, samples};
+use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
+use super::{Classified, deal};
+use crate::device::gpu::{Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable};
+use crate::kernel::gpu::{execute, features};
+use crate::measure::GpuRun;
+use crate::workload::Operator;
+
+/// Fewest distinct layers to learn from, and fewest that some fold keeps out.
+const FEWEST_LAYERS: usize = 20;
+const FEWEST_KEPT_OUT: usize = 8;
+
+/// Examples that decide the length scales; the cost of the search is cubic in them.
+const SEARCH_EXAMPLES: usize = 300;
+
+/// Points of a table: one for so many layers, within bounds. Twice as many lower
+/// the error by less than 0.1 points of MAPE.
+const LAYERS_PER_POINT: usize = 4;
+const FEWEST_POINTS: usize = 40;
+const MOST_POINTS: usize = 200;
+
+/// Least part of a length scale that a feature varies by, to count.
+const LEAST_VARIATION: f64 = 0.15;
+
+/// Folds, by network, on which the noise is decided.
+const FOLDS: usize = 4;
+
+/// Factors on the variance of the noise to choose from: layers of one network err
+/// together, which looks like signal within it and is noise to another.
+const NOISE_FACTORS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
+
+/// Decimals of a weight, a logarithm: 0.01 %.
+const WEIGHT_UNIT: f64 = 1e4;
+/// Significant digits of a length scale.
+const SCALE_DIGITS: i32 = 3;
+
+/// What the equations of `gpu` leave of the runs they were fitted on; none where no
+/// table gains.
+pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], source: &str, seed: u64) -> Option<Residual> {
+    let tables = KernelTable::ALL.into_iter().filter_map(|table| {
+        let runs: Vec<&GpuRun> =
+            classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
+        fit_table(gpu, table, &runs, seed)
+    });
+    let table: Vec<ResidualTable> = tables.collect();
+    (!table.is_empty()).then(|| Residual { source: source.to_owned(), table })
+}
+
+fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Option<ResidualTable> {
+    let samples = samples(runs);
+    if samples.len() < FEWEST_LAYERS {
+        return None;
+    }
+    let examples = examples(gpu, &samples)?;
+    let mut order: Vec<usize> = (0..samples.len()).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    order.truncate(SEARCH_EXAMPLES);
+    let mut smoothness = smoothness(&examples.subset(&order));
+    let features = varying(&mut smoothness, &examples);
+    let most = (samples.len() / LAYERS_PER_POINT).clamp(FEWEST_POINTS, MOST_POINTS);
+    let points = examples.subset(&representatives(&examples, &smoothness, most));
+    let among = smoothness.similarities(&points.features, &points.features);
+    let alike = smoothness.similarities(&points.features, &examples.features);
+    let kept_out = kept_out(&samples, runs, seed);
+    let factor = noise_factor(&alike, &among, &examples, &smoothness, &kept_out)?;
+    let weights = Normal::new(&alike, &examples, &smoothness).weights(&among, smoothness.variance, factor)?;
+    let mut corrected = ResidualTable {
+        table,
+        length_scales: features
+            .iter()
+            .map(|&feature| rounded(smoothness.rates[feature as usize].recip(), SCALE_DIGITS))
+            .collect(),
+        features,
+        weights: weights.iter().map(|weight| (weight * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect(),
+        points: Vec::new(),
+    };
+    corrected.points = points.features.iter().map(|features| corrected.point(features)).collect();
+    Some(corrected)
+}
+
+/// The layers with what the equations leave; none where one has no prediction.
+fn examples(gpu: &Gpu, samples: &[Sample<'_>]) -> Option<Examples> {
+    let mut examples = Examples::default();
+    for sample in samples {
+        let execution = execute(sample.layer, gpu).ok()?;
+        let residual = sample.log_us - execution.phases.duration().as_micros().ln();
+        examples.features.push(features(sample.layer, &execution.detail, gpu));
+        examples.residuals.push(residual.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE));
+        examples.runs.push(sample.runs());
+    }
+    Some(examples)
+}
+
+/// The features in which the examples differ by a part of a length scale; the
+/// others are switched off.
+fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
+    let range = |feature: Feature| {
+        let values = || examples.features.iter().map(|features: &Features| features[feature as usize]);
+        values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
+    };
+    let mut varying = Vec::new();
+    for feature in Feature::ALL {
+        if range(feature) * smoothness.rates[feature as usize] >= LEAST_VARIATION {
+            varying.push(feature);
+        } else {
+            smoothness.rates[feature as usize] = 0.0;
+        }
+    }
+    varying
+}
+
+/// The samples that each fold keeps out: those whose operator occurs in networks
+/// of that fold only.
+fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
+    let networks = runs.iter().map(|run| run.network.as_str());
+    let fold_of = deal(networks, FOLDS, seed);
+    let mut only_in: HashMap<&Operator, Option<usize>> = HashMap::new();
+    for run in runs {
+        let fold = fold_of.get(run.network.as_str()).copied();
+        let only = only_in.entry(&run.layer.operator).or_insert(fold);
+        if *only != fold {
+            *only = None;
+        }
+    }
+    let mut kept_out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, sample) in samples.iter().enumerate() {
+        if let Some(Some(fold)) = only_in.get(&sample.layer.operator) {
+            kept_out.entry(*fold).or_default().push(index);
+        }
+    }
+    kept_out.into_values().collect()
+}
+
+/// The factor on the noise with the least error on layers kept out; none where no
+/// factor makes it less than without a correction, or too few layers tell.
+fn noise_factor(
+    alike: &DMatrix<f64>,
+    among: &DMatrix<f64>,
+    examples: &Examples,
+    smoothness: &Smoothness,
+    kept_out: &[Vec<usize>],
+) -> Option<f64> {
+    if kept_out.iter().map(Vec::len).sum::<usize>() < FEWEST_KEPT_OUT {
+        return None;
+    }
+    let all = Normal::new(alike, examples, smoothness);
+    let mut errors = [0.0; NOISE_FACTORS.len()];
+    let mut uncorrected = 0.0;
+    for fold in kept_out {
+        let held_out = examples.subset(fold);
+        let to_points = alike.select_columns(fold);
+        let others = all.without(&Normal::new(&to_points, &held_out, smoothness));
+        let residuals = DVector::from_column_slice(&held_out.residuals);
+        let runs = DVector::from_column_slice(&held_out.runs);
+        uncorrected += residuals.abs().dot(&runs);
+        for (error, factor) in errors.iter_mut().zip(NOISE_FACTORS) {
+            let weights = others.weights(among, smoothness.variance, factor)?;
+            *error += (to_points.tr_mul(&weights) - &residuals).abs().dot(&runs);
+        }
+    }
+    let best = errors.iter().zip(NOISE_FACTORS).min_by(|a, b| a.0.total_cmp(b.0))?;
+    (*best.0 < uncorrected).then_some(best.1)
+}

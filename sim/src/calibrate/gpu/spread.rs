@@ -1,0 +1,151 @@
+//! How far a calibrated GPU's predictions may be off, from the cross-validated
+//! errors: the near and far deviation of each kernel table and the quantile that
+//! holds 90 % of the errors.
+
+use super::fit::{TableFit, rounded};
+use crate::device::gpu::{KernelTable, TableSpread};
+use crate::validate::interval::Doubt;
+
+/// Part of the errors an interval holds.
+const COVERAGE: f64 = 0.9;
+
+/// Deviations to choose from, in logarithms of a time: 0.5 to 50 %.
+const DEVIATIONS: [f64; 14] =
+    [0.005, 0.007, 0.01, 0.014, 0.02, 0.03, 0.04, 0.055, 0.08, 0.11, 0.15, 0.21, 0.3, 0.5];
+
+/// Errors of layers nobody had seen that decide alone; where there are fewer, those
+/// of seen layers join in.
+const ENOUGH_UNSEEN: usize = 20;
+/// Fewest errors that say anything.
+const FEWEST: usize = 5;
+
+/// Significant digits of a covariance and of a quantile.
+const DIGITS: i32 = 3;
+
+/// An error of a prediction of a network that the fit had not seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldOut {
+    pub(super) doubt: Doubt,
+    pub(super) unseen: bool,
+    /// Logarithm of measured over predicted time.
+    pub(super) error: f64,
+}
+
+/// The spread of the predictions of each table in `fits`, from `errors` of fits on
+/// parts of the runs. A table of which hardly any network was held out has none.
+pub(super) fn spreads(fits: &[TableFit], errors: &[HeldOut]) -> Vec<TableSpread> {
+    fits.iter().filter_map(|fit| spread(fit, errors)).collect()
+}
+
+fn spread(fit: &TableFit, errors: &[HeldOut]) -> Option<TableSpread> {
+    let known = known(fit)?;
+    let table = known.table;
+    let of_table: Vec<HeldOut> =
+        errors.iter().filter(|held_out| held_out.doubt.table == table).copied().collect();
+    let unseen: Vec<HeldOut> = of_table.iter().filter(|held_out| held_out.unseen).copied().collect();
+    let errors = if unseen.len() >= ENOUGH_UNSEEN { unseen } else { of_table };
+    if errors.len() < FEWEST {
+        return None;
+    }
+    let candidates = DEVIATIONS.iter().flat_map(|&near| DEVIATIONS.iter().map(move |&far| (near, far)));
+    let (near, far) = candidates.min_by(|&a, &b| surprise(&errors, a).total_cmp(&surprise(&errors, b)))?;
+    let quantile = rounded(quantile(&errors, near, far), DIGITS);
+    Some(TableSpread { near, far, quantile, ..known })
+}
+
+/// What a fit alone tells: the covariance of the parameters.
+pub(super) fn known(fit: &TableFit) -> Option<TableSpread> {
+    Some(TableSpread {
+        table: KernelTable::ALL.into_iter().find(|table| table.key() == fit.table)?,
+        near: 0.0,
+        far: 0.0,
+        quantile: 0.0,
+        parameters: fit.parameters.iter().map(|parameter| parameter.key.to_owned()).collect(),
+        covariance: fit
+            .covariance
+            .iter()
+            .map(|row| row.iter().map(|&value| rounded(value, DIGITS)).collect())
+            .collect(),
+    })
+}
+
+/// Negative log-likelihood of errors that are Laplace distributed, as absolute
+/// percentage errors suggest: outliers do not set the deviations.
+fn surprise(errors: &[HeldOut], (near, far): (f64, f64)) -> f64 {
+    errors
+        .iter()
+        .map(|held_out| {
+            let scale = held_out.doubt.deviation(near, far) / std::f64::consts::SQRT_2;
+            scale.ln() + held_out.error.abs() / scale
+        })
+        .sum()
+}
+
+/// Deviations that hold 90 % of the errors, and of one error more: the finite-sample
+/// correction of conformal prediction.
+fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
+    let mut scores: Vec<f64> =
+        errors.iter().map(|held_out| held_out.error.abs() / held_out.doubt.deviation(near, far)).collect();
+    scores.sort_by(f64::total_cmp);
+    let rank = (COVERAGE * (scores.len() + 1) as f64).ceil() as usize;
+    scores[rank.clamp(1, scores.len()) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit() -> TableFit {
+        TableFit {
+            table: "conv_generic",
+            layers: 0,
+            converged: true,
+            parameters: Vec::new(),
+            trade_offs: Vec::new(),
+            covariance: Vec::new(),
+        }
+    }
+
+    /// Errors that are ten times as large far from the points as beside them.
+    fn errors(unseen: bool) -> Vec<HeldOut> {
+        (0..200)
+            .map(|index| {
+                let similarity = f64::from(index % 2);
+                let size = if similarity > 0.5 { 0.01 } else { 0.1 };
+                HeldOut {
+                    doubt: Doubt {
+                        table: KernelTable::ConvGeneric,
+                        similarity,
+                        parameter_variance: 0.0,
+                        physics_us: 1.0,
+                    },
+                    unseen,
+                    error: size * f64::from(index) / 200.0,
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn nine_of_ten_errors_lie_within_and_the_far_ones_get_the_wider_interval() {
+        let errors = errors(true);
+        let spread = &spreads(&[fit()], &errors)[0];
+        assert!(spread.far > 3.0 * spread.near, "{spread:?}");
+        let within = |held_out: &&HeldOut| {
+            held_out.error.abs() <= spread.quantile * held_out.doubt.deviation(spread.near, spread.far)
+        };
+        let share = errors.iter().filter(within).count();
+        assert!((180..=184).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn seen_layers_count_only_where_too_few_are_unseen() {
+        let mut some = errors(false);
+        some.iter_mut().for_each(|held_out| held_out.error *= 10.0);
+        let mixed: Vec<HeldOut> = errors(true).into_iter().chain(some.clone()).collect();
+        let unseen = &spreads(&[fit()], &errors(true))[0];
+        assert_eq!(&spreads(&[fit()], &mixed)[0], unseen);
+        assert!(spreads(&[fit()], &some)[0].near > unseen.near);
+        assert_eq!(spreads(&[fit()], &some[..4]), []);
+    }
+}

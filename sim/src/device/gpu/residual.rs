@@ -1,0 +1,333 @@
+//! The learned correction of a GPU's kernel tables: what the latency equations
+//! leave, smoothed over similar launches (kernel ridge regression).
+//!
+//! Responsible for: the schema, its checks, and the correction at a launch's
+//! features. Not for: the features of a launch (`kernel::gpu`) or the fit
+//! (`calibrate::gpu`). Invariant: far from every point the correction vanishes,
+//! and it never leaves [`LOG_FACTOR_RANGE`].
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::KernelTable;
+use crate::device::check::Checker;
+
+/// Largest logarithm of a correction either way, a factor of 1.8: what the physics
+/// misses by more is an outlier that no neighbour should inherit. The fit clips
+/// the residuals it learns from to the same range.
+pub const LOG_FACTOR_RANGE: f64 = 0.6;
+
+/// Units of a point's coordinate in one length scale.
+const UNITS_PER_LENGTH_SCALE: f64 = 100.0;
+
+/// Most points of a table; a prediction visits each.
+const MOST_POINTS: usize = 2000;
+
+/// Largest weight of a point: opposite neighbours may cancel, but not without end.
+const LARGEST_WEIGHT: f64 = 1e3;
+
+/// Length scales a feature may have.
+const LENGTH_SCALES: [f64; 2] = [1e-3, 1e6];
+
+/// A count of a launch by which launches are similar. "log" is to base 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feature {
+    /// Log of the bytes of the inputs.
+    InputBytes,
+    /// Log of the bytes of the output.
+    OutputBytes,
+    /// Log of the bytes of the weights.
+    WeightBytes,
+    /// Log of the trips of a thread's loop.
+    Iterations,
+    /// Log of the work-groups per compute unit.
+    GroupsPerUnit,
+    /// Rows of the window; inputs of a concatenation.
+    Window,
+    /// Vertical stride.
+    Stride,
+    /// 1 for a convolution that is a matrix product, else 0.
+    Trivial,
+    /// 1 where a sum or product of tensors is linked.
+    LinkedOperand,
+    /// 1 where an activation function is linked.
+    LinkedActivation,
+    /// Log of the texels of a thread's tile.
+    TileTexels,
+    /// Log of the slices of a thread's tile.
+    TileSlices,
+    /// Log of the threads of a work-group.
+    GroupThreads,
+    /// Log of the waves of a work-group.
+    GroupWaves,
+    /// Groups per compute unit, less its whole part: how unevenly units are loaded.
+    UnevenGroups,
+    /// Part of a full round's waves that the last round has; 0 without a limit.
+    LastRoundFill,
+    /// Log of the waves of the fullest compute unit in the last round.
+    LastRoundWaves,
+    /// Part by which the output's pixels fall short of whole waves of 32.
+    MissingPixels,
+    /// Log of launched over needed threads.
+    IdleThreads,
+    /// Output slices beyond a multiple of four, as a part of four.
+    SliceRemainder,
+}
+
+impl Feature {
+    /// Every feature, in the order of the array that holds their values.
+    pub const ALL: [Self; 20] = [
+        Self::InputBytes,
+        Self::OutputBytes,
+        Self::WeightBytes,
+        Self::Iterations,
+        Self::GroupsPerUnit,
+        Self::Window,
+        Self::Stride,
+        Self::Trivial,
+        Self::LinkedOperand,
+        Self::LinkedActivation,
+        Self::TileTexels,
+        Self::TileSlices,
+        Self::GroupThreads,
+        Self::GroupWaves,
+        Self::UnevenGroups,
+        Self::LastRoundFill,
+        Self::LastRoundWaves,
+        Self::MissingPixels,
+        Self::IdleThreads,
+        Self::SliceRemainder,
+    ];
+}
+
+/// The values of a launch's features, in the order of [`Feature::ALL`].
+pub type Features = [f64; Feature::ALL.len()];
+
+/// What was learned of the launches that the equations miss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Residual {
+    /// The runs it was learned from.
+    pub source: String,
+    /// One entry per kernel table that it corrects.
+    #[serde(default)]
+    pub table: Vec<ResidualTable>,
+}
+
+/// The correction of one kernel table.
+///
+/// ```text
+/// similarity_i = 1 / (1 + sum over features ((feature / length_scale - point_i / 100)^2) / 2)
+/// factor = exp(sum over points (weight_i * similarity_i))
+/// ```
+///
+/// The similarity is the rational quadratic kernel of Rasmussen and Williams
+/// (2006), equation 4.19, with alpha 1: a mixture of length scales.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResidualTable {
+    /// The kernel table it corrects.
+    pub table: KernelTable,
+    /// The features that count.
+    pub features: Vec<Feature>,
+    /// Change of each feature that makes launches dissimilar, in its unit.
+    pub length_scales: Vec<f64>,
+    /// Weight of each point, in logarithms of a time.
+    pub weights: Vec<f64>,
+    /// The points: features in hundredths of their length scale.
+    pub points: Vec<Vec<i16>>,
+}
+
+/// A correction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Correction {
+    /// Logarithm of the factor on the time.
+    pub log_factor: f64,
+    /// Similarity to the nearest point: 1 at one, 0 far from all.
+    pub similarity: f64,
+}
+
+impl Residual {
+    /// The correction of launches of `table`.
+    pub fn of(&self, table: KernelTable) -> Option<&ResidualTable> {
+        self.table.iter().find(|entry| entry.table == table)
+    }
+
+    /// Notes every value that cannot be.
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.each("table", &self.table, |checker, entry| entry.check(checker));
+        for (index, entry) in self.table.iter().enumerate() {
+            if self.table[..index].iter().any(|earlier| earlier.table == entry.table) {
+                checker.violation("table", entry.table.key(), "each kernel table once");
+            }
+        }
+    }
+}
+
+impl ResidualTable {
+    /// The point of a launch with these features.
+    pub fn point(&self, features: &Features) -> Vec<i16> {
+        self.coordinates(features)[..self.features.len().min(Feature::ALL.len())]
+            .iter()
+            .map(|&coordinate| coordinate.round() as i16)
+            .collect()
+    }
+
+    /// The correction of a launch with these features.
+    pub fn correction(&self, features: &Features) -> Correction {
+        let query = self.coordinates(features);
+        let (mut log_factor, mut similarity) = (0.0_f64, 0.0_f64);
+        for (point, weight) in self.points.iter().zip(&self.weights) {
+            let alike = alike(squared_distance(point, &query));
+            log_factor += weight * alike;
+            similarity = similarity.max(alike);
+        }
+        Correction { log_factor: log_factor.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE), similarity }
+    }
+
+    /// Features in hundredths of their length scale.
+    fn coordinates(&self, features: &Features) -> [f32; Feature::ALL.len()] {
+        let mut coordinates = [0.0; Feature::ALL.len()];
+        for ((slot, feature), scale) in coordinates.iter_mut().zip(&self.features).zip(&self.length_scales) {
+            *slot = (features[*feature as usize] / scale * UNITS_PER_LENGTH_SCALE) as f32;
+        }
+        coordinates
+    }
+
+    fn check(&self, checker: &mut Checker) {
+        let width = self.features.len();
+        let mut distinct = self.features.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() != width {
+            checker.violation("features", "a feature twice", "each feature at most once");
+        }
+        if self.length_scales.len() != width {
+            let found = format!("{} values", self.length_scales.len());
+            checker.violation("length_scales", found, format!("one for each of {width} features"));
+        }
+        let [low, high] = LENGTH_SCALES;
+        if let Some(scale) = self.length_scales.iter().find(|scale| !(low..=high).contains(*scale)) {
+            checker.violation("length_scales", scale, format!("numbers from {low} to {high}"));
+        }
+        if self.points.len() > MOST_POINTS {
+            checker.violation("points", self.points.len(), format!("at most {MOST_POINTS} points"));
+        }
+        if let Some(point) = self.points.iter().find(|point| point.len() != width) {
+            let found = format!("a point of {} values", point.len());
+            checker.violation("points", found, format!("one value for each of {width} features"));
+        }
+        if self.weights.len() != self.points.len() {
+            let found = format!("{} values", self.weights.len());
+            checker.violation("weights", found, format!("one for each of {} points", self.points.len()));
+        }
+        if let Some(weight) =
+            self.weights.iter().find(|weight| weight.is_nan() || weight.abs() > LARGEST_WEIGHT)
+        {
+            let expected = format!("numbers from -{LARGEST_WEIGHT} to {LARGEST_WEIGHT}");
+            checker.violation("weights", weight, expected);
+        }
+    }
+}
+
+/// Similarity of launches at a squared distance in hundredths of length scales.
+fn alike(squared_distance: f32) -> f64 {
+    similarity(f64::from(squared_distance) / (UNITS_PER_LENGTH_SCALE * UNITS_PER_LENGTH_SCALE))
+}
+
+/// Similarity of launches at a squared distance in length scales.
+pub(crate) fn similarity(squared_distance: f64) -> f64 {
+    (1.0 + 0.5 * squared_distance).recip()
+}
+
+/// Sums that run side by side, so that the compiler may use vector registers.
+const LANES: usize = 4;
+
+fn squared_distance(point: &[i16], query: &[f32; Feature::ALL.len()]) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    let (points, queries) = (point.chunks_exact(LANES), query.chunks_exact(LANES));
+    let whole = points.len() * LANES;
+    let rest = points.remainder();
+    for (point, query) in points.zip(queries) {
+        for lane in 0..LANES {
+            let apart = f32::from(point[lane]) - query[lane];
+            sums[lane] += apart * apart;
+        }
+    }
+    for (lane, (point, query)) in rest.iter().zip(query.iter().skip(whole)).enumerate() {
+        let apart = f32::from(*point) - query;
+        sums[lane] += apart * apart;
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> ResidualTable {
+        ResidualTable {
+            table: KernelTable::ConvGeneric,
+            features: vec![Feature::Window, Feature::InputBytes, Feature::Stride],
+            length_scales: vec![2.0, 4.0, 1.0],
+            weights: vec![0.2, -0.1],
+            points: vec![vec![150, 400, 100], vec![50, 500, 200]],
+        }
+    }
+
+    fn features(input_bytes: f64, window: f64, stride: f64) -> Features {
+        let mut features = [0.0; Feature::ALL.len()];
+        features[Feature::InputBytes as usize] = input_bytes;
+        features[Feature::Window as usize] = window;
+        features[Feature::Stride as usize] = stride;
+        features
+    }
+
+    #[test]
+    fn the_order_of_features_is_that_of_their_values() {
+        for (index, feature) in Feature::ALL.into_iter().enumerate() {
+            assert_eq!(feature as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_correction_is_the_weighted_sum_of_similarities() {
+        // On the first point; 1, 1 and 1 length scales from the second.
+        let correction = table().correction(&features(16.0, 3.0, 1.0));
+        assert!((correction.log_factor - (0.2 - 0.1 / 2.5)).abs() < 1e-6, "{correction:?}");
+        assert!((correction.similarity - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn far_from_every_point_the_physics_stands_alone() {
+        let correction = table().correction(&features(400.0, 3.0, 1.0));
+        assert!(correction.log_factor.abs() < 1e-4 && correction.similarity < 1e-3, "{correction:?}");
+    }
+
+    #[test]
+    fn no_correction_leaves_its_range() {
+        let mut table = table();
+        table.weights = vec![50.0, 50.0];
+        let correction = table.correction(&features(16.0, 3.0, 1.0));
+        assert!((correction.log_factor - LOG_FACTOR_RANGE).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named() {
+        let check = |entries: Vec<ResidualTable>| {
+            let mut checker = Checker::default();
+            Residual { source: "runs".to_owned(), table: entries }.check(&mut checker);
+            checker.finish().into_iter().map(|violation| violation.key).collect::<Vec<_>>()
+        };
+        assert_eq!(check(vec![table()]), [""; 0]);
+        assert_eq!(check(vec![table(), table()]), ["table"]);
+        let mut bad = table();
+        bad.length_scales[1] = 0.0;
+        bad.points[1].pop();
+        bad.weights = vec![f64::NAN];
+        let keys = ["table[0].length_scales", "table[0].points", "table[0].weights", "table[0].weights"];
+        assert_eq!(check(vec![bad]), keys);
+    }
+}

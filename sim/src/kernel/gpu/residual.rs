@@ -1,0 +1,161 @@
+//! The learned correction of a launch: its features, and the stretch of its
+//! phases.
+
+use super::{Extent, Kernel, Launch, SLICE_BYTES};
+use crate::device::gpu::{Correction, Feature, Features, Gpu, KernelTable};
+use crate::kernel::Execution;
+use crate::workload::{Layer, Operator, slices};
+
+/// Floor of a logarithm's argument, where there are no bytes of the kind: a few
+/// texels (activations) or one block (weights).
+const LEAST_BYTES: f64 = 32.0;
+
+/// Pixels that half of the GPUs of the public table read side by side.
+const PIXELS_PER_WAVE: u64 = 32;
+
+/// Texel slices after which output slices repeat their alignment.
+const SLICE_PERIOD: u32 = 4;
+
+impl Kernel {
+    /// The table whose parameters its time depends on.
+    pub fn table(self) -> KernelTable {
+        match self {
+            Self::FullyConnected => KernelTable::FullyConnected,
+            Self::Winograd => KernelTable::Winograd,
+            Self::ConvConstants => KernelTable::ConvConstants,
+            Self::ConvGeneric | Self::MatMul => KernelTable::ConvGeneric,
+            Self::GroupedConv => KernelTable::GroupedConv,
+            Self::Depthwise3x3 | Self::DepthwiseStrideH2 | Self::DepthwiseGeneric => KernelTable::Depthwise,
+            Self::Mean => KernelTable::Mean,
+            Self::Pool => KernelTable::Pool,
+            Self::Concat => KernelTable::Concat,
+            Self::Elementwise | Self::Softmax | Self::Norm | Self::Gather | Self::Slice | Self::Reshape => {
+                KernelTable::Elementwise
+            }
+        }
+    }
+}
+
+/// What the residual of `gpu` says of a launch; none where it has no points for
+/// the kernel.
+pub fn correction(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Option<Correction> {
+    let table = gpu.residual.as_ref()?.of(launch.kernel.table())?;
+    Some(table.correction(&features(layer, launch, gpu)))
+}
+
+/// Stretches every phase of `execution` by the learned factor.
+pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>) {
+    if let Some(correction) = correction(layer, &execution.detail, gpu) {
+        let factor = correction.log_factor.exp();
+        execution.phases.stretch(factor);
+        execution.detail.residual_factor = Some(factor);
+    }
+}
+
+/// The features of a launch.
+pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
+    let operator = &layer.operator;
+    let window = Window::of(operator);
+    let output = Extent::of(operator.output());
+    let units = f64::from(gpu.compute_units);
+    let groups_per_unit = f64::from(launch.groups) / units;
+    let waves = f64::from(launch.waves_per_group);
+    let last_waves = f64::from(launch.last_round_groups.div_ceil(gpu.compute_units)) * waves;
+    let slot_waves = launch.slots.map(|slots| f64::from(slots) / units * waves);
+    let threads_needed: f64 = launch.grid.iter().map(|&threads| f64::from(threads)).product();
+    let threads = f64::from(launch.groups) * f64::from(launch.threads_per_group);
+    let pixels = (u64::from(output.width) * u64::from(output.height)).max(1);
+    let whole = pixels.next_multiple_of(PIXELS_PER_WAVE);
+    let [columns, rows, tile_slices] = launch.tile.map(f64::from);
+    let linked = &layer.linked;
+    let mut features = [0.0; Feature::ALL.len()];
+    let mut set = |feature: Feature, value: f64| features[feature as usize] = value;
+    set(Feature::InputBytes, (input_bytes(operator) + LEAST_BYTES).log2());
+    set(Feature::OutputBytes, (output.bytes() as f64 + LEAST_BYTES).log2());
+    set(Feature::WeightBytes, (window.weight_bytes + LEAST_BYTES).log2());
+    set(Feature::Iterations, (f64::from(launch.iterations) + 1.0).log2());
+    set(Feature::GroupsPerUnit, groups_per_unit.log2());
+    set(Feature::Window, window.side);
+    set(Feature::Stride, window.stride);
+    set(Feature::Trivial, f64::from(u8::from(window.trivial)));
+    set(Feature::LinkedOperand, f64::from((linked.additions() + linked.multiplications()).min(1)));
+    set(Feature::LinkedActivation, f64::from(linked.activations().min(1)));
+    set(Feature::TileTexels, (columns * rows * tile_slices).max(1.0).log2());
+    set(Feature::TileSlices, tile_slices.max(1.0).log2());
+    set(Feature::GroupThreads, f64::from(launch.threads_per_group).log2());
+    set(Feature::GroupWaves, waves.log2());
+    set(Feature::UnevenGroups, groups_per_unit.fract());
+    set(Feature::LastRoundFill, slot_waves.map_or(0.0, |slots| last_waves / slots.max(1.0)));
+    set(Feature::LastRoundWaves, (last_waves + 1.0).log2());
+    set(Feature::MissingPixels, (whole as f64 / pixels as f64 - 1.0).min(1.0));
+    set(Feature::IdleThreads, (threads / threads_needed.max(1.0)).max(1.0).log2());
+    set(Feature::SliceRemainder, f64::from(output.slices % SLICE_PERIOD) / f64::from(SLICE_PERIOD));
+    features
+}
+
+/// Bytes of the inputs of an operator as the delegate stores them.
+fn input_bytes(operator: &Operator) -> f64 {
+    let extent = match operator {
+        Operator::Conv2d(conv) => Extent::of(conv.input),
+        Operator::DepthwiseConv2d(conv) => Extent::of(conv.input),
+        Operator::Pool(pool) => Extent::of(pool.input),
+        Operator::Mean(mean) => Extent::of(mean.input),
+        Operator::Linear(linear) => {
+            Extent { width: linear.rows, height: 1, slices: slices(linear.input_features) }
+        }
+        Operator::MatMul(product) => {
+            Extent { width: product.m, height: product.batch, slices: slices(product.k) }
+        }
+        other => Extent::of(other.output()),
+    };
+    extent.bytes() as f64
+}
+
+/// The window of an operator and its weights.
+struct Window {
+    side: f64,
+    stride: f64,
+    trivial: bool,
+    weight_bytes: f64,
+}
+
+impl Window {
+    fn of(operator: &Operator) -> Self {
+        let point = Self { side: 1.0, stride: 1.0, trivial: true, weight_bytes: 0.0 };
+        let blocks = |source: u32, output: u32| {
+            f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
+        };
+        match operator {
+            Operator::Conv2d(conv) => {
+                let taps = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
+                let dense = blocks(conv.input.channels, conv.output_channels);
+                Self {
+                    side: f64::from(conv.kernel[0]),
+                    stride: f64::from(conv.stride[0]),
+                    trivial: conv.is_pointwise(),
+                    weight_bytes: taps * dense / f64::from(conv.groups.max(1)),
+                }
+            }
+            Operator::DepthwiseConv2d(conv) => {
+                let taps = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
+                Self {
+                    side: f64::from(conv.kernel[0]),
+                    stride: f64::from(conv.stride[0]),
+                    trivial: false,
+                    weight_bytes: taps * f64::from(slices(conv.input.channels)) * SLICE_BYTES as f64,
+                }
+            }
+            Operator::Pool(pool) => {
+                Self { side: f64::from(pool.kernel[0]), stride: f64::from(pool.stride[0]), ..point }
+            }
+            Operator::Linear(linear) => {
+                Self { weight_bytes: blocks(linear.input_features, linear.output_features), ..point }
+            }
+            Operator::MatMul(product) => {
+                Self { weight_bytes: f64::from(product.batch) * blocks(product.k, product.n), ..point }
+            }
+            Operator::Concat(concat) => Self { side: concat.channels.len() as f64, ..point },
+            _ => point,
+        }
+    }
+}

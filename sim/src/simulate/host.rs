@@ -1,0 +1,75 @@
+//! The host path of a whole inference around and between its GPU launches.
+//!
+//! Operators are timed from launch to end, as the papers on splitting them do; an
+//! inference also fills the queue, waits for the GPU and reads the result back
+//! (`device::gpu::HostPath`). Either way a launch's kernel model is the same.
+//! Invariant: without a host path every task takes what its kernel model says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::gpu::HostPath;
+use crate::device::profile::Profile;
+use crate::kernel::{Phase, PhaseKind, Phases};
+use crate::units::{Bytes, Picos};
+
+/// What a time covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// The operators: from the first launch to the end of the last, by events.
+    #[default]
+    Operators,
+    /// A whole inference: from the call to the result in the caller's memory.
+    Inference,
+}
+
+/// How much of a GPU's host path a simulation has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Host<'a> {
+    /// None where the profile does not know it, or only operators are timed.
+    path: Option<&'a HostPath>,
+    /// Whether the simulation is a whole inference rather than a part of one.
+    whole: bool,
+}
+
+impl<'a> Host<'a> {
+    /// The host path that `measure` covers on `device`.
+    pub(super) fn new(device: &'a Profile, measure: Measure) -> Self {
+        let known = device.gpu.as_ref().and_then(|gpu| gpu.host.as_ref());
+        Self { path: known.filter(|_| measure == Measure::Inference), whole: true }
+    }
+
+    /// The same for some operators of what is measured.
+    pub(super) fn of_part(self) -> Self {
+        Self { whole: false, ..self }
+    }
+
+    /// What a GPU launch takes of which `alone` is the kernel model.
+    pub(super) fn launch(self, alone: Phases) -> Phases {
+        let Some(path) = self.path else { return alone };
+        let mut inside = Phases::default();
+        let gap = Picos::from_micros(path.gap_us.value);
+        inside.push(Phase { kind: PhaseKind::QueueGap, duration: gap, bytes: Bytes::ZERO, steps: 1 });
+        for phase in alone.as_slice() {
+            let cold = Picos::from_micros(path.traffic_us_per_byte.value * phase.bytes.0 as f64);
+            let duration = phase.duration.scale(path.kernel_factor.value) + cold;
+            inside.push(Phase { duration, ..*phase });
+        }
+        inside
+    }
+
+    /// From the call to the first launch, in a whole inference.
+    pub(super) fn submission(self) -> Option<Picos> {
+        self.once(|path| path.submit_us.value)
+    }
+
+    /// From the last launch to the caller, in a whole inference.
+    pub(super) fn read_back(self) -> Option<Picos> {
+        self.once(|path| path.read_back_us.value)
+    }
+
+    fn once(self, micros: impl Fn(&HostPath) -> f64) -> Option<Picos> {
+        self.path.filter(|_| self.whole).map(|path| Picos::from_micros(micros(path)))
+    }
+}

@@ -1,0 +1,133 @@
+//! The fit of a profile's processors to the runs there are on them.
+
+use coexec_sim::calibrate::cpu::{self, FittedTable};
+use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, TableFit};
+use coexec_sim::calibrate::host;
+use coexec_sim::device::gpu::TableSpread;
+use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::LeftOut;
+use coexec_sim::measure::benchmark_cpu::CpuTable;
+use coexec_sim::measure::benchmark_gpu::GpuTable;
+use coexec_sim::measure::benchmark_gpu_network::GpuNetworkTable;
+use coexec_sim::validate::point::Point;
+use coexec_sim::validate::{self, Group};
+
+use super::prior::Chosen;
+use crate::failure::Failure;
+use crate::points;
+use crate::progress::Progress;
+use crate::runs::Measured;
+
+/// Folds of the cross-validation.
+const FOLDS: usize = 5;
+
+/// How to fit.
+pub(crate) struct Options<'a> {
+    /// What the source of each fitted value says.
+    pub(crate) source: &'a str,
+    /// What to expect before any run.
+    pub(crate) prior: &'a Chosen,
+    /// Whether to learn what the equations leave.
+    pub(crate) residual: bool,
+    /// Seed of the cross-validation's folds.
+    pub(crate) seed: u64,
+}
+
+/// What was fitted, besides the profile's values.
+#[derive(Default)]
+pub(crate) struct Fitted {
+    pub(crate) tables: Vec<TableFit>,
+    /// How far the GPU's predictions may be off.
+    pub(crate) spreads: Vec<TableSpread>,
+    pub(crate) cpu_tables: Vec<FittedTable>,
+    /// What a whole inference on the GPU takes beside its launches.
+    pub(crate) host: Vec<Known>,
+    /// Cross-validated errors, worst first.
+    pub(crate) errors: Vec<Group>,
+    /// Each run, predicted by a fit that had not seen its network.
+    pub(crate) held_out: Vec<Point>,
+    /// Runs that nothing in the base describes.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Fits the processors of `profile` to what was measured on them.
+pub(crate) fn fit(
+    profile: &mut Profile,
+    measured: &Measured,
+    options: &Options<'_>,
+    progress: &Progress,
+) -> Result<Fitted, Failure> {
+    let mut fitted = Fitted::default();
+    if let Some(table) = &measured.gpu {
+        fit_gpu(profile, table, options, progress, &mut fitted)?;
+    }
+    if let Some(table) = &measured.inferences {
+        fit_host(profile, table, options, &mut fitted);
+    }
+    if let Some(table) = &measured.cpu {
+        fit_cpu(profile, table, options, progress, &mut fitted);
+    }
+    fitted.errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
+    Ok(fitted)
+}
+
+/// Fits the GPU's tables.
+fn fit_gpu(
+    profile: &mut Profile,
+    table: &GpuTable,
+    options: &Options<'_>,
+    progress: &Progress,
+    fitted: &mut Fitted,
+) -> Result<(), Failure> {
+    let Some(gpu) = &profile.gpu else { return Ok(()) };
+    let base = options.prior.centre(gpu, &profile.memory, &table.runs)?;
+    let fit = gpu::Options {
+        source: options.source.to_owned(),
+        folds: FOLDS,
+        seed: options.seed,
+        residual: options.residual,
+    };
+    let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|step| match step {
+        gpu::Progress::Fitted => progress.tell("GPU: fitted all runs"),
+        gpu::Progress::Fold { number, of } => {
+            progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
+        }
+    });
+    let Calibrated { gpu: calibrated, tables, errors, held_out, spreads, left_out } = calibrated;
+    profile.gpu = Some(calibrated);
+    fitted.tables = tables;
+    fitted.spreads = spreads;
+    fitted.held_out.extend(held_out);
+    fitted.errors.extend(errors);
+    fitted.left_out.extend(left_out);
+    Ok(())
+}
+
+/// Fits what a whole inference on the GPU takes beside its launches.
+fn fit_host(profile: &mut Profile, table: &GpuNetworkTable, options: &Options<'_>, fitted: &mut Fitted) {
+    let Some(gpu) = &mut profile.gpu else { return };
+    let Some(fit) = host::fit(gpu, &table.networks, options.source) else { return };
+    gpu.host = Some(fit.host);
+    fitted.host = fit.parameters;
+    fitted.left_out.extend(fit.left_out);
+}
+
+/// Fits the rate tables of the CPU's clusters.
+fn fit_cpu(
+    profile: &mut Profile,
+    table: &CpuTable,
+    options: &Options<'_>,
+    progress: &Progress,
+    fitted: &mut Fitted,
+) {
+    let others = options.prior.cpus();
+    let fit = cpu::Options { folds: FOLDS, seed: options.seed, others: &others, source: options.source };
+    let calibrated = cpu::calibrate(&profile.cpu, table, &fit, &|done, of| {
+        progress.tell(&format!("CPU: {done} of {of} fits"));
+    });
+    fitted.errors.extend(validate::cpu::groups(&calibrated.held_out));
+    fitted.held_out.extend(points::of_cpu(&calibrated.held_out));
+    profile.cpu = calibrated.cpu;
+    fitted.cpu_tables = calibrated.tables;
+    fitted.left_out.extend(calibrated.left_out);
+}

@@ -1,0 +1,61 @@
+//! What a calibration expects before any run.
+
+use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::device::memory::Memory;
+use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::GpuRun;
+
+use crate::failure::Failure;
+
+/// A prior as the command line names it.
+pub(crate) struct Chosen {
+    /// As typed.
+    pub(crate) name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Base,
+    Hardware,
+    Profiles(Vec<Profile>),
+}
+
+impl Chosen {
+    /// `base`, `hardware`, or names of profiles with commas between.
+    pub(crate) fn of(name: &str) -> Result<Self, Failure> {
+        let kind = match name {
+            "base" => Kind::Base,
+            "hardware" => Kind::Hardware,
+            names => Kind::Profiles(names.split(',').map(Profile::load).collect::<Result<_, _>>()?),
+        };
+        Ok(Self { name: name.to_owned(), kind })
+    }
+
+    /// `gpu` with the values that the prior expects of the kernels of `runs`.
+    pub(crate) fn centre(&self, gpu: &Gpu, memory: &Memory, runs: &[GpuRun]) -> Result<Gpu, Failure> {
+        let prior = match &self.kind {
+            Kind::Base => Prior::Base,
+            Kind::Hardware => Prior::Hardware,
+            Kind::Profiles(profiles) => {
+                let phones = profiles.iter().filter_map(|profile| {
+                    profile.gpu.as_ref().map(|gpu| Phone { gpu, memory: &profile.memory })
+                });
+                Prior::Profiles(phones.collect())
+            }
+        };
+        prior.centre(Phone { gpu, memory }, runs).map_err(|missing| Failure::Usage {
+            problem: missing.to_string(),
+            help: "add the key to the profile, or fit with --prior base".to_owned(),
+        })
+    }
+
+    /// The CPUs that say what to expect of a core type.
+    pub(crate) fn cpus(&self) -> Vec<Cpu> {
+        match &self.kind {
+            Kind::Base | Kind::Hardware => Vec::new(),
+            Kind::Profiles(profiles) => profiles.iter().map(|profile| profile.cpu.clone()).collect(),
+        }
+    }
+}

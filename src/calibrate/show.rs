@@ -1,0 +1,82 @@
+//! What a calibration prints.
+
+use coexec_sim::calibrate::cpu::FittedTable;
+use coexec_sim::validate::Group;
+use coexec_sim::workload::DataType;
+
+use super::fit::Fitted;
+use crate::{output, validate};
+
+/// Correlation from which two CPU parameters are named as trading off.
+const STRONG_CORRELATION: f64 = 0.7;
+
+/// Prints the parameters and what they trade off against.
+pub(super) fn parameters(fitted: &Fitted) {
+    let Fitted { tables, cpu_tables, host, .. } = fitted;
+    let row = |key: String, value: f64, ci95: Option<[f64; 2]>, informed: bool| {
+        vec![
+            key,
+            format!("{value:.4e}"),
+            ci95.map_or("-".to_owned(), |[low, high]| format!("{low:.2e} to {high:.2e}")),
+            (if informed { "runs" } else { "prior" }).to_owned(),
+        ]
+    };
+    let mut rows = Vec::new();
+    for fit in tables {
+        rows.extend(fit.parameters.iter().map(|parameter| {
+            let key = format!("gpu.{}.{}", fit.table, parameter.key);
+            row(key, parameter.value, Some(parameter.ci95), parameter.informed)
+        }));
+    }
+    rows.extend(host.iter().map(|parameter| {
+        let key = format!("gpu.host.{}", parameter.key);
+        row(key, parameter.value, Some(parameter.ci95), parameter.informed)
+    }));
+    for fit in cpu_tables {
+        rows.extend(fit.parameters.iter().map(|known| {
+            row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
+        }));
+    }
+    output::table(&["parameter", "value", "95 % interval", "decided by"], &rows);
+    for fit in tables {
+        for pair in &fit.trade_offs {
+            let [first, second] = pair.keys;
+            trade_off(&format!("gpu.{}", fit.table), first, second, pair.correlation);
+        }
+        if !fit.converged {
+            output::line(&format!("gpu.{}: the fit stopped before it had converged", fit.table));
+        }
+    }
+    for fit in cpu_tables {
+        for known in &fit.parameters {
+            let Some((other, correlation)) = known.trades_with else { continue };
+            let mutual = fit.parameters.iter().any(|second| {
+                second.key == other && second.trades_with.is_some_and(|(first, _)| first == known.key)
+            });
+            // A mutual pair shows once.
+            if correlation.abs() >= STRONG_CORRELATION && (known.key < other || !mutual) {
+                trade_off(&cpu_key(fit), known.key, other, correlation);
+            }
+        }
+    }
+}
+
+fn trade_off(table: &str, first: &str, second: &str, correlation: f64) {
+    output::line(&format!("{table}: {first} and {second} trade off (correlation {correlation:+.2})"));
+}
+
+/// Prints the cross-validated errors.
+pub(super) fn errors(title: &str, errors: &[Group]) {
+    if errors.is_empty() {
+        output::line("\nall runs are of one network: no errors on networks kept out of the fit");
+        return;
+    }
+    output::line(&format!("\n{title}, networks kept out of the fit, worst groups first\n"));
+    output::table(&validate::HEADER, &errors.iter().map(validate::cells).collect::<Vec<_>>());
+}
+
+/// Where in the profile a table of the CPU is.
+pub(super) fn cpu_key(fit: &FittedTable) -> String {
+    let table = if fit.data_type == DataType::I8 { "ruy_i8" } else { "ruy_f32" };
+    format!("cpu.{}.{table}", fit.cluster)
+}

@@ -1,0 +1,136 @@
+//! Names of things as they are typed: the values of options.
+
+use clap::ValueEnum;
+use coexec_sim::explore::{Objective, Strategy};
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::plan::synchronisation::Mechanism;
+
+/// Format of measured runs, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RunFormat {
+    /// One row a repetition, with a table of fingerprints beside it
+    Coexec,
+    /// The tables of the mobile-ml-benchmark data set
+    MobileMlBenchmark,
+}
+
+/// A file format with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaName {
+    /// Device profiles
+    Profile,
+    /// Scenarios
+    Scenario,
+    /// Plans
+    Plan,
+    /// A row of measured runs, cell by cell
+    Runs,
+}
+
+/// CPU kernels, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LibraryName {
+    /// TFLite's own kernels on ruy
+    Ruy,
+    /// XNNPACK
+    Xnnpack,
+}
+
+impl From<LibraryName> for Library {
+    fn from(name: LibraryName) -> Self {
+        match name {
+            LibraryName::Ruy => Self::Ruy,
+            LibraryName::Xnnpack => Self::Xnnpack,
+        }
+    }
+}
+
+/// A synchronisation mechanism, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MechanismName {
+    /// clFinish, then map
+    BlockingFinish,
+    /// clWaitForEvents, then map
+    EventWait,
+    /// Flags in fine-grained shared virtual memory, both sides polling
+    SvmPolling,
+    /// Sleep for the predicted time, then poll
+    SleepThenPoll,
+}
+
+impl From<MechanismName> for Mechanism {
+    fn from(name: MechanismName) -> Self {
+        match name {
+            MechanismName::BlockingFinish => Self::BlockingFinish,
+            MechanismName::EventWait => Self::EventWait,
+            MechanismName::SvmPolling => Self::SvmPolling,
+            MechanismName::SleepThenPoll => Self::SleepThenPoll,
+        }
+    }
+}
+
+/// A strategy, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StrategyName {
+    /// Every operator on the CPU cores
+    CpuOnly,
+    /// Every operator on the GPU
+    GpuOnly,
+    /// Every operator on the NPU
+    NpuOnly,
+    /// Each operator on CPU, GPU, or cut along its output channels between both
+    ChannelSplit,
+    /// All of these, compared
+    All,
+}
+
+impl StrategyName {
+    /// The strategy that finds the plan: comparing all of them starts from the
+    /// one that uses every processor.
+    pub(super) fn planned(self) -> Strategy {
+        match self {
+            Self::CpuOnly => Strategy::CpuOnly,
+            Self::GpuOnly => Strategy::GpuOnly,
+            Self::NpuOnly => Strategy::NpuOnly,
+            Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
+        }
+    }
+}
+
+/// An objective, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ObjectiveName {
+    /// Time
+    Latency,
+    /// Energy
+    Energy,
+    /// Energy-delay product
+    Edp,
+}
+
+impl From<ObjectiveName> for Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::Latency => Self::Latency,
+            ObjectiveName::Energy => Self::Energy,
+            ObjectiveName::Edp => Self::Edp,
+        }
+    }
+}
+
+/// A figure, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// Predicted against measured time, of points
+    Scatter,
+    /// How many predictions are how far off, beside the baselines, of points
+    ErrorCdf,
+    /// Error against waves a compute unit, of points
+    ResidualWaves,
+    /// Error against bytes moved, of points
+    ResidualBytes,
+    /// Time an iteration against work-groups, of points of one kernel and tile
+    Staircase,
+    /// Error against number of measured runs, of a learning curve
+    LearningCurve,
+}

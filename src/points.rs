@@ -1,0 +1,90 @@
+//! Points: predictions beside their measurements, and their files.
+
+use std::path::Path;
+
+use coexec_sim::input::Text;
+use coexec_sim::validate::compare::{error, is_in, worst};
+use coexec_sim::validate::point::{self, Point};
+
+use crate::failure::Failure;
+use crate::output::{self, OutputFile};
+
+/// Points of a file, of the groups whose names begin with `prefix`.
+pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>, Failure> {
+    let all = point::of_csv(&Text::read(path)?)?;
+    let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
+    if points.is_empty() {
+        let groups = all.iter().map(|point| point.group.as_str());
+        return Err(no_group(&path.display().to_string(), prefix, groups));
+    }
+    Ok(points)
+}
+
+/// The failure where nothing is in a group of that prefix.
+pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item = &'a str>) -> Failure {
+    let mut known: Vec<&str> = groups.collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.is_empty() {
+        return Failure::Usage {
+            problem: format!("{place} holds no point"),
+            help: "give a file with rows that `coexec validate --points` wrote".to_owned(),
+        };
+    }
+    Failure::Usage {
+        problem: format!("--group is {prefix:?}, but nothing in {place} is in such a group"),
+        help: format!("the groups are {}", known.join(", ")),
+    }
+}
+
+/// The file of `points`.
+pub(crate) fn file<'a>(path: &'a Path, points: &[Point]) -> Result<OutputFile<'a>, Failure> {
+    let content = point::to_csv(points)
+        .map_err(|error| Failure::Write { path: path.to_owned(), reason: error.to_string() })?;
+    Ok(OutputFile { path, content: content.into_bytes() })
+}
+
+/// Header of [`cells`].
+pub(crate) const HEADER: [&str; 7] =
+    ["group", "network", "layer or network", "measured", "predicted", "error", "kernel"];
+
+/// A point as the row of a table.
+pub(crate) fn cells(point: &Point) -> Vec<String> {
+    vec![
+        point.group.clone(),
+        point.network.clone(),
+        point.what.clone(),
+        format!("{:.1} us", point.measured_us),
+        format!("{:.1} us", point.predicted_us),
+        format!("{:+.1} %", 100.0 * error(point)),
+        point.kernel.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+/// Prints the `count` points that are furthest off.
+pub(crate) fn show_worst(points: &[Point], count: usize) {
+    let worst = worst(points, count);
+    if !worst.is_empty() {
+        output::line("\nworst predictions\n");
+        output::table(&HEADER, &worst.into_iter().map(cells).collect::<Vec<_>>());
+    }
+}
+
+/// WIRE: `calibrate::cpu` returns points itself.
+pub(crate) fn of_cpu(held_out: &[coexec_sim::validate::cpu::Predicted]) -> Vec<Point> {
+    let point = |predicted: &coexec_sim::validate::cpu::Predicted| Point {
+        group: format!(
+            "cpu/{}/{}",
+            predicted.run.core_set,
+            if predicted.run.data_type == coexec_sim::workload::DataType::I8 { "quant" } else { "float" }
+        ),
+        network: predicted.run.network.clone(),
+        what: predicted.run.network.clone(),
+        unseen: true,
+        measured_us: predicted.run.measured_us,
+        predicted_us: predicted.predicted_us,
+        physics_us: predicted.predicted_us,
+        ..Point::default()
+    };
+    held_out.iter().map(point).collect()
+}

@@ -1,0 +1,52 @@
+//! How far a long computation is, on standard error.
+
+use std::io::{IsTerminal, Write};
+
+use crate::cli::Common;
+
+/// Tells of steps: on a terminal in one line that is written over, elsewhere in a
+/// line each.
+pub(crate) struct Progress {
+    shown: Shown,
+}
+
+/// Where steps go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Nowhere,
+    Lines,
+    OneLine,
+}
+
+/// Goes back to the start of a terminal's line and empties it (ECMA-48: CR, EL).
+const EMPTY_LINE: &str = "\r\x1b[K";
+
+impl Progress {
+    pub(crate) fn new(common: &Common) -> Self {
+        let shown = match (common.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Shown::Nowhere,
+            (false, true) => Shown::OneLine,
+            (false, false) => Shown::Lines,
+        };
+        Self { shown }
+    }
+
+    /// Tells of one step.
+    pub(crate) fn tell(&self, step: &str) {
+        let mut stderr = std::io::stderr().lock();
+        // Progress that cannot be shown is no reason to stop.
+        let _ = match self.shown {
+            Shown::Nowhere => Ok(()),
+            Shown::Lines => writeln!(stderr, "{step}"),
+            Shown::OneLine => write!(stderr, "{EMPTY_LINE}{step}").and_then(|()| stderr.flush()),
+        };
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown == Shown::OneLine {
+            let _ = write!(std::io::stderr(), "{EMPTY_LINE}");
+        }
+    }
+}

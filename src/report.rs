@@ -1,0 +1,200 @@
+//! `coexec report`: the accuracy page, from cross-validation on a data set.
+//!
+//! Every error of the page is of a network that the fit behind it had not seen.
+
+mod page;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use coexec_plots::{Comparison, Format, error_cdf, scatter};
+use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::LeftOut;
+use coexec_sim::validate::compare::{Compared, compare};
+use coexec_sim::validate::point::Point;
+use coexec_sim::validate::{cpu, gpu};
+use serde::Serialize;
+
+use crate::calibrate::fit::{Options, fit};
+use crate::calibrate::prior::Chosen;
+use crate::cli::{Common, Report};
+use crate::failure::Failure;
+use crate::output::{self, OutputFile};
+use crate::progress::Progress;
+use crate::runs::{self, Measured};
+
+/// Name of the page.
+const PAGE: &str = "accuracy.md";
+
+/// What the page says of one phone.
+struct Phone {
+    /// Name of its profile.
+    name: String,
+    title: String,
+    /// Runs that were used.
+    runs: usize,
+    /// Each run beside its prediction by a fit that had not seen its network.
+    points: Vec<Point>,
+    /// Their errors, worst first.
+    groups: Vec<Compared>,
+    /// Repeat noise in percent, by group.
+    noise: BTreeMap<String, f64>,
+    /// Why how many rows were not used.
+    left_out: Vec<(String, usize)>,
+}
+
+/// A picture of the page.
+struct Picture {
+    file: String,
+    caption: String,
+    content: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    out: &'a PathBuf,
+    devices: Vec<Device<'a>>,
+}
+
+#[derive(Serialize)]
+struct Device<'a> {
+    device: &'a str,
+    groups: &'a [Compared],
+}
+
+pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
+    let failed = |reason: String| Failure::Write { path: options.out.clone(), reason };
+    if options.out.exists() && !options.out.is_dir() {
+        return Err(failed("it is no folder".to_owned()));
+    }
+    let prior = Chosen::of(&options.prior)?;
+    let mut phones = Vec::new();
+    for (profile, measured) in measured(options, common)? {
+        phones.push(phone(profile, &measured, &prior, options, common)?);
+    }
+    let pictures = phones.iter().map(pictures).collect::<Result<Vec<_>, _>>()?;
+    let page = page::page(&phones, &pictures, options);
+    fs::create_dir_all(&options.out).map_err(|error| failed(error.to_string()))?;
+    let mut files = vec![(options.out.join(PAGE), page.into_bytes())];
+    files.extend(
+        pictures.into_iter().flatten().map(|picture| (options.out.join(picture.file), picture.content)),
+    );
+    let (paths, contents): (Vec<PathBuf>, Vec<Vec<u8>>) = files.into_iter().unzip();
+    let files: Vec<OutputFile<'_>> =
+        paths.iter().zip(contents).map(|(path, content)| OutputFile { path, content }).collect();
+    output::write(&files)?;
+    if common.json {
+        let devices = phones.iter().map(|phone| Device { device: &phone.name, groups: &phone.groups });
+        output::json(&Document { out: &options.out, devices: devices.collect() });
+    } else {
+        output::line(&format!("wrote {} and {} pictures", paths[0].display(), paths.len() - 1));
+    }
+    Ok(())
+}
+
+/// The profiles that the data set has columns for, and their runs.
+fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>, Failure> {
+    let columns = runs::device_columns(&options.runs)?;
+    let asked = options.device.iter().map(|name| Profile::load(name)).collect::<Result<Vec<_>, _>>()?;
+    let profiles = if asked.is_empty() { Profile::bundled()? } else { asked };
+    let mut found = Vec::new();
+    for profile in profiles {
+        let mut names = std::iter::once(&profile.name).chain(&profile.aliases);
+        match names.find(|name| columns.contains(name)) {
+            Some(column) => {
+                let column = column.clone();
+                let measured = runs::benchmark(&profile, &options.runs, &column, common)?;
+                found.push((profile, measured));
+            }
+            None if options.device.is_empty() => {}
+            None => {
+                return Err(Failure::Usage {
+                    problem: format!("{} has no columns for {}", options.runs.display(), profile.name),
+                    help: format!("its columns are of {}", columns.join(", ")),
+                });
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::Usage {
+            problem: format!("no bundled profile is of a phone in {}", options.runs.display()),
+            help: format!("its columns are of {}; name profiles with --device", columns.join(", ")),
+        });
+    }
+    Ok(found)
+}
+
+/// Cross-validates one phone.
+fn phone(
+    mut profile: Profile,
+    measured: &Measured,
+    prior: &Chosen,
+    options: &Report,
+    common: &Common,
+) -> Result<Phone, Failure> {
+    let source = format!("fit on {}, prior {}", measured.source(), prior.name);
+    let how = Options { source: &source, prior, residual: true, seed: options.seed };
+    let fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
+    let mut left_out = measured.unusable();
+    left_out.extend(fitted.left_out);
+    Ok(Phone {
+        runs: measured.count(),
+        groups: compare(&fitted.held_out),
+        noise: noise(&profile, measured),
+        points: fitted.held_out,
+        left_out: reasons(&left_out),
+        name: profile.name,
+        title: profile.title,
+    })
+}
+
+/// The repeat noise of each group: of the runs, whatever predicts them.
+fn noise(profile: &Profile, measured: &Measured) -> BTreeMap<String, f64> {
+    let mut groups = Vec::new();
+    if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
+        groups.extend(gpu::validate(gpu, None, &table.runs, None).groups);
+    }
+    if let Some(table) = &measured.cpu {
+        groups.extend(cpu::validate(&profile.cpu, table).groups);
+    }
+    groups.into_iter().filter_map(|scored| Some((scored.group.name, scored.repeat_noise_percent?))).collect()
+}
+
+/// The reasons for which rows are left out, the most frequent first.
+fn reasons(left_out: &[LeftOut]) -> Vec<(String, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in left_out {
+        *counts.entry(&row.reason).or_default() += 1;
+    }
+    let mut counts: Vec<(String, usize)> =
+        counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counts
+}
+
+/// The pictures of one phone.
+fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
+    let mut pictures = Vec::new();
+    for (prefix, processor) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
+        let of: Vec<Point> =
+            phone.points.iter().filter(|point| point.group.starts_with(prefix)).cloned().collect();
+        if of.is_empty() {
+            continue;
+        }
+        let title = format!("{}, {processor}", phone.title);
+        let comparison = Comparison { title: &title, subtitle: "networks kept out of the fit", points: &of };
+        let lower = processor.to_lowercase();
+        pictures.push(Picture {
+            file: format!("{}-{lower}.svg", phone.name),
+            caption: format!("{title}: predicted against measured"),
+            content: scatter(&comparison, Format::Svg)?,
+        });
+        pictures.push(Picture {
+            file: format!("{}-{lower}-errors.svg", phone.name),
+            caption: format!("{title}: how many predictions are how far off"),
+            content: error_cdf(&comparison, Format::Svg)?,
+        });
+    }
+    Ok(pictures)
+}

@@ -1,0 +1,154 @@
+//! The text of the accuracy page.
+
+use std::fmt::Write as _;
+
+use coexec_sim::validate::compare::{Compared, worst};
+
+use super::{Phone, Picture};
+use crate::cli::Report;
+use crate::points;
+use crate::validate::{BASELINES, HEADER, cells, percent};
+
+/// Most reasons for which rows were not used that are listed.
+const MOST_REASONS: usize = 5;
+
+/// The page.
+pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
+    let mut text = format!(
+        "# Accuracy\n\n\
+         Predicted against measured times of the mobile-ml-benchmark data set. Each network is predicted by a \
+         fit that had not seen it: 5-fold cross-validation by network. `unseen` holds the layers whose \
+         operation and shape occur in no network of the fit. Made by coexec {} with\n\n```sh\n{}\n```\n\n",
+        env!("CARGO_PKG_VERSION"),
+        command(options)
+    );
+    text.push_str(EXPLANATION);
+    text.push_str(&summary(phones));
+    for (phone, pictures) in phones.iter().zip(pictures) {
+        section(&mut text, phone, pictures, options.worst);
+    }
+    text
+}
+
+/// What the columns are.
+const EXPLANATION: &str = "\
+MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
+*FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *repeat noise* how far \
+measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
+repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
+
+/// The command that makes the page.
+fn command(options: &Report) -> String {
+    let mut command = format!("coexec report --runs DATA --out DIR --prior {}", options.prior);
+    let _ = write!(command, " --seed {}", options.seed);
+    if !options.device.is_empty() {
+        let _ = write!(command, " --device {}", options.device.join(","));
+    }
+    command
+}
+
+/// One line a phone.
+fn summary(phones: &[Phone]) -> String {
+    let columns = [
+        ("GPU conv2d, unseen", Columns::One("gpu/conv2d/unseen")),
+        ("GPU end to end", Columns::One("gpu/end_to_end/all")),
+        ("CPU float", Columns::Mean("cpu/", "/float")),
+        ("CPU int8", Columns::Mean("cpu/", "/quant")),
+    ];
+    let rows: Vec<Vec<String>> = phones
+        .iter()
+        .map(|phone| {
+            let errors = columns.iter().map(|(_, columns)| percent(columns.of(&phone.groups)));
+            std::iter::once(phone.title.clone()).chain(errors).collect()
+        })
+        .collect();
+    let header: Vec<&str> = std::iter::once("MAPE").chain(columns.iter().map(|(name, _)| *name)).collect();
+    format!("{}\nCPU figures are means over the core sets.\n", table(&header, &rows))
+}
+
+/// Which groups a column of the summary is of.
+enum Columns {
+    /// One group.
+    One(&'static str),
+    /// The mean over the groups whose names begin and end so.
+    Mean(&'static str, &'static str),
+}
+
+impl Columns {
+    /// The MAPE in percent; none without such a group.
+    fn of(&self, groups: &[Compared]) -> Option<f64> {
+        let is_of = |name: &str| match self {
+            Self::One(wanted) => name == *wanted,
+            Self::Mean(start, end) => name.starts_with(start) && name.ends_with(end),
+        };
+        let errors: Vec<f64> = groups
+            .iter()
+            .filter(|compared| is_of(&compared.group.name))
+            .map(|compared| compared.group.mape_percent)
+            .collect();
+        (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+    }
+}
+
+/// What there is to say of one phone.
+fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
+    let _ = write!(text, "\n## {}\n\n{} runs.", phone.title, phone.runs);
+    for (prefix, title) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
+        let groups: Vec<&Compared> =
+            phone.groups.iter().filter(|compared| compared.group.name.starts_with(prefix)).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let header = [HEADER.as_slice(), BASELINES.as_slice()].concat();
+        let rows: Vec<Vec<String>> = groups.iter().map(|compared| row(compared, phone)).collect();
+        let _ = write!(text, "\n\n### {title}, worst groups first\n\n{}", table(&header, &rows));
+    }
+    let worst = worst(&phone.points, count);
+    if !worst.is_empty() {
+        let rows: Vec<Vec<String>> = worst.into_iter().map(points::cells).collect();
+        let _ = write!(text, "\n### Worst predictions\n\n{}", table(&points::HEADER, &rows));
+    }
+    if !phone.left_out.is_empty() {
+        let rows: usize = phone.left_out.iter().map(|(_, count)| count).sum();
+        let _ = writeln!(text, "\n### Not used: {rows} rows or cells\n");
+        for (reason, count) in phone.left_out.iter().take(MOST_REASONS) {
+            let _ = writeln!(text, "- {count} times: {reason}");
+        }
+        let more = phone.left_out.len().saturating_sub(MOST_REASONS);
+        if more > 0 {
+            let _ = writeln!(text, "- and for {more} other reasons");
+        }
+    }
+    for picture in pictures {
+        let _ = write!(text, "\n![{}]({})\n", picture.caption, picture.file);
+    }
+}
+
+/// A group's figures and what to hold them against.
+fn row(compared: &Compared, phone: &Phone) -> Vec<String> {
+    let name = compared.group.name.as_str();
+    // The noise is that of the family, seen or not.
+    let family = name.strip_suffix("/unseen").map_or(name.to_owned(), |family| format!("{family}/all"));
+    let mut row = cells(&compared.group);
+    row.extend([
+        percent(compared.physics_mape_percent),
+        percent(compared.flops_linear_mape_percent),
+        percent(phone.noise.get(&family).copied()),
+        percent(compared.interval_coverage_percent),
+    ]);
+    row
+}
+
+/// A Markdown table.
+fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut text = line(&mut header.iter().map(|cell| (*cell).to_owned()));
+    text.push_str(&line(&mut header.iter().map(|_| "---".to_owned())));
+    for row in rows {
+        text.push_str(&line(&mut row.iter().cloned()));
+    }
+    text
+}

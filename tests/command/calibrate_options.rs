@@ -1,0 +1,136 @@
+//! What `calibrate` can be told: the prior, how many runs it sees, what else it
+//! writes; and what an interrupted one leaves behind.
+
+use std::fs;
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::input::Text;
+use coexec_sim::validate::point::of_csv;
+
+use super::calibrate::{CALIBRATE, write_runs};
+use crate::{coexec_in, words};
+
+fn calibration(profile: &std::path::Path) -> coexec_sim::device::profile::Calibration {
+    Profile::load(profile.to_str().unwrap()).unwrap().calibration.unwrap()
+}
+
+#[test]
+fn a_prior_from_hardware_or_other_phones_fits_and_is_named_in_the_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    for prior in ["hardware", "mi8se,galaxy-s10"] {
+        let outcome = coexec_in(folder.path(), words(CALIBRATE).chain(["--prior", prior]));
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        let source = calibration(&folder.path().join("phone.toml")).source;
+        assert!(source.contains(&format!("prior {prior}")), "{source}");
+    }
+    coexec_in(folder.path(), words(CALIBRATE).chain(["--prior", "pixle4"]))
+        .assert_refused(&["no device profile named \"pixle4\"", "did you mean \"pixel4\"?"]);
+    // The OnePlus 11's profile does not say what its GPU can do in a cycle.
+    let line = CALIBRATE.replace("pixel4", "oneplus11");
+    coexec_in(folder.path(), words(&line).chain(["--prior", "hardware"]))
+        .assert_refused(&["under [gpu]", "--prior base"]);
+}
+
+#[test]
+fn a_fit_sees_as_many_runs_or_networks_as_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let source = |options: &[&str]| {
+        let arguments = words(CALIBRATE).chain(["--quiet"]).chain(options.iter().copied());
+        let outcome = coexec_in(folder.path(), arguments);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        calibration(&folder.path().join("phone.toml")).source
+    };
+    let drawn = source(&["--rows", "30"]);
+    assert!(drawn.contains("30 runs of phone, 30 of the GPU drawn with seed 0"), "{drawn}");
+    let drawn = source(&["--networks", "2", "--seed", "7"]);
+    assert!(drawn.contains("100 runs of phone, of 2 networks drawn with seed 7"), "{drawn}");
+    assert!(source(&["--rows", "9999"]).contains("150 runs of phone"));
+    for options in [["--rows", "0"], ["--networks", "-1"]] {
+        assert_eq!(coexec_in(folder.path(), words(CALIBRATE).chain(options)).status, 1);
+    }
+    let both = words(CALIBRATE).chain(["--rows", "3", "--networks", "2"]);
+    assert_eq!(coexec_in(folder.path(), both).status, 1);
+}
+
+#[test]
+fn points_of_a_calibration_are_of_networks_it_had_not_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let outcome = coexec_in(folder.path(), words(CALIBRATE).chain(["--points", "points.csv"]));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let points = of_csv(&Text::read(&folder.path().join("points.csv")).unwrap()).unwrap();
+    assert_eq!(points.len(), 150);
+    let missing = words(CALIBRATE).chain(["--points", "missing/points.csv"]);
+    fs::write(folder.path().join("phone.toml"), "old").unwrap();
+    coexec_in(folder.path(), missing).assert_refused(&["no folder missing"]);
+    assert_eq!(fs::read_to_string(folder.path().join("phone.toml")).unwrap(), "old");
+}
+
+#[test]
+fn a_learning_curve_needs_networks_to_keep_out() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let line = words(CALIBRATE).chain(["--learning-curve", "curve.csv"]);
+    coexec_in(folder.path(), line).assert_refused(&["keeps 20 networks out"]);
+    // Each row in a network of its own: enough of them.
+    let path = folder.path().join("runs/tflite_cnn_ops_gpu.csv");
+    let table = fs::read_to_string(&path).unwrap();
+    let renamed = table.lines().enumerate().map(|(index, line)| match line.split_once(',') {
+        Some((_, rest)) if index > 0 => format!("net{index},{rest}\n"),
+        _ => format!("{line}\n"),
+    });
+    fs::write(&path, renamed.collect::<String>()).unwrap();
+    let line = words(CALIBRATE).chain(["--learning-curve", "curve.csv", "--prior", "hardware"]);
+    let outcome = coexec_in(folder.path(), line);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let curve = fs::read_to_string(folder.path().join("curve.csv")).unwrap();
+    assert!(curve.contains("\"physics, prior hardware\",10,0,"), "{curve}");
+    assert!(curve.contains("FLOPs-linear,"), "{curve}");
+    let outcome = coexec_in(folder.path(), words("plot learning-curve curve.csv --out curve.svg"));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+}
+
+/// Nothing is written before the fit is done, and then each file under a temporary
+/// name that is renamed at once; so an interrupted fit leaves none.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_calibration_leaves_the_old_profile_and_no_other_file() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
+    /// Number of the signal that Ctrl-C sends.
+    const SIGINT: i32 = 2;
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    fs::write(folder.path().join("phone.toml"), "old").unwrap();
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(words(CALIBRATE).chain(["--jobs", "1"]))
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first step that is told of: the fit has several to go.
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("GPU: ") {
+        line.clear();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the fit tells of its steps");
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(SIGINT), "{status}");
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("phone.toml")).unwrap(), "old");
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["phone.toml", "runs"]);
+}

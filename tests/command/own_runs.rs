@@ -1,0 +1,186 @@
+//! `calibrate` and `validate` on runs in coexec's own format.
+
+use std::fs;
+use std::path::Path;
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
+use coexec_sim::measure::runs::{
+    Fingerprint, Measurement, Ran, Repetition, fingerprints_to_toml, parse, to_csv,
+};
+use coexec_sim::validate::gpu::predict;
+use coexec_sim::workload::{DataType, Layer, Linear, Operator};
+
+use crate::{coexec, coexec_in, words};
+
+/// Conditions of the runs.
+const FINGERPRINT: &str = "bench";
+
+/// A linear layer of that many output features, measured at `times`.
+fn measurement(features: u32, processor: Ran, time: f64) -> Measurement {
+    let linear = Linear { rows: 64, input_features: 256, output_features: features, bias: true };
+    // A first run that was disturbed, and two within 2 % of each other.
+    let repetitions = [(3.0, true), (0.99, false), (1.01, false)];
+    let repetition = |(number, &(factor, outlier)): (usize, &(f64, bool))| Repetition {
+        number: number as u32,
+        measured_us: time * factor,
+        outlier,
+    };
+    Measurement {
+        run: format!("{processor} {features}"),
+        network: format!("network{}", features % 5),
+        operator: Some(("fc".to_owned(), Layer::new(Operator::Linear(linear), DataType::F32))),
+        data_type: DataType::F32,
+        processor,
+        synchronisation: None,
+        kernel: None,
+        dispatch: None,
+        fingerprint: Some(FINGERPRINT.to_owned()),
+        repetitions: repetitions.iter().enumerate().map(repetition).collect(),
+        line: 0,
+    }
+}
+
+/// Runs of a phone whose fully connected kernel is slower than the Pixel 4's, and
+/// whose CPU is the same.
+fn measurements() -> Vec<Measurement> {
+    let profile = Profile::load("pixel4").unwrap();
+    let mut gpu = profile.gpu.clone().unwrap();
+    gpu.conv_generic.launch_us.value *= 1.8;
+    gpu.conv_generic.latency_us.value *= 1.5;
+    let cores = CoreSet::parse("1med", &profile.cpu).unwrap();
+    let mut measurements = Vec::new();
+    for features in (32..1600).step_by(29) {
+        let mut run = measurement(features, Ran::Gpu, 1.0);
+        let layer = run.operator.as_ref().unwrap().1.clone();
+        let on_gpu = predict(&layer, &gpu).unwrap();
+        let on_cpu = execute(&layer, &profile.cpu, &cores, Library::Ruy).unwrap();
+        run = measurement(features, Ran::Gpu, on_gpu);
+        measurements.push(run);
+        let time = on_cpu.phases.duration().as_micros();
+        measurements.push(measurement(features, Ran::Cpu("1med".to_owned()), time));
+    }
+    measurements
+}
+
+fn write_runs(folder: &Path, measurements: &[Measurement]) {
+    let fingerprint = Fingerprint {
+        id: FINGERPRINT.to_owned(),
+        device: "a test bench".to_owned(),
+        tool_version: "0.1.0".to_owned(),
+        ..Fingerprint::default()
+    };
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("runs.csv"), to_csv(measurements).unwrap()).unwrap();
+    fs::write(folder.join("runs.fingerprints.toml"), fingerprints_to_toml(&[fingerprint]).unwrap()).unwrap();
+}
+
+const VALIDATE: &str = "validate --profile pixel4 --format coexec --json --runs";
+
+#[test]
+fn own_runs_are_validated_by_the_median_of_what_is_no_outlier() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(&folder.path().join("bench"), &measurements());
+    let outcome = coexec_in(folder.path(), words(VALIDATE).chain(["bench"]));
+    assert!(outcome.stderr.contains("110 runs of a test bench"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("110 repetitions that are marked as outliers"), "{}", outcome.stderr);
+    let document = outcome.json();
+    let group = |name: &str| {
+        let groups = document["groups"].as_array().unwrap();
+        groups.iter().find(|group| group["name"] == name).cloned().unwrap_or_default()
+    };
+    let cpu = group("cpu/1med/float");
+    assert_eq!(cpu["n"], 55, "{document}");
+    assert!(cpu["mape_percent"].as_f64().unwrap() < 0.1, "{cpu}");
+    assert!(cpu["repeat_noise_percent"].as_f64().unwrap() > 1.0, "{cpu}");
+    assert!(group("gpu/fully_connected/all")["mape_percent"].as_f64().unwrap() > 2.0, "{document}");
+    // The file itself is as good as its folder.
+    let file = coexec_in(folder.path(), words(VALIDATE).chain(["bench/runs.csv"])).json();
+    assert_eq!(file, document);
+}
+
+#[test]
+fn a_whole_network_is_validated_on_the_processor_it_ran_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = |network: &str, processor| Measurement {
+        run: format!("{network} on {processor}"),
+        network: network.to_owned(),
+        operator: None,
+        ..measurement(32, processor, 40_000.0)
+    };
+    let cores = || Ran::Cpu("1large".to_owned());
+    let runs = [whole("mobilenet-v2", cores()), whole("mobilenet-v2", Ran::Gpu), whole("mine", Ran::Gpu)];
+    write_runs(&folder.path().join("bench"), &runs);
+    let document = coexec_in(folder.path(), words(VALIDATE).chain(["bench"])).json();
+    let groups: Vec<&str> =
+        document["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(groups.len(), 2, "{groups:?}");
+    assert!(groups.contains(&"cpu/1large/float") && groups.contains(&"gpu/end_to_end/all"), "{groups:?}");
+    assert_eq!(document["unusable"][0]["reason"], "the operators of mine are not known");
+}
+
+#[test]
+fn own_runs_calibrate_both_processors() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(&folder.path().join("bench"), &measurements());
+    let line = "calibrate --base pixel4 --format coexec --runs bench --out bench.toml --json";
+    let report = coexec_in(folder.path(), words(line)).json();
+    assert_eq!(report["cpu_tables"][0]["runs"], 55, "{report}");
+    let source = Profile::load(folder.path().join("bench.toml").to_str().unwrap()).unwrap();
+    assert!(source.calibration.unwrap().source.contains("110 runs of a test bench"));
+    let line = VALIDATE.replace("pixel4", "bench.toml");
+    let document = coexec_in(folder.path(), words(&line).chain(["bench"])).json();
+    for group in document["groups"].as_array().unwrap() {
+        assert!(group["mape_percent"].as_f64().unwrap() < 1.5, "{group}");
+    }
+}
+
+#[test]
+fn rows_of_own_runs_that_cannot_be_used_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = folder.path().join("bench");
+    write_runs(&bench, &measurements()[..8]);
+    let runs = fs::read_to_string(bench.join("runs.csv")).unwrap();
+    let bad = runs.lines().last().unwrap().replace(",false,", ",perhaps,");
+    fs::write(bench.join("runs.csv"), format!("{runs}{bad}\n")).unwrap();
+    let outcome = coexec_in(folder.path(), words(VALIDATE).chain(["bench"]));
+    let line = runs.lines().count() + 1;
+    assert!(outcome.stderr.contains(&format!("not used: line {line}: outlier")), "{}", outcome.stderr);
+    assert_eq!(outcome.json()["unusable"][0]["line"], line);
+}
+
+#[test]
+fn own_runs_that_are_none_are_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let refused = |path: &str, expected: &[&str]| {
+        coexec_in(folder, words(VALIDATE).chain([path])).assert_refused(expected);
+    };
+    refused("missing.csv", &["cannot read missing.csv"]);
+    fs::write(folder.join("a.csv"), "run,network\n").unwrap();
+    refused("a.csv", &["there is no column \"operator\"", "measured_us"]);
+    write_runs(&folder.join("bench"), &[]);
+    refused("bench", &["bench holds no usable run", "give runs that have rows"]);
+    fs::write(folder.join("bench/runs.fingerprints.toml"), "[[fingerprint]]\nid = 3\n").unwrap();
+    refused("bench", &["runs.fingerprints.toml:2:6", "expected a string"]);
+    let line = "validate --profile pixel4 --runs bench";
+    coexec_in(folder, words(line)).assert_refused(&["--device-column", "--format coexec"]);
+}
+
+#[test]
+fn a_written_row_follows_the_schema_of_runs() {
+    let schema = serde_json::from_str(&coexec(["schema", "runs"]).stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let content = to_csv(&measurements()[..1]).unwrap();
+    let header = content.lines().next().unwrap().to_owned();
+    let row = serde_json::json!({
+        "run": "a", "network": "n", "data_type": "f32", "processor": "gpu", "repetition": 0,
+        "measured_us": 1.5, "outlier": false, "operator": null
+    });
+    assert!(validator.is_valid(&row), "{:?}", validator.validate(&row));
+    for column in header.split(',') {
+        assert!(schema["properties"][column]["description"].is_string(), "{column}: {schema}");
+    }
+    let text = coexec_sim::input::Text { name: "runs.csv".to_owned(), content };
+    assert_eq!(parse(&text, Vec::new()).unwrap().left_out.len(), 3, "no fingerprints are there");
+}

@@ -1,0 +1,88 @@
+//! What `validate` shows beside the error figures: limits, the worst predictions,
+//! points and pictures.
+
+use std::fs;
+
+use coexec_sim::input::Text;
+use coexec_sim::validate::point::of_csv;
+
+use super::calibrate::write_runs;
+use super::pictures::{decoded, parsed};
+use crate::{coexec_in, words};
+
+const VALIDATE: &str = "validate --profile pixel4 --runs runs --device-column phone";
+
+#[test]
+fn a_group_above_the_limit_ends_with_status_2_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let check = |limit: &str| coexec_in(folder.path(), words(VALIDATE).chain(["--limit", limit]));
+    let short = check("5");
+    assert_eq!(short.status, 2, "{}", short.stderr);
+    assert!(short.stdout.contains("gpu/conv2d/all"), "the table is shown all the same: {}", short.stdout);
+    assert!(short.stderr.contains("the MAPE is above 5 %"), "{}", short.stderr);
+    assert!(short.stderr.contains("gpu/fully_connected/all ("), "{}", short.stderr);
+    let kept = check("1000");
+    assert_eq!((kept.status, kept.stderr.contains("above")), (0, false));
+    let one = coexec_in(folder.path(), words(VALIDATE).chain(["--limit", "5", "--group", "gpu/fully"]));
+    assert_eq!(one.status, 2);
+    assert!(!one.stderr.contains("conv2d") && !one.stdout.contains("conv2d"), "{}", one.stdout);
+}
+
+#[test]
+fn the_worst_predictions_are_listed_with_layer_and_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let json = |worst: &str| {
+        coexec_in(folder.path(), words(VALIDATE).chain(["--worst", worst, "--json"])).json()["worst"].clone()
+    };
+    let worst = json("3");
+    let errors: Vec<f64> = worst
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| {
+            (point["predicted_us"].as_f64().unwrap() / point["measured_us"].as_f64().unwrap() - 1.0).abs()
+        })
+        .collect();
+    assert_eq!(errors.len(), 3);
+    assert!(errors.is_sorted_by(|a, b| a >= b), "{errors:?}");
+    assert_eq!(json("0").as_array().unwrap().len(), 0);
+    let text = coexec_in(folder.path(), words(VALIDATE)).stdout;
+    let (_, listed) = text.split_once("worst predictions").unwrap();
+    assert_eq!(listed.lines().filter(|line| line.contains("network")).count(), 6, "{listed}");
+    assert!(listed.contains(worst[0]["kernel"].as_str().unwrap()), "{listed}");
+}
+
+#[test]
+fn points_and_their_picture_are_written_together() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let line = format!("{VALIDATE} --points points.csv --plot points.svg --quiet");
+    let outcome = coexec_in(folder.path(), words(&line));
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""));
+    let points = of_csv(&Text::read(&folder.path().join("points.csv")).unwrap()).unwrap();
+    assert_eq!(points.len(), 150);
+    assert!(points.iter().all(|point| point.kernel.is_some() && point.predicted_us > 0.0));
+    let text = parsed(&fs::read_to_string(folder.path().join("points.svg")).unwrap());
+    for word in ["Pixel 4", "gpu/conv2d", "gpu/mean"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    coexec_in(folder.path(), words(&format!("{VALIDATE} --plot points.png")));
+    decoded(&fs::read(folder.path().join("points.png")).unwrap());
+}
+
+#[test]
+fn options_of_validate_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let refused = |options: &str, expected: &[&str]| {
+        let line = format!("{VALIDATE} {options}");
+        coexec_in(folder.path(), words(&line)).assert_refused(expected);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the runs are there");
+    };
+    refused("--plot points.pdf --points points.csv", &["points.pdf", ".svg or .png"]);
+    refused("--group gpu/conv3d", &["--group is \"gpu/conv3d\"", "gpu/conv2d/all"]);
+    refused("--points missing/points.csv", &["no folder missing"]);
+    refused("--plot points.svg --points missing/points.csv", &["no folder missing"]);
+}
