@@ -8,6 +8,7 @@
 
 mod core;
 mod rates;
+mod spread;
 
 use arrayvec::ArrayString;
 use schemars::JsonSchema;
@@ -18,6 +19,7 @@ use super::quantity::Quantity;
 
 pub use self::core::Core;
 pub use rates::{MixedClusters, RuyRates, XnnpackRates};
+pub use spread::CoreSetSpread;
 
 /// Most clusters a CPU has: one each of prime, big, middle and little cores is
 /// what phone systems-on-chip reach.

@@ -35,9 +35,9 @@ const FIRST_KIND: usize = PARAMETERS + 1;
 const UNKNOWNS: usize = PARAMETERS + 1 + KINDS;
 
 /// Standard normal quantile of a 95 % interval.
-const QUANTILE_95: f64 = 1.96;
-/// A posterior deviation above this part of the prior's says that the runs tell
-/// little about the parameter.
+pub(super) const QUANTILE_95: f64 = 1.96;
+/// A posterior deviation above this part of what is left where only the parameters
+/// of its kind are known says that the runs tell little about the parameter.
 const UNINFORMED: f64 = 0.5;
 
 /// When a fit has converged: far below what two runs of one network differ by.
@@ -89,7 +89,7 @@ pub struct Known {
     /// 95 % interval; none where the fit does not determine the parameters.
     pub ci95: Option<[f64; 2]>,
     /// Whether the runs tell the parameter: its interval is less than half as
-    /// wide as before any run.
+    /// wide as the others of its kind alone would leave it.
     pub informed: bool,
     /// The parameter it trades off against most, and their correlation.
     pub trades_with: Option<(&'static str, f64)>,
@@ -149,13 +149,8 @@ fn spread(index: usize, prior: &Prior) -> f64 {
     }
 }
 
-/// Standard deviation of a parameter before any run.
-fn deviation(index: usize, prior: &Prior) -> f64 {
-    if index < COUNT { prior.deviations.together() } else { spread(index, prior) }
-}
-
 /// To five significant digits: more than a fit is good for, and short to read.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
@@ -170,8 +165,15 @@ fn key(index: usize) -> &'static str {
 }
 
 impl Fit {
-    /// What is known of each parameter, in the order of the profile's keys.
-    pub(super) fn known(&self) -> Vec<Known> {
+    /// What is known of each parameter of the table.
+    pub(super) fn told(&self) -> Vec<Known> {
+        let in_table = |index: usize| RATES.get(index).is_none_or(|rate| rate.take_out.is_none() || self.used[index]);
+        let known = self.known().into_iter().enumerate();
+        known.filter_map(|(index, known)| in_table(index).then_some(known)).collect()
+    }
+
+    /// What is known of each parameter, used or not.
+    fn known(&self) -> Vec<Known> {
         let variance = self.solution.inverse_normal.as_ref();
         let vector = &self.solution.parameters;
         (0..PARAMETERS)
@@ -194,7 +196,7 @@ impl Fit {
                     value: value_at(0.0),
                     ci95: deviation_now.map(|d| [-d, d].map(|away| value_at(away * QUANTILE_95))),
                     informed: deviation_now
-                        .is_some_and(|now| now < UNINFORMED * deviation(index, &self.prior)),
+                        .is_some_and(|now| now < UNINFORMED * spread(index, &self.prior)),
                     trades_with: correlations
                         .and_then(|all| all.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))),
                 }

@@ -158,11 +158,6 @@ impl Deviations {
     const CLASS: Self = Self { common: 1.0, kind: 0.5, single: 0.5 };
     /// Where other devices' fitted rates say what such cores need.
     const PROFILES: Self = Self { common: 0.5, kind: 0.5, single: 0.3 };
-
-    /// Standard deviation of one rate before any run.
-    pub(super) fn together(self) -> f64 {
-        self.common.hypot(self.kind).hypot(self.single)
-    }
 }
 
 /// Fork cost expected before any run, in microseconds (CPU model).
