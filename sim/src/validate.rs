@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn only_points_with_an_interval_count_for_its_coverage() {
         let point = |measured_us, low_us, high_us| Point { measured_us, low_us, high_us, ..Point::default() };
-        let points = [point(1.0, Some(0.5), Some(1.0)), point(2.0, Some(0.5), Some(1.0)), point(3.0, None, None)];
+        let points =
+            [point(1.0, Some(0.5), Some(1.0)), point(2.0, Some(0.5), Some(1.0)), point(3.0, None, None)];
         assert_eq!(coverage_percent(points.iter()), Some(50.0));
         assert_eq!(coverage_percent(points[2..].iter()), None);
     }

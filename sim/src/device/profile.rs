@@ -241,7 +241,8 @@ impl Profile {
             checker.table("calibration", |checker| {
                 checker.sourced(&calibration.source);
                 checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
-                checker.each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
+                checker
+                    .each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
             });
         }
         checker.table("jitter", |checker| {

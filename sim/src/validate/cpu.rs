@@ -75,10 +75,15 @@ pub fn validate(
     for run in &table.runs {
         match predict(run, cpu, &layers) {
             Ok(predicted_us) => {
-                let flops_linear_us = baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));
+                let flops_linear_us =
+                    baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));
                 let unseen = seen.is_some() && !names.contains(run.network.as_str());
                 predicted.push(run);
-                points.push(within(Point { unseen, flops_linear_us, ..point(run, predicted_us) }, run, spreads));
+                points.push(within(
+                    Point { unseen, flops_linear_us, ..point(run, predicted_us) },
+                    run,
+                    spreads,
+                ));
             }
             Err(reason) => left_out.push(LeftOut { line: run.line, reason }),
         }
@@ -127,7 +132,8 @@ impl Baselines {
                 pairs.entry(group_name(run)).or_default().push((operations, run.measured_us));
             }
         }
-        let fitted = |(name, pairs): (String, Vec<(f64, f64)>)| Some((name, FlopsLinear::fit(pairs.into_iter())?));
+        let fitted =
+            |(name, pairs): (String, Vec<(f64, f64)>)| Some((name, FlopsLinear::fit(pairs.into_iter())?));
         Self { of_group: pairs.into_iter().filter_map(fitted).collect() }
     }
 

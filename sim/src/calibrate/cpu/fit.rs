@@ -123,9 +123,8 @@ pub(super) fn fit(observations: &[&Observation], prior: &Prior) -> Fit {
             *residual = pseudo_huber(error / EXPECTED_ERROR, 1.0);
         }
         for (index, residual) in residuals[runs..].iter_mut().enumerate() {
-            let shared = RATES.get(index).map_or(0.0, |rate| {
-                vector[COMMON] + vector[FIRST_KIND + rate.kind as usize]
-            });
+            let shared =
+                RATES.get(index).map_or(0.0, |rate| vector[COMMON] + vector[FIRST_KIND + rate.kind as usize]);
             let away = (vector[index] - expected[index] - shared) / spread(index, prior);
             *residual = pseudo_huber(away, 1.0);
         }
@@ -167,7 +166,8 @@ fn key(index: usize) -> &'static str {
 impl Fit {
     /// What is known of each parameter of the table.
     pub(super) fn told(&self) -> Vec<Known> {
-        let in_table = |index: usize| RATES.get(index).is_none_or(|rate| rate.take_out.is_none() || self.used[index]);
+        let in_table =
+            |index: usize| RATES.get(index).is_none_or(|rate| rate.take_out.is_none() || self.used[index]);
         let known = self.known().into_iter().enumerate();
         known.filter_map(|(index, known)| in_table(index).then_some(known)).collect()
     }
@@ -195,8 +195,7 @@ impl Fit {
                     key: key(index),
                     value: value_at(0.0),
                     ci95: deviation_now.map(|d| [-d, d].map(|away| value_at(away * QUANTILE_95))),
-                    informed: deviation_now
-                        .is_some_and(|now| now < UNINFORMED * spread(index, &self.prior)),
+                    informed: deviation_now.is_some_and(|now| now < UNINFORMED * spread(index, &self.prior)),
                     trades_with: correlations
                         .and_then(|all| all.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))),
                 }

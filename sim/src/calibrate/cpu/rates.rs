@@ -222,7 +222,8 @@ fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) ->
             }
         }
     }
-    let same_product = |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
+    let same_product =
+        |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
     let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
     let of = |wanted: &dyn Fn(&Cluster) -> bool| -> Vec<Alike<'a>> {
         of_class.iter().copied().filter(|(other, _)| wanted(other)).collect()
