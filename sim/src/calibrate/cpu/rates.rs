@@ -5,7 +5,7 @@ use crate::device::quantity::Quantity;
 use crate::workload::DataType;
 
 /// Number of rates in a table, fork cost and contention apart.
-pub(super) const COUNT: usize = 21;
+pub(super) const COUNT: usize = 22;
 
 /// What a rate has in common with others: on a core that is slower than its class
 /// at one of a kind, expect all of the kind to be slow.
@@ -30,9 +30,10 @@ pub(super) struct Rate {
     pub(super) key: &'static str,
     /// Its kind.
     pub(super) kind: Kind,
-    /// Its place in a table; an absent special rate starts as the general one.
+    /// Its place in a table; an absent special rate starts as the general one, or as
+    /// free.
     pub(super) of: fn(&mut RuyRates) -> &mut Quantity,
-    /// Takes a special rate out of a table, so that the general one serves; none
+    /// Takes a special rate out of a table, as if nobody had told it apart; none
     /// for a rate that every table has.
     pub(super) take_out: Option<fn(&mut RuyRates)>,
     /// Cycles per unit on a core that executes out of order and on one that
@@ -49,6 +50,15 @@ macro_rules! rate {
             kind: Kind::$kind,
             of: |rates| &mut rates.$field,
             take_out: None,
+            cycles: $cycles,
+        }
+    };
+    ($field:ident or free, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| rates.$field.get_or_insert_with(|| Quantity::plain(0.0)),
+            take_out: Some(|rates| rates.$field = None),
             cycles: $cycles,
         }
     };
@@ -76,6 +86,7 @@ pub(super) const RATES: [Rate; COUNT] = [
     rate!(depthwise_tap_ns, Depthwise, [0.6, 3.0]),
     rate!(depthwise_3x3_tap_ns or depthwise_tap_ns, Depthwise, [0.5, 2.0]),
     rate!(depthwise_output_ns, Depthwise, [0.2, 1.0]),
+    rate!(depthwise_pixel_ns or free, Depthwise, [5.0, 10.0]),
     rate!(im2col_row_ns, Other, [25.0, 60.0]),
     rate!(im2col_element_ns, Other, [0.3, 0.5]),
     rate!(reference_multiply_accumulate_ns, Reference, [2.0, 8.0]),
@@ -116,6 +127,7 @@ pub(super) fn free() -> RuyRates {
         activation_element_ns: Some(zero()),
         mean_element_ns: Some(zero()),
         concat_element_ns: Some(zero()),
+        depthwise_pixel_ns: Some(zero()),
         operator_ns: zero(),
         fork_us: zero(),
         contention_factor: zero(),

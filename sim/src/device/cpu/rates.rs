@@ -41,6 +41,10 @@ pub struct RuyRates {
     pub depthwise_3x3_tap_ns: Option<Quantity>,
     /// One output element of a depthwise convolution (`dwout`).
     pub depthwise_output_ns: Quantity,
+    /// One output pixel of a 32-bit depthwise convolution, whatever its channels
+    /// (`dwpix`): TFLite's kernel starts over at each; free where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depthwise_pixel_ns: Option<Quantity>,
     /// Copying one row of one pixel's window by im2col, apart from its elements
     /// (`row`).
     pub im2col_row_ns: Quantity,
@@ -197,6 +201,7 @@ impl RuyRates {
         }
         let optional = [
             ("depthwise_3x3_tap_ns", &self.depthwise_3x3_tap_ns),
+            ("depthwise_pixel_ns", &self.depthwise_pixel_ns),
             ("broadcast_element_ns", &self.broadcast_element_ns),
             ("activation_element_ns", &self.activation_element_ns),
             ("mean_element_ns", &self.mean_element_ns),

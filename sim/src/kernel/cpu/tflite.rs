@@ -70,6 +70,7 @@ struct ParallelWork {
     depthwise_taps: f64,
     depthwise_3x3_taps: f64,
     depthwise_outputs: f64,
+    depthwise_pixels: f64,
 }
 
 /// How parallel work is divided.
@@ -113,7 +114,8 @@ impl ParallelWork {
                 + self.tiles * rates.tile_ns.value
                 + self.depthwise_taps * rates.depthwise_tap_ns.value
                 + self.depthwise_3x3_taps * or(rates.depthwise_3x3_tap_ns.as_ref(), &rates.depthwise_tap_ns)
-                + self.depthwise_outputs * rates.depthwise_output_ns.value,
+                + self.depthwise_outputs * rates.depthwise_output_ns.value
+                + self.depthwise_pixels * rates.depthwise_pixel_ns.as_ref().map_or(0.0, |rate| rate.value),
             packing: self.packed_weights * rates.pack_weight_ns.value
                 + self.packed_pixels * rates.pack_pixel_ns.value,
             memory: self.gemv_weights * rates.gemv_weight_ns.value,
@@ -329,6 +331,7 @@ impl<'a> Kernels<'a> {
             depthwise_taps: other,
             depthwise_3x3_taps: three_by_three,
             depthwise_outputs: elements as f64,
+            depthwise_pixels: if self.element_bytes == 1 { 0.0 } else { output.pixels() as f64 },
             ..ParallelWork::default()
         };
         let serial = SerialWork { beyond_cache: self.beyond_cache(elements), ..SerialWork::default() };
