@@ -61,6 +61,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         date: options.date.clone(),
         error: fitted.errors.clone(),
         gpu_table: fitted.spreads.clone(),
+        cpu_core_set: fitted.cpu_spreads.clone(),
     });
     write(&profile, &fitted, curve.as_deref(), options)?;
     if common.json {

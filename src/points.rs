@@ -69,22 +69,3 @@ pub(crate) fn show_worst(points: &[Point], count: usize) {
         output::table(&HEADER, &worst.into_iter().map(cells).collect::<Vec<_>>());
     }
 }
-
-/// WIRE: `calibrate::cpu` returns points itself.
-pub(crate) fn of_cpu(held_out: &[coexec_sim::validate::cpu::Predicted]) -> Vec<Point> {
-    let point = |predicted: &coexec_sim::validate::cpu::Predicted| Point {
-        group: format!(
-            "cpu/{}/{}",
-            predicted.run.core_set,
-            if predicted.run.data_type == coexec_sim::workload::DataType::I8 { "quant" } else { "float" }
-        ),
-        network: predicted.run.network.clone(),
-        what: predicted.run.network.clone(),
-        unseen: true,
-        measured_us: predicted.run.measured_us,
-        predicted_us: predicted.predicted_us,
-        physics_us: predicted.predicted_us,
-        ..Point::default()
-    };
-    held_out.iter().map(point).collect()
-}

@@ -156,7 +156,7 @@ fn noise(profile: &Profile, measured: &Measured) -> BTreeMap<String, f64> {
         groups.extend(gpu::validate(gpu, None, &table.runs, None).groups);
     }
     if let Some(table) = &measured.cpu {
-        groups.extend(cpu::validate(&profile.cpu, table).groups);
+        groups.extend(cpu::validate(&profile.cpu, None, table, None).groups);
     }
     groups.into_iter().filter_map(|scored| Some((scored.group.name, scored.repeat_noise_percent?))).collect()
 }

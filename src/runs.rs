@@ -103,23 +103,41 @@ pub(crate) fn measured(
     }
 }
 
-/// What a fit has seen of the GPU, in the format of `runs`: layers, and whole networks.
-pub(crate) fn seen(
-    path: &Path,
-    runs: &Runs,
-    common: &Common,
-) -> Result<(Vec<GpuRun>, Vec<GpuNetwork>), Failure> {
+/// What a fit has seen.
+pub(crate) struct Seen {
+    /// Layers on the GPU.
+    pub(crate) gpu: Vec<GpuRun>,
+    /// Whole networks on the GPU.
+    pub(crate) inferences: Vec<GpuNetwork>,
+    /// Networks on the CPU.
+    pub(crate) cpu: CpuTable,
+}
+
+/// What a fit has seen, in the format of `runs`.
+pub(crate) fn seen(path: &Path, runs: &Runs, common: &Common) -> Result<Seen, Failure> {
     match runs.format {
         RunFormat::MobileMlBenchmark => {
             let device = device_column(runs)?;
-            let networks = inferences(path, device)?.map_or_else(Vec::new, |table| table.networks);
-            Ok((benchmark_gpu(path, device, common)?.runs, networks))
+            Ok(Seen {
+                gpu: benchmark_gpu(path, device, common)?.runs,
+                inferences: inferences(path, device)?.map_or_else(Vec::new, |table| table.networks),
+                cpu: benchmark_cpu(path, device)?.unwrap_or_default(),
+            })
         }
         RunFormat::Coexec => {
             let sorted = runs::read(path)?.by_processor();
-            Ok((sorted.gpu, sorted.gpu_networks))
+            let (runs, networks) = (sorted.cpu, sorted.networks);
+            let cpu = CpuTable { runs, networks, left_out: Vec::new() };
+            Ok(Seen { gpu: sorted.gpu, inferences: sorted.gpu_networks, cpu })
         }
     }
+}
+
+/// The CPU runs of `device` in a folder of the mobile-ml-benchmark data set, if it
+/// has a table of them.
+fn benchmark_cpu(folder: &Path, device: &str) -> Result<Option<CpuTable>, Failure> {
+    let there = benchmark_cpu::is_in(folder);
+    Ok(there.then(|| benchmark_cpu::read(folder, device)).transpose()?)
 }
 
 /// The device whose columns are read.
@@ -143,7 +161,7 @@ pub(crate) fn benchmark(
     device: &str,
     common: &Common,
 ) -> Result<Measured, Failure> {
-    let cpu = if benchmark_cpu::is_in(folder) { Some(benchmark_cpu::read(folder, device)?) } else { None };
+    let cpu = benchmark_cpu(folder, device)?;
     if let Some(table) = &cpu
         && !common.quiet
     {

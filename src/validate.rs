@@ -62,22 +62,24 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     let measured = runs::measured(profile, &options.runs.path, &options.runs, common)?;
     let mut validated = Validated { unusable: measured.unusable(), ..Validated::default() };
     let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
-    let seen = seen.as_ref().map(|(layers, networks)| (layers.as_slice(), networks.as_slice()));
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
-        let layers = seen.map(|(layers, _)| layers);
+        let layers = seen.as_ref().map(|seen| seen.gpu.as_slice());
         let validation = validate(gpu, profile.calibration.as_ref(), &table.runs, layers);
         validated.points.extend(validation.points);
         validated.groups.extend(validation.groups);
         validated.left_out.extend(validation.left_out);
     }
     if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.inferences) {
-        let validation = host::validate(gpu, &table.networks, seen.map(|(_, networks)| networks));
+        let validation =
+            host::validate(gpu, &table.networks, seen.as_ref().map(|seen| seen.inferences.as_slice()));
         validated.points.extend(validation.points);
         validated.groups.extend(validation.groups);
         validated.left_out.extend(validation.left_out);
     }
     if let Some(table) = &measured.cpu {
-        let validation = cpu::validate(&profile.cpu, table);
+        let seen = seen.as_ref().map(|seen| &seen.cpu);
+        let validation = cpu::validate(&profile.cpu, profile.calibration.as_ref(), table, seen);
+        validated.points.extend(validation.points);
         validated.groups.extend(validation.groups);
         validated.left_out.extend(validation.left_out);
     }

@@ -3,6 +3,7 @@
 use coexec_sim::calibrate::cpu::{self, FittedTable};
 use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, TableFit};
 use coexec_sim::calibrate::host;
+use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::TableSpread;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
@@ -14,7 +15,6 @@ use coexec_sim::validate::{self, Group};
 
 use super::prior::Chosen;
 use crate::failure::Failure;
-use crate::points;
 use crate::progress::Progress;
 use crate::runs::Measured;
 
@@ -40,6 +40,8 @@ pub(crate) struct Fitted {
     /// How far the GPU's predictions may be off.
     pub(crate) spreads: Vec<TableSpread>,
     pub(crate) cpu_tables: Vec<FittedTable>,
+    /// How far the predictions on each core set may be off.
+    pub(crate) cpu_spreads: Vec<CoreSetSpread>,
     /// What a whole inference on the GPU takes beside its launches.
     pub(crate) host: Vec<Known>,
     /// Cross-validated errors, worst first.
@@ -126,7 +128,8 @@ fn fit_cpu(
         progress.tell(&format!("CPU: {done} of {of} fits"));
     });
     fitted.errors.extend(validate::cpu::groups(&calibrated.held_out));
-    fitted.held_out.extend(points::of_cpu(&calibrated.held_out));
+    fitted.held_out.extend(calibrated.held_out);
+    fitted.cpu_spreads = calibrated.spreads;
     profile.cpu = calibrated.cpu;
     fitted.cpu_tables = calibrated.tables;
     fitted.left_out.extend(calibrated.left_out);

@@ -8,6 +8,7 @@
 
 mod core;
 mod rates;
+mod spread;
 
 use arrayvec::ArrayString;
 use schemars::JsonSchema;
@@ -17,7 +18,8 @@ use super::check::Checker;
 use super::quantity::Quantity;
 
 pub use self::core::Core;
-pub use rates::{RuyRates, XnnpackRates};
+pub use rates::{MixedClusters, RuyRates, XnnpackRates};
+pub use spread::CoreSetSpread;
 
 /// Most clusters a CPU has: one each of prime, big, middle and little cores is
 /// what phone systems-on-chip reach.
@@ -39,6 +41,13 @@ pub struct Cpu {
     /// work together (a shared clock or power limit): gamma of the CPU model.
     #[serde(default = "no_change")]
     pub mixed_cluster_factor: Quantity,
+    /// The same for TFLite's own kernels on 32-bit floating point, where it has
+    /// been fitted; takes the place of `mixed_cluster_factor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_ruy_f32: Option<MixedClusters>,
+    /// The same for TFLite's own kernels on 8-bit integers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_ruy_i8: Option<MixedClusters>,
     /// Clusters, fastest first.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,
@@ -128,6 +137,11 @@ impl Cpu {
     pub fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.positive("mixed_cluster_factor", &self.mixed_cluster_factor);
+        for (key, mixed) in [("mixed_ruy_f32", &self.mixed_ruy_f32), ("mixed_ruy_i8", &self.mixed_ruy_i8)] {
+            if let Some(mixed) = mixed {
+                checker.table(key, |checker| mixed.check(checker));
+            }
+        }
         if self.clusters.is_empty() || self.clusters.len() > MAX_CLUSTERS {
             checker.violation("cluster", self.clusters.len(), format!("1 to {MAX_CLUSTERS} clusters"));
         }

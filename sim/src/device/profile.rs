@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml_edit::{Item, Value};
 
 use super::check::Checker;
-use super::cpu::Cpu;
+use super::cpu::{CoreSetSpread, Cpu};
 use super::gpu::{Gpu, TableSpread};
 use super::memory::Memory;
 use super::npu::Npu;
@@ -66,6 +66,9 @@ pub struct Calibration {
     /// How far predictions of each GPU kernel table may be off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_table: Vec<TableSpread>,
+    /// How far predictions on each CPU core set may be off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_core_set: Vec<CoreSetSpread>,
 }
 
 /// Spread of repeated runs of one kernel on an otherwise idle device, as the
@@ -238,6 +241,8 @@ impl Profile {
             checker.table("calibration", |checker| {
                 checker.sourced(&calibration.source);
                 checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
+                checker
+                    .each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
             });
         }
         checker.table("jitter", |checker| {

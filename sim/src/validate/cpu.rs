@@ -1,29 +1,28 @@
 //! The error figures of a CPU model, per core set and number format.
+//!
+//! A run is unseen where its network does not occur among those the profile was
+//! fitted on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::flops_linear::FlopsLinear;
 use super::gpu::Scored;
-use super::{Group, figures};
-use crate::device::cpu::Cpu;
+use super::point::Point;
+use super::{Group, coverage_percent, figures};
+use crate::device::cpu::{CoreSetSpread, Cpu};
+use crate::device::profile::Calibration;
 use crate::kernel::cpu::{CoreSet, Library, execute};
 use crate::measure::LeftOut;
 use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun, CpuTable};
 use crate::workload::{DataType, Layer};
-
-/// A run and what the model says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Predicted {
-    /// The run.
-    pub run: CpuRun,
-    /// Predicted time, in microseconds.
-    pub predicted_us: f64,
-}
 
 /// A CPU model against runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
     /// Figures by core set and number format, in the order of the runs.
     pub groups: Vec<Scored>,
+    /// Each prediction beside its run, in the order of the runs.
+    pub points: Vec<Point>,
     /// Runs the profile cannot predict.
     pub left_out: Vec<LeftOut>,
 }
@@ -58,36 +57,115 @@ pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, layers: &Layers<'_>) -> Result<f6
     Ok(micros)
 }
 
-/// Compares predictions of `cpu` with the runs of `table`.
-pub fn validate(cpu: &Cpu, table: &CpuTable) -> Validation {
+/// Compares predictions of `cpu` with the runs of `table`. `calibration` is that of
+/// the profile, for the intervals; `seen` holds the runs it was fitted on, which the
+/// FLOPs-linear baseline is fitted on too.
+pub fn validate(
+    cpu: &Cpu,
+    calibration: Option<&Calibration>,
+    table: &CpuTable,
+    seen: Option<&CpuTable>,
+) -> Validation {
     let layers = layers(&table.networks);
-    let (mut predicted, mut left_out) = (Vec::new(), Vec::new());
+    let baselines = seen.map(|seen| Baselines::fit(seen.runs.iter(), &self::layers(&seen.networks)));
+    let names: HashSet<&str> =
+        seen.iter().flat_map(|seen| &seen.runs).map(|run| run.network.as_str()).collect();
+    let spreads = calibration.map_or(&[][..], |calibration| &calibration.cpu_core_set);
+    let (mut predicted, mut points, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for run in &table.runs {
         match predict(run, cpu, &layers) {
-            Ok(predicted_us) => predicted.push(Predicted { run: run.clone(), predicted_us }),
+            Ok(predicted_us) => {
+                let flops_linear_us =
+                    baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));
+                let unseen = seen.is_some() && !names.contains(run.network.as_str());
+                predicted.push(run);
+                points.push(within(
+                    Point { unseen, flops_linear_us, ..point(run, predicted_us) },
+                    run,
+                    spreads,
+                ));
+            }
             Err(reason) => left_out.push(LeftOut { line: run.line, reason }),
         }
     }
-    let scored = |group: Group| {
-        let repeat_noise_percent = repeat_noise_percent(&predicted, &group.name);
-        Scored {
-            group,
-            flops_linear_mape_percent: None,
-            physics_mape_percent: None,
-            interval_coverage_percent: None,
-            repeat_noise_percent,
-        }
-    };
-    Validation { groups: groups(&predicted).into_iter().map(scored).collect(), left_out }
+    let scored = |group: Group| score(group, &points, &predicted);
+    Validation { groups: groups(&points).into_iter().map(scored).collect(), points, left_out }
 }
 
-/// Mean, over the runs of a group, of the standard deviation of the repetitions,
-/// as a part of their mean; none where no run states it.
-fn repeat_noise_percent(predicted: &[Predicted], group: &str) -> Option<f64> {
-    let of_group = predicted.iter().map(|predicted| &predicted.run).filter(|run| group_name(run) == group);
-    let noise: Vec<f64> =
-        of_group.filter_map(|run| run.deviation_us.map(|deviation| deviation / run.measured_us)).collect();
-    (!noise.is_empty()).then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64)
+/// A prediction beside its run.
+pub(crate) fn point(run: &CpuRun, predicted_us: f64) -> Point {
+    Point {
+        group: group_name(run),
+        network: run.network.clone(),
+        what: run.network.clone(),
+        measured_us: run.measured_us,
+        predicted_us,
+        physics_us: predicted_us,
+        ..Point::default()
+    }
+}
+
+/// The point of `run` with its interval, where its core set has one.
+pub(crate) fn within(point: Point, run: &CpuRun, spreads: &[CoreSetSpread]) -> Point {
+    let of_run =
+        |spread: &&CoreSetSpread| spread.core_set == run.core_set && spread.data_type == run.data_type;
+    match spreads.iter().find(of_run) {
+        Some(spread) => {
+            let [low, high] = spread.interval(point.predicted_us);
+            Point { low_us: Some(low), high_us: Some(high), ..point }
+        }
+        None => point,
+    }
+}
+
+/// The models linear in FLOPs: one for each core set and number format.
+pub(crate) struct Baselines {
+    of_group: HashMap<String, FlopsLinear>,
+}
+
+impl Baselines {
+    /// Fitted to `runs`, of networks with those layers.
+    pub(crate) fn fit<'a>(runs: impl Iterator<Item = &'a CpuRun>, layers: &Layers<'_>) -> Self {
+        let mut pairs: HashMap<String, Vec<(f64, f64)>> = HashMap::new();
+        for run in runs {
+            if let Some(operations) = operations(run, layers) {
+                pairs.entry(group_name(run)).or_default().push((operations, run.measured_us));
+            }
+        }
+        let fitted =
+            |(name, pairs): (String, Vec<(f64, f64)>)| Some((name, FlopsLinear::fit(pairs.into_iter())?));
+        Self { of_group: pairs.into_iter().filter_map(fitted).collect() }
+    }
+
+    /// Time of a run, in microseconds; none on a core set nothing was fitted for.
+    pub(crate) fn predict(&self, run: &CpuRun, layers: &Layers<'_>) -> Option<f64> {
+        Some(self.of_group.get(&group_name(run))?.predict(operations(run, layers)?))
+    }
+}
+
+/// Multiply-adds of the network of a run.
+fn operations(run: &CpuRun, layers: &Layers<'_>) -> Option<f64> {
+    let network = layers.get(&(run.network.as_str(), run.data_type))?;
+    Some(network.iter().map(|layer| layer.operator.macs() as f64).sum())
+}
+
+/// What goes with the figures of a group of `points`, which stand for `runs`.
+fn score(group: Group, points: &[Point], runs: &[&CpuRun]) -> Scored {
+    let of_group = || points.iter().zip(runs).filter(|(point, _)| point.group == group.name);
+    let linear: Option<Vec<(f64, f64)>> =
+        of_group().map(|(point, _)| Some((point.flops_linear_us?, point.measured_us))).collect();
+    // What the repetitions of a run differ by, as a part of their mean.
+    let noise: Vec<f64> = of_group()
+        .filter_map(|(_, run)| run.deviation_us.map(|deviation| deviation / run.measured_us))
+        .collect();
+    Scored {
+        flops_linear_mape_percent: linear.map(|pairs| figures("", &pairs).mape_percent),
+        physics_mape_percent: None,
+        interval_coverage_percent: coverage_percent(of_group().map(|(point, _)| point)),
+        repeat_noise_percent: (!noise.is_empty())
+            .then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64),
+        group,
+    }
 }
 
 /// Name of the group a run is in: `cpu/1large2med/float`.
@@ -97,14 +175,13 @@ fn group_name(run: &CpuRun) -> String {
 }
 
 /// The figures by core set and number format.
-pub fn groups(predicted: &[Predicted]) -> Vec<Group> {
-    let mut pairs: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for Predicted { run, predicted_us } in predicted {
-        let name = group_name(run);
-        let pair = (*predicted_us, run.measured_us);
-        match pairs.iter_mut().find(|(known, _)| *known == name) {
+pub fn groups(points: &[Point]) -> Vec<Group> {
+    let mut pairs: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+    for point in points {
+        let pair = (point.predicted_us, point.measured_us);
+        match pairs.iter_mut().find(|(known, _)| *known == point.group) {
             Some((_, pairs)) => pairs.push(pair),
-            None => pairs.push((name, vec![pair])),
+            None => pairs.push((&point.group, vec![pair])),
         }
     }
     pairs.into_iter().map(|(name, pairs)| figures(name, &pairs)).collect()

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::point::Point;
-use super::{Group, figures, median};
+use super::{Group, coverage_percent, figures, median};
 use crate::device::gpu::Gpu;
 use crate::device::profile::Calibration;
 use crate::kernel::Unsupported;
@@ -120,20 +120,9 @@ fn score(name: String, members: &[Predicted<'_>], has_residual: bool) -> Scored 
         group: figures(name, &pairs(|point| Some(point.predicted_us))),
         flops_linear_mape_percent: mape(|point| point.flops_linear_us),
         physics_mape_percent: if has_residual { mape(|point| Some(point.physics_us)) } else { None },
-        interval_coverage_percent: coverage(members.iter().map(|member| member.point)),
+        interval_coverage_percent: coverage_percent(members.iter().map(|member| member.point)),
         repeat_noise_percent: noise(members),
     }
-}
-
-/// Part of the points whose measured time lies in their interval, in percent.
-pub(crate) fn coverage<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
-    let (mut within, mut count) = (0_u32, 0_u32);
-    for point in points {
-        let (Some(low), Some(high)) = (point.low_us, point.high_us) else { continue };
-        count += 1;
-        within += u32::from((low..=high).contains(&point.measured_us));
-    }
-    (count > 0).then(|| 100.0 * f64::from(within) / f64::from(count))
 }
 
 /// Mean absolute deviation of runs from the median of their layer, in percent,

@@ -7,10 +7,10 @@
 
 use std::collections::HashSet;
 
-use super::figures;
 use super::flops_linear::{FlopsLinear, operations};
-use super::gpu::{Scored, coverage};
+use super::gpu::Scored;
 use super::point::Point;
+use super::{coverage_percent, figures};
 use crate::device::gpu::Gpu;
 use crate::kernel::Unsupported;
 use crate::kernel::gpu::execute;
@@ -162,7 +162,7 @@ fn score(part: &str, members: &[(&Point, &GpuNetwork)]) -> Scored {
     Scored {
         group: figures(format!("{GROUP}/{part}"), &pairs),
         physics_mape_percent: has_residual.then(|| figures("", &physics).mape_percent),
-        interval_coverage_percent: coverage(members.iter().map(|(point, _)| *point)),
+        interval_coverage_percent: coverage_percent(members.iter().map(|(point, _)| *point)),
         flops_linear_mape_percent: linear.map(|pairs| figures("", &pairs).mape_percent),
         repeat_noise_percent: (!noise.is_empty())
             .then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64),

@@ -5,38 +5,101 @@ use crate::device::quantity::Quantity;
 use crate::workload::DataType;
 
 /// Number of rates in a table, fork cost and contention apart.
-pub(super) const COUNT: usize = 16;
+pub(super) const COUNT: usize = 22;
+
+/// What a rate has in common with others: on a core that is slower than its class
+/// at one of a kind, expect all of the kind to be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Arithmetic of matrix products.
+    Product,
+    /// Depthwise convolutions.
+    Depthwise,
+    /// The reference loop nest.
+    Reference,
+    /// Everything else: copies, functions, dispatch.
+    Other,
+}
+
+/// Number of kinds.
+pub(super) const KINDS: usize = 4;
 
 /// One rate of a table.
 pub(super) struct Rate {
     /// Its key in the profile.
     pub(super) key: &'static str,
-    /// Its place in a table.
+    /// Its kind.
+    pub(super) kind: Kind,
+    /// Its place in a table; an absent special rate starts as the general one, or as
+    /// free.
     pub(super) of: fn(&mut RuyRates) -> &mut Quantity,
+    /// Takes a special rate out of a table, as if nobody had told it apart; none
+    /// for a rate that every table has.
+    pub(super) take_out: Option<fn(&mut RuyRates)>,
     /// Cycles per unit on a core that executes out of order and on one that
-    /// executes in order (CPU model: generic priors, 32-bit floating point).
+    /// executes in order (CPU model: generic priors, 32-bit floating point; a
+    /// special rate starts near the general one).
     cycles: [f64; 2],
 }
 
+/// A rate that every table has.
+macro_rules! rate {
+    ($field:ident, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| &mut rates.$field,
+            take_out: None,
+            cycles: $cycles,
+        }
+    };
+    ($field:ident or free, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| rates.$field.get_or_insert_with(|| Quantity::plain(0.0)),
+            take_out: Some(|rates| rates.$field = None),
+            cycles: $cycles,
+        }
+    };
+    ($field:ident or $general:ident, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| {
+                let general = &rates.$general;
+                rates.$field.get_or_insert_with(|| general.clone())
+            },
+            take_out: Some(|rates| rates.$field = None),
+            cycles: $cycles,
+        }
+    };
+}
+
 /// The rates. Their order is that of the fit's parameters.
-#[rustfmt::skip]
 pub(super) const RATES: [Rate; COUNT] = [
-    Rate { key: "multiply_accumulate_ns", of: |rates| &mut rates.multiply_accumulate_ns, cycles: [0.14, 0.4] },
-    Rate { key: "tile_ns", of: |rates| &mut rates.tile_ns, cycles: [40.0, 350.0] },
-    Rate { key: "pack_weight_ns", of: |rates| &mut rates.pack_weight_ns, cycles: [1.5, 8.0] },
-    Rate { key: "pack_pixel_ns", of: |rates| &mut rates.pack_pixel_ns, cycles: [0.7, 3.0] },
-    Rate { key: "gemv_weight_ns", of: |rates| &mut rates.gemv_weight_ns, cycles: [1.0, 6.0] },
-    Rate { key: "depthwise_tap_ns", of: |rates| &mut rates.depthwise_tap_ns, cycles: [0.6, 3.0] },
-    Rate { key: "depthwise_output_ns", of: |rates| &mut rates.depthwise_output_ns, cycles: [0.2, 1.0] },
-    Rate { key: "im2col_row_ns", of: |rates| &mut rates.im2col_row_ns, cycles: [25.0, 60.0] },
-    Rate { key: "im2col_element_ns", of: |rates| &mut rates.im2col_element_ns, cycles: [0.3, 0.5] },
-    Rate { key: "reference_multiply_accumulate_ns", of: |rates| &mut rates.reference_multiply_accumulate_ns, cycles: [2.0, 8.0] },
-    Rate { key: "reference_tap_ns", of: |rates| &mut rates.reference_tap_ns, cycles: [5.0, 35.0] },
-    Rate { key: "element_wise_ns", of: |rates| &mut rates.element_wise_ns, cycles: [1.2, 3.0] },
-    Rate { key: "pool_tap_ns", of: |rates| &mut rates.pool_tap_ns, cycles: [1.2, 2.5] },
-    Rate { key: "copy_element_ns", of: |rates| &mut rates.copy_element_ns, cycles: [1.0, 4.0] },
-    Rate { key: "beyond_cache_element_ns", of: |rates| &mut rates.beyond_cache_element_ns, cycles: [0.5, 0.3] },
-    Rate { key: "operator_ns", of: |rates| &mut rates.operator_ns, cycles: [1500.0, 4000.0] },
+    rate!(multiply_accumulate_ns, Product, [0.14, 0.4]),
+    rate!(tile_ns, Product, [40.0, 350.0]),
+    rate!(pack_weight_ns, Other, [1.5, 8.0]),
+    rate!(pack_pixel_ns, Other, [0.7, 3.0]),
+    rate!(gemv_weight_ns, Other, [1.0, 6.0]),
+    rate!(depthwise_tap_ns, Depthwise, [0.6, 3.0]),
+    rate!(depthwise_3x3_tap_ns or depthwise_tap_ns, Depthwise, [0.5, 2.0]),
+    rate!(depthwise_output_ns, Depthwise, [0.2, 1.0]),
+    rate!(depthwise_pixel_ns or free, Depthwise, [5.0, 10.0]),
+    rate!(im2col_row_ns, Other, [25.0, 60.0]),
+    rate!(im2col_element_ns, Other, [0.3, 0.5]),
+    rate!(reference_multiply_accumulate_ns, Reference, [2.0, 8.0]),
+    rate!(reference_tap_ns, Reference, [5.0, 35.0]),
+    rate!(element_wise_ns, Other, [1.2, 3.0]),
+    rate!(broadcast_element_ns or element_wise_ns, Other, [1.0, 3.0]),
+    rate!(activation_element_ns or element_wise_ns, Other, [2.0, 6.0]),
+    rate!(mean_element_ns or element_wise_ns, Other, [1.0, 3.0]),
+    rate!(pool_tap_ns, Other, [1.2, 2.5]),
+    rate!(copy_element_ns, Other, [1.0, 4.0]),
+    rate!(concat_element_ns or copy_element_ns, Other, [1.0, 4.0]),
+    rate!(beyond_cache_element_ns, Other, [0.5, 0.3]),
+    rate!(operator_ns, Other, [1500.0, 4000.0]),
 ];
 
 /// A table in which everything is free.
@@ -59,6 +122,12 @@ pub(super) fn free() -> RuyRates {
         pool_tap_ns: zero(),
         copy_element_ns: zero(),
         beyond_cache_element_ns: zero(),
+        depthwise_3x3_tap_ns: Some(zero()),
+        broadcast_element_ns: Some(zero()),
+        activation_element_ns: Some(zero()),
+        mean_element_ns: Some(zero()),
+        concat_element_ns: Some(zero()),
+        depthwise_pixel_ns: Some(zero()),
         operator_ns: zero(),
         fork_us: zero(),
         contention_factor: zero(),
@@ -82,11 +151,27 @@ fn table(cluster: &Cluster, data_type: DataType) -> Option<&RuyRates> {
     }
 }
 
-/// Deviation of the logarithm of a rate from what cores of its class need
-/// (CPU model, first stage of the fit).
-const CLASS_DEVIATION: f64 = 1.0;
-/// The same where other devices' fitted rates say what they need (second stage).
-const PROFILES_DEVIATION: f64 = 0.6;
+/// How far the logarithms of rates are expected to be from what is known of cores
+/// like these: of all rates together, of those of a kind, and of each on its own
+/// (standard deviations; chosen by cross-validation on fits to 5, 10, 30 and all
+/// networks, with and without other devices).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Deviations {
+    /// Of all rates together.
+    pub(super) common: f64,
+    /// Of all rates of a kind, on top.
+    pub(super) kind: f64,
+    /// Of one rate, on top.
+    pub(super) single: f64,
+}
+
+impl Deviations {
+    /// Where only the class of the cores is known: nobody measured cores like these.
+    const CLASS: Self = Self { common: 1.0, kind: 0.5, single: 0.5 };
+    /// Where other devices' fitted rates say what such cores need.
+    const PROFILES: Self = Self { common: 0.5, kind: 0.5, single: 0.3 };
+}
+
 /// Fork cost expected before any run, in microseconds (CPU model).
 const FORK_US: f64 = 8.0;
 
@@ -95,36 +180,29 @@ const FORK_US: f64 = 8.0;
 pub(super) struct Prior {
     /// Logarithms of the rates in nanoseconds.
     pub(super) ln_rates: [f64; COUNT],
-    /// Their standard deviation.
-    pub(super) deviation: f64,
+    /// How far from them the rates may be.
+    pub(super) deviations: Deviations,
     /// Logarithm of the fork cost in nanoseconds.
     pub(super) ln_fork: f64,
 }
 
+/// A fitted table of another device and the cluster it is of.
+type Alike<'a> = (&'a Cluster, &'a RuyRates);
+
 impl Prior {
-    /// What cores of the class of `cpu.clusters[index]` need, in cycles, at its
-    /// clock: medians over the fitted tables of `others` where they have cores of
-    /// the class, generic figures otherwise.
+    /// What cores like those of `cpu.clusters[index]` need, in cycles, at its clock:
+    /// medians over the fitted tables of `others` that are of the same
+    /// micro-architecture, or else of the same class; generic figures of the class
+    /// where there are none.
     pub(super) fn of(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Self {
         let cluster = &cpu.clusters[index];
         let ghz = cluster.clock_mhz.value / 1e3;
-        let in_order = is_in_order(cpu, index);
-        let mut alike: Vec<(&Cluster, &RuyRates)> = Vec::new();
-        for other in others {
-            for (index, cluster) in other.clusters.iter().enumerate() {
-                if is_in_order(other, index) == in_order {
-                    alike.extend(table(cluster, data_type).map(|rates| (cluster, rates)));
-                }
-            }
-        }
-        let same_product = |other: &Cluster| other.dot_product == cluster.dot_product;
-        if data_type == DataType::I8 && alike.iter().any(|(other, _)| same_product(other)) {
-            alike.retain(|(other, _)| same_product(other));
-        }
-        let generic = RATES.map(|rate| (rate.cycles[usize::from(in_order)] / ghz).ln());
+        let class = usize::from(is_in_order(cpu, index));
+        let generic = RATES.map(|rate| (rate.cycles[class] / ghz).ln());
         let ln_fork = (FORK_US * 1e3).ln();
+        let alike = alike(cpu, index, data_type, others);
         if alike.is_empty() {
-            return Self { ln_rates: generic, deviation: CLASS_DEVIATION, ln_fork };
+            return Self { ln_rates: generic, deviations: Deviations::CLASS, ln_fork };
         }
         let median = |value: &dyn Fn(&Cluster, &mut RuyRates) -> f64, none: f64| {
             let logarithms = alike.iter().map(|(cluster, rates)| value(cluster, &mut (*rates).clone()).ln());
@@ -138,8 +216,32 @@ impl Prior {
             *ln_rate = median(&nanos, *ln_rate);
         }
         let ln_fork = median(&|_, rates| rates.fork_us.value * 1e3, ln_fork);
-        Self { ln_rates, deviation: PROFILES_DEVIATION, ln_fork }
+        Self { ln_rates, deviations: Deviations::PROFILES, ln_fork }
     }
+}
+
+/// The tables of `others` that tell most of `cpu.clusters[index]`: where 8-bit
+/// products run on the same instructions, of the same micro-architecture; then of
+/// the same class; then those with other instructions.
+fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
+    let cluster = &cpu.clusters[index];
+    let class = is_in_order(cpu, index);
+    let mut of_class: Vec<Alike<'a>> = Vec::new();
+    for other in others {
+        for (index, cluster) in other.clusters.iter().enumerate() {
+            if is_in_order(other, index) == class {
+                of_class.extend(table(cluster, data_type).map(|rates| (cluster, rates)));
+            }
+        }
+    }
+    let same_product =
+        |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
+    let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
+    let of = |wanted: &dyn Fn(&Cluster) -> bool| -> Vec<Alike<'a>> {
+        of_class.iter().copied().filter(|(other, _)| wanted(other)).collect()
+    };
+    let choices = [of(&|other| same_product(other) && same_core(other)), of(&same_product), of(&same_core)];
+    choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or(of_class)
 }
 
 /// Whether the cores of a cluster execute in order, or as slowly: Arm's little

@@ -83,6 +83,11 @@ impl Terms {
         })
     }
 
+    /// Whether any of the work is the rate's.
+    pub(super) fn use_rate(&self, rate: usize) -> bool {
+        self.alone[rate] > 0.0 || self.contended[rate] > 0.0
+    }
+
     /// The time with those parameters, in nanoseconds.
     pub(super) fn nanos(&self, parameters: &Parameters) -> f64 {
         let stretch = 1.0 + parameters.contention * self.further_threads;

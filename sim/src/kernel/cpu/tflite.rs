@@ -14,8 +14,9 @@ use super::team::{Team, contention};
 use super::traffic::folded;
 use super::{CoreSet, Kernel, NANOS_PER_MICRO, separate_passes, unsupported};
 use crate::device::cpu::{Cluster, Cpu, RuyRates};
+use crate::device::quantity::Quantity;
 use crate::kernel::Unsupported;
-use crate::workload::{Conv2d, DataType, DepthwiseConv2d, Layer, MatMul, NormKind, Operator};
+use crate::workload::{Conv2d, DataType, DepthwiseConv2d, Function, Layer, MatMul, NormKind, Operator};
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
 /// the threshold that explains most, on all devices).
@@ -23,6 +24,9 @@ const CACHED_TENSOR_BYTES: u64 = 1_000_000;
 /// Depthwise multiply-accumulates that justify one more thread (TFLite,
 /// depthwise convolution).
 const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
+/// Channels that the depthwise kernel for 8-bit 3x3 windows takes at a time
+/// (TFLite, depthwise convolution, 3x3 filter).
+const DEPTHWISE_3X3_CHANNELS: u32 = 8;
 /// ruy's tile for 32-bit floating point on 64-bit Arm.
 const F32_TILE: Tile = Tile { channels: 8, pixels: 8, depth: 1 };
 /// ruy's tile for 8-bit integers with the dot product instruction.
@@ -46,8 +50,12 @@ struct SerialWork {
     reference_macs: f64,
     reference_taps: f64,
     element_wise: f64,
+    broadcast: f64,
+    activated: f64,
+    averaged: f64,
     pool_taps: f64,
     copied: f64,
+    concatenated: f64,
     beyond_cache: f64,
 }
 
@@ -60,7 +68,9 @@ struct ParallelWork {
     packed_pixels: f64,
     gemv_weights: f64,
     depthwise_taps: f64,
+    depthwise_3x3_taps: f64,
     depthwise_outputs: f64,
+    depthwise_pixels: f64,
 }
 
 /// How parallel work is divided.
@@ -74,6 +84,11 @@ enum Division {
     Rows { rows: u64, threads: u32 },
 }
 
+/// A rate, or the one it is a special case of.
+fn or(special: Option<&Quantity>, general: &Quantity) -> f64 {
+    special.unwrap_or(general).value
+}
+
 impl SerialWork {
     fn nanos(&self, rates: &RuyRates) -> f64 {
         rates.operator_ns.value
@@ -82,8 +97,12 @@ impl SerialWork {
             + self.reference_macs * rates.reference_multiply_accumulate_ns.value
             + self.reference_taps * rates.reference_tap_ns.value
             + self.element_wise * rates.element_wise_ns.value
+            + self.broadcast * or(rates.broadcast_element_ns.as_ref(), &rates.element_wise_ns)
+            + self.activated * or(rates.activation_element_ns.as_ref(), &rates.element_wise_ns)
+            + self.averaged * or(rates.mean_element_ns.as_ref(), &rates.element_wise_ns)
             + self.pool_taps * rates.pool_tap_ns.value
             + self.copied * rates.copy_element_ns.value
+            + self.concatenated * or(rates.concat_element_ns.as_ref(), &rates.copy_element_ns)
             + self.beyond_cache * rates.beyond_cache_element_ns.value
     }
 }
@@ -94,7 +113,9 @@ impl ParallelWork {
             compute: self.macs * rates.multiply_accumulate_ns.value
                 + self.tiles * rates.tile_ns.value
                 + self.depthwise_taps * rates.depthwise_tap_ns.value
-                + self.depthwise_outputs * rates.depthwise_output_ns.value,
+                + self.depthwise_3x3_taps * or(rates.depthwise_3x3_tap_ns.as_ref(), &rates.depthwise_tap_ns)
+                + self.depthwise_outputs * rates.depthwise_output_ns.value
+                + self.depthwise_pixels * rates.depthwise_pixel_ns.as_ref().map_or(0.0, |rate| rate.value),
             packing: self.packed_weights * rates.pack_weight_ns.value
                 + self.packed_pixels * rates.pack_pixel_ns.value,
             memory: self.gemv_weights * rates.gemv_weight_ns.value,
@@ -115,8 +136,8 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     let mut tally =
         if folded(&layer.operator) { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
     let output = layer.operator.output().elements();
-    for _ in separate_passes(layer) {
-        tally.serial += kernels.element_wise(output, 1.0).nanos(kernels.team.main().rates);
+    for function in separate_passes(layer) {
+        tally.serial += kernels.function(function, output, false).nanos(kernels.team.main().rates);
     }
     let main = kernels.team.main().rates;
     tally.scale(kernels.team.slowdown(main.whole_cluster_slowdown_factor.value));
@@ -135,7 +156,8 @@ impl<'a> Kernels<'a> {
                 return Err(unsupported(layer, reason));
             }
         };
-        let team = Team::new(layer, cpu, cores, table, pick)?;
+        let mixed = if layer.data_type == DataType::I8 { &cpu.mixed_ruy_i8 } else { &cpu.mixed_ruy_f32 };
+        let team = Team::new(layer, cpu, cores, table, pick)?.with_mixed(mixed.as_ref());
         let tile = match layer.data_type {
             DataType::I8 if team.main().cluster.dot_product => DOT_PRODUCT_TILE,
             DataType::I8 => I8_TILE,
@@ -170,14 +192,21 @@ impl<'a> Kernels<'a> {
                 (Kernel::Pool, SerialWork { pool_taps: taps, ..SerialWork::default() })
             }
             Operator::Mean(mean) => {
-                let elements = mean.input.elements() as f64;
-                (Kernel::Elementwise, SerialWork { element_wise: elements, ..SerialWork::default() })
+                let averaged = mean.input.elements() as f64;
+                (Kernel::Elementwise, SerialWork { averaged, ..SerialWork::default() })
             }
-            Operator::Concat(_) | Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
+            Operator::Concat(_) => {
+                let (concatenated, beyond_cache) = (output as f64, self.beyond_cache(output));
+                (Kernel::Copy, SerialWork { concatenated, beyond_cache, ..SerialWork::default() })
+            }
+            Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
                 let beyond_cache = self.beyond_cache(output);
                 (Kernel::Copy, SerialWork { copied: output as f64, beyond_cache, ..SerialWork::default() })
             }
-            Operator::Elementwise(_) => (Kernel::Elementwise, self.element_wise(output, 1.0)),
+            Operator::Elementwise(elementwise) => {
+                let broadcast = elementwise.other.is_some_and(|other| other != elementwise.input);
+                (Kernel::Elementwise, self.function(elementwise.function, output, broadcast))
+            }
             Operator::Softmax(_) => (Kernel::Elementwise, self.element_wise(output, SOFTMAX_PASSES)),
             Operator::Norm(norm) => {
                 let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
@@ -194,6 +223,25 @@ impl<'a> Kernels<'a> {
             element_wise: elements as f64 * passes,
             beyond_cache: self.beyond_cache(elements),
             ..SerialWork::default()
+        }
+    }
+
+    /// One pass of a function over `elements`, its second operand `broadcast` or
+    /// not.
+    fn function(&self, function: Function, elements: u64, broadcast: bool) -> SerialWork {
+        let passed = elements as f64;
+        let work = SerialWork { beyond_cache: self.beyond_cache(elements), ..SerialWork::default() };
+        match function {
+            _ if broadcast => SerialWork { broadcast: passed, ..work },
+            Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => {
+                SerialWork { element_wise: passed, ..work }
+            }
+            Function::HardSwish
+            | Function::HardSigmoid
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Gelu
+            | Function::Tanh => SerialWork { activated: passed, ..work },
         }
     }
 
@@ -277,9 +325,13 @@ impl<'a> Kernels<'a> {
         let output = conv.output();
         let elements = output.elements();
         let macs = elements * window(conv.kernel);
+        let (three_by_three, other) =
+            if self.has_3x3_kernel(conv) { (macs as f64, 0.0) } else { (0.0, macs as f64) };
         let work = ParallelWork {
-            depthwise_taps: macs as f64,
+            depthwise_taps: other,
+            depthwise_3x3_taps: three_by_three,
             depthwise_outputs: elements as f64,
+            depthwise_pixels: if self.element_bytes == 1 { 0.0 } else { output.pixels() as f64 },
             ..ParallelWork::default()
         };
         let serial = SerialWork { beyond_cache: self.beyond_cache(elements), ..SerialWork::default() };
@@ -294,6 +346,18 @@ impl<'a> Kernels<'a> {
         };
         self.share_out(&mut tally, &work, division);
         tally
+    }
+
+    /// Whether TFLite runs `conv` with its kernel for 8-bit 3x3 windows (depthwise
+    /// convolution, 3x3 filter: 8 channels at a time, one output a channel, stride
+    /// 1 or 2, no dilation).
+    fn has_3x3_kernel(&self, conv: &DepthwiseConv2d) -> bool {
+        self.element_bytes == 1
+            && conv.kernel == [3, 3]
+            && conv.multiplier == 1
+            && conv.dilation == [1, 1]
+            && matches!(conv.stride, [1, 1] | [2, 2])
+            && conv.input.channels.is_multiple_of(DEPTHWISE_3X3_CHANNELS)
     }
 
     fn share_out(&self, tally: &mut Tally, work: &ParallelWork, division: Division) {
@@ -320,7 +384,7 @@ impl<'a> Kernels<'a> {
         tally.blocks = pieces;
         tally.threads = threads;
         if threads > 1 {
-            tally.fork += self.team.largest(|member| member.rates.fork_us.value * NANOS_PER_MICRO);
+            tally.fork += self.team.fork_us(|member| member.rates.fork_us.value) * NANOS_PER_MICRO;
         }
     }
 }

@@ -319,7 +319,7 @@ impl<'a> Kernels<'a> {
         }
         tally.add_parallel(&Makespan { nanos, busy }, &shares);
         if self.threads > 1 {
-            tally.fork += self.team.largest(|member| member.rates.fork_us.value * NANOS_PER_MICRO);
+            tally.fork += self.team.fork_us(|member| member.rates.fork_us.value) * NANOS_PER_MICRO;
         }
         true
     }
