@@ -107,20 +107,24 @@ pub enum LinearLowering {
     Convolution,
 }
 
-/// Which convolution kernels a [`Residency`] entry speaks of.
+/// Which kernels a [`Residency`] entry speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResidentKernel {
-    /// 1x1, stride 1, unpadded: the compiler drops the window loop and with it
-    /// registers.
+    /// Convolution, 1x1, stride 1, unpadded: the compiler drops the window loop and
+    /// with it registers.
     Trivial,
-    /// Every other window.
+    /// Convolution with any other window.
     Other,
-    /// Both.
+    /// Convolution with any window.
     Any,
+    /// Depthwise convolution. A group of many waves may leave no room for a second
+    /// one and the unit partly empty: on Adreno 640, a 784-thread group (28x28
+    /// pixels in 2x2 tiles) fills 13 of 16.
+    Depthwise,
 }
 
-/// How many waves of a convolution kernel a compute unit keeps resident: what
+/// How many waves of a kernel a compute unit keeps resident: what
 /// the registers of one thread's tile leave room for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -149,11 +153,21 @@ impl Gpu {
     /// Waves of a `trivial` (or other) convolution kernel of `tile_size` texels
     /// that a compute unit keeps resident; `None` for no limit.
     pub fn resident_waves(&self, tile_size: u32, trivial: bool) -> Option<f64> {
-        let matches = |kernel| match kernel {
+        self.residency_where(tile_size, |kernel| match kernel {
             ResidentKernel::Trivial => trivial,
             ResidentKernel::Other => !trivial,
             ResidentKernel::Any => true,
-        };
+            ResidentKernel::Depthwise => false,
+        })
+    }
+
+    /// Waves of a depthwise kernel of `tile_size` pixels that a compute unit keeps
+    /// resident; `None` for no limit.
+    pub fn resident_depthwise_waves(&self, tile_size: u32) -> Option<f64> {
+        self.residency_where(tile_size, |kernel| kernel == ResidentKernel::Depthwise)
+    }
+
+    fn residency_where(&self, tile_size: u32, matches: impl Fn(ResidentKernel) -> bool) -> Option<f64> {
         self.residency
             .iter()
             .find(|entry| entry.tile_size == tile_size && matches(entry.kernel))
@@ -224,6 +238,15 @@ mod tests {
         assert_eq!(gpu.resident_waves(8, true), Some(16.0));
         assert_eq!(gpu.resident_waves(8, false), Some(12.0));
         assert_eq!(gpu.resident_waves(4, true), None);
+    }
+
+    #[test]
+    fn depthwise_kernels_have_a_residency_of_their_own() {
+        let mut gpu = pixel4();
+        assert_eq!(gpu.resident_depthwise_waves(8), None);
+        let waves = Quantity::plain(16.0);
+        gpu.residency.push(Residency { tile_size: 4, kernel: ResidentKernel::Depthwise, waves });
+        assert_eq!((gpu.resident_depthwise_waves(4), gpu.resident_waves(4, true)), (Some(16.0), None));
     }
 
     #[test]

@@ -320,15 +320,16 @@ fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
 }
 
 /// A concatenation: the table lists the first input's channels, the number of
-/// inputs and the output's channels. The others share what is left evenly, in
-/// whole slices where first input and output are whole slices.
+/// inputs and the output's channels. The others share what is left evenly, in pairs
+/// of slices, or whole slices, where first input and output are such: networks give
+/// their branches round numbers of channels, and the kernel copies slices in pairs.
 fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     let side = feature.count("Input_shape", MAX_SIDE)?;
     let first = feature.count("Input_channel", MAX_CHANNELS)?;
     let output = feature.count("Filter", MAX_CHANNELS)?;
     let others = feature.count("Kernel", MAX_SIDE)? - 1;
-    let whole = first.is_multiple_of(CHANNELS_PER_SLICE) && output.is_multiple_of(CHANNELS_PER_SLICE);
-    let unit = if whole { CHANNELS_PER_SLICE } else { 1 };
+    let whole = |unit: &u32| first.is_multiple_of(*unit) && output.is_multiple_of(*unit);
+    let unit = [2 * CHANNELS_PER_SLICE, CHANNELS_PER_SLICE].into_iter().find(whole).unwrap_or(1);
     let units = output.saturating_sub(first) / unit;
     if others > units || (others == 0 && output != first) {
         return Err(format!("{} inputs, the first of {first} channels, do not make {output}", others + 1));

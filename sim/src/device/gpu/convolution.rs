@@ -19,7 +19,8 @@ use crate::device::quantity::Quantity;
 /// loops over the window and the input slices.
 ///
 /// ```text
-/// L = (latency_us + latency_pixel_us * pixels + latency_slice_us * slices
+/// reuse = window_reuse_factor + (row_reuse_factor, if the tile has two rows), unless trivial
+/// L = (latency_us + latency_pixel_us * pixels / (1 + reuse) + latency_slice_us * slices
 ///      + latency_weight_us * weights * slices)
 ///     * (1 + window_latency_factor, unless trivial) * unroll ^ -unroll_exponent
 /// c = (throughput_slice_us * slices + throughput_texel_us * pixels * slices
@@ -79,6 +80,14 @@ pub struct ConvGenericKernel {
     /// and to a multiple of four above. Apple only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_rounding_factor: Option<Quantity>,
+    /// How far a window spares the pixels' part of the latency: a tap reads pixels that
+    /// its neighbour has brought into the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_reuse_factor: Option<Quantity>,
+    /// How much further where the tile has two rows: one of them is what the same
+    /// thread read for the tap above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_reuse_factor: Option<Quantity>,
 }
 
 kernel_table!(ConvGenericKernel {
@@ -100,7 +109,7 @@ kernel_table!(ConvGenericKernel {
     wave_us,
     traffic_us_per_byte,
     addition_traffic_factor,
-} optional { tail_rounding_factor });
+} optional { tail_rounding_factor, window_reuse_factor, row_reuse_factor });
 
 /// Winograd convolution: 36 batched 1x1 convolutions between two transforms; one
 /// table for the three launches.

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Gpu;
+use super::{ConvGenericKernel, Gpu};
 use crate::device::quantity::Quantity;
 
 /// The parameters of one kernel table.
@@ -131,13 +131,23 @@ impl Gpu {
 
     /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
     /// a fit can start from: that of the parameter of their own table they stand
-    /// closest to. A value of 0 keeps a parameter switched off.
+    /// closest to, or of a small rise. A value of 0 keeps a parameter switched off.
     pub(crate) fn switch_on_optional(&mut self, table: KernelTable) {
-        let rise = Quantity::plain(START_OF_A_RISE);
         let switch_on = |optional: &mut Option<Quantity>, start: &Quantity| {
             optional.get_or_insert_with(|| Quantity { source: None, ci95: None, ..start.clone() });
         };
+        let rise = Quantity::plain(START_OF_A_RISE);
+        let switch_on_reuse = |conv: &mut ConvGenericKernel| {
+            switch_on(&mut conv.window_reuse_factor, &rise);
+            switch_on(&mut conv.row_reuse_factor, &rise);
+        };
         match table {
+            KernelTable::ConvGeneric => switch_on_reuse(&mut self.conv_generic),
+            KernelTable::GroupedConv => {
+                if let Some(grouped) = &mut self.grouped_conv {
+                    switch_on_reuse(grouped);
+                }
+            }
             KernelTable::ConvConstants => {
                 if let Some(constants) = &mut self.conv_constants {
                     switch_on(&mut constants.dot_latency_factor, &rise);
@@ -174,6 +184,7 @@ mod tests {
         assert_eq!(value(&gpu.pool.wave_us).to_bits(), 0);
         assert_eq!(value(&gpu.mean.reduction_step_us).to_bits(), gpu.mean.wave_us.value.to_bits());
         assert_eq!(value(&gpu.concat.latency_slice_us).to_bits(), gpu.concat.latency_us.value.to_bits());
+        assert_eq!(value(&gpu.conv_generic.window_reuse_factor).to_bits(), START_OF_A_RISE.to_bits());
     }
 
     #[test]

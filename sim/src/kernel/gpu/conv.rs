@@ -142,6 +142,15 @@ impl Problem<'_> {
         Mapped { lanes: lanes_of(&mapping, &dispatch, threads, gpu), dispatch, unroll }
     }
 
+    /// What the overlap of a window's taps spares of reading the pixels of `tile`.
+    fn reuse(&self, tile: Tile, table: &ConvGenericKernel) -> f64 {
+        if self.task.trivial {
+            return 0.0;
+        }
+        let rows = if tile.y > 1 { value_or_zero(table.row_reuse_factor.as_ref()) } else { 0.0 };
+        value_or_zero(table.window_reuse_factor.as_ref()) + rows
+    }
+
     fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
         let Mapped { dispatch, unroll, lanes } = self.map(gpu);
         let trivial = self.task.trivial;
@@ -152,7 +161,7 @@ impl Problem<'_> {
         let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
 
         let mut latency_us = (table.latency_us.value
-            + table.latency_pixel_us.value * pixels
+            + table.latency_pixel_us.value * pixels / (1.0 + self.reuse(dispatch.tile, table))
             + table.latency_slice_us.value * slices
             + table.latency_weight_us.value * lanes.weights * slices)
             * window(table.window_latency_factor.value);

@@ -62,6 +62,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
         latency_us,
         throughput_us: work_us + shared_us,
         sharpness: table.roofline_sharpness.value,
+        resident_waves: gpu.resident_depthwise_waves(tile.texels()),
         loop_factor: if activated { 1.0 + table.activation_factor.value } else { 1.0 },
         traffic_us: table.traffic_us_per_byte.value * moved + table.spill_us_per_byte.value * spilled,
         epilogue_us: table.group_us.value * waves_per_unit(dispatch.groups, 1, gpu),
