@@ -224,26 +224,30 @@ pub fn weight_counts(operator: &Operator) -> [usize; 2] {
     [all - bias, bias]
 }
 
-/// Elements of each tensor that `operator` and the `additional` functions of two
-/// tensors linked behind it read. An additional tensor may also hold one value a
-/// channel.
+/// Elements of each tensor that `operator` reads, in order.
+pub fn input_lengths(operator: &Operator) -> Vec<usize> {
+    operator.inputs().iter().map(|shape| shape.elements() as usize).collect()
+}
+
+/// Checks the lengths of a layer's inputs: the operator's `own`, then one for each
+/// of the `additional` functions of two tensors linked behind it, which has the
+/// size of `output` or one value a channel. Allocates nothing.
 ///
 /// # Errors
 /// Where there are too many or too few inputs, or one has the wrong size.
 pub fn check_inputs(
-    operator: &Operator,
+    own: &[usize],
+    output: Shape,
     additional: usize,
     lengths: impl ExactSizeIterator<Item = usize>,
 ) -> Result<(), OperandError> {
-    let output = operator.output();
-    let inputs = operator.inputs();
-    let expected = inputs.len() + additional;
+    let expected = own.len() + additional;
     if lengths.len() != expected {
         return Err(OperandError::InputCount { found: lengths.len(), expected });
     }
     for (index, found) in lengths.enumerate() {
-        let expected = inputs.get(index).unwrap_or(&output).elements() as usize;
-        let is_broadcast = index >= inputs.len() && found == output.channels as usize;
+        let expected = own.get(index).copied().unwrap_or(output.elements() as usize);
+        let is_broadcast = index >= own.len() && found == output.channels as usize;
         if found != expected && !is_broadcast {
             return Err(OperandError::InputLength { index, found, expected });
         }

@@ -96,7 +96,9 @@ impl<'a> Reference<'a> {
     ) -> Result<Self, OperandError> {
         weights.check(&layer.operator)?;
         let additional = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-        operands::check_inputs(&layer.operator, additional, inputs.iter().map(|input| input.len()))?;
+        let own = operands::input_lengths(&layer.operator);
+        let lengths = inputs.iter().map(|input| input.len());
+        operands::check_inputs(&own, layer.operator.output(), additional, lengths)?;
         Ok(Self { layer, weights, inputs })
     }
 

@@ -20,7 +20,7 @@ use super::normalise::Normalisation;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
 use super::window::Window;
-use crate::operands::{OperandError, Weights};
+use crate::operands::{self, OperandError, Weights};
 
 /// A layer cannot be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -47,6 +47,8 @@ pub enum PrepareError {
 /// A layer with packed weights and the buffers it needs.
 pub struct Prepared<T: Element> {
     layer: Layer,
+    /// Elements of each of the operator's inputs.
+    input_lengths: Vec<usize>,
     kind: Kind<T>,
     /// Bounds that the operator's kernel applies to its results.
     clamp: Option<[T; 2]>,
@@ -106,7 +108,8 @@ impl<T: Element> Prepared<T> {
         weights.check(&layer.operator)?;
         let (clamp, passes) = epilogue(layer);
         let kind = Kind::new(&layer.operator, weights, clamp, set);
-        Ok(Self { layer: layer.clone(), kind, clamp, passes, library, set })
+        let input_lengths = operands::input_lengths(&layer.operator);
+        Ok(Self { layer: layer.clone(), input_lengths, kind, clamp, passes, library, set })
     }
 
     /// The layer.

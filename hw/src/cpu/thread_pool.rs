@@ -137,6 +137,8 @@ impl ThreadPool {
             let worker = thread::Builder::new().name(format!("worker {}", index + 1)).spawn(move || {
                 // The pool's maker waits for every report, so sending cannot fail.
                 let _ = report.send(pin(core));
+                // The maker waits until every sender is gone.
+                drop(report);
                 shared.work_until_stopped(index);
             });
             pool.workers.push(worker.map_err(PoolError::CannotStart)?);

@@ -84,7 +84,8 @@ impl<T: Element> Prepared<T> {
     fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: &Part) -> Result<(), OperandError> {
         let operator = &self.layer.operator;
         let additional = self.passes.iter().filter(|pass| pass.input.is_some()).count();
-        operands::check_inputs(operator, additional, inputs.iter().map(|input| input.len()))?;
+        let lengths = inputs.iter().map(|input| input.len());
+        operands::check_inputs(&self.input_lengths, operator.output(), additional, lengths)?;
         let expected = operator.output().elements() as usize;
         if output.len() != expected {
             return Err(OperandError::OutputLength { found: output.len(), expected });
