@@ -75,6 +75,8 @@ impl Prior<'_> {
             .collect();
         return_tables(&mut gpu, base.gpu, &used);
         for table in KernelTable::ALL.into_iter().filter(|table| used.contains(table)) {
+            // A base that was fitted has these; one that was not must lead to the same fit.
+            gpu.switch_on_optional(table);
             set_centre(&mut gpu, table, &hardware, &others);
         }
         Ok(gpu)
@@ -180,7 +182,7 @@ const TEXEL_OVER_PEAK: f64 = 1.3;
 const PIXEL_READ: f64 = 0.01;
 /// Time of a distinct weight read, relative to the products of a texel.
 const WEIGHT_READ: f64 = 0.03;
-/// Prologue and epilogue of a convolution's wave, relative to the products of a texel.
+/// Prologue and epilogue of a wave that writes a tile, relative to the products of a texel.
 const WAVE: f64 = 1.5;
 /// Time per byte relative to that at the peak bandwidth: half, as caches serve much.
 const TRAFFIC: f64 = 0.5;
@@ -191,6 +193,8 @@ const SHARPNESS: f64 = 1.5;
 const SMALL_FACTOR: f64 = 0.06;
 /// Part by which the last round's waves count as rounded up.
 const TAIL_ROUNDING: f64 = 0.5;
+/// Relative rise of a latency by dot products whose terms wait for one another.
+const DOT_FACTOR: f64 = 0.3;
 /// Traffic of a second operand relative to the output's.
 const OPERAND_TRAFFIC: f64 = 1.0;
 /// What alignment and linked functions do to a concatenation.
@@ -234,19 +238,22 @@ impl Hardware {
 
     /// What to expect of a parameter; none where nothing is known of its kind.
     fn expected(&self, table: KernelTable, key: &str) -> Option<f64> {
-        let is_conv =
-            matches!(table, KernelTable::ConvGeneric | KernelTable::GroupedConv | KernelTable::Winograd);
+        let writes_tiles = matches!(
+            table,
+            KernelTable::ConvGeneric | KernelTable::GroupedConv | KernelTable::Winograd | KernelTable::Pool
+        );
         Some(match key {
             "launch_us" => self.launch_us,
             "roofline_sharpness" => SHARPNESS,
             "throughput_texel_us" => TEXEL_OVER_PEAK * self.texel_us(),
             "throughput_pixel_read_us" => PIXEL_READ * self.texel_us(),
             "throughput_weight_read_us" => WEIGHT_READ * self.texel_us(),
-            "wave_us" if is_conv => WAVE * self.texel_us(),
+            "wave_us" if writes_tiles => WAVE * self.texel_us(),
             "group_us" => GROUP_US,
-            "wave_us" | "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
+            "wave_us" | "reduction_step_us" | "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
             "cache_bytes" => CACHE_BYTES,
             "tail_rounding_factor" => TAIL_ROUNDING,
+            "dot_latency_factor" => DOT_FACTOR,
             "addition_traffic_factor" | "linked_traffic_factor" => OPERAND_TRAFFIC,
             "misaligned_latency_factor" | "linked_factor" => CONCAT_FACTOR,
             "window_latency_factor"
