@@ -269,9 +269,9 @@ fn ten_networks_calibrate_a_cpu() {
         fitted.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, cpu)| cpu.clone()).collect()
     };
     let none = |_: usize| Vec::new();
-    let priors: [(&str, &dyn Fn(usize) -> Vec<Cpu>); 2] =
-        [("generic prior", &none), ("other phones", &all_but)];
-    for (prior, others) in priors {
+    for (prior, others) in
+        [("generic prior", &none as &dyn Fn(usize) -> Vec<Cpu>), ("other phones", &all_but)]
+    {
         for networks in [5, 10, 30] {
             for ((format, kind), mean) in after_few(networks, &phones, &tables, others) {
                 println!("{networks} networks, {prior}, {format}, {kind:?} cores: {mean:.2} %");

@@ -78,7 +78,7 @@ fn tanh(x: f32) -> f32 {
 /// (Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2).
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
-    const ROOT_OF_TWO_OVER_PI: f32 = 0.797_884_56;
+    const ROOT_OF_TWO_OVER_PI: f32 = 0.797_884_6;
     const CUBIC: f32 = 0.044_715;
     // 0.5 * (1 + tanh(y)) is the logistic function of 2y.
     x * sigmoid(2.0 * ROOT_OF_TWO_OVER_PI * (x + CUBIC * x * x * x))
