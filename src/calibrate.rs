@@ -13,7 +13,7 @@ use coexec_sim::calibrate::learning::{LearningPoint, to_csv};
 use coexec_sim::device::profile::{Calibration, Profile};
 use coexec_sim::input::Text;
 use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::Group;
+use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};
@@ -30,7 +30,7 @@ struct Document<'a> {
     device: &'a str,
     out: &'a PathBuf,
     /// Cross-validated, worst first.
-    groups: &'a [Group],
+    groups: &'a [Scored],
     tables: &'a [TableFit],
     cpu_tables: &'a [FittedTable],
     /// What a whole inference on the GPU takes beside its launches.
@@ -51,6 +51,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let curve = learning_curve(&profile, &measured, &prior, options, &progress)?;
     let how = Options { source: &source, prior: &prior, residual: !options.no_residual, seed: options.seed };
     let fitted = fit(&mut profile, &measured, &how, &progress)?;
+    let errors = score(&fitted.held_out);
     drop(progress);
     if !common.quiet {
         runs::name_left_out("not fitted", &fitted.left_out);
@@ -59,8 +60,9 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     profile.calibration = Some(Calibration {
         source,
         date: options.date.clone(),
-        error: fitted.errors.clone(),
+        error: errors.iter().map(|scored| scored.group.clone()).collect(),
         gpu_table: fitted.spreads.clone(),
+        gpu_inference: fitted.inference_spread.clone(),
         cpu_core_set: fitted.cpu_spreads.clone(),
     });
     write(&profile, &fitted, curve.as_deref(), options)?;
@@ -68,7 +70,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         output::json(&Document {
             device: &profile.name,
             out: &options.out,
-            groups: &fitted.errors,
+            groups: &errors,
             tables: &fitted.tables,
             cpu_tables: &fitted.cpu_tables,
             host: &fitted.host,
@@ -78,7 +80,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         return Ok(());
     }
     show::parameters(&fitted);
-    show::errors(&profile.title, &fitted.errors);
+    show::errors(&profile.title, &errors);
     output::line(&format!("wrote {}", options.out.display()));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coexec_plots::{Comparison, Format, Launches, LearningPoint, PlotError};
+use coexec_plots::{Comparison, Format, Launches, PlotError};
 use coexec_sim::calibrate::learning;
 use coexec_sim::input::Text;
 use coexec_sim::validate::point::Point;
@@ -62,16 +62,6 @@ fn check(options: &Plot) -> Result<(), Failure> {
 /// A figure of a learning curve.
 fn learning_curve(options: &Plot, format: Format) -> Result<Vec<u8>, Failure> {
     let points = learning::of_csv(&Text::read(&options.file)?)?;
-    // WIRE: `plots` takes the points of `calibrate::learning` once the two are one.
-    let points: Vec<LearningPoint> = points
-        .into_iter()
-        .map(|learning::LearningPoint { series, rows, draw, mape_percent }| LearningPoint {
-            series,
-            rows,
-            draw,
-            mape_percent,
-        })
-        .collect();
     let title = options.title.as_deref().unwrap_or("Error on networks kept out of the fit");
     Ok(coexec_plots::learning_curve(title, "", &points, format)?)
 }

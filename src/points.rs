@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use coexec_sim::input::Text;
-use coexec_sim::validate::compare::{error, is_in, worst};
 use coexec_sim::validate::point::{self, Point};
+use coexec_sim::validate::score::{error, is_in, worst};
 
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};

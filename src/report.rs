@@ -11,9 +11,8 @@ use std::path::PathBuf;
 use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::compare::{Compared, compare};
 use coexec_sim::validate::point::Point;
-use coexec_sim::validate::{cpu, gpu};
+use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};
@@ -37,9 +36,7 @@ struct Phone {
     /// Each run beside its prediction by a fit that had not seen its network.
     points: Vec<Point>,
     /// Their errors, worst first.
-    groups: Vec<Compared>,
-    /// Repeat noise in percent, by group.
-    noise: BTreeMap<String, f64>,
+    groups: Vec<Scored>,
     /// Why how many rows were not used.
     left_out: Vec<(String, usize)>,
 }
@@ -60,7 +57,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Device<'a> {
     device: &'a str,
-    groups: &'a [Compared],
+    groups: &'a [Scored],
 }
 
 pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
@@ -140,25 +137,12 @@ fn phone(
     left_out.extend(fitted.left_out);
     Ok(Phone {
         runs: measured.count(),
-        groups: compare(&fitted.held_out),
-        noise: noise(&profile, measured),
+        groups: score(&fitted.held_out),
         points: fitted.held_out,
         left_out: reasons(&left_out),
         name: profile.name,
         title: profile.title,
     })
-}
-
-/// The repeat noise of each group: of the runs, whatever predicts them.
-fn noise(profile: &Profile, measured: &Measured) -> BTreeMap<String, f64> {
-    let mut groups = Vec::new();
-    if let (Some(gpu), Some(table)) = (&profile.gpu, &measured.gpu) {
-        groups.extend(gpu::validate(gpu, None, &table.runs, None).groups);
-    }
-    if let Some(table) = &measured.cpu {
-        groups.extend(cpu::validate(&profile.cpu, None, table, None).groups);
-    }
-    groups.into_iter().filter_map(|scored| Some((scored.group.name, scored.repeat_noise_percent?))).collect()
 }
 
 /// The reasons for which rows are left out, the most frequent first.

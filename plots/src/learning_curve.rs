@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use coexec_sim::calibrate::learning::LearningPoint;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -29,19 +30,6 @@ const NO_ROWS: f64 = 0.3;
 const LINE_WIDTH: f64 = 2.0;
 /// White in the band between the draws.
 const BAND_TINT: f64 = 0.8;
-
-/// The error of one fit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LearningPoint {
-    /// What was fitted and how: the name of a line.
-    pub series: String,
-    /// Measured runs the fit had; 0 for a profile without a fit.
-    pub rows: usize,
-    /// Which of several random choices of these runs.
-    pub draw: usize,
-    /// Mean absolute percentage error on runs the fit did not have.
-    pub mape_percent: f64,
-}
 
 /// The errors of one series with the same number of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]

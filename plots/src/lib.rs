@@ -39,7 +39,7 @@ mod timeline_figure;
 pub use channel_curve::{ChannelCurve, Mark, Series, SeriesKind, channel_curve};
 pub use comparison::Comparison;
 pub use error_cdf::error_cdf;
-pub use learning_curve::{LearningPoint, learning_curve};
+pub use learning_curve::learning_curve;
 pub use residuals::{residual_bytes, residual_waves};
 pub use scatter::scatter;
 pub use staircase::{Launches, staircase};

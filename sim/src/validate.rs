@@ -5,18 +5,16 @@
 //! itself. Not for: fitting, or reading runs. Invariant: a pair without a
 //! prediction is counted and named, never skipped in silence.
 
-pub mod compare;
 pub mod cpu;
 mod flops_linear;
 pub mod gpu;
 pub mod host;
 pub mod interval;
 pub mod point;
+pub mod score;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use point::Point;
 
 /// A prediction counts as close within this part of the measured time.
 const CLOSE: f64 = 0.10;
@@ -64,18 +62,6 @@ pub fn figures(name: impl Into<String>, pairs: &[(f64, f64)]) -> Group {
     }
 }
 
-/// Part of the points whose measured time lies in their 90 % interval, in percent, of
-/// those that have one; none where none has.
-pub fn coverage_percent<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
-    let (mut within, mut count) = (0_u32, 0_u32);
-    for point in points {
-        let (Some(low), Some(high)) = (point.low_us, point.high_us) else { continue };
-        count += 1;
-        within += u32::from((low..=high).contains(&point.measured_us));
-    }
-    (count > 0).then(|| 100.0 * f64::from(within) / f64::from(count))
-}
-
 /// Median of ascending values; not a number where there are none.
 pub(crate) fn median(ascending: &[f64]) -> f64 {
     quantile(ascending, 0.5)
@@ -113,15 +99,6 @@ mod tests {
             assert!((figure - 5.0).abs() < 1e-9, "{group:?}");
         }
         assert!((group.within_10_percent - 100.0).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn only_points_with_an_interval_count_for_its_coverage() {
-        let point = |measured_us, low_us, high_us| Point { measured_us, low_us, high_us, ..Point::default() };
-        let points =
-            [point(1.0, Some(0.5), Some(1.0)), point(2.0, Some(0.5), Some(1.0)), point(3.0, None, None)];
-        assert_eq!(coverage_percent(points.iter()), Some(50.0));
-        assert_eq!(coverage_percent(points[2..].iter()), None);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::profile::Calibration;
 use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::measure::benchmark_cpu::{CpuTable, read};
-use coexec_sim::validate::cpu::{groups, validate};
+use coexec_sim::validate::cpu::validate;
 use coexec_sim::validate::point::Point;
-use coexec_sim::validate::{Group, coverage_percent};
+use coexec_sim::validate::score::{Scored, coverage_percent, score};
 use coexec_sim::workload::{Operator, Shape};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -140,9 +140,9 @@ impl Kind {
 }
 
 /// Means of the groups' MAPE, in percent, by number format and kind of core set.
-fn mean_mapes(groups: &[Group], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
+fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
     let mut sums: BTreeMap<(String, Kind), (f64, f64)> = BTreeMap::new();
-    for group in groups {
+    for Scored { group, .. } in score(points) {
         let parts: Vec<&str> = group.name.split('/').collect();
         let (sum, count) = sums.entry((parts[2].to_owned(), Kind::of(parts[1], cpu))).or_default();
         *sum += group.mape_percent;
@@ -192,7 +192,7 @@ fn networks_kept_out_of_the_fit_are_predicted() {
         assert_eq!(calibration.left_out, []);
         assert_eq!(calibration.held_out.len(), table.runs.len());
         let (_, float, quant) = CEILINGS.iter().find(|(of, ..)| *of == device).unwrap();
-        for ((format, kind), mape) in mean_mapes(&groups(&calibration.held_out), &cpu) {
+        for ((format, kind), mape) in mean_mapes(&calibration.held_out, &cpu) {
             println!("{device} {format} {kind:?} cores: {mape:.2} % ({seconds:.1} s)");
             let ceilings = if format == "float" { float } else { quant };
             assert!(mape < ceilings[kind as usize], "{device} {format} {kind:?}: {mape} %");
@@ -243,7 +243,7 @@ fn after_few(
             let options = Options { folds: 2, others: &others, ..OPTIONS };
             let few = calibrate(cpu, &part(table, names, true), &options, &|_, _| ());
             let rest = validate(&few.cpu, None, &part(table, names, false), None);
-            for (key, mape) in mean_mapes(&groups(&rest.points), cpu) {
+            for (key, mape) in mean_mapes(&rest.points, cpu) {
                 *means.entry(key).or_default() += mape / (DRAWS as f64 * tables.len() as f64);
             }
         }
@@ -317,16 +317,10 @@ fn the_model_beats_one_linear_in_flops_on_every_core_set() {
     for (device, cpu) in phones_in_time() {
         let table = read(&folder, device).unwrap();
         let points = calibrate(&cpu, &table, &OPTIONS, &|_, _| ()).held_out;
-        let as_linear =
-            |point: &Point| Point { predicted_us: point.flops_linear_us.unwrap(), ..point.clone() };
-        let linear: Vec<Point> = points.iter().map(as_linear).collect();
-        for (model, linear) in groups(&points).iter().zip(groups(&linear)) {
-            println!(
-                "{device} {}: {:.2} %, linear {:.1} %",
-                model.name, model.mape_percent, linear.mape_percent
-            );
-            let held = LEAST_ADVANTAGE * model.mape_percent < linear.mape_percent;
-            assert!(held, "{device}: {model:?}, {linear:?}");
+        for Scored { group, flops_linear_mape_percent: linear, .. } in score(&points) {
+            let (model, linear) = (group.mape_percent, linear.unwrap());
+            println!("{device} {}: {model:.2} %, linear {linear:.1} %", group.name);
+            assert!(LEAST_ADVANTAGE * model < linear, "{device} {}: {model}, {linear}", group.name);
         }
     }
 }

@@ -17,7 +17,8 @@ use coexec_sim::device::profile::Calibration;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::measure::GpuRun;
 use coexec_sim::measure::benchmark_gpu::read;
-use coexec_sim::validate::gpu::{Scored, Validation, validate};
+use coexec_sim::validate::gpu::{Validation, validate};
+use coexec_sim::validate::score::{Scored, coverage_percent};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -151,12 +152,8 @@ fn pooled(splits: &[Validation], name: &str, figure: fn(&Scored) -> Option<f64>)
 
 /// Part of the unseen runs of all families that lie in their interval, in percent.
 fn coverage(splits: &[Validation]) -> f64 {
-    let unseen = || splits.iter().flat_map(|split| &split.points).filter(|point| point.unseen);
-    let within = unseen().filter(|point| {
-        point.low_us.is_some_and(|low| low <= point.measured_us)
-            && point.high_us.is_some_and(|high| point.measured_us <= high)
-    });
-    100.0 * within.count() as f64 / unseen().count() as f64
+    let unseen = splits.iter().flat_map(|split| &split.points).filter(|point| point.unseen);
+    coverage_percent(unseen).unwrap()
 }
 
 fn print_figures(phone: &str, splits: &[Validation]) {

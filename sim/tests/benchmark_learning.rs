@@ -10,6 +10,7 @@ use coexec_sim::calibrate::gpu::{self, calibrate};
 use coexec_sim::calibrate::learning::{FLOPS_LINEAR, LearningPoint, Options, Series, learning_curve};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::benchmark_gpu::read;
+use coexec_sim::validate::score::score;
 
 /// A phone, and two pairs of MAPEs of convolutions of unseen shapes, in percent, after
 /// 30 and after 100 random ones: what the reference implementation of the model
@@ -132,14 +133,15 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
         let errors = |prior: &Prior<'_>| {
             let centre = prior.centre(own, &runs).unwrap();
             let options = gpu::Options { source: "test".to_owned(), folds: 5, seed: 0, residual: false };
-            let mut errors = calibrate(&centre, &runs, &options, &|_| ()).errors;
-            errors.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut errors = score(&calibrate(&centre, &runs, &options, &|_| ()).held_out);
+            errors.sort_by(|a, b| a.group.name.cmp(&b.group.name));
             errors
         };
         let hardware = errors(&Prior::Hardware);
         let lent = errors(&Prior::Profiles(others(&profiles, index)));
         for (hardware, lent) in hardware.iter().zip(&lent) {
-            let (group, found, other) = (&hardware.name, hardware.mape_percent, lent.mape_percent);
+            let (group, found, other) =
+                (&hardware.group.name, hardware.group.mape_percent, lent.group.mape_percent);
             println!("{name:9} {group:30} hardware prior {found:5.2} %, other phones' {other:5.2} %");
             if ["gpu/conv2d/unseen", "gpu/depthwise_conv2d/unseen"].contains(&group.as_str()) {
                 assert!((found / other - 1.0).abs() < MOST_PRIOR_EFFECT, "{name} {group}: {found}, {other}");

@@ -1,17 +1,16 @@
 //! The fit of a profile's processors to the runs there are on them.
 
 use coexec_sim::calibrate::cpu::{self, FittedTable};
-use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, TableFit};
+use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
 use coexec_sim::calibrate::host;
 use coexec_sim::device::cpu::CoreSetSpread;
-use coexec_sim::device::gpu::TableSpread;
+use coexec_sim::device::gpu::{InferenceSpread, TableSpread};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::benchmark_gpu::GpuTable;
 use coexec_sim::measure::benchmark_gpu_network::GpuNetworkTable;
 use coexec_sim::validate::point::Point;
-use coexec_sim::validate::{self, Group};
 
 use super::prior::Chosen;
 use crate::failure::Failure;
@@ -44,8 +43,8 @@ pub(crate) struct Fitted {
     pub(crate) cpu_spreads: Vec<CoreSetSpread>,
     /// What a whole inference on the GPU takes beside its launches.
     pub(crate) host: Vec<Known>,
-    /// Cross-validated errors, worst first.
-    pub(crate) errors: Vec<Group>,
+    /// How far the predictions of whole inferences on the GPU may be off.
+    pub(crate) inference_spread: Option<InferenceSpread>,
     /// Each run, predicted by a fit that had not seen its network.
     pub(crate) held_out: Vec<Point>,
     /// Runs that nothing in the base describes.
@@ -60,28 +59,28 @@ pub(crate) fn fit(
     progress: &Progress,
 ) -> Result<Fitted, Failure> {
     let mut fitted = Fitted::default();
-    if let Some(table) = &measured.gpu {
-        fit_gpu(profile, table, options, progress, &mut fitted)?;
-    }
+    let folds = match &measured.gpu {
+        Some(table) => fit_gpu(profile, table, options, progress, &mut fitted)?,
+        None => Vec::new(),
+    };
     if let Some(table) = &measured.inferences {
-        fit_host(profile, table, options, &mut fitted);
+        fit_host(profile, table, &folds, options, &mut fitted);
     }
     if let Some(table) = &measured.cpu {
         fit_cpu(profile, table, options, progress, &mut fitted);
     }
-    fitted.errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
     Ok(fitted)
 }
 
-/// Fits the GPU's tables.
+/// Fits the GPU's tables; the fits of the cross-validation.
 fn fit_gpu(
     profile: &mut Profile,
     table: &GpuTable,
     options: &Options<'_>,
     progress: &Progress,
     fitted: &mut Fitted,
-) -> Result<(), Failure> {
-    let Some(gpu) = &profile.gpu else { return Ok(()) };
+) -> Result<Vec<Fold>, Failure> {
+    let Some(gpu) = &profile.gpu else { return Ok(Vec::new()) };
     let base = options.prior.centre(gpu, &profile.memory, &table.runs)?;
     let fit = gpu::Options {
         source: options.source.to_owned(),
@@ -95,22 +94,30 @@ fn fit_gpu(
             progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
         }
     });
-    let Calibrated { gpu: calibrated, tables, errors, held_out, spreads, left_out } = calibrated;
+    let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out } = calibrated;
     profile.gpu = Some(calibrated);
     fitted.tables = tables;
     fitted.spreads = spreads;
     fitted.held_out.extend(held_out);
-    fitted.errors.extend(errors);
     fitted.left_out.extend(left_out);
-    Ok(())
+    Ok(folds)
 }
 
 /// Fits what a whole inference on the GPU takes beside its launches.
-fn fit_host(profile: &mut Profile, table: &GpuNetworkTable, options: &Options<'_>, fitted: &mut Fitted) {
+fn fit_host(
+    profile: &mut Profile,
+    table: &GpuNetworkTable,
+    folds: &[Fold],
+    options: &Options<'_>,
+    fitted: &mut Fitted,
+) {
     let Some(gpu) = &mut profile.gpu else { return };
     let Some(fit) = host::fit(gpu, &table.networks, options.source) else { return };
     gpu.host = Some(fit.host);
     fitted.host = fit.parameters;
+    let held_out = host::held_out(folds, &table.networks, options.source);
+    fitted.inference_spread = held_out.spread;
+    fitted.held_out.extend(held_out.points);
     fitted.left_out.extend(fit.left_out);
 }
 
@@ -127,7 +134,6 @@ fn fit_cpu(
     let calibrated = cpu::calibrate(&profile.cpu, table, &fit, &|done, of| {
         progress.tell(&format!("CPU: {done} of {of} fits"));
     });
-    fitted.errors.extend(validate::cpu::groups(&calibrated.held_out));
     fitted.held_out.extend(calibrated.held_out);
     fitted.cpu_spreads = calibrated.spreads;
     profile.cpu = calibrated.cpu;

@@ -1,7 +1,7 @@
 //! What a calibration prints.
 
 use coexec_sim::calibrate::cpu::FittedTable;
-use coexec_sim::validate::Group;
+use coexec_sim::validate::score::Scored;
 use coexec_sim::workload::DataType;
 
 use super::fit::Fitted;
@@ -66,7 +66,7 @@ fn trade_off(table: &str, first: &str, second: &str, correlation: f64) {
 }
 
 /// Prints the cross-validated errors.
-pub(super) fn errors(title: &str, errors: &[Group]) {
+pub(super) fn errors(title: &str, errors: &[Scored]) {
     if errors.is_empty() {
         output::line("\nall runs are of one network: no errors on networks kept out of the fit");
         return;

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use coexec_sim::validate::compare::{Compared, worst};
+use coexec_sim::validate::score::{Scored, worst};
 
 use super::{Phone, Picture};
 use crate::cli::Report;
 use crate::points;
-use crate::validate::{BASELINES, HEADER, cells, percent};
+use crate::validate::{HEADER, cells, percent};
 
 /// Most reasons for which rows were not used that are listed.
 const MOST_REASONS: usize = 5;
@@ -76,15 +76,15 @@ enum Columns {
 
 impl Columns {
     /// The MAPE in percent; none without such a group.
-    fn of(&self, groups: &[Compared]) -> Option<f64> {
+    fn of(&self, groups: &[Scored]) -> Option<f64> {
         let is_of = |name: &str| match self {
             Self::One(wanted) => name == *wanted,
             Self::Mean(start, end) => name.starts_with(start) && name.ends_with(end),
         };
         let errors: Vec<f64> = groups
             .iter()
-            .filter(|compared| is_of(&compared.group.name))
-            .map(|compared| compared.group.mape_percent)
+            .filter(|scored| is_of(&scored.group.name))
+            .map(|scored| scored.group.mape_percent)
             .collect();
         (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
     }
@@ -94,14 +94,11 @@ impl Columns {
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
     let _ = write!(text, "\n## {}\n\n{} runs.", phone.title, phone.runs);
     for (prefix, title) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
-        let groups: Vec<&Compared> =
-            phone.groups.iter().filter(|compared| compared.group.name.starts_with(prefix)).collect();
-        if groups.is_empty() {
-            continue;
+        let of_processor = |scored: &&Scored| scored.group.name.starts_with(prefix);
+        let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();
+        if !rows.is_empty() {
+            let _ = write!(text, "\n\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));
         }
-        let header = [HEADER.as_slice(), BASELINES.as_slice()].concat();
-        let rows: Vec<Vec<String>> = groups.iter().map(|compared| row(compared, phone)).collect();
-        let _ = write!(text, "\n\n### {title}, worst groups first\n\n{}", table(&header, &rows));
     }
     let worst = worst(&phone.points, count);
     if !worst.is_empty() {
@@ -122,21 +119,6 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
     for picture in pictures {
         let _ = write!(text, "\n![{}]({})\n", picture.caption, picture.file);
     }
-}
-
-/// A group's figures and what to hold them against.
-fn row(compared: &Compared, phone: &Phone) -> Vec<String> {
-    let name = compared.group.name.as_str();
-    // The noise is that of the family, seen or not.
-    let family = name.strip_suffix("/unseen").map_or(name.to_owned(), |family| format!("{family}/all"));
-    let mut row = cells(&compared.group);
-    row.extend([
-        percent(compared.physics_mape_percent),
-        percent(compared.flops_linear_mape_percent),
-        percent(phone.noise.get(&family).copied()),
-        percent(compared.interval_coverage_percent),
-    ]);
-    row
 }
 
 /// A Markdown table.

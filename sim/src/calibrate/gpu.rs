@@ -20,11 +20,10 @@ use rayon::prelude::*;
 
 use crate::device::gpu::{Gpu, KernelTable, TableSpread};
 use crate::kernel::gpu::execute;
-use crate::measure::{Family, GpuRun, LeftOut};
-use crate::validate::gpu::Predictor;
+use crate::measure::{GpuRun, LeftOut};
+use crate::validate::gpu::{Predictor, deviations};
 use crate::validate::interval::Doubt;
 use crate::validate::point::Point;
-use crate::validate::{Group, figures};
 use crate::workload::Operator;
 
 pub use fit::{Fitted, TableFit, TradeOff};
@@ -56,18 +55,26 @@ pub struct Calibrated {
     pub gpu: Gpu,
     /// What was fitted, table by table.
     pub tables: Vec<TableFit>,
-    /// Cross-validated errors, worst first; none without folds, or where all runs are
-    /// of one network.
-    pub errors: Vec<Group>,
     /// Each run beside the prediction of the fit that had not seen its network, in the
-    /// order of the folds; none without folds. The 90 % interval is scaled on the
-    /// errors of the other folds.
+    /// order of the folds; none without folds, or where all runs are of one network.
+    /// The 90 % interval is scaled on the errors of the other folds.
     pub held_out: Vec<Point>,
+    /// The fits of the cross-validation.
+    pub folds: Vec<Fold>,
     /// How far the predictions of `gpu` may be off, from the cross-validated errors:
     /// what the profile's `[calibration]` keeps for intervals.
     pub spreads: Vec<TableSpread>,
     /// Runs that no table of the base describes.
     pub left_out: Vec<LeftOut>,
+}
+
+/// A fit that saw the runs of all networks but some.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fold {
+    /// The base with the tables of that fit.
+    pub gpu: Gpu,
+    /// The networks it did not see.
+    pub held_out: HashSet<String>,
 }
 
 /// What a calibration is doing.
@@ -115,10 +122,12 @@ pub fn calibrate(
         || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>(),
     );
     let held_out = HeldOut::of_folds(&classified, &folds, &without_fold);
+    let of_fold =
+        |(fold, (gpu, _)): (usize, (Gpu, Vec<TableFit>))| Fold { gpu, held_out: folds.networks(fold) };
     Calibrated {
         spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
         held_out: held_out_points(&held_out, &without_fold),
-        errors: errors(&held_out),
+        folds: without_fold.into_iter().enumerate().map(of_fold).collect(),
         gpu,
         tables,
         left_out,
@@ -177,6 +186,12 @@ impl Folds<'_> {
     fn holds(&self, fold: Option<usize>, run: &GpuRun) -> bool {
         fold.is_some() && self.of_network.get(run.network.as_str()).copied() == fold
     }
+
+    /// The networks of one fold.
+    fn networks(&self, fold: usize) -> HashSet<String> {
+        let members = self.of_network.iter().filter(|(_, of)| **of == fold);
+        members.map(|(network, _)| (*network).to_owned()).collect()
+    }
 }
 
 /// Deals the networks of the runs into folds; one network makes no folds.
@@ -203,7 +218,6 @@ fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) ->
 
 /// A run of a network that a fold's fit had not seen, beside its prediction.
 struct HeldOut {
-    family: Family,
     point: Point,
     doubt: Doubt,
 }
@@ -215,6 +229,7 @@ impl HeldOut {
         folds: &Folds<'_>,
         fits: &[(Gpu, Vec<TableFit>)],
     ) -> Vec<Vec<Self>> {
+        let deviations = deviations(classified.iter().map(|member| member.run));
         fits.par_iter()
             .enumerate()
             .map(|(fold, (gpu, tables))| {
@@ -227,7 +242,8 @@ impl HeldOut {
                     // A fold's fit has the tables of the base, which describe every classified run.
                     let (point, doubt) = predictor.point(member.run).ok()?;
                     let unseen = !seen.contains(&member.run.layer.operator);
-                    Some(Self { family: member.run.family, point: Point { unseen, ..point }, doubt })
+                    let deviation_us = deviations.of(member.run);
+                    Some(Self { point: Point { unseen, deviation_us, ..point }, doubt })
                 });
                 predictions.collect()
             })
@@ -251,27 +267,6 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
         points.extend(members.iter().map(|member| member.point.clone().within(&member.doubt, &spreads)));
     }
     points
-}
-
-/// The errors of the folds' fits on the networks they had not seen, pooled, worst
-/// first.
-fn errors(folds: &[Vec<HeldOut>]) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for family in Family::ALL {
-        for (part, only_unseen) in [("all", false), ("unseen", true)] {
-            let pairs: Vec<(f64, f64)> = folds
-                .iter()
-                .flatten()
-                .filter(|member| member.family == family && (member.point.unseen || !only_unseen))
-                .map(|member| (member.point.predicted_us, member.point.measured_us))
-                .collect();
-            if !pairs.is_empty() {
-                groups.push(figures(format!("gpu/{}/{part}", family.name()), &pairs));
-            }
-        }
-    }
-    groups.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
-    groups
 }
 
 #[cfg(test)]

@@ -5,18 +5,17 @@
 //! for: the kernel models (`gpu`). Invariant: a held-out prediction comes from a
 //! kernel fit and a host fit that saw nothing of its network.
 
-use std::collections::HashSet;
-
 use nalgebra::DVector;
 
-use super::gpu::Fitted;
+use super::conformal::factor_interval;
+use super::gpu::{Fitted, Fold};
 use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::device::gpu::{Gpu, HostPath};
+use super::rounding::{VALUE_DIGITS, rounded};
+use crate::device::gpu::{Gpu, HostPath, InferenceSpread};
 use crate::device::quantity::Quantity;
 use crate::measure::LeftOut;
 use crate::measure::benchmark_gpu_network::GpuNetwork;
-use crate::validate::gpu::Scored;
-use crate::validate::host::{Launches, groups, held_out_point};
+use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
@@ -81,53 +80,60 @@ pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<HostFit> 
     (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, source) })
 }
 
-/// A kernel fit that saw all networks but some.
-#[derive(Clone, Debug)]
-pub struct Fold<'a> {
-    /// The fit.
-    pub gpu: &'a Gpu,
-    /// The networks it did not see.
-    pub held_out: HashSet<&'a str>,
-}
-
-/// Errors of networks that neither their kernels' fit nor their host path's saw.
+/// The predictions of networks that neither their kernels' fit nor their host
+/// path's saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldOut {
-    /// Each network of a fold beside its prediction, in the order of the table.
+    /// Each network of a fold beside its prediction, in the order of the table. The
+    /// 90 % interval comes from the errors of the other folds.
     pub points: Vec<Point>,
-    /// Their figures.
-    pub groups: Vec<Scored>,
-    /// Logarithms of measured over predicted time, ascending: what the quantiles
-    /// of a prediction interval are taken from.
-    pub log_errors: Vec<f64>,
+    /// How far predictions may be off, from all `points`; none of too few networks.
+    pub spread: Option<InferenceSpread>,
 }
 
 /// Predicts each network by the fold that does not know it: its host path is
 /// fitted, with that fold's kernels, to the other networks.
-pub fn held_out(folds: &[Fold<'_>], networks: &[GpuNetwork], source: &str) -> HeldOut {
-    let mut predicted: Vec<(usize, Point)> = Vec::new();
-    for fold in folds {
-        let is_held_out = |network: &GpuNetwork| fold.held_out.contains(network.name.as_str());
-        let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
-        let (evidence, _) = Evidence::of(fold.gpu, &seen);
-        if evidence.is_empty() {
-            continue;
-        }
-        let fitted = solve(fold.gpu, &evidence, source);
-        let gpu = Gpu { host: Some(fitted.host), ..fold.gpu.clone() };
-        for (index, network) in networks.iter().enumerate().filter(|(_, network)| is_held_out(network)) {
+pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOut {
+    let predicted: Vec<Vec<(usize, Point)>> = folds
+        .iter()
+        .map(|fold| {
+            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.name);
+            let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
+            let (evidence, _) = Evidence::of(&fold.gpu, &seen);
+            if evidence.is_empty() {
+                return Vec::new();
+            }
+            let host = solve(&fold.gpu, &evidence, source).host;
+            let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
+            let predictor = Predictor::new(&gpu, seen);
+            let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
             // What the fold has no kernel for is left out of the fit on all networks, too.
-            let Ok(launches) = Launches::of(network, &gpu) else { continue };
-            predicted.push((index, held_out_point(network, launches.inference_us(&gpu), &seen)));
-        }
+            let point = |(index, network)| Some((index, predictor.point(network).ok()?));
+            members.filter_map(point).collect()
+        })
+        .collect();
+    let mut points: Vec<(usize, Point)> = Vec::new();
+    for (fold, members) in predicted.iter().enumerate() {
+        let others = predicted.iter().enumerate().filter(|(other, _)| *other != fold);
+        let spread = spread(others.flat_map(|(_, others)| others));
+        let unseen = |(index, point): &(usize, Point)| {
+            (*index, within(Point { unseen: true, ..point.clone() }, spread.as_ref()))
+        };
+        points.extend(members.iter().map(unseen));
     }
-    predicted.sort_by_key(|(index, _)| *index);
-    let used: Vec<&GpuNetwork> = predicted.iter().map(|&(index, _)| &networks[index]).collect();
-    let points: Vec<Point> = predicted.into_iter().map(|(_, point)| point).collect();
-    let mut log_errors: Vec<f64> =
-        points.iter().map(|point| (point.measured_us / point.predicted_us).ln()).collect();
-    log_errors.sort_by(f64::total_cmp);
-    HeldOut { groups: groups(&points, &used, true), points, log_errors }
+    points.sort_by_key(|(index, _)| *index);
+    HeldOut {
+        points: points.into_iter().map(|(_, point)| point).collect(),
+        spread: spread(predicted.iter().flatten()),
+    }
+}
+
+/// How far the predictions of `points` are off.
+fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<InferenceSpread> {
+    let factors: Vec<f64> = points.map(|(_, point)| point.measured_us / point.predicted_us).collect();
+    let networks = factors.len() as u32;
+    let [low_factor, high_factor] = factor_interval(factors)?;
+    Some(InferenceSpread { networks, low_factor, high_factor })
 }
 
 /// What a network says of the host path.
@@ -189,10 +195,10 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
         let source = if informed {
             source.to_owned()
         } else {
-            format!("prior {}, hardly informed by: {source}", significant(base * part))
+            format!("prior {}, hardly informed by: {source}", rounded(base * part, VALUE_DIGITS))
         };
-        let ci95 = ci95.map(|end| significant(end * part));
-        Quantity { value: significant(value * part), source: Some(source), ci95: Some(ci95) }
+        let ci95 = ci95.map(|end| rounded(end * part, VALUE_DIGITS));
+        Quantity { value: rounded(value * part, VALUE_DIGITS), source: Some(source), ci95: Some(ci95) }
     };
     let host = HostPath {
         source: source.to_owned(),
@@ -222,21 +228,17 @@ fn fitted(solution: &Solution, index: usize, base: f64, networks: usize) -> Fitt
     let prior_left = inverse.map_or(1.0, |inverse| inverse * (EXPECTED_ERROR / prior).powi(2));
     let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
     let log = base.ln() + solution.parameters[index];
-    let end = |deviations: f64| significant((log + deviations * deviation).exp());
-    let value = significant(log.exp());
+    let end = |deviations: f64| rounded((log + deviations * deviation).exp(), VALUE_DIGITS);
+    let value = rounded(log.exp(), VALUE_DIGITS);
     let ci95 = [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)];
     Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED }
-}
-
-/// `value` with five significant digits.
-fn significant(value: f64) -> f64 {
-    format!("{value:.4e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::validate::host::predict;
+    use crate::validate::score::score;
     use crate::workload::{DataType, Elementwise, Function, Layer, Linear, Operator, Shape};
 
     fn pixel4() -> Gpu {
@@ -315,13 +317,26 @@ mod tests {
         let networks = networks(&host(600.0));
         let part = |remainder: usize| {
             let names = networks.iter().enumerate().filter(move |(index, _)| index % 4 == remainder);
-            Fold { gpu: &gpu, held_out: names.map(|(_, network)| network.name.as_str()).collect() }
+            Fold { gpu: gpu.clone(), held_out: names.map(|(_, network)| network.name.clone()).collect() }
         };
-        let folds = [part(0), part(1), part(2), part(3)];
-        let held_out = held_out(&folds, &networks, "runs");
-        assert_eq!(held_out.points.len(), networks.len());
-        assert!(held_out.points.iter().all(|point| point.unseen && point.flops_linear_us.is_some()));
-        assert!(held_out.log_errors.is_sorted() && held_out.log_errors.len() == networks.len());
-        assert!(held_out.groups[0].group.mape_percent < 1.0, "{:?}", held_out.groups);
+        let HeldOut { points, spread } = held_out(&(0..4).map(part).collect::<Vec<_>>(), &networks, "runs");
+        assert_eq!(points.len(), networks.len());
+        assert!(points.iter().all(|point| point.unseen && point.flops_linear_us.is_some()));
+        assert!(points.iter().all(|point| point.low_us < point.high_us));
+        assert_eq!(spread.unwrap().networks, 40);
+        let errors = score(&points);
+        assert!(errors[0].group.mape_percent < 1.0, "{errors:?}");
+    }
+
+    #[test]
+    fn too_few_networks_give_no_interval() {
+        let gpu = pixel4();
+        let networks = &networks(&host(600.0))[..6];
+        let names = |part: &[GpuNetwork]| part.iter().map(|network| network.name.clone()).collect();
+        let folds =
+            [&networks[..3], &networks[3..]].map(|part| Fold { gpu: gpu.clone(), held_out: names(part) });
+        let held_out = held_out(&folds, networks, "runs");
+        assert_eq!((held_out.points.len(), held_out.spread), (6, None));
+        assert!(held_out.points.iter().all(|point| point.low_us.is_none()));
     }
 }

@@ -248,7 +248,7 @@ mod tests {
     fn runs(gpu: &Gpu) -> Vec<GpuRun> {
         let mut runs = Vec::new();
         for network in 0..6_u32 {
-            for channels in [16, 32 + 8 * network, 64 + 8 * network, 128 + 8 * network] {
+            for channels in [16, 32 + 8 * network, 80 + 8 * network, 128 + 8 * network] {
                 let conv = Conv2d {
                     input: Shape::image(28, 28, channels),
                     output_channels: 2 * channels,

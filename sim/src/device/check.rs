@@ -17,6 +17,9 @@ const LARGEST: f64 = 1e9;
 /// Smallest quantity where none may not be: something is divided by it.
 const SMALLEST: f64 = 1e-9;
 
+/// Largest factor that a prediction may be off by; more is no prediction.
+const LARGEST_FACTOR: f64 = 1e3;
+
 /// Largest count of a part of a processor (compute units, lanes, columns): a
 /// hundred times what there is, so that products of a few fit `u64`.
 pub(crate) const MAX_COUNT: u32 = 1 << 20;
@@ -68,6 +71,18 @@ impl Checker {
             found: found.to_string(),
             expected: expected.into(),
         });
+    }
+
+    /// `low_factor` and `high_factor` are the ends of an interval around a prediction.
+    pub fn factors(&mut self, low_factor: f64, high_factor: f64) {
+        for (key, factor, least) in
+            [("low_factor", low_factor, 0.0), ("high_factor", high_factor, low_factor)]
+        {
+            if !(factor > 0.0 && (least..=LARGEST_FACTOR).contains(&factor)) {
+                let expected = format!("a number above 0, from {least} to {LARGEST_FACTOR}");
+                self.violation(key, factor, expected);
+            }
+        }
     }
 
     /// `quantity` is above zero, and neither vanishing nor beyond any phone.

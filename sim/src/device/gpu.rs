@@ -28,7 +28,7 @@ pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;
 pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Residual, ResidualTable};
-pub use spread::TableSpread;
+pub use spread::{InferenceSpread, TableSpread};
 
 /// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use toml_edit::{Item, Value};
 
 use super::check::Checker;
 use super::cpu::{CoreSetSpread, Cpu};
-use super::gpu::{Gpu, TableSpread};
+use super::gpu::{Gpu, InferenceSpread, TableSpread};
 use super::memory::Memory;
 use super::npu::Npu;
 use super::power::Power;
@@ -66,6 +66,9 @@ pub struct Calibration {
     /// How far predictions of each GPU kernel table may be off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_table: Vec<TableSpread>,
+    /// How far predictions of whole inferences on the GPU may be off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_inference: Option<InferenceSpread>,
     /// How far predictions on each CPU core set may be off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_core_set: Vec<CoreSetSpread>,
@@ -241,6 +244,9 @@ impl Profile {
             checker.table("calibration", |checker| {
                 checker.sourced(&calibration.source);
                 checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
+                if let Some(spread) = &calibration.gpu_inference {
+                    checker.table("gpu_inference", |checker| spread.check(checker));
+                }
                 checker
                     .each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
             });

@@ -5,8 +5,9 @@
 //! then priced with the hand-over its placement needs. In a graph that is no
 //! chain, operators are planned one by one, as EPEW'25 does: the GPU is the
 //! default, a cut must pay for its join, and the CPU alone must pay for the
-//! hand-overs to and fro. Either way the plan is simulated as a whole, and a
-//! single processor wins where it is faster.
+//! hand-overs to and fro. Either way the plan is simulated as a whole. What is best
+//! for each operator alone, and a single processor, win where they are faster: under
+//! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
 use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
 use super::{Options, Strategy};
@@ -74,11 +75,15 @@ pub fn explore(
     let mut plan = Plan { synchronisation: options.synchronisation, placements };
     let mut prediction = simulator.run(stages, &plan)?;
     let baselines = baselines(simulator, stages, options);
-    for baseline in &baselines {
+    let alone = searches.iter().map(|search| search.best.placement).collect();
+    let greedy = Plan { synchronisation: options.synchronisation, placements: alone };
+    let greedy_prediction = simulator.run(stages, &greedy)?;
+    let others = baselines.iter().map(|baseline| (&baseline.plan, &baseline.prediction));
+    for (other, predicted) in std::iter::once((&greedy, &greedy_prediction)).chain(others) {
         let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
-        if cost(&baseline.prediction) < cost(&prediction) {
-            plan = baseline.plan.clone();
-            prediction = baseline.prediction.clone();
+        if cost(predicted) < cost(&prediction) {
+            plan = other.clone();
+            prediction = predicted.clone();
         }
     }
     Ok(Answer { plan, prediction, baselines, searches, considered })

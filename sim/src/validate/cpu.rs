@@ -6,9 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::flops_linear::FlopsLinear;
-use super::gpu::Scored;
 use super::point::Point;
-use super::{Group, coverage_percent, figures};
+use super::score::{Scored, score};
 use crate::device::cpu::{CoreSetSpread, Cpu};
 use crate::device::profile::Calibration;
 use crate::kernel::cpu::{CoreSet, Library, execute};
@@ -19,7 +18,7 @@ use crate::workload::{DataType, Layer};
 /// A CPU model against runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
-    /// Figures by core set and number format, in the order of the runs.
+    /// Figures by core set and number format, worst first.
     pub groups: Vec<Scored>,
     /// Each prediction beside its run, in the order of the runs.
     pub points: Vec<Point>,
@@ -71,25 +70,20 @@ pub fn validate(
     let names: HashSet<&str> =
         seen.iter().flat_map(|seen| &seen.runs).map(|run| run.network.as_str()).collect();
     let spreads = calibration.map_or(&[][..], |calibration| &calibration.cpu_core_set);
-    let (mut predicted, mut points, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for run in &table.runs {
         match predict(run, cpu, &layers) {
             Ok(predicted_us) => {
                 let flops_linear_us =
                     baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));
                 let unseen = seen.is_some() && !names.contains(run.network.as_str());
-                predicted.push(run);
-                points.push(within(
-                    Point { unseen, flops_linear_us, ..point(run, predicted_us) },
-                    run,
-                    spreads,
-                ));
+                let point = Point { unseen, flops_linear_us, ..point(run, predicted_us) };
+                points.push(within(point, run, spreads));
             }
             Err(reason) => left_out.push(LeftOut { line: run.line, reason }),
         }
     }
-    let scored = |group: Group| score(group, &points, &predicted);
-    Validation { groups: groups(&points).into_iter().map(scored).collect(), points, left_out }
+    Validation { groups: score(&points), points, left_out }
 }
 
 /// A prediction beside its run.
@@ -99,6 +93,7 @@ pub(crate) fn point(run: &CpuRun, predicted_us: f64) -> Point {
         network: run.network.clone(),
         what: run.network.clone(),
         measured_us: run.measured_us,
+        deviation_us: run.deviation_us,
         predicted_us,
         physics_us: predicted_us,
         ..Point::default()
@@ -149,40 +144,8 @@ fn operations(run: &CpuRun, layers: &Layers<'_>) -> Option<f64> {
     Some(network.iter().map(|layer| layer.operator.macs() as f64).sum())
 }
 
-/// What goes with the figures of a group of `points`, which stand for `runs`.
-fn score(group: Group, points: &[Point], runs: &[&CpuRun]) -> Scored {
-    let of_group = || points.iter().zip(runs).filter(|(point, _)| point.group == group.name);
-    let linear: Option<Vec<(f64, f64)>> =
-        of_group().map(|(point, _)| Some((point.flops_linear_us?, point.measured_us))).collect();
-    // What the repetitions of a run differ by, as a part of their mean.
-    let noise: Vec<f64> = of_group()
-        .filter_map(|(_, run)| run.deviation_us.map(|deviation| deviation / run.measured_us))
-        .collect();
-    Scored {
-        flops_linear_mape_percent: linear.map(|pairs| figures("", &pairs).mape_percent),
-        physics_mape_percent: None,
-        interval_coverage_percent: coverage_percent(of_group().map(|(point, _)| point)),
-        repeat_noise_percent: (!noise.is_empty())
-            .then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64),
-        group,
-    }
-}
-
 /// Name of the group a run is in: `cpu/1large2med/float`.
 fn group_name(run: &CpuRun) -> String {
     let format = if run.data_type == DataType::I8 { "quant" } else { "float" };
     format!("cpu/{}/{format}", run.core_set)
-}
-
-/// The figures by core set and number format.
-pub fn groups(points: &[Point]) -> Vec<Group> {
-    let mut pairs: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
-    for point in points {
-        let pair = (point.predicted_us, point.measured_us);
-        match pairs.iter_mut().find(|(known, _)| *known == point.group) {
-            Some((_, pairs)) => pairs.push(pair),
-            None => pairs.push((&point.group, vec![pair])),
-        }
-    }
-    pairs.into_iter().map(|(name, pairs)| figures(name, &pairs)).collect()
 }

@@ -7,11 +7,11 @@
 
 use std::collections::HashSet;
 
-use super::flops_linear::{FlopsLinear, operations};
-use super::gpu::Scored;
+use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
-use super::{coverage_percent, figures};
-use crate::device::gpu::Gpu;
+use super::score::{Scored, score};
+use crate::device::gpu::{Gpu, InferenceSpread};
+use crate::device::profile::Calibration;
 use crate::kernel::Unsupported;
 use crate::kernel::gpu::execute;
 use crate::measure::LeftOut;
@@ -65,10 +65,10 @@ pub fn predict(network: &GpuNetwork, gpu: &Gpu) -> Result<f64, Unsupported> {
     Ok(Launches::of(network, gpu)?.inference_us(gpu))
 }
 
-/// Inferences that were not seen in a fit, predicted and measured.
+/// A GPU model against whole inferences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
-    /// Figures of all inferences, then of those of unseen networks.
+    /// Figures of all inferences and of those of unseen networks, worst first.
     pub groups: Vec<Scored>,
     /// Each inference beside its prediction.
     pub points: Vec<Point>,
@@ -78,95 +78,75 @@ pub struct Validation {
 
 /// Compares predictions of `gpu` with the times of `networks`. `seen` names the
 /// networks the profile was fitted on, which the FLOPs-linear baseline is fitted
-/// on too.
-pub fn validate(gpu: &Gpu, networks: &[GpuNetwork], seen: Option<&[GpuNetwork]>) -> Validation {
-    let baseline = seen.and_then(flops_linear);
+/// on too; `calibration` is that of the profile, for the intervals.
+pub fn validate(
+    gpu: &Gpu,
+    calibration: Option<&Calibration>,
+    networks: &[GpuNetwork],
+    seen: Option<&[GpuNetwork]>,
+) -> Validation {
+    let spread = calibration.and_then(|calibration| calibration.gpu_inference.as_ref());
+    let predictor = Predictor::new(gpu, seen.unwrap_or_default());
     let names: HashSet<&str> = seen.unwrap_or_default().iter().map(|network| network.name.as_str()).collect();
-    let (mut points, mut used, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for network in networks {
-        match predict(network, gpu) {
-            Ok(predicted_us) => {
+        match predictor.point(network) {
+            Ok(point) => {
                 let unseen = seen.is_some() && !names.contains(network.name.as_str());
-                points.push(point(network, predicted_us, unseen, baseline));
-                used.push(network);
+                points.push(within(Point { unseen, ..point }, spread));
             }
             Err(error) => left_out.push(LeftOut { line: network.line, reason: error.to_string() }),
         }
     }
-    Validation { groups: groups(&points, &used, seen.is_some()), points, left_out }
+    Validation { groups: score(&points), points, left_out }
 }
 
-/// The baseline, fitted on `networks`.
-fn flops_linear(networks: &[GpuNetwork]) -> Option<FlopsLinear> {
-    FlopsLinear::fit(networks.iter().map(|network| (network_operations(network), network.measured_us)))
+/// A GPU's predictions of whole inferences, prepared once for many networks.
+pub(crate) struct Predictor<'a> {
+    gpu: &'a Gpu,
+    physics: Gpu,
+    baseline: Option<FlopsLinear>,
 }
 
-fn network_operations(network: &GpuNetwork) -> f64 {
-    network.layers.iter().map(operations).sum()
-}
+impl<'a> Predictor<'a> {
+    /// Of `gpu`, which was fitted on `seen`.
+    pub(crate) fn new<'b>(gpu: &'a Gpu, seen: impl IntoIterator<Item = &'b GpuNetwork>) -> Self {
+        let pairs = seen.into_iter().map(|network| (operations(network), network.measured_us));
+        Self { gpu, physics: gpu.without_residual(), baseline: FlopsLinear::fit(pairs) }
+    }
 
-/// A prediction beside its measurement.
-fn point(network: &GpuNetwork, predicted_us: f64, unseen: bool, baseline: Option<FlopsLinear>) -> Point {
-    Point {
-        group: GROUP.to_owned(),
-        network: network.name.clone(),
-        what: network.name.clone(),
-        unseen,
-        measured_us: network.measured_us,
-        predicted_us,
-        physics_us: predicted_us,
-        flops_linear_us: baseline.map(|baseline| baseline.predict(network_operations(network))),
-        ..Point::default()
+    /// The prediction beside `network`, without its interval and as if the network
+    /// were seen.
+    pub(crate) fn point(&self, network: &GpuNetwork) -> Result<Point, Unsupported> {
+        let predicted_us = predict(network, self.gpu)?;
+        let physics_us = match self.gpu.residual {
+            Some(_) => predict(network, &self.physics)?,
+            None => predicted_us,
+        };
+        Ok(Point {
+            group: GROUP.to_owned(),
+            network: network.name.clone(),
+            what: network.name.clone(),
+            measured_us: network.measured_us,
+            deviation_us: network.deviation_us,
+            predicted_us,
+            physics_us,
+            flops_linear_us: self.baseline.map(|baseline| baseline.predict(operations(network))),
+            ..Point::default()
+        })
     }
 }
 
-/// The points of networks that a fit without them predicted; for cross-validation.
-/// `predicted` has a network, its prediction, and what the baseline was fitted on.
-pub(crate) fn held_out_point(network: &GpuNetwork, predicted_us: f64, seen: &[&GpuNetwork]) -> Point {
-    let pairs = seen.iter().map(|seen| (network_operations(seen), seen.measured_us));
-    point(network, predicted_us, true, FlopsLinear::fit(pairs))
+/// Multiply-adds of a network.
+fn operations(network: &GpuNetwork) -> f64 {
+    network.layers.iter().map(flops_linear::operations).sum()
 }
 
-/// The figures of `points`, which stand for `networks`; those of the unseen ones
-/// only where it is known what was seen.
-pub(crate) fn groups(points: &[Point], networks: &[&GpuNetwork], with_unseen: bool) -> Vec<Scored> {
-    let members: Vec<(&Point, &GpuNetwork)> = points.iter().zip(networks.iter().copied()).collect();
-    let unseen: Vec<(&Point, &GpuNetwork)> =
-        members.iter().filter(|(point, _)| point.unseen).copied().collect();
-    let mut groups = Vec::new();
-    if !members.is_empty() {
-        groups.push(score("all", &members));
-    }
-    if with_unseen && !unseen.is_empty() {
-        groups.push(score("unseen", &unseen));
-    }
-    groups
-}
-
-fn score(part: &str, members: &[(&Point, &GpuNetwork)]) -> Scored {
-    let pairs: Vec<(f64, f64)> =
-        members.iter().map(|(point, _)| (point.predicted_us, point.measured_us)).collect();
-    let linear: Option<Vec<(f64, f64)>> = members
-        .iter()
-        .map(|(point, _)| point.flops_linear_us.map(|predicted| (predicted, point.measured_us)))
-        .collect();
-    let noise: Vec<f64> = members
-        .iter()
-        .filter_map(|(_, network)| network.deviation_us.map(|deviation| deviation / network.measured_us))
-        .collect();
-    // Without a residual the physics is the prediction, and no baseline.
-    let has_residual =
-        members.iter().any(|(point, _)| point.physics_us.to_bits() != point.predicted_us.to_bits());
-    let physics: Vec<(f64, f64)> =
-        members.iter().map(|(point, _)| (point.physics_us, point.measured_us)).collect();
-    Scored {
-        group: figures(format!("{GROUP}/{part}"), &pairs),
-        physics_mape_percent: has_residual.then(|| figures("", &physics).mape_percent),
-        interval_coverage_percent: coverage_percent(members.iter().map(|(point, _)| *point)),
-        flops_linear_mape_percent: linear.map(|pairs| figures("", &pairs).mape_percent),
-        repeat_noise_percent: (!noise.is_empty())
-            .then(|| 100.0 * noise.iter().sum::<f64>() / noise.len() as f64),
-    }
+/// The point with its 90 % interval, where `spread` tells one.
+pub(crate) fn within(point: Point, spread: Option<&InferenceSpread>) -> Point {
+    let Some(spread) = spread else { return point };
+    let [low, high] = spread.interval(point.predicted_us);
+    Point { low_us: Some(low), high_us: Some(high), ..point }
 }
 
 #[cfg(test)]
@@ -234,14 +214,15 @@ mod tests {
                 GpuNetwork { measured_us: predict(&unmeasured, &gpu).unwrap(), ..unmeasured }
             })
             .collect();
-        let validation = validate(&gpu, &networks, Some(&networks[..2]));
-        let names: Vec<(&str, usize)> =
+        let validation = validate(&gpu, None, &networks, Some(&networks[..2]));
+        let mut names: Vec<(&str, usize)> =
             validation.groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+        names.sort_unstable();
         assert_eq!(names, [("gpu/end_to_end/all", 3), ("gpu/end_to_end/unseen", 1)]);
         assert!(validation.groups.iter().all(|scored| scored.group.mape_percent < 1e-9));
         assert!(validation.groups[0].flops_linear_mape_percent.is_some());
         let unseen: Vec<bool> = validation.points.iter().map(|point| point.unseen).collect();
         assert_eq!(unseen, [false, false, true]);
-        assert_eq!(validate(&gpu, &networks, None).groups.len(), 1);
+        assert_eq!(validate(&gpu, None, &networks, None).groups.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! figures computed from, as a row of a CSV file.
 //!
 //! Responsible for: the record and its file. Not for: where predictions come from
-//! (`gpu`, `cpu`) or what is made of them (`figures`, the plots). Invariant: what
+//! (`gpu`, `host`, `cpu`) or what is made of them (`score`, the plots). Invariant: what
 //! is written reads back as the same points.
 
 use schemars::JsonSchema;
@@ -24,6 +24,10 @@ pub struct Point {
     pub unseen: bool,
     /// Measured time.
     pub measured_us: f64,
+    /// What repeated measurements differ by: for a layer, from the median of its runs,
+    /// where there are several; for a network, the standard deviation of its
+    /// repetitions.
+    pub deviation_us: Option<f64>,
     /// Predicted time.
     pub predicted_us: f64,
     /// Prediction of the same profile without its residual.

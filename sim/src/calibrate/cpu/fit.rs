@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::rates::{COUNT, KINDS, Prior, RATES, free};
 use super::terms::Terms;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::cpu::RuyRates;
 use crate::device::quantity::Quantity;
 
@@ -148,11 +149,6 @@ fn spread(index: usize, prior: &Prior) -> f64 {
     }
 }
 
-/// To five significant digits: more than a fit is good for, and short to read.
-pub(super) fn rounded(value: f64) -> f64 {
-    format!("{value:.4e}").parse().unwrap_or(value)
-}
-
 /// Key of a parameter in the profile.
 fn key(index: usize) -> &'static str {
     match index {
@@ -190,7 +186,7 @@ impl Fit {
                         |other| v[(index, other)] / (v[(index, index)] * v[(other, other)]).sqrt();
                     others.map(|other| (key(other), correlation(other))).collect::<Vec<_>>()
                 });
-                let value_at = |away: f64| rounded(value_at(away));
+                let value_at = |away: f64| rounded(value_at(away), VALUE_DIGITS);
                 Known {
                     key: key(index),
                     value: value_at(0.0),

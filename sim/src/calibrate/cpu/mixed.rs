@@ -3,8 +3,9 @@
 
 use nalgebra::DVector;
 
-use super::fit::{QUANTILE_95, rounded};
+use super::fit::QUANTILE_95;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::cpu::{Cpu, MixedClusters, RuyRates};
 use crate::device::quantity::Quantity;
 use crate::measure::benchmark_cpu::CpuRun;
@@ -96,7 +97,7 @@ fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str)
 
 /// A fitted value and its interval.
 fn quantity(solution: &Solution, index: usize) -> Quantity {
-    let value_at = |away: f64| rounded((solution.parameters[index] + away).exp());
+    let value_at = |away: f64| rounded((solution.parameters[index] + away).exp(), VALUE_DIGITS);
     let ci95 = solution.inverse_normal.as_ref().map(|variance| {
         let half = QUANTILE_95 * variance[(index, index)].sqrt();
         [value_at(-half), value_at(half)]

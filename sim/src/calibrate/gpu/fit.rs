@@ -10,6 +10,7 @@ use nalgebra::DVector;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::gpu::{Gpu, KernelTable};
 use crate::measure::GpuRun;
 use crate::validate::gpu::predict;
@@ -47,8 +48,7 @@ const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
 /// Deviations either side of the mean that hold 95 % of a normal distribution.
 const DEVIATIONS_95: f64 = 1.96;
 
-/// Significant digits of a fitted value and of its interval.
-const VALUE_DIGITS: i32 = 5;
+/// Significant digits of the ends of an interval.
 const INTERVAL_DIGITS: i32 = 3;
 
 /// Part of the prior's variance above which the runs say too little of a value.
@@ -312,22 +312,5 @@ impl<'a> Spread<'a> {
             }
         }
         found
-    }
-}
-
-/// `value` with that many significant digits.
-pub(super) fn rounded(value: f64, digits: i32) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    let decimals = digits - 1 - value.abs().log10().floor() as i32;
-    // Dividing by a power of ten keeps short decimals short; multiplying by its
-    // inverse would not.
-    if decimals >= 0 {
-        let unit = 10_f64.powi(decimals);
-        (value * unit).round() / unit
-    } else {
-        let unit = 10_f64.powi(-decimals);
-        (value / unit).round() * unit
     }
 }

@@ -11,9 +11,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::fit::{Sample, rounded, samples};
+use super::fit::{Sample, samples};
 use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
 use super::{Classified, deal};
+use crate::calibrate::rounding::rounded;
 use crate::device::gpu::{Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable};
 use crate::kernel::gpu::{execute, features};
 use crate::measure::GpuRun;

@@ -2,7 +2,8 @@
 //! errors: the near and far deviation of each kernel table and the quantile that
 //! holds 90 % of the errors.
 
-use super::fit::{TableFit, rounded};
+use super::fit::TableFit;
+use crate::calibrate::rounding::rounded;
 use crate::device::gpu::{KernelTable, TableSpread};
 use crate::validate::interval::Doubt;
 

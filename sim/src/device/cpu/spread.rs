@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::device::check::Checker;
 use crate::workload::DataType;
 
-/// Largest factor an entry may state; more is no prediction.
-const LARGEST_FACTOR: f64 = 1e3;
-
 /// Measured over predicted times of networks kept out of the fit, on one core set
 /// in one number format. Their quantiles hold what the equations miss, how uncertain
 /// the parameters are and how much runs differ, all at once.
@@ -32,13 +29,7 @@ pub struct CoreSetSpread {
 
 impl CoreSetSpread {
     pub(crate) fn check(&self, checker: &mut Checker) {
-        for (key, factor, low) in
-            [("low_factor", self.low_factor, 0.0), ("high_factor", self.high_factor, self.low_factor)]
-        {
-            if !(factor > 0.0 && (low..=LARGEST_FACTOR).contains(&factor)) {
-                checker.violation(key, factor, format!("a number above 0, from {low} to {LARGEST_FACTOR}"));
-            }
-        }
+        checker.factors(self.low_factor, self.high_factor);
     }
 
     /// Ends of the 90 % interval of a prediction, in its unit.

@@ -1,5 +1,5 @@
-//! How far the predictions of a kernel table may be off: what a 90 % interval
-//! needs.
+//! How far the predictions of a kernel table, and of whole inferences, may be off:
+//! what a 90 % interval needs.
 //!
 //! Responsible for: the schema and its checks. Not for: the interval
 //! (`validate::interval`) or the fit (`calibrate::gpu`).
@@ -40,6 +40,30 @@ pub struct TableSpread {
     pub parameters: Vec<String>,
     /// Covariance of their logarithms: the rows of its lower triangle.
     pub covariance: Vec<Vec<f64>>,
+}
+
+/// Measured over predicted times of whole inferences of networks that neither the
+/// kernels' fit nor the host path's had seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InferenceSpread {
+    /// Networks behind the quantiles.
+    pub networks: u32,
+    /// Measured over predicted time that 5 % of networks stay below.
+    pub low_factor: f64,
+    /// The same that 5 % exceed.
+    pub high_factor: f64,
+}
+
+impl InferenceSpread {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.factors(self.low_factor, self.high_factor);
+    }
+
+    /// Ends of the 90 % interval of a prediction, in its unit.
+    pub fn interval(&self, predicted: f64) -> [f64; 2] {
+        [predicted * self.low_factor, predicted * self.high_factor]
+    }
 }
 
 impl TableSpread {

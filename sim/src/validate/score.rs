@@ -1,61 +1,64 @@
-//! The error figures of points, beside those of the models they are to beat.
+//! The error figures of points, beside what they are to be held against.
 //!
-//! Responsible for: the groups of points, and what each group's errors would be
-//! without the residual and with a model linear in FLOPs. Not for: predictions.
+//! Responsible for: the groups of points, and for each what its errors would be
+//! without the residual and with a model linear in FLOPs, what its measurements
+//! differ by, and how many intervals hold. Not for: predictions. Invariant: the
+//! figures are a function of the points alone.
 
 use serde::Serialize;
 
 use super::point::Point;
 use super::{Group, figures};
 
-/// The errors of a group of points.
+/// The figures of a group and what to hold them against.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
+pub struct Scored {
     /// The errors of the predictions.
     #[serde(flatten)]
     pub group: Group,
-    /// MAPE of the same profile without its residual; none where there is none.
+    /// MAPE of the same profile without its residual; none where it has none.
     pub physics_mape_percent: Option<f64>,
-    /// MAPE of the model linear in FLOPs; none where a point has no such prediction.
+    /// MAPE of a fixed time plus a time per FLOP, fitted on the seen runs of the group;
+    /// none where a point has no such prediction.
     pub flops_linear_mape_percent: Option<f64>,
-    /// Points whose measured time is in the 90 % interval; none where a point has none.
+    /// What repeated measurements differ by, as a mean part of the measured time over
+    /// the points of which it is known: no model can do better. None where it is
+    /// known of none.
+    pub repeat_noise_percent: Option<f64>,
+    /// Points whose measured time is in their 90 % interval, of those that have one;
+    /// none where none has.
     pub interval_coverage_percent: Option<f64>,
 }
 
 /// The points by group, worst first: `gpu/<family>/all` and, of what the fit had not
 /// seen, `gpu/<family>/unseen`; other groups as they are called.
-pub fn compare(points: &[Point]) -> Vec<Compared> {
+pub fn score(points: &[Point]) -> Vec<Scored> {
     let mut names: Vec<&str> = points.iter().map(|point| point.group.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let mut compared = Vec::new();
+    let mut scored = Vec::new();
     for name in names {
         let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();
         if !name.starts_with("gpu/") {
-            compared.push(Compared::of(name.to_owned(), &all));
+            scored.push(Scored::of(name.to_owned(), &all));
             continue;
         }
         let unseen: Vec<&Point> = all.iter().filter(|point| point.unseen).copied().collect();
-        compared.push(Compared::of(format!("{name}/all"), &all));
+        scored.push(Scored::of(format!("{name}/all"), &all));
         if !unseen.is_empty() {
-            compared.push(Compared::of(format!("{name}/unseen"), &unseen));
+            scored.push(Scored::of(format!("{name}/unseen"), &unseen));
         }
     }
-    compared.sort_by(|a, b| b.group.mape_percent.total_cmp(&a.group.mape_percent));
-    compared
+    scored.sort_by(|a, b| b.group.mape_percent.total_cmp(&a.group.mape_percent));
+    scored
 }
 
-impl Compared {
+impl Scored {
     fn of(name: String, points: &[&Point]) -> Self {
         let mape = |of: fn(&Point) -> Option<f64>| {
             let pairs: Option<Vec<(f64, f64)>> =
                 points.iter().map(|point| Some((of(point)?, point.measured_us))).collect();
             pairs.map(|pairs| figures("", &pairs).mape_percent)
-        };
-        let is_inside = |point: &&Point| Some((point.low_us?..=point.high_us?).contains(&point.measured_us));
-        let inside: Option<Vec<bool>> = points.iter().map(is_inside).collect();
-        let coverage = |inside: Vec<bool>| {
-            100.0 * inside.iter().filter(|&&inside| inside).count() as f64 / inside.len() as f64
         };
         let pairs: Vec<(f64, f64)> =
             points.iter().map(|point| (point.predicted_us, point.measured_us)).collect();
@@ -66,9 +69,29 @@ impl Compared {
             group: figures(name, &pairs),
             physics_mape_percent: mape(|point| Some(point.physics_us)).filter(|_| has_residual),
             flops_linear_mape_percent: mape(|point| point.flops_linear_us),
-            interval_coverage_percent: inside.map(coverage),
+            repeat_noise_percent: repeat_noise_percent(points),
+            interval_coverage_percent: coverage_percent(points.iter().copied()),
         }
     }
+}
+
+/// Mean deviation of the measurements, of the points where it is known.
+fn repeat_noise_percent(points: &[&Point]) -> Option<f64> {
+    let parts: Vec<f64> =
+        points.iter().filter_map(|point| Some(point.deviation_us? / point.measured_us)).collect();
+    (!parts.is_empty()).then(|| 100.0 * parts.iter().sum::<f64>() / parts.len() as f64)
+}
+
+/// Part of the points whose measured time lies in their 90 % interval, in percent, of
+/// those that have one; none where none has.
+pub fn coverage_percent<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
+    let (mut within, mut count) = (0_u32, 0_u32);
+    for point in points {
+        let (Some(low), Some(high)) = (point.low_us, point.high_us) else { continue };
+        count += 1;
+        within += u32::from((low..=high).contains(&point.measured_us));
+    }
+    (count > 0).then(|| 100.0 * f64::from(within) / f64::from(count))
 }
 
 /// Whether a point is in the group of that name, or in one whose name begins so:
@@ -115,11 +138,11 @@ mod tests {
             point("gpu/conv2d", false, 104.0),
             point("cpu/1large/float", true, 101.0),
         ];
-        let compared = compare(&points);
+        let scored = score(&points);
         let found: Vec<(&str, usize)> =
-            compared.iter().map(|compared| (compared.group.name.as_str(), compared.group.n)).collect();
+            scored.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
         assert_eq!(found, [("gpu/conv2d/unseen", 1), ("gpu/conv2d/all", 2), ("cpu/1large/float", 1)]);
-        assert!(compared.iter().all(|compared| compared.physics_mape_percent.is_none()));
+        assert!(scored.iter().all(|scored| scored.physics_mape_percent.is_none()));
     }
 
     #[test]
@@ -132,13 +155,30 @@ mod tests {
             ..point("gpu/mean", false, 97.0)
         };
         let covered = Point { high_us: Some(100.0), ..with.clone() };
-        let both = compare(&[with.clone(), covered]);
+        let both = score(&[with.clone(), covered]);
         assert!((both[0].physics_mape_percent.unwrap() - 20.0).abs() < 1e-9);
         assert!((both[0].flops_linear_mape_percent.unwrap() - 50.0).abs() < 1e-9);
         assert!((both[0].interval_coverage_percent.unwrap() - 50.0).abs() < 1e-9);
-        let one_lacks = compare(&[with, point("gpu/mean", false, 97.0)]);
+        let one_lacks = score(&[with, point("gpu/mean", false, 97.0)]);
         assert_eq!(one_lacks[0].flops_linear_mape_percent, None);
-        assert_eq!(one_lacks[0].interval_coverage_percent, None);
+        assert_eq!(one_lacks[0].interval_coverage_percent, Some(0.0));
+    }
+
+    #[test]
+    fn only_points_with_an_interval_count_for_its_coverage() {
+        let point = |measured_us, low_us, high_us| Point { measured_us, low_us, high_us, ..Point::default() };
+        let points =
+            [point(1.0, Some(0.5), Some(1.0)), point(2.0, Some(0.5), Some(1.0)), point(3.0, None, None)];
+        assert_eq!(coverage_percent(points.iter()), Some(50.0));
+        assert_eq!(coverage_percent(points[2..].iter()), None);
+    }
+
+    #[test]
+    fn the_repeat_noise_is_of_the_points_that_were_measured_again() {
+        let point = |deviation_us| Point { deviation_us, ..point("gpu/mean", false, 97.0) };
+        let scored = score(&[point(Some(1.0)), point(Some(3.0)), point(None)]);
+        assert!((scored[0].repeat_noise_percent.unwrap() - 2.0).abs() < 1e-9);
+        assert_eq!(score(&[point(None)])[0].repeat_noise_percent, None);
     }
 
     #[test]
