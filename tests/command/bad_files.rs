@@ -45,11 +45,7 @@ fn a_profile_with_an_impossible_value_is_refused() {
         profile_refused(clock, &format!("clock_mhz = {value}"), &key);
     }
     profile_refused(clock, "clock_mhz = \"2840\"", &["expected a number or { value, source, ci95 }"]);
-    profile_refused(
-        "launch_us = 6.464",
-        "launch_us = 1e308",
-        &["gpu.conv_generic.launch_us is ", "at most 1e9"],
-    );
+    profile_refused("launch_us = 19.4", "launch_us = 1e308", &["gpu.winograd.launch_us is ", "at most 1e9"]);
     profile_refused(
         "cores = 1",
         "cores = 4294967295",
@@ -250,7 +246,7 @@ fn dimensions_at_the_limits_are_refused_without_overflow() {
 
 #[test]
 fn a_run_of_more_than_a_day_is_refused() {
-    let slow = PIXEL4.replace("launch_us = 6.464", "launch_us = 1e9").replacen(
+    let slow = PIXEL4.replace("launch_us = 19.4", "launch_us = 1e9").replacen(
         "multiply_accumulate_ns = 0.049296",
         "multiply_accumulate_ns = 1e9",
         1,

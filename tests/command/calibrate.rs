@@ -54,7 +54,7 @@ pub(crate) fn write_runs(folder: &Path) {
     fs::write(&path, table(|_| 1.0)).unwrap();
     let layers = benchmark_gpu::read(&runs, "phone").unwrap();
     assert_eq!(layers.left_out, []);
-    let mut gpu = Profile::load("pixel4").unwrap().gpu.unwrap();
+    let mut gpu = Profile::load("pixel4").unwrap().gpu.unwrap().without_residual();
     gpu.conv_generic.launch_us.value *= 1.8;
     gpu.conv_generic.latency_us.value *= 1.5;
     gpu.depthwise.throughput_tap_us.value *= 1.7;

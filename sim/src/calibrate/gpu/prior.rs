@@ -191,6 +191,9 @@ const SHARPNESS: f64 = 1.5;
 /// Relative rise of a loop by a window, a linked function or an average, and the
 /// power of the unroll.
 const SMALL_FACTOR: f64 = 0.06;
+/// Relative rise of a loop's pixels that a window's neighbours or a tile's second row
+/// read again.
+const REUSE: f64 = 0.3;
 /// Part by which the last round's waves count as rounded up.
 const TAIL_ROUNDING: f64 = 0.5;
 /// Relative rise of a latency by dot products whose terms wait for one another.
@@ -253,6 +256,7 @@ impl Hardware {
             "wave_us" | "reduction_step_us" | "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
             "cache_bytes" => CACHE_BYTES,
             "tail_rounding_factor" => TAIL_ROUNDING,
+            "window_reuse_factor" | "row_reuse_factor" => REUSE,
             "dot_latency_factor" => DOT_FACTOR,
             "addition_traffic_factor" | "linked_traffic_factor" => OPERAND_TRAFFIC,
             "misaligned_latency_factor" | "linked_factor" => CONCAT_FACTOR,
