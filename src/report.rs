@@ -169,10 +169,11 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
         let title = format!("{}, {processor}", phone.title);
         let comparison = Comparison { title: &title, subtitle: "networks kept out of the fit", points: &of };
         let lower = processor.to_lowercase();
+        // Thousands of points are smaller as pixels.
         pictures.push(Picture {
-            file: format!("{}-{lower}.svg", phone.name),
+            file: format!("{}-{lower}.png", phone.name),
             caption: format!("{title}: predicted against measured"),
-            content: scatter(&comparison, Format::Svg)?,
+            content: scatter(&comparison, Format::Png)?,
         });
         pictures.push(Picture {
             file: format!("{}-{lower}-errors.svg", phone.name),

@@ -92,12 +92,12 @@ impl Columns {
 
 /// What there is to say of one phone.
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
-    let _ = write!(text, "\n## {}\n\n{} runs.", phone.title, phone.runs);
+    let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.title, phone.runs);
     for (prefix, title) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
         let of_processor = |scored: &&Scored| scored.group.name.starts_with(prefix);
         let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();
         if !rows.is_empty() {
-            let _ = write!(text, "\n\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));
+            let _ = write!(text, "\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));
         }
     }
     let worst = worst(&phone.points, count);
