@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use coexec_sim::engine::calendar::Calendar;
 use coexec_sim::engine::fluid::{SharedMemory, Traffic};
-use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
+use coexec_sim::engine::{Capacity, ClientId, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
 use coexec_sim::kernel::{Phase, PhaseKind};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -177,7 +177,7 @@ fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffi
     let share = 0.01 + 0.59 * stream.uniform();
     let bytes = (share * capacity_gigabytes * 1e3 * micros) as u64;
     let streams = 1 + stream.next_u32() % 4;
-    Traffic { task, streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
+    Traffic { task, client: ClientId(0), streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
 }
 
 fn fluid(criterion: &mut Criterion) {
