@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Checker;
 use super::quantity::Quantity;
-use crate::engine;
 use crate::units::BytesPerSecond;
 
 /// The shared DRAM.
@@ -71,16 +70,6 @@ pub struct Interference {
 const MOST_SLOWDOWN: f64 = 100.0;
 
 impl Interference {
-    /// The curve as the engine needs it.
-    pub fn curve(&self) -> engine::Interference {
-        let rate = |quantity: &Quantity| BytesPerSecond::from_gigabytes(quantity.value);
-        engine::Interference::new(
-            [rate(&self.onset_gbps), rate(&self.saturation_gbps)],
-            [rate(&self.alone_gbps), rate(&self.crowded_gbps)],
-            self.crowded_slowdown_factor.value,
-        )
-    }
-
     fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.non_negative("onset_gbps", &self.onset_gbps);
@@ -214,9 +203,7 @@ mod tests {
         let memory = with_interference();
         assert!(violations(&memory).is_empty());
         assert!(memory.interference_of("cpu").is_none());
-        let curve = memory.interference_of("gpu").unwrap().curve();
-        // 40 GB/s, of which half way to the saturation 30 are left.
-        assert!((curve.kept(0.040, 0.020) - 0.75).abs() < 1e-12);
+        assert_eq!(memory.interference_of("gpu"), memory.interference.first());
         assert_eq!(memory.without_interference(), snapdragon_8_gen_3());
     }
 
