@@ -7,5 +7,6 @@
 pub mod cpu;
 pub mod gpu;
 pub mod host;
+pub mod interference;
 pub mod learning;
 pub mod least_squares;
