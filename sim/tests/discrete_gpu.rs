@@ -204,8 +204,7 @@ fn a_search_finds_what_simulating_its_plan_takes() {
     for stage in [linear("tiny", 16, 256, 256), linear("large", 512, 2048, 2048)] {
         let search = split_search(&simulator, &stage, &options(&device), Lead::default()).unwrap();
         for candidate in [search.gpu_only, search.cpu_only, search.split].into_iter().flatten() {
-            let simulated =
-                simulator.latency(std::slice::from_ref(&stage), &plan(vec![candidate.placement]));
+            let simulated = simulator.latency(std::slice::from_ref(&stage), &plan(vec![candidate.placement]));
             assert_eq!(simulated, Ok(candidate.latency), "{:?}", candidate.placement);
         }
         let curve = latency_curve(&simulator, &stage, &options(&device)).unwrap();

@@ -29,7 +29,8 @@ fn interference(client: &str, factor: f64) -> Interference {
 
 fn device(entries: &[(&str, f64)]) -> Profile {
     let mut device = Profile::load("oneplus11").unwrap();
-    device.memory.interference = entries.iter().map(|&(client, factor)| interference(client, factor)).collect();
+    device.memory.interference =
+        entries.iter().map(|&(client, factor)| interference(client, factor)).collect();
     device
 }
 

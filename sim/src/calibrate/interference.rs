@@ -113,8 +113,7 @@ pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
     let plain = predict::Sharing::new(memory, &[]);
     let mut errors: Vec<(&str, [f64; 3])> = Vec::with_capacity(usable.len());
     for level in levels {
-        let (held_out, seen): (Vec<&CoRun>, Vec<&CoRun>) =
-            usable.iter().partition(|run| run.level == level);
+        let (held_out, seen): (Vec<&CoRun>, Vec<&CoRun>) = usable.iter().partition(|run| run.level == level);
         let fits = fit_each(&seen, "a fold");
         let curves: Vec<Interference> = fits.into_iter().map(|fit| fit.interference).collect();
         let disturbed = predict::Sharing::new(memory, &curves);
@@ -130,8 +129,10 @@ pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
 }
 
 fn summary(client: &str, errors: &[(&str, [f64; 3])]) -> HeldOut {
-    let own: Vec<&[f64; 3]> = errors.iter().filter(|(of, _)| *of == client).map(|(_, errors)| errors).collect();
-    let percent = |which: usize| 100.0 * own.iter().map(|errors| errors[which]).sum::<f64>() / own.len() as f64;
+    let own: Vec<&[f64; 3]> =
+        errors.iter().filter(|(of, _)| *of == client).map(|(_, errors)| errors).collect();
+    let percent =
+        |which: usize| 100.0 * own.iter().map(|errors| errors[which]).sum::<f64>() / own.len() as f64;
     HeldOut {
         client: client.to_owned(),
         runs: own.len(),

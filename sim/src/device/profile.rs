@@ -273,7 +273,11 @@ impl Profile {
         for (index, entry) in self.memory.interference.iter().enumerate() {
             if !known.contains(&entry.client.as_str()) {
                 let key = format!("interference[{index}].client");
-                checker.violation(&key, format!("{:?}", entry.client), format!("one of {}", known.join(", ")));
+                checker.violation(
+                    &key,
+                    format!("{:?}", entry.client),
+                    format!("one of {}", known.join(", ")),
+                );
             }
         }
     }

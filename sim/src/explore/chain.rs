@@ -10,8 +10,8 @@
 
 use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
 use super::{Options, Strategy};
-use crate::plan::{Placement, Plan};
 use crate::device::gpu::Direction;
+use crate::plan::{Placement, Plan};
 use crate::simulate::{
     Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes,
 };

@@ -201,9 +201,9 @@ impl Reader<'_> {
 
     /// When the host has the GPU's part of a stage.
     fn gpu_part_on_host(&self, stage: usize) -> Picos {
-        let copies = self.of(Processor::Gpu).filter(|(_, task)| {
-            task.stage == stage && task.role == Role::Transfer(Direction::ToHost)
-        });
+        let copies = self
+            .of(Processor::Gpu)
+            .filter(|(_, task)| task.stage == stage && task.role == Role::Transfer(Direction::ToHost));
         copies.map(|(index, _)| self.finish(index)).max().unwrap_or_default()
     }
 

@@ -22,10 +22,7 @@ fn interference(client: &str, values: [f64; PARAMETERS]) -> Interference {
 /// A GPU that loses half its bandwidth to a CPU's 10 to 30 GB/s, and a CPU that
 /// mostly waits longer.
 fn truth() -> [Interference; 2] {
-    [
-        interference("gpu", [10.0, 30.0, 36.0, 17.0, 1.03]),
-        interference("cpu", [5.0, 25.0, 30.0, 20.0, 1.12]),
-    ]
+    [interference("gpu", [10.0, 30.0, 36.0, 17.0, 1.03]), interference("cpu", [5.0, 25.0, 30.0, 20.0, 1.12])]
 }
 
 /// Each client at six demands beside nine levels of the other, timed by `curves`

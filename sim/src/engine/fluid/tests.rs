@@ -20,7 +20,13 @@ fn capacity_of(bytes_per_pico: u32) -> Capacity {
 
 fn traffic(task: u32, class: Class) -> Traffic {
     let bytes = u64::from(class.streams * class.ceiling) * DURATION.0;
-    Traffic { task: TaskId(task), client: ClientId(0), streams: class.streams, duration: DURATION, bytes: Bytes(bytes) }
+    Traffic {
+        task: TaskId(task),
+        client: ClientId(0),
+        streams: class.streams,
+        duration: DURATION,
+        bytes: Bytes(bytes),
+    }
 }
 
 /// The capacity with a curve that holds for every flow of these tests: felt from a
@@ -186,7 +192,8 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
     for (streams, gigabytes) in (1..40).flat_map(|streams| (10..80).map(move |g| (streams, g))) {
         let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(f64::from(gigabytes)));
         let mut memory = SharedMemory::new();
-        let traffic = Traffic { task: TaskId(0), client: ClientId(0), streams, duration, bytes: Bytes(u64::MAX) };
+        let traffic =
+            Traffic { task: TaskId(0), client: ClientId(0), streams, duration, bytes: Bytes(u64::MAX) };
         memory.start(Picos(7), &traffic, &capacity);
         assert_eq!(memory.settle(Picos(7), &capacity), Some(Picos(7) + duration));
     }
@@ -209,7 +216,13 @@ fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
 fn a_flow_without_duration_takes_what_the_memory_needs() {
     let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
     let mut memory = SharedMemory::new();
-    let traffic = Traffic { task: TaskId(0), client: ClientId(0), streams: 2, duration: Picos::ZERO, bytes: Bytes(1_000_000) };
+    let traffic = Traffic {
+        task: TaskId(0),
+        client: ClientId(0),
+        streams: 2,
+        duration: Picos::ZERO,
+        bytes: Bytes(1_000_000),
+    };
     memory.start(Picos::ZERO, &traffic, &capacity);
     assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(Picos::from_micros(50.0)));
 }

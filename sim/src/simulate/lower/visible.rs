@@ -64,11 +64,8 @@ impl Lowering<'_> {
     /// host, which queues the copy, knows of the result already.
     fn onto_gpu(&mut self, stage: usize, residence: Residence) -> TaskId {
         let is_joined = residence.on_gpu > Bytes::ZERO;
-        let told = if is_joined {
-            residence.ready
-        } else {
-            self.hand_over(stage, Processor::Gpu, None, residence)
-        };
+        let told =
+            if is_joined { residence.ready } else { self.hand_over(stage, Processor::Gpu, None, residence) };
         let missing = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
         self.copy(stage, missing, Direction::ToGpu, Some(told)).unwrap_or(told)
     }
