@@ -86,6 +86,9 @@ impl Failure {
             Self::Simulate(SimulateError::Unsupported(_)) => {
                 "place this operator on another processor, or add the table to the profile".to_owned()
             }
+            Self::Simulate(SimulateError::GpuMemoryFull { .. }) => {
+                "place more operators on the CPU, or use a smaller number format".to_owned()
+            }
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }

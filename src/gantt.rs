@@ -31,7 +31,7 @@ fn row(track: &Track, end: Picos) -> String {
         let mark = match slice.activity {
             Activity::Compute => '#',
             Activity::Launch => ':',
-            Activity::Transform | Activity::Synchronise => '=',
+            Activity::Transform | Activity::Transfer | Activity::Synchronise => '=',
             Activity::Wait => '.',
         };
         // The last cell a slice touches belongs to what follows, unless the

@@ -25,6 +25,10 @@ struct Document<'a> {
     /// Where the plan came from.
     plan_origin: String,
     prediction: &'a Prediction,
+    /// The plan's latency if processors shared the memory by max-min alone, where the
+    /// profile knows better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plain_sharing_latency_ps: Option<Picos>,
     samples: Option<&'a Samples>,
 }
 
@@ -36,6 +40,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let prediction = simulator.run(stages, &plan)?;
+    let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
         0 => None,
         count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
@@ -55,16 +60,31 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             device: &scenario.device.name,
             plan_origin: origin,
             prediction: &prediction,
+            plain_sharing_latency_ps: plain_sharing,
             samples: samples.as_ref(),
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
         report(&prediction, &timeline);
+        if let Some(latency) = plain_sharing {
+            let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
+            output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
+        }
         if let Some(samples) = &samples {
             spread(samples);
         }
     }
     Ok(())
+}
+
+/// What the plan takes without the profile's interference, where it has any.
+fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<Option<Picos>, Failure> {
+    if scenario.device.memory.interference.is_empty() {
+        return Ok(None);
+    }
+    let device = scenario.device.without_interference();
+    let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    Ok(Some(simulator.latency(stages, plan)?))
 }
 
 /// The stages of a scenario that is one model.
@@ -165,6 +185,7 @@ fn critical_path(prediction: &Prediction) -> String {
             match step.kind {
                 StepKind::Compute => format!("{} on {} {length}", step.stage, why::processor(step.processor)),
                 StepKind::HandOver => format!("hand-over {length}"),
+                StepKind::Transfer => format!("transfer {length}"),
                 StepKind::Join => format!("join {length}"),
                 StepKind::Submit => format!("host: submit {length}"),
                 StepKind::ReadBack => format!("host: read back {length}"),
@@ -177,6 +198,7 @@ fn critical_path(prediction: &Prediction) -> String {
         let label = match step.kind {
             StepKind::Compute => why::processor(step.processor),
             StepKind::HandOver => "hand-overs",
+            StepKind::Transfer => "transfers",
             StepKind::Join => "joins",
             StepKind::Submit | StepKind::ReadBack => "host",
         };

@@ -16,6 +16,7 @@ mod command {
     mod calibrate_cpu;
     mod calibrate_options;
     mod explore;
+    mod memories;
     mod own_runs;
     mod pictures;
     mod plot;

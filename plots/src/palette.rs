@@ -89,7 +89,7 @@ impl Meaning {
             (Activity::Compute, TrackKind::GpuQueue | TrackKind::ComputeUnits) => Self::GpuCompute,
             (Activity::Compute, TrackKind::Npu) => Self::NpuCompute,
             (Activity::Launch, _) => Self::Launch,
-            (Activity::Transform, _) => Self::Transform,
+            (Activity::Transform | Activity::Transfer, _) => Self::Transform,
             (Activity::Synchronise, _) => Self::Synchronise,
             (Activity::Wait, _) => Self::Wait,
         }

@@ -88,6 +88,7 @@ fn category(activity: Activity) -> &'static str {
         Activity::Compute => "compute",
         Activity::Launch => "launch",
         Activity::Transform => "transform",
+        Activity::Transfer => "transfer",
         Activity::Synchronise => "synchronise",
         Activity::Wait => "wait",
     }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use coexec_sim::engine::calendar::Calendar;
 use coexec_sim::engine::fluid::{SharedMemory, Traffic};
-use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
+use coexec_sim::engine::{
+    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId,
+};
 use coexec_sim::kernel::{Phase, PhaseKind};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -177,33 +179,40 @@ fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffi
     let share = 0.01 + 0.59 * stream.uniform();
     let bytes = (share * capacity_gigabytes * 1e3 * micros) as u64;
     let streams = 1 + stream.next_u32() % 4;
-    Traffic { task, streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
+    Traffic { task, client: ClientId(0), streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
 }
 
+/// Completions of flows that share the memory by max-min, and of flows that also
+/// disturb each other.
 fn fluid(criterion: &mut Criterion) {
     const CAPACITY_GIGABYTES: f64 = 40.0;
-    let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES));
+    let plain = Capacity::constant(BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES));
+    let rates = |shares: [f64; 2]| shares.map(|s| BytesPerSecond::from_gigabytes(s * CAPACITY_GIGABYTES));
+    let interference = Interference::new(rates([0.1, 0.8]), rates([0.9, 0.5]), 1.1);
+    let disturbed = plain.clone().with_interference(ClientId(0), interference);
     let mut group = criterion.benchmark_group("fluid");
     group.throughput(Throughput::Elements(u64::from(FLUID_COMPLETIONS)));
-    for flows in [2, 4, 8, 16] {
-        let mut stream = Stream(u64::from(flows));
-        let mut memory = SharedMemory::new();
-        let mut now = Picos::ZERO;
-        for task in (0..flows).map(TaskId) {
-            memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), &capacity);
-        }
-        group.bench_function(BenchmarkId::from_parameter(flows), |bencher| {
-            bencher.iter(|| {
-                let mut completed = 0;
-                while completed < FLUID_COMPLETIONS {
-                    now = memory.settle(now, &capacity).expect("flows are replaced");
-                    while let Some(task) = memory.take_ended(now) {
-                        memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), &capacity);
-                        completed += 1;
+    for (name, capacity) in [("max-min", &plain), ("interference", &disturbed)] {
+        for flows in [2, 4, 8, 16] {
+            let mut stream = Stream(u64::from(flows));
+            let mut memory = SharedMemory::new();
+            let mut now = Picos::ZERO;
+            for task in (0..flows).map(TaskId) {
+                memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), capacity);
+            }
+            group.bench_function(BenchmarkId::new(name, flows), |bencher| {
+                bencher.iter(|| {
+                    let mut completed = 0;
+                    while completed < FLUID_COMPLETIONS {
+                        now = memory.settle(now, capacity).expect("flows are replaced");
+                        while let Some(task) = memory.take_ended(now) {
+                            memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), capacity);
+                            completed += 1;
+                        }
                     }
-                }
+                });
             });
-        });
+        }
     }
     group.finish();
 }

@@ -8,6 +8,7 @@ mod conformal;
 pub mod cpu;
 pub mod gpu;
 pub mod host;
+pub mod interference;
 pub mod learning;
 pub mod least_squares;
 mod rounding;

@@ -15,15 +15,16 @@
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 pub mod calendar;
+pub mod capacity;
 pub mod fluid;
 pub mod program;
 pub mod trace;
 
 use calendar::{Calendar, Ticket};
 use fluid::{SharedMemory, Traffic, later};
-use program::Work;
+use program::{Task, Work};
 
-pub use fluid::Capacity;
+pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
 pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId};
 pub use trace::{NoTrace, Recorder, TraceSink};
 
@@ -170,7 +171,8 @@ impl<S: TraceSink> Run<'_, S> {
         if bytes == Bytes::ZERO {
             calendar.push(later(now, duration), Event::PhaseEnd(task));
         } else {
-            let traffic = Traffic { task, streams: specification.streams, duration, bytes };
+            let Task { client, streams, .. } = *specification;
+            let traffic = Traffic { task, client, streams, duration, bytes };
             memory.start(now, &traffic, self.capacity);
         }
     }

@@ -65,6 +65,8 @@ pub enum PhaseKind {
     Folds,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,
+    /// Copying between a GPU's own memory and the host's.
+    Transfer,
 }
 
 /// A stretch of an execution with one rate of work and one rate of traffic.
@@ -119,6 +121,12 @@ impl Phases {
                 phase.duration = Picos::from_nanos(least / 1e3);
             }
         }
+    }
+
+    /// The same phases, which move nothing.
+    #[must_use]
+    pub fn without_traffic(&self) -> Self {
+        Self(self.0.iter().map(|phase| Phase { bytes: Bytes::ZERO, ..*phase }).collect())
     }
 
     /// Multiplies the duration of every phase by `factor`.

@@ -8,6 +8,8 @@
 
 mod host;
 mod lower;
+pub(crate) mod memory;
+mod prediction;
 mod report;
 mod sample;
 mod timeline;
@@ -17,8 +19,8 @@ use thiserror::Error;
 
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
-pub(crate) use lower::{hand_over_delay, join_delay, result_bytes};
-pub use report::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
+pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
+pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
 
@@ -27,7 +29,7 @@ use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::Plan;
-use crate::units::{BytesPerSecond, Picos};
+use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
 /// Longest run that is simulated: a day. No inference takes that long, and
@@ -69,6 +71,14 @@ pub enum SimulateError {
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// A GPU's own memory cannot hold what the plan gives it.
+    #[error("the plan leaves {needed} with the GPU, whose own memory holds {capacity}")]
+    GpuMemoryFull {
+        /// Weights, and tensors of the largest operator.
+        needed: Bytes,
+        /// What the memory holds.
+        capacity: Bytes,
+    },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
     TooLong {
@@ -90,6 +100,9 @@ pub struct Simulator<'a> {
     device: &'a Profile,
     library: Library,
     host: Host<'a>,
+    /// Whether inputs and results of what is run lie with the host, rather than with
+    /// the processor that reads or computes them.
+    ends_on_host: bool,
     capacity: Capacity,
     engine: Engine,
     program: Program,
@@ -100,8 +113,8 @@ impl<'a> Simulator<'a> {
     /// operators: [`Measure::Operators`].
     pub fn new(device: &'a Profile, library: Library) -> Self {
         let host = Host::new(device, Measure::Operators);
-        let (capacity, engine, program) = (capacity(device), Engine::new(), Program::new());
-        Self { device, library, host, capacity, engine, program }
+        let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
+        Self { device, library, host, ends_on_host: true, capacity, engine, program }
     }
 
     /// The simulator, with times that cover what `measure` says.
@@ -114,6 +127,12 @@ impl<'a> Simulator<'a> {
     /// as they are there, without what an inference pays once.
     pub(crate) fn of_parts(&self) -> Self {
         Self { host: self.host.of_part(), ..Self::new(self.device, self.library) }
+    }
+
+    /// The same for operators in the middle of a workload, whose data lie where they
+    /// are computed.
+    pub(crate) fn inside(&self) -> Self {
+        Self { ends_on_host: false, host: self.host, ..Self::new(self.device, self.library) }
     }
 
     /// How one processor runs a layer of what is measured.
@@ -168,11 +187,4 @@ impl<'a> Simulator<'a> {
         }
         Ok(latency)
     }
-}
-
-/// The memory's capacity for one, two and three processors at once.
-fn capacity(device: &Profile) -> Capacity {
-    let clients = 1..=Processor::ALL.len();
-    let curve: Vec<BytesPerSecond> = clients.map(|clients| device.memory.capacity(clients)).collect();
-    Capacity::new(&curve)
 }

@@ -33,6 +33,8 @@ pub enum Activity {
     Launch,
     /// Transforms, maps or unmaps data.
     Transform,
+    /// Copies between the GPU's own memory and the host's.
+    Transfer,
     /// Signals another processor or handles its signal.
     Synchronise,
     /// Waits for another processor.

@@ -1,6 +1,6 @@
 //! Runs allocate nothing once the buffers have reached their size.
 
-use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder};
+use coexec_sim::engine::{Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder};
 use coexec_sim::kernel::{Phase, PhaseKind};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 
@@ -20,7 +20,10 @@ fn build(program: &mut Program) {
 
 #[test]
 fn a_second_run_allocates_nothing() {
-    let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(30.0));
+    let rates = |gigabytes: [f64; 2]| gigabytes.map(BytesPerSecond::from_gigabytes);
+    let interference = Interference::new(rates([5.0, 40.0]), rates([20.0, 12.0]), 1.1);
+    let capacity =
+        Capacity::constant(BytesPerSecond::from_gigabytes(30.0)).with_interference(ClientId(1), interference);
     let mut program = Program::new();
     let mut engine = Engine::new();
     let mut recorder = Recorder::new();

@@ -1,7 +1,9 @@
 //! Properties of whole runs: the engine beside a slow reference, its bounds, and
 //! what it must not depend on.
 
-use coexec_sim::engine::{Capacity, Engine, NoTrace, ProcessorId, Program, Recorder, TaskId};
+use coexec_sim::engine::{
+    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId,
+};
 use coexec_sim::kernel::{Phase, PhaseKind};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 use proptest::prelude::*;
@@ -10,6 +12,11 @@ const PROCESSORS: u8 = 4;
 const PICOS_PER_SECOND: f64 = 1e12;
 /// Bytes per picosecond by number of streaming processors; 40 GB/s and less.
 const CURVE: [f64; 3] = [0.040, 0.036, 0.030];
+
+/// How the traffic of processors 0 and 1 suffers from the others', as shares of the
+/// first rate of the curve: onset, saturation, alone, crowded, and the slowdown of
+/// who moves little. Processors 2 and 3 share by max-min alone.
+const INTERFERENCE: [[f64; 5]; 2] = [[0.2, 0.7, 0.8, 0.3, 1.15], [0.0, 1.5, 1.0, 0.5, 1.0]];
 
 /// A task as a test describes it; no processor makes it a delay.
 #[derive(Clone, Debug)]
@@ -50,6 +57,19 @@ fn capacity_of(curve: &[f64]) -> Capacity {
     Capacity::new(&curve.iter().map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)).collect::<Vec<_>>())
 }
 
+/// The curve, with the interference.
+fn disturbed(curve: &[f64]) -> Capacity {
+    let rate = |share: f64| BytesPerSecond(share * curve[0] * PICOS_PER_SECOND);
+    (0..).zip(INTERFERENCE).fold(
+        capacity_of(curve),
+        |capacity, (client, [onset, saturation, alone, crowded, slowdown])| {
+            let demands = [rate(onset), rate(saturation)];
+            let rates = [rate(alone), rate(crowded)];
+            capacity.with_interference(ClientId(client), Interference::new(demands, rates, slowdown))
+        },
+    )
+}
+
 fn run(specs: &[Spec], capacity: &Capacity) -> Vec<Picos> {
     let mut engine = Engine::new();
     engine.run(&program_of(specs), capacity, &mut NoTrace);
@@ -75,7 +95,7 @@ fn uncontended(specs: &[Spec]) -> Vec<Picos> {
 
 /// The same semantics in real-valued time, with every rate found by bisection
 /// and every phase advanced at every step.
-fn reference(specs: &[Spec], curve: &[f64]) -> Vec<f64> {
+fn reference(specs: &[Spec], curve: &[f64], interference: &[[f64; 5]]) -> Vec<f64> {
     let mut finish = vec![None; specs.len()];
     let mut at: Vec<usize> = vec![0; specs.len()];
     let mut left: Vec<f64> =
@@ -99,7 +119,7 @@ fn reference(specs: &[Spec], curve: &[f64]) -> Vec<f64> {
         if !ended.is_empty() {
             continue;
         }
-        let speeds = reference_speeds(specs, &at, &running, curve);
+        let speeds = reference_speeds(specs, &at, &running, curve, interference);
         let step =
             running.iter().zip(&speeds).map(|(&t, speed)| left[t] / speed).fold(f64::INFINITY, f64::min);
         now += step;
@@ -109,25 +129,59 @@ fn reference(specs: &[Spec], curve: &[f64]) -> Vec<f64> {
     }
 }
 
-fn reference_speeds(specs: &[Spec], at: &[usize], running: &[usize], curve: &[f64]) -> Vec<f64> {
+/// Time over time alone that the others cost `processor`, which wants to move `own`.
+fn reference_slowdown(curve: [f64; 5], rate: f64, own: f64, others: f64) -> f64 {
+    let [onset, saturation, alone, crowded, slowdown] = curve;
+    let others = others / rate;
+    let part = match () {
+        () if others <= onset => return 1.0,
+        () if others >= saturation => 1.0,
+        () => (others - onset) / (saturation - onset),
+    };
+    let left = rate * (alone * (1.0 - part) + crowded * part);
+    let time_for_room = own.min(rate * alone) / left;
+    time_for_room.max(1.0 - part + slowdown * part)
+}
+
+fn reference_speeds(
+    specs: &[Spec],
+    at: &[usize],
+    running: &[usize],
+    curve: &[f64],
+    interference: &[[f64; 5]],
+) -> Vec<f64> {
     let ceiling = |task: usize| {
         let (duration, bytes) = specs[task].phases[at[task]];
         bytes as f64 / duration as f64 / f64::from(specs[task].streams)
     };
-    let total = |level: f64| -> f64 {
-        running.iter().map(|&t| f64::from(specs[t].streams) * ceiling(t).min(level)).sum()
+    let demand = |task: usize| ceiling(task) * f64::from(specs[task].streams);
+    let cap = |task: usize| {
+        let others = running.iter().filter(|&&other| other != task).map(|&other| demand(other)).sum();
+        let curve_of = specs[task].processor.and_then(|processor| interference.get(usize::from(processor)));
+        match curve_of {
+            Some(&points) if ceiling(task) > 0.0 => {
+                ceiling(task) / reference_slowdown(points, curve[0], demand(task), others)
+            }
+            _ => ceiling(task),
+        }
     };
-    let flows = running.iter().filter(|&&task| ceiling(task) > 0.0).count();
+    let caps: Vec<f64> = running.iter().map(|&task| cap(task)).collect();
+    let total = |level: f64| -> f64 {
+        running.iter().zip(&caps).map(|(&t, cap)| f64::from(specs[t].streams) * cap.min(level)).sum()
+    };
+    let flows = caps.iter().filter(|&&cap| cap > 0.0).count();
     let capacity = curve[flows.clamp(1, curve.len()) - 1];
-    if flows < 2 || total(f64::INFINITY) <= capacity {
-        return vec![1.0; running.len()];
-    }
     let (mut low, mut high) = (0.0, capacity);
-    for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        if total(middle) > capacity { high = middle } else { low = middle }
+    if flows < 2 || total(f64::INFINITY) <= capacity {
+        low = f64::INFINITY;
+    } else {
+        for _ in 0..100 {
+            let middle = f64::midpoint(low, high);
+            if total(middle) > capacity { high = middle } else { low = middle }
+        }
     }
-    running.iter().map(|&t| if ceiling(t) > low { low / ceiling(t) } else { 1.0 }).collect()
+    let speed = |(&task, &cap): (&usize, &f64)| if cap > 0.0 { cap.min(low) / ceiling(task) } else { 1.0 };
+    running.iter().zip(&caps).map(speed).collect()
 }
 
 /// A phase of 10 to 200 us that claims up to `share` of what the memory moves
@@ -174,7 +228,16 @@ proptest! {
     #[test]
     fn tasks_finish_when_the_slow_reference_says(specs in specs(1.0)) {
         let finish = run(&specs, &capacity_of(&CURVE));
-        for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE)).enumerate() {
+        for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE, &[])).enumerate() {
+            let error = (fast.0 as f64 - slow).abs();
+            prop_assert!(error <= 1e-6 * slow + 1.0, "task {task}: {fast:?}, reference {slow}");
+        }
+    }
+
+    #[test]
+    fn disturbed_tasks_finish_when_the_slow_reference_says(specs in specs(1.0)) {
+        let finish = run(&specs, &disturbed(&CURVE));
+        for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE, &INTERFERENCE)).enumerate() {
             let error = (fast.0 as f64 - slow).abs();
             prop_assert!(error <= 1e-6 * slow + 1.0, "task {task}: {fast:?}, reference {slow}");
         }
@@ -193,21 +256,26 @@ proptest! {
         let spec = Spec { processor: Some(0), streams, phases, after: Vec::new() };
         let specs = vec![spec; 3];
         prop_assert_eq!(run(&specs, &capacity_of(&CURVE)), uncontended(&specs));
+        prop_assert_eq!(run(&specs, &disturbed(&CURVE)), uncontended(&specs));
     }
 
     #[test]
     fn a_run_outlasts_the_critical_path_and_the_traffic(specs in specs(1.0)) {
-        let makespan = run(&specs, &capacity_of(&CURVE)).into_iter().max().unwrap_or_default();
-        prop_assert!(makespan >= uncontended(&specs).into_iter().max().unwrap_or_default());
         let bytes: u64 = specs.iter().flat_map(|spec| &spec.phases).map(|(_, bytes)| bytes).sum();
-        // A flow may end a picosecond early, and there are at most 42.
-        prop_assert!(makespan.0 as f64 + 42.0 >= bytes as f64 / CURVE[0]);
+        for capacity in [capacity_of(&CURVE), disturbed(&CURVE)] {
+            let makespan = run(&specs, &capacity).into_iter().max().unwrap_or_default();
+            // A flow may end a picosecond early, and there are at most 42.
+            prop_assert!(makespan + Picos(42) >= uncontended(&specs).into_iter().max().unwrap_or_default());
+            prop_assert!(makespan.0 as f64 + 42.0 >= bytes as f64 / CURVE[0]);
+        }
     }
 
     #[test]
-    fn the_memory_moves_every_byte_and_never_too_many_at_once(specs in specs(1.0)) {
+    fn the_memory_moves_every_byte_and_never_too_many_at_once(
+        specs in specs(1.0), capacity in prop_oneof![Just(capacity_of(&CURVE)), Just(disturbed(&CURVE))]
+    ) {
         let mut recorder = Recorder::new();
-        let end = Engine::new().run(&program_of(&specs), &capacity_of(&CURVE), &mut recorder);
+        let end = Engine::new().run(&program_of(&specs), &capacity, &mut recorder);
         let ends = recorder.memory.iter().skip(1).map(|(time, _)| *time).chain([end]);
         let mut moved = 0.0;
         for ((start, rate), end) in recorder.memory.iter().zip(ends) {
@@ -222,8 +290,8 @@ proptest! {
     fn how_processors_interleave_in_the_program_changes_no_bit(
         queues in prop::collection::vec(prop::collection::vec(task_spec(1.0), 1..4), 4),
         order in Just((0..4).flat_map(|queue| [queue; 3]).collect::<Vec<usize>>()).prop_shuffle(),
+        curve in prop_oneof![Just(capacity_of(&CURVE)), Just(disturbed(&CURVE))],
     ) {
-        let curve = capacity_of(&CURVE);
         let finish_by_queue = |order: &[usize]| {
             let mut taken = [0; 4];
             let mut specs = Vec::new();
@@ -291,6 +359,21 @@ fn two_processors_slow_each_other_as_the_curve_says() {
     };
     let finish = run(&[spec(0), spec(1)], &capacity_of(&CURVE));
     assert_eq!(finish, [Picos(166_666_667); 2]);
+}
+
+/// Others want 30 of 40 GB/s, past the saturation of processor 0's curve and half
+/// way along processor 1's: of their 30 GB/s, 12 and 30 are left.
+#[test]
+fn a_disturbed_processor_keeps_what_its_curve_says() {
+    let spec = |processor| Spec {
+        processor: Some(processor),
+        streams: 1,
+        phases: vec![(100_000_000, 3_000_000)],
+        after: Vec::new(),
+    };
+    let finish = run(&[spec(0), spec(1)], &disturbed(&[0.04, 0.06]));
+    // 12 GB/s until the other ends after 100 us; 1.8 MB are left, at 30 GB/s.
+    assert_eq!(finish, [Picos(160_000_000), Picos(100_000_000)]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 mod convolution;
 mod family;
 mod host;
+mod link;
 mod parameters;
 mod remaining;
 mod residual;
@@ -24,6 +25,7 @@ use crate::workload::Layout;
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
 pub use host::HostPath;
+pub use link::{Direction, Link, OwnMemory};
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;
@@ -91,6 +93,9 @@ pub struct Gpu {
     /// What a whole inference takes beside its launches, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPath>,
+    /// Memory of its own, where it does not share that of the other processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<OwnMemory>,
 }
 
 /// How a linear layer of several rows reaches the delegate, which decides the
@@ -213,6 +218,9 @@ impl Gpu {
         }
         if let Some(host) = &self.host {
             checker.table("host", |checker| host.check(checker));
+        }
+        if let Some(memory) = &self.memory {
+            checker.table("memory", |checker| memory.check(checker));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Parameters of the memory all processors share.
 //!
-//! Responsible for: the bandwidth that clients get together. Not for: the ceiling
-//! of one processor, which stands in its own table, nor for who gets what of a
-//! shared bandwidth (`engine`). Invariant: no capacity exceeds the peak.
+//! Responsible for: the bandwidth that clients get together, and how each suffers
+//! from the others. Not for: the ceiling of one processor, which stands in its own
+//! table, nor for who gets what of a shared bandwidth (`engine`). Invariant: no
+//! capacity exceeds the peak, and company makes no client faster.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,68 @@ pub struct Memory {
     /// entry holds for more. A client is a processor that moves bytes. More
     /// clients may get less than fewer do, where they disturb each other.
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
+    /// How clients suffer from what the others want to move, beyond sharing the
+    /// capacity; a client without an entry does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<Interference>,
+}
+
+/// How one client suffers from the others, by three regions of what they want to
+/// move together: nothing up to the onset, a linear fall, nothing more from the
+/// saturation on (the regions PCCS, MICRO'21, measured on three systems-on-chip).
+///
+/// With `x`, from 0 to 1, for how far the others' demand has come from `onset_gbps`
+/// to `saturation_gbps`, a client that alone moves `own` gigabytes a second moves
+///
+/// ```text
+/// min(own / (1 + x * (crowded_slowdown_factor - 1)),
+///     alone_gbps + x * (crowded_gbps - alone_gbps))
+/// ```
+///
+/// The others' demand is what they would move alone. What is left of the capacity
+/// is shared by max-min, as without this table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interference {
+    /// Who suffers: `cpu`, `gpu`, `npu`, or the name of a CPU cluster, whose entry
+    /// goes before that of `cpu` for core sets led by it.
+    pub client: String,
+    /// Where the values come from.
+    pub source: String,
+    /// Demand of the others up to which nothing is felt.
+    pub onset_gbps: Quantity,
+    /// Demand of the others from which more does no more harm.
+    pub saturation_gbps: Quantity,
+    /// Most the client moves while the others stay below the onset.
+    pub alone_gbps: Quantity,
+    /// Most it moves once the others are past the saturation.
+    pub crowded_gbps: Quantity,
+    /// Time over time alone, past the saturation, of a client that moves little:
+    /// each access waits longer.
+    pub crowded_slowdown_factor: Quantity,
+}
+
+/// Most that one client's accesses may slow down: past it, they are not slowed but
+/// starved.
+const MOST_SLOWDOWN: f64 = 100.0;
+
+impl Interference {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.non_negative("onset_gbps", &self.onset_gbps);
+        checker.positive("saturation_gbps", &self.saturation_gbps);
+        let (onset, saturation) = (self.onset_gbps.value, self.saturation_gbps.value);
+        if saturation <= onset {
+            checker.violation("saturation_gbps", saturation, format!("more than the onset, {onset}"));
+        }
+        checker.positive("alone_gbps", &self.alone_gbps);
+        checker.positive("crowded_gbps", &self.crowded_gbps);
+        let (alone, crowded) = (self.alone_gbps.value, self.crowded_gbps.value);
+        if crowded > alone {
+            checker.violation("crowded_gbps", crowded, format!("at most what it moves alone, {alone}"));
+        }
+        checker.within("crowded_slowdown_factor", &self.crowded_slowdown_factor, 1.0, MOST_SLOWDOWN);
+    }
 }
 
 impl Memory {
@@ -32,6 +95,17 @@ impl Memory {
         let entry = curve.get(clients.saturating_sub(1)).or(curve.last());
         // A checked memory has an entry; an unchecked one is as fast as it can be.
         BytesPerSecond::from_gigabytes(entry.unwrap_or(&self.peak_bandwidth_gbps).value)
+    }
+
+    /// How `client` suffers from the others, where it does so beyond sharing.
+    pub fn interference_of(&self, client: &str) -> Option<&Interference> {
+        self.interference.iter().find(|interference| interference.client == client)
+    }
+
+    /// The same memory, shared by max-min alone.
+    #[must_use]
+    pub fn without_interference(&self) -> Self {
+        Self { interference: Vec::new(), ..self.clone() }
     }
 
     /// Notes every value that cannot be.
@@ -51,6 +125,13 @@ impl Memory {
             checker.positive(&key, bandwidth);
             if bandwidth.value > peak {
                 checker.violation(&key, bandwidth.value, format!("at most the peak, {peak}"));
+            }
+        }
+        checker.each("interference", &self.interference, |checker, entry| entry.check(checker));
+        for (index, entry) in self.interference.iter().enumerate() {
+            if self.interference[..index].iter().any(|earlier| earlier.client == entry.client) {
+                let key = format!("interference[{index}].client");
+                checker.violation(&key, format!("{:?}", entry.client), "one entry a client");
             }
         }
     }
@@ -102,5 +183,48 @@ mod tests {
         assert_eq!(violations(&memory), ["concurrent_bandwidth_gbps[1]", "concurrent_bandwidth_gbps[2]"]);
         memory.concurrent_bandwidth_gbps.clear();
         assert_eq!(violations(&memory), ["concurrent_bandwidth_gbps"]);
+    }
+
+    fn with_interference() -> Memory {
+        let gpu = Interference {
+            client: "gpu".to_owned(),
+            source: "test".to_owned(),
+            onset_gbps: Quantity::plain(10.0),
+            saturation_gbps: Quantity::plain(30.0),
+            alone_gbps: Quantity::plain(40.0),
+            crowded_gbps: Quantity::plain(20.0),
+            crowded_slowdown_factor: Quantity::plain(1.1),
+        };
+        Memory { interference: vec![gpu], ..snapdragon_8_gen_3() }
+    }
+
+    #[test]
+    fn a_client_has_the_curve_that_is_written_for_it() {
+        let memory = with_interference();
+        assert!(violations(&memory).is_empty());
+        assert!(memory.interference_of("cpu").is_none());
+        assert_eq!(memory.interference_of("gpu"), memory.interference.first());
+        assert_eq!(memory.without_interference(), snapdragon_8_gen_3());
+    }
+
+    #[test]
+    fn company_that_helps_is_no_interference() {
+        let mut memory = with_interference();
+        memory.interference.push(memory.interference[0].clone());
+        let entry = &mut memory.interference[0];
+        entry.saturation_gbps = Quantity::plain(10.0);
+        entry.crowded_gbps = Quantity::plain(41.0);
+        entry.crowded_slowdown_factor = Quantity::plain(0.9);
+        let keys = ["[0].saturation_gbps", "[0].crowded_gbps", "[0].crowded_slowdown_factor", "[1].client"];
+        assert_eq!(violations(&memory), keys.map(|key| format!("interference{key}")));
+    }
+
+    #[test]
+    fn interference_survives_writing_and_reading() {
+        let memory = with_interference();
+        let text = toml::to_string(&memory).unwrap();
+        assert!(text.contains("[[interference]]"), "{text}");
+        assert_eq!(toml::from_str::<Memory>(&text).unwrap(), memory);
+        assert!(!toml::to_string(&snapdragon_8_gen_3()).unwrap().contains("interference"));
     }
 }

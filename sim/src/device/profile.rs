@@ -212,7 +212,10 @@ impl Profile {
         if self.name.is_empty() || self.name.contains(char::is_whitespace) {
             checker.violation("name", format!("{:?}", self.name), "a name without spaces");
         }
-        checker.table("memory", |checker| self.memory.check(checker));
+        checker.table("memory", |checker| {
+            self.memory.check(checker);
+            self.check_clients(checker);
+        });
         checker.table("cpu", |checker| self.cpu.check(checker));
         if let Some(gpu) = &self.gpu {
             checker.table("gpu", |checker| gpu.check(checker));
@@ -259,6 +262,30 @@ impl Profile {
                 checker.within("npu_percent", npu_percent, 0.0, MAX_JITTER_PERCENT);
             }
         });
+    }
+}
+
+impl Profile {
+    /// The same device, whose processors share the memory by max-min alone.
+    #[must_use]
+    pub fn without_interference(&self) -> Self {
+        Self { memory: self.memory.without_interference(), ..self.clone() }
+    }
+
+    /// Notes every entry of the memory's interference for a client that is not here.
+    fn check_clients(&self, checker: &mut Checker) {
+        let clusters = self.cpu.clusters.iter().map(|cluster| cluster.name.as_str());
+        let known: Vec<&str> = ["cpu", "gpu", "npu"].into_iter().chain(clusters).collect();
+        for (index, entry) in self.memory.interference.iter().enumerate() {
+            if !known.contains(&entry.client.as_str()) {
+                let key = format!("interference[{index}].client");
+                checker.violation(
+                    &key,
+                    format!("{:?}", entry.client),
+                    format!("one of {}", known.join(", ")),
+                );
+            }
+        }
     }
 }
 

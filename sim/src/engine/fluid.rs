@@ -1,68 +1,38 @@
 //! Flows that share the memory: how fast each is, and which ends next.
 //!
-//! Responsible for: max-min sharing of a capacity that depends on how many
-//! processors stream, and the dates that follow from it. Not for: whose turn it
-//! is (`engine`), or the curve behind the capacity (`device`).
+//! Responsible for: max-min sharing of a capacity, and the dates that follow from
+//! it. Not for: whose turn it is (`engine`), or how much there is to share and how
+//! clients disturb each other (`capacity`).
 //! Invariants: the flows never move more than the capacity; a flow that was
 //! never slowed ends exactly its duration after its start; nothing depends on
 //! the order in which flows were started.
 //!
 //! A flow is one phase of one processor: a class of `streams` equal streams,
-//! each with the rate it reaches alone as its ceiling. Water-filling gives every
-//! stream either its ceiling or the common water level. All streams below their
-//! ceiling thus move at one speed, so one running total, `SharedMemory::served`,
+//! each with the rate it reaches alone as its ceiling. Where the others disturb it,
+//! its cap is what they leave of the ceiling; else the ceiling itself. Water-filling
+//! gives every stream either its cap or the common water level. All streams below
+//! their cap thus move at one speed, so one running total, `SharedMemory::served`,
 //! tells what each of them has moved, and a slowed flow keeps one fixed target on
-//! that total however often the level changes. Only a flow that crosses the level
-//! is converted; the others are not touched when the flows change.
+//! that total however often the level changes. Only a flow that crosses the level,
+//! or whose cap moves, is converted; the others are not touched when the flows
+//! change.
 //!
 //! Flows are rows of one short sorted list: with at most a few tens of them
-//! ([`MAX_PROCESSORS`]), a scan is faster than any index over them.
+//! ([`MAX_PROCESSORS`](super::program::MAX_PROCESSORS)), a scan is faster than any index over them.
 
-use crate::engine::program::{MAX_PROCESSORS, TaskId};
+use std::cmp::Ordering;
+
+use crate::engine::capacity::{Capacity, ClientId};
+use crate::engine::program::TaskId;
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
-
-/// What the memory moves in all, by the number of processors that stream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Capacity {
-    /// Bytes per picosecond; entry `i` for `i + 1` processors.
-    rates: [f64; MAX_PROCESSORS],
-}
-
-impl Capacity {
-    /// A curve: entry `i` holds for `i + 1` processors, the last for more.
-    ///
-    /// # Panics
-    /// For an empty slice or a rate that is not positive and finite: the check
-    /// of a device profile lets neither through.
-    pub fn new(rates: &[BytesPerSecond]) -> Self {
-        assert!(!rates.is_empty(), "a capacity has at least one rate");
-        assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
-        let last = rates.len() - 1;
-        Self { rates: std::array::from_fn(|i| rates[i.min(last)].0 / PICOS_PER_SECOND) }
-    }
-
-    /// The same for any number of processors: plain max-min sharing.
-    ///
-    /// # Panics
-    /// For a rate that is not positive and finite.
-    pub fn constant(rate: BytesPerSecond) -> Self {
-        Self::new(&[rate])
-    }
-
-    fn alone(&self) -> f64 {
-        self.rates[0]
-    }
-
-    fn shared_by(&self, processors: usize) -> f64 {
-        self.rates[processors.clamp(1, MAX_PROCESSORS) - 1]
-    }
-}
 
 /// A phase that moves bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// Whose phase.
     pub task: TaskId,
+    /// Whom others disturb when they disturb it.
+    pub client: ClientId,
     /// Equal streams that share the bytes, at least one.
     pub streams: u32,
     /// What the phase takes alone.
@@ -74,7 +44,7 @@ pub struct Traffic {
 /// How far a flow is.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
-    /// Moves at its ceiling, to the end.
+    /// Moves at its cap, to the end.
     Full { end: Picos },
     /// Slowed to the water level, until `served` reaches `target` bytes.
     Slowed { target: f64 },
@@ -83,20 +53,23 @@ enum Progress {
 #[derive(Clone, Debug)]
 struct Flow {
     task: TaskId,
+    client: ClientId,
     streams: f64,
-    /// Most one stream moves, in bytes per picosecond.
+    /// What one stream moves alone, in bytes per picosecond.
     ceiling: f64,
+    /// Most one stream moves beside the flows last settled.
+    cap: f64,
     progress: Progress,
 }
 
 /// The flows in motion.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMemory {
-    /// By ceiling, lowest first: the order in which water-filling meets them.
+    /// By cap, lowest first: the order in which water-filling meets them.
     flows: Vec<Flow>,
-    /// Bytes per picosecond of each stream below its ceiling; zero for none.
+    /// Bytes per picosecond of each stream below its cap; zero for none.
     level: f64,
-    /// Bytes a stream below its ceiling has moved since there last was none.
+    /// Bytes a stream below its cap has moved since there last was none.
     served: f64,
     /// The time `served` refers to.
     since: Picos,
@@ -129,13 +102,16 @@ impl SharedMemory {
         let alone = capacity.alone();
         let duration = if traffic.duration == Picos::ZERO { picos(bytes / alone) } else { traffic.duration };
         let streams = f64::from(traffic.streams);
+        let ceiling = (bytes / duration.0 as f64).min(alone) / streams;
         let flow = Flow {
             task: traffic.task,
+            client: traffic.client,
             streams,
-            ceiling: (bytes / duration.0 as f64).min(alone) / streams,
+            ceiling,
+            cap: ceiling,
             progress: Progress::Full { end: later(now, duration) },
         };
-        let place = self.flows.partition_point(|other| other.precedes(&flow));
+        let place = self.flows.partition_point(|other| other.order(&flow).is_lt());
         self.flows.insert(place, flow);
         self.changed = true;
     }
@@ -162,12 +138,15 @@ impl SharedMemory {
     pub fn settle(&mut self, now: Picos, capacity: &Capacity) -> Option<Picos> {
         self.advance(now);
         self.changed = false;
+        if capacity.has_interference() {
+            self.disturb(now, capacity);
+        }
         let (full, level) = self.water_level(capacity);
         let mut next_end = Picos::MAX;
         for flow in &mut self.flows[..full] {
             let end = match flow.progress {
                 Progress::Full { end } => end,
-                Progress::Slowed { target } => later(now, picos((target - self.served) / flow.ceiling)),
+                Progress::Slowed { target } => later(now, picos((target - self.served) / flow.cap)),
             };
             flow.progress = Progress::Full { end };
             next_end = next_end.min(end);
@@ -180,7 +159,7 @@ impl SharedMemory {
         let mut next_target = f64::INFINITY;
         for flow in &mut self.flows[full..] {
             let target = match flow.progress {
-                Progress::Full { end } => self.served + (end - now).0 as f64 * flow.ceiling,
+                Progress::Full { end } => self.served + (end - now).0 as f64 * flow.cap,
                 Progress::Slowed { target } => target,
             };
             flow.progress = Progress::Slowed { target };
@@ -193,24 +172,40 @@ impl SharedMemory {
     pub fn rates(&self) -> impl Iterator<Item = (TaskId, BytesPerSecond)> {
         self.flows.iter().map(|flow| {
             let stream = match flow.progress {
-                Progress::Full { .. } => flow.ceiling,
+                Progress::Full { .. } => flow.cap,
                 Progress::Slowed { .. } => self.level,
             };
             (flow.task, BytesPerSecond(stream * flow.streams * PICOS_PER_SECOND))
         })
     }
 
-    /// How many flows reach their ceiling, and what a stream of the others gets.
+    /// Sets what each flow can move beside the others there are now.
+    fn disturb(&mut self, now: Picos, capacity: &Capacity) {
+        let total: f64 = self.flows.iter().map(Flow::demand).sum();
+        for flow in &mut self.flows {
+            let own = flow.demand();
+            let cap = flow.ceiling * capacity.kept(flow.client, own, total - own);
+            if let Progress::Full { end } = &mut flow.progress
+                && cap.to_bits() != flow.cap.to_bits()
+            {
+                *end = later(now, picos((*end - now).0 as f64 * (flow.cap / cap)));
+            }
+            flow.cap = cap;
+        }
+        self.flows.sort_unstable_by(Flow::order);
+    }
+
+    /// How many flows reach their cap, and what a stream of the others gets.
     fn water_level(&self, capacity: &Capacity) -> (usize, f64) {
         // A flow without company is not slowed, whatever its phase claims.
         if self.flows.len() > 1 {
             let mut left = capacity.shared_by(self.flows.len());
             let mut streams: f64 = self.flows.iter().map(|flow| flow.streams).sum();
             for (place, flow) in self.flows.iter().enumerate() {
-                if flow.ceiling * streams > left {
+                if flow.cap * streams > left {
                     return (place, left / streams);
                 }
-                left -= flow.ceiling * flow.streams;
+                left -= flow.cap * flow.streams;
                 streams -= flow.streams;
             }
         }
@@ -224,10 +219,15 @@ impl SharedMemory {
 }
 
 impl Flow {
+    /// What it moves alone, in bytes per picosecond.
+    fn demand(&self) -> f64 {
+        self.ceiling * self.streams
+    }
+
     /// A total order that only equal flows leave to the number of their task.
-    fn precedes(&self, other: &Self) -> bool {
-        let order = self.ceiling.total_cmp(&other.ceiling);
-        order.then(self.streams.total_cmp(&other.streams)).then(self.task.cmp(&other.task)).is_lt()
+    fn order(&self, other: &Self) -> Ordering {
+        let order = self.cap.total_cmp(&other.cap);
+        order.then(self.streams.total_cmp(&other.streams)).then(self.task.cmp(&other.task))
     }
 }
 

@@ -5,6 +5,7 @@
 //! Invariant: a task waits only for tasks added before it, so a program has no
 //! cycle and every run ends.
 
+use crate::engine::capacity::ClientId;
 use crate::kernel::Phase;
 use crate::units::{Bytes, Picos};
 
@@ -35,6 +36,7 @@ pub(super) struct Work {
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) processor: Option<ProcessorId>,
+    pub(super) client: ClientId,
     pub(super) streams: u32,
     /// First of its phases, in the program's list.
     pub(super) first_phase: u32,
@@ -95,6 +97,15 @@ impl Program {
         task
     }
 
+    /// Makes the traffic of `task` suffer from others as that of `client`. Unless
+    /// said so, a task's client has the number of its processor.
+    ///
+    /// # Panics
+    /// Where `task` is unknown.
+    pub fn moves_as(&mut self, task: TaskId, client: ClientId) {
+        self.tasks[task.index()].client = client;
+    }
+
     /// Adds a wait that occupies no processor and moves nothing: the way of a
     /// signal from one processor to another, or, without `duration`, a join.
     pub fn delay(&mut self, duration: Picos) -> TaskId {
@@ -130,6 +141,8 @@ impl Program {
         let end_phase = self.phases.len() as u32;
         self.tasks.push(Task {
             processor,
+            // A delay, which has no processor, moves nothing.
+            client: ClientId(processor.map_or(0, |processor| processor.0)),
             streams,
             first_phase,
             end_phase,

@@ -11,8 +11,11 @@
 
 use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
 use super::{Options, Strategy};
+use crate::device::gpu::Direction;
 use crate::plan::{Placement, Plan};
-use crate::simulate::{Prediction, SimulateError, Simulator, hand_over_delay, result_bytes};
+use crate::simulate::{
+    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes,
+};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -62,30 +65,38 @@ pub fn explore(
     let searches = stages
         .iter()
         .zip(&grids)
-        .map(|(stage, grid)| search_grid(&mut parts, stage, options, Lead::default(), grid))
+        .map(|(stage, grid)| {
+            let host = Lead::of_host(&parts, stage);
+            search_grid(&mut parts, stage, options, host, grid)
+        })
         .collect::<Result<Vec<Search>, _>>()?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(&mut parts, stages, options, &grids, &searches)?;
+        let (placements, more) = plan_chain(&mut parts.inside(), stages, options, &grids, &searches)?;
         considered += more;
         placements
     } else {
-        plan_graph(&parts, stages, options, &searches)
+        plan_graph(&mut parts.inside(), stages, options, &grids, &searches)?
     };
-    let mut plan = Plan { synchronisation: options.synchronisation, placements };
-    let mut prediction = simulator.run(stages, &plan)?;
-    let baselines = baselines(simulator, stages, options);
     let alone = searches.iter().map(|search| search.best.placement).collect();
-    let greedy = Plan { synchronisation: options.synchronisation, placements: alone };
-    let greedy_prediction = simulator.run(stages, &greedy)?;
-    let others = baselines.iter().map(|baseline| (&baseline.plan, &baseline.prediction));
-    for (other, predicted) in std::iter::once((&greedy, &greedy_prediction)).chain(others) {
-        let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
-        if cost(predicted) < cost(&prediction) {
-            plan = other.clone();
-            prediction = predicted.clone();
+    let mut found = Vec::new();
+    for placements in [placements, alone] {
+        let plan = Plan { synchronisation: options.synchronisation, placements };
+        match simulator.run(stages, &plan) {
+            Ok(prediction) => found.push((plan, prediction)),
+            // Operators were searched one by one: together they may be too much for it.
+            Err(SimulateError::GpuMemoryFull { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
+    let baselines = baselines(simulator, stages, options);
+    found.extend(baselines.iter().map(|baseline| (baseline.plan.clone(), baseline.prediction.clone())));
+    let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
+    // The first of equals: the plan that was searched for.
+    let (plan, prediction) = found
+        .into_iter()
+        .reduce(|best, other| if cost(&other.1) < cost(&best.1) { other } else { best })
+        .ok_or(SimulateError::NothingToUse)?;
     Ok(Answer { plan, prediction, baselines, searches, considered })
 }
 
@@ -175,8 +186,16 @@ fn plan_chain(
         let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
             let Some(prefix) = prefix else { continue };
-            let lead = lead(simulator, options, previous, state);
-            let found = if lead == Lead::default() {
+            let before = prefix.choice.map(|choice| choices[choice].placement);
+            let mut lead = lead(simulator, options, previous.zip(before), state);
+            let host = Lead::of_host(simulator, stage);
+            if previous.is_none() {
+                lead.gpu = host.gpu;
+            }
+            if index + 1 == stages.len() {
+                lead.behind_gpu = host.behind_gpu;
+            }
+            let found = if lead == Lead::default() && !has_own_memory(simulator.device()) {
                 None
             } else {
                 let search = search_grid(simulator, stage, options, lead, grid)?;
@@ -214,47 +233,83 @@ fn plan_chain(
     Ok((placements, considered))
 }
 
-/// How late the processors can start when the previous result lies at `state`.
-fn lead(simulator: &Simulator<'_>, options: &Options, previous: Option<&Stage>, state: usize) -> Lead {
-    let Some(previous) = previous else { return Lead::default() };
-    let delay = between_cpu_and_gpu(simulator, options, previous);
-    match state {
-        ON_CPU => Lead { cpu: Picos::ZERO, gpu: delay },
-        ON_GPU => Lead { cpu: delay, gpu: Picos::ZERO },
+/// How late the processors can start when the previous operator's result lies at
+/// `state`, after the placement that led there.
+fn lead(
+    simulator: &Simulator<'_>,
+    options: &Options,
+    previous: Option<(&Stage, Placement)>,
+    state: usize,
+) -> Lead {
+    let Some((previous, placement)) = previous else { return Lead::default() };
+    let crossing = |direction| between_cpu_and_gpu(simulator, options, previous, direction);
+    match (state, placement) {
+        (ON_CPU, _) => Lead { gpu: crossing(Direction::ToGpu), ..Lead::default() },
+        (ON_GPU, _) => Lead { cpu: crossing(Direction::ToHost), ..Lead::default() },
+        (_, Placement::Split { cpu_channels, .. }) => {
+            Lead { gpu: completing(simulator, previous, cpu_channels), ..Lead::default() }
+        }
         _ => Lead::default(),
     }
 }
 
 /// What it costs that CPU or GPU reads what the other computed of `stage`.
-fn between_cpu_and_gpu(simulator: &Simulator<'_>, options: &Options, stage: &Stage) -> Picos {
-    hand_over_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer), true)
+fn between_cpu_and_gpu(
+    simulator: &Simulator<'_>,
+    options: &Options,
+    stage: &Stage,
+    direction: Direction,
+) -> Picos {
+    let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
+    hand_over_delay(device, options.synchronisation, bytes, true) + copying(device, bytes, direction)
+}
+
+/// What it takes that a GPU with memory of its own has the CPU's part of a joined
+/// `stage`, too.
+fn completing(simulator: &Simulator<'_>, stage: &Stage, cpu_channels: u32) -> Picos {
+    let part = stage.layer.with_output_channels(cpu_channels);
+    copying(simulator.device(), result_bytes(&part), Direction::ToGpu)
 }
 
 /// One placement an operator of a graph that is no chain.
 fn plan_graph(
-    simulator: &Simulator<'_>,
+    simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
+    grids: &[Grid],
     searches: &[Search],
-) -> Vec<Placement> {
+) -> Result<Vec<Placement>, SimulateError> {
     if let [only] = searches {
-        return vec![only.best.placement];
+        return Ok(vec![only.best.placement]);
     }
     let objective = options.objective;
-    stages
-        .iter()
-        .zip(searches)
-        .map(|(stage, search)| {
-            let delay = between_cpu_and_gpu(simulator, options, stage);
-            let cost = |candidate: &Candidate| {
-                let crossings = if matches!(candidate.placement, Placement::Cpu(_)) { 2 } else { 0 };
-                objective.cost(candidate.latency + delay * crossings, candidate.energy)
+    let mut placements = Vec::with_capacity(stages.len());
+    for ((stage, grid), alone) in stages.iter().zip(grids).zip(searches) {
+        let onto_host = between_cpu_and_gpu(simulator, options, stage, Direction::ToHost);
+        let onto_gpu = between_cpu_and_gpu(simulator, options, stage, Direction::ToGpu);
+        // Alone, a GPU with memory of its own gets its inputs from the host; here it
+        // has them.
+        let inside = if has_own_memory(simulator.device()) {
+            Some(search_grid(simulator, stage, options, Lead::default(), grid)?)
+        } else {
+            None
+        };
+        let search = inside.as_ref().unwrap_or(alone);
+        let cost = |candidate: &Candidate| {
+            let crossings = match candidate.placement {
+                Placement::Cpu(_) => onto_host + onto_gpu,
+                Placement::Split { cpu_channels, .. } if inside.is_some() => {
+                    onto_host + completing(simulator, stage, cpu_channels)
+                }
+                _ => Picos::ZERO,
             };
-            [search.gpu_only, search.split, search.cpu_only]
-                .into_iter()
-                .flatten()
-                .reduce(|best, other| if cost(&other) < cost(&best) { other } else { best })
-                .map_or(search.best.placement, |candidate| candidate.placement)
-        })
-        .collect()
+            objective.cost(candidate.latency + crossings, candidate.energy)
+        };
+        let cheapest = [search.gpu_only, search.split, search.cpu_only]
+            .into_iter()
+            .flatten()
+            .reduce(|best, other| if cost(&other) < cost(&best) { other } else { best });
+        placements.push(cheapest.map_or(search.best.placement, |candidate| candidate.placement));
+    }
+    Ok(placements)
 }

@@ -7,10 +7,13 @@
 //! one are simulated.
 
 use super::{Objective, Options};
+use crate::device::gpu::Direction;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Placement, Plan};
-use crate::simulate::{Processor, SimulateError, Simulator, execute, join_delay, result_bytes};
-use crate::units::{Joules, Picos};
+use crate::simulate::{
+    Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
+};
+use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{Layer, Stage};
 
 /// One way to run one operator.
@@ -29,13 +32,27 @@ pub struct Candidate {
 }
 
 /// How much later than the other a processor can start, because a result must
-/// first be handed to it.
+/// first be handed to it, and what comes behind the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lead {
     /// Delay of the CPU.
     pub cpu: Picos,
     /// Delay of the GPU.
     pub gpu: Picos,
+    /// From the end of a GPU that computed all until its result is where it must be.
+    pub behind_gpu: Picos,
+}
+
+impl Lead {
+    /// Of an operator whose inputs come from the host and whose result goes there:
+    /// what crosses the link of a GPU with memory of its own.
+    pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
+        Self {
+            cpu: Picos::ZERO,
+            gpu: copying(simulator.device(), read_bytes(&stage.layer), Direction::ToGpu),
+            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost),
+        }
+    }
 }
 
 /// The outcome of a search over one operator.
@@ -66,6 +83,9 @@ pub(super) struct Grid {
     channels: u32,
     /// The GPU's time for the rest, where it has a kernel; none at the last point.
     gpu: Vec<Option<Picos>>,
+    /// What it takes then to have the GPU's part with the CPU's: none where they
+    /// share the memory.
+    gathering: Vec<Picos>,
     /// Each core set's times, where the CPU has a kernel; none at the first point.
     cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
 }
@@ -106,6 +126,14 @@ impl Grid {
             duration(simulator, &part, processor, cores)
         };
         let gpu = cpu_channels.iter().map(|&cpu| time(Processor::Gpu, None, channels - cpu)).collect();
+        let whole = result_bytes(layer);
+        let gathering = cpu_channels
+            .iter()
+            .map(|&cpu| {
+                let part = u128::from(whole.0) * u128::from(channels - cpu) / u128::from(channels.max(1));
+                copying(simulator.device(), Bytes(part as u64), Direction::ToHost)
+            })
+            .collect();
         let cpu = options
             .core_sets
             .iter()
@@ -113,7 +141,7 @@ impl Grid {
                 (cores, cpu_channels.iter().map(|&cpu| time(Processor::Cpu, Some(cores), cpu)).collect())
             })
             .collect();
-        Ok(Self { cpu_channels, channels, gpu, cpu })
+        Ok(Self { cpu_channels, channels, gpu, gathering, cpu })
     }
 
     /// Every way to run the operator, with the lower bound of its time.
@@ -122,7 +150,7 @@ impl Grid {
             placement: Placement::Gpu,
             cpu: Picos::ZERO,
             gpu,
-            latency: lead.gpu + gpu,
+            latency: lead.gpu + gpu + lead.behind_gpu,
             energy: None,
         });
         let last = self.cpu_channels.len() - 1;
@@ -142,7 +170,7 @@ impl Grid {
                     placement: Placement::Split { cores, cpu_channels, gpu_channels },
                     cpu,
                     gpu,
-                    latency: overhead + (lead.cpu + cpu).max(lead.gpu + gpu),
+                    latency: overhead + (lead.cpu + cpu).max(lead.gpu + gpu + self.gathering[index]),
                     energy: None,
                 })
             })
@@ -159,8 +187,8 @@ fn duration(
     simulator.layer(layer, processor, cores).ok().map(|(phases, _)| phases.duration())
 }
 
-/// Finds the best way to run one operator, given how late each processor can
-/// start.
+/// Finds the best way to run one operator, whose inputs the host has and whose
+/// result it wants, given how much later each processor can start.
 ///
 /// # Errors
 /// No processor offered has a kernel for the operator.
@@ -172,11 +200,17 @@ pub fn split_search(
 ) -> Result<Search, SimulateError> {
     let mut parts = simulator.of_parts();
     let grid = Grid::new(&parts, stage, options)?;
+    let host = Lead::of_host(&parts, stage);
+    let lead = Lead {
+        cpu: lead.cpu + host.cpu,
+        gpu: lead.gpu + host.gpu,
+        behind_gpu: lead.behind_gpu + host.behind_gpu,
+    };
     search_grid(&mut parts, stage, options, lead, &grid)
 }
 
 /// [`split_search`] over a grid whose points are priced already, by a simulator of
-/// parts.
+/// parts; the lead covers what crosses between host and GPU, too.
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
     stage: &Stage,
@@ -283,6 +317,7 @@ pub fn latency_curve(
     let mut parts = simulator.of_parts();
     let grid = Grid::new(&parts, stage, options)?;
     let isolated = [stage.isolated()];
+    let host = Lead::of_host(&parts, stage);
     let mut curve = Vec::with_capacity(grid.cpu_channels.len());
     for (index, &cpu_channels) in grid.cpu_channels.iter().enumerate().rev() {
         let gpu = grid.gpu[index];
@@ -298,7 +333,7 @@ pub fn latency_curve(
                 Some(parts.latency(&isolated, &plan)?)
             }
             (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),
-            (_, None, Some(gpu)) if cpu_channels == 0 => Some(gpu),
+            (_, None, Some(gpu)) if cpu_channels == 0 => Some(host.gpu + gpu + host.behind_gpu),
             _ => None,
         };
         curve.push(CurvePoint { gpu_channels, gpu, cpu, together });

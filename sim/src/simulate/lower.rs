@@ -7,18 +7,25 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod visible;
+
 use serde::{Serialize, Serializer};
 
 use super::host::Host;
+use super::memory::cluster_client;
 use super::{LONGEST_RUN, SimulateError, Simulator};
+use crate::device::gpu::Direction;
 use crate::device::profile::Profile;
-use crate::engine::{ProcessorId, Program, TaskId};
+use crate::engine::{ClientId, ProcessorId, Program, TaskId};
 use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phase, PhaseKind, Phases, gpu, npu};
-use crate::plan::synchronisation::{self, Mechanism};
+use crate::kernel::{Phase, Phases, gpu, npu};
+use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
+use visible::{Residence, check_room, synchronising};
+
+pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes};
 
 /// The processors coexec plans for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -52,6 +59,8 @@ pub(crate) enum Role {
     Compute,
     /// Makes another processor's result visible to this one.
     HandOver,
+    /// Copies between the GPU's own memory and the host's.
+    Transfer(Direction),
     /// Brings the parts of a cut stage together.
     Join,
     /// Gets the GPU's queue to its first launch; once an inference.
@@ -92,6 +101,8 @@ pub(crate) struct Task {
     pub(crate) phases: Phases,
     /// The core set, for a task of the CPU.
     pub(crate) cores: Option<CoreSet>,
+    /// Whom others disturb when they disturb it, where not its processor.
+    pub(crate) client: Option<ClientId>,
     pub(crate) detail: Option<Detail>,
     pub(crate) predecessors: Vec<TaskId>,
 }
@@ -104,14 +115,6 @@ impl Task {
             _ => 1,
         }
     }
-}
-
-/// Where the result of a stage is visible, and the task that finishes it there.
-#[derive(Clone, Copy, Debug)]
-struct Residence {
-    processors: u8,
-    ready: TaskId,
-    bytes: Bytes,
 }
 
 /// How one processor runs a layer alone.
@@ -142,11 +145,20 @@ pub fn execute(
         }
         (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
     };
-    phases.limit_rate(BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value));
+    phases.limit_rate(peak_bandwidth(device, processor));
     if phases.duration() > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }
     Ok((phases, detail))
+}
+
+/// What the interface of the memory that `processor` uses moves at best.
+fn peak_bandwidth(device: &Profile, processor: Processor) -> BytesPerSecond {
+    let own = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
+    match own.filter(|_| processor == Processor::Gpu) {
+        Some(memory) => memory.bandwidth(),
+        None => BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value),
+    }
 }
 
 /// [`execute`], of a layer inside what is measured: a launch of a whole inference
@@ -168,6 +180,8 @@ pub(super) fn execute_measured(
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
     pub(crate) tasks: Vec<Task>,
+    /// Whether what the GPU computes spares the shared memory.
+    gpu_has_own_memory: bool,
 }
 
 impl Lowered {
@@ -183,6 +197,7 @@ impl Lowered {
                 stages: stages.len(),
             });
         }
+        check_room(stages, plan, simulator)?;
         let mut lowering = Lowering {
             device: simulator.device,
             library: simulator.library,
@@ -192,12 +207,14 @@ impl Lowered {
             residences: Vec::with_capacity(stages.len()),
             last_join: None,
             submitted: false,
+            ends_on_host: simulator.ends_on_host,
         };
         for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
             lowering.stage(index, stage, *placement)?;
         }
+        lowering.results_onto_host(stages);
         lowering.read_back();
-        Ok(Self { tasks: lowering.tasks })
+        Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device) })
     }
 
     /// Writes the tasks into an engine program, each compute task stretched by
@@ -206,7 +223,7 @@ impl Lowered {
         program.clear();
         let mut stretched;
         for (index, task) in self.tasks.iter().enumerate() {
-            let phases = match stretch.get(index) {
+            let mut phases = match stretch.get(index) {
                 Some(&factor) if task.role == Role::Compute => {
                     stretched = Phases::default();
                     for phase in task.phases.as_slice() {
@@ -216,7 +233,15 @@ impl Lowered {
                 }
                 _ => &task.phases,
             };
+            let elsewhere;
+            if self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute {
+                elsewhere = phases.without_traffic();
+                phases = &elsewhere;
+            }
             let id = program.task(task.processor.id(), task.streams(), phases.as_slice());
+            if let Some(client) = task.client {
+                program.moves_as(id, client);
+            }
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }
@@ -234,6 +259,8 @@ struct Lowering<'a> {
     last_join: Option<TaskId>,
     /// Whether the GPU has been given something.
     submitted: bool,
+    /// Whether inputs and results of the workload lie with the host.
+    ends_on_host: bool,
 }
 
 impl Lowering<'_> {
@@ -242,15 +269,15 @@ impl Lowering<'_> {
         let residence = match placement {
             Placement::Cpu(cores) => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
-                Residence { processors: Processor::Cpu.bit(), ready, bytes }
+                Residence { processors: Processor::Cpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
             }
             Placement::Gpu => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Gpu, None, None)?;
-                Residence { processors: Processor::Gpu.bit(), ready, bytes }
+                Residence { processors: Processor::Gpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
             }
             Placement::Npu => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
-                Residence { processors: Processor::Npu.bit(), ready, bytes }
+                Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
             }
             Placement::Split { cores, cpu_channels, gpu_channels } => {
                 let cpu_layer = stage.layer.with_output_channels(cpu_channels);
@@ -258,8 +285,11 @@ impl Lowering<'_> {
                 let cpu =
                     self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), Some(cpu_channels))?;
                 let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, Some(gpu_channels))?;
+                let gpu = self.part_onto_host(index, &gpu_layer, gpu);
                 let ready = self.join(index, bytes, cores, [cpu, gpu]);
-                Residence { processors: Processor::Cpu.bit() | Processor::Gpu.bit(), ready, bytes }
+                let on_gpu = result_bytes(&gpu_layer);
+                let shared = if has_own_memory(self.device) { 0 } else { Processor::Gpu.bit() };
+                Residence { processors: Processor::Cpu.bit() | shared, ready, bytes, on_gpu }
             }
         };
         self.residences.push(residence);
@@ -276,19 +306,13 @@ impl Lowering<'_> {
         cores: Option<CoreSet>,
         channels: Option<u32>,
     ) -> Result<TaskId, SimulateError> {
+        let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
         if processor == Processor::Gpu {
             self.submit(index);
+            predecessors.extend(self.inputs_onto_gpu(index, stage));
         }
-        let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
         for &input in &stage.inputs {
-            let residence = self.residences[input];
-            if residence.processors & processor.bit() != 0 {
-                predecessors.push(residence.ready);
-                continue;
-            }
-            let ready = self.hand_over(index, processor, cores, residence);
-            self.residences[input].processors |= processor.bit();
-            predecessors.push(ready);
+            predecessors.push(self.visible(index, processor, cores, input));
         }
         if processor == Processor::Gpu {
             predecessors.extend(self.last_join);
@@ -302,30 +326,10 @@ impl Lowering<'_> {
             channels,
             phases,
             cores,
+            client: cores.and_then(|cores| cluster_client(self.device, &cores)),
             detail: Some(detail),
             predecessors,
         }))
-    }
-
-    fn hand_over(
-        &mut self,
-        stage: usize,
-        processor: Processor,
-        cores: Option<CoreSet>,
-        residence: Residence,
-    ) -> TaskId {
-        let with_gpu = processor == Processor::Gpu || residence.processors == Processor::Gpu.bit();
-        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
-        self.push(Task {
-            stage,
-            processor,
-            role: Role::HandOver,
-            channels: None,
-            phases: synchronising(delay),
-            cores,
-            detail: None,
-            predecessors: vec![residence.ready],
-        })
     }
 
     fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, parts: [TaskId; 2]) -> TaskId {
@@ -337,6 +341,7 @@ impl Lowering<'_> {
             channels: None,
             phases: synchronising(delay),
             cores: Some(cores),
+            client: None,
             detail: None,
             predecessors: parts.to_vec(),
         });
@@ -374,6 +379,7 @@ impl Lowering<'_> {
             channels: None,
             phases: synchronising(duration),
             cores: None,
+            client: None,
             detail: None,
             predecessors,
         });
@@ -391,27 +397,4 @@ pub(crate) fn result_bytes(layer: &Layer) -> Bytes {
     let tensor =
         Tensor { shape: layer.operator.output(), data_type: layer.data_type, layout: Layout::Buffer };
     tensor.bytes()
-}
-
-/// Whether the GPU's tensors have to be transformed before a CPU reads them.
-fn needs_transform(device: &Profile) -> bool {
-    device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer)
-}
-
-/// From the end of the later part to the moment both processors may go on.
-pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
-    let join = synchronisation::join(&device.sync, mechanism, Picos::ZERO, bytes, needs_transform(device));
-    join.delay + join.mapping
-}
-
-/// From the end of one processor's work to the moment another may read it;
-/// `with_gpu` where the GPU, which alone keeps images, is one of the two.
-pub(crate) fn hand_over_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes, with_gpu: bool) -> Picos {
-    synchronisation::hand_over(&device.sync, mechanism, bytes, with_gpu && needs_transform(device))
-}
-
-fn synchronising(delay: Picos) -> Phases {
-    let mut phases = Phases::default();
-    phases.push(Phase { kind: PhaseKind::Synchronise, duration: delay, bytes: Bytes::ZERO, steps: 1 });
-    phases
 }

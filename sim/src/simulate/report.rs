@@ -1,9 +1,9 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
-use serde::Serialize;
-
 use super::Simulator;
 use super::lower::{Detail, Lowered, Processor, Role, Task};
+use super::prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
+use crate::device::gpu::Direction;
 use crate::device::power::Power;
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
@@ -11,134 +11,6 @@ use crate::plan::Plan;
 use crate::plan::synchronisation;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;
-
-/// A simulated run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prediction {
-    /// From the start of the first task to the end of the last.
-    #[serde(rename = "latency_ps")]
-    pub latency: Picos,
-    /// Once, before the first run: making the NPU's static graphs for the longest
-    /// input, where the plan uses an NPU.
-    #[serde(rename = "preparation_ps")]
-    pub preparation: Option<Picos>,
-    /// Bytes moved to and from memory.
-    pub bytes: Bytes,
-    /// Their mean rate.
-    #[serde(rename = "bandwidth_bytes_per_second")]
-    pub bandwidth: BytesPerSecond,
-    /// Energy of the run, where the profile knows power.
-    #[serde(rename = "energy_joules")]
-    pub energy: Option<Joules>,
-    /// Each processor that did something.
-    pub processors: Vec<ProcessorUse>,
-    /// The operators, in order.
-    pub stages: Vec<StageReport>,
-    /// What the latency consists of: tasks each of which started when the one
-    /// before it ended.
-    pub critical_path: Vec<Step>,
-    /// Engine events.
-    pub events: u64,
-}
-
-/// What one processor did during a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ProcessorUse {
-    /// The processor.
-    pub processor: Processor,
-    /// Time spent computing (launches included).
-    #[serde(rename = "busy_ps")]
-    pub busy: Picos,
-    /// Time spent waiting for another processor before and between its own tasks
-    /// and, for the GPU, for the last join.
-    #[serde(rename = "wait_ps")]
-    pub wait: Picos,
-    /// Time spent on hand-overs and joins and, once an inference, between the caller
-    /// and the GPU.
-    #[serde(rename = "overhead_ps")]
-    pub overhead: Picos,
-    /// Part of the wait the CPU spends polling, at active power.
-    #[serde(rename = "polling_ps")]
-    pub polling: Picos,
-    /// Bytes it moved.
-    pub bytes: Bytes,
-    /// Mean rate of those bytes while it was busy.
-    #[serde(rename = "bandwidth_bytes_per_second")]
-    pub bandwidth: BytesPerSecond,
-    /// Energy it used.
-    #[serde(rename = "energy_joules")]
-    pub energy: Option<Joules>,
-}
-
-/// How one operator ran.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StageReport {
-    /// The operator's name.
-    pub name: String,
-    /// The operator with its dimensions.
-    pub operator: String,
-    /// When the first of its tasks started.
-    #[serde(rename = "start_ps")]
-    pub start: Picos,
-    /// When its result was complete.
-    #[serde(rename = "finish_ps")]
-    pub finish: Picos,
-    /// What each processor computed of it.
-    pub parts: Vec<PartReport>,
-}
-
-/// One processor's part of an operator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PartReport {
-    /// The processor.
-    pub processor: Processor,
-    /// Output channels it computed, where the operator was cut.
-    pub channels: Option<u32>,
-    /// When it started.
-    #[serde(rename = "start_ps")]
-    pub start: Picos,
-    /// When it finished.
-    #[serde(rename = "finish_ps")]
-    pub finish: Picos,
-    /// How long it then waited for the other part.
-    #[serde(rename = "wait_ps")]
-    pub wait: Picos,
-    /// Why it took that long.
-    pub detail: Detail,
-}
-
-/// What a step of the critical path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepKind {
-    /// A processor computes.
-    Compute,
-    /// A result is handed to another processor.
-    HandOver,
-    /// The parts of an operator are brought together.
-    Join,
-    /// The GPU gets to the first launch of an inference.
-    Submit,
-    /// The GPU's result gets to the caller.
-    ReadBack,
-}
-
-/// One task of the critical path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
-    /// The operator.
-    pub stage: String,
-    /// The processor.
-    pub processor: Processor,
-    /// What it did.
-    pub kind: StepKind,
-    /// When it started.
-    #[serde(rename = "start_ps")]
-    pub start: Picos,
-    /// When it ended.
-    #[serde(rename = "finish_ps")]
-    pub finish: Picos,
-}
 
 /// How long `thread` works during an operator that took `length` instead of its
 /// `nominal` time.
@@ -213,6 +85,7 @@ impl Reader<'_> {
             wait: Picos::ZERO,
             overhead: Picos::ZERO,
             polling: Picos::ZERO,
+            transfers: None,
             bytes: Bytes::ZERO,
             bandwidth: BytesPerSecond(0.0),
             energy: None,
@@ -229,6 +102,13 @@ impl Reader<'_> {
             match task.role {
                 Role::Compute => usage.busy += length,
                 Role::HandOver | Role::Join | Role::Submit | Role::ReadBack => usage.overhead += length,
+                Role::Transfer(_) => {
+                    usage.overhead += length;
+                    let transfers = usage.transfers.get_or_insert_default();
+                    transfers.time += length;
+                    transfers.bytes += task.phases.bytes();
+                    continue;
+                }
             }
             usage.bytes += task.phases.bytes();
         }
@@ -262,17 +142,24 @@ impl Reader<'_> {
         };
         let spins = self.plan.synchronisation.accelerator_spins();
         let waiting = if spins { accelerator.polling() } else { accelerator.idle() };
-        let host = self.host_path(usage.processor);
+        let host = self.off_processor(usage.processor);
         let working = usage.busy + usage.overhead.saturating_sub(host);
         let idle = self.latency.saturating_sub(working).saturating_sub(usage.wait);
         let used = accelerator.active().during(working) + waiting.during(usage.wait);
-        Some(used + accelerator.idle().during(idle))
+        Some(used + accelerator.idle().during(idle) + self.link_energy(usage))
     }
 
-    /// How long the GPU's queue is with the host, which leaves the GPU idle.
-    fn host_path(&self, processor: Processor) -> Picos {
+    /// What the link takes of the energy of a GPU with memory of its own.
+    fn link_energy(&self, usage: &ProcessorUse) -> Joules {
+        let memory = self.simulator.device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
+        let crossed = usage.transfers.map(|transfers| transfers.bytes);
+        memory.zip(crossed).map_or(Joules(0.0), |(memory, bytes)| memory.link.energy(bytes))
+    }
+
+    /// How long the GPU's queue is with the host or the link, which leaves the GPU idle.
+    fn off_processor(&self, processor: Processor) -> Picos {
         self.of(processor)
-            .filter(|(_, task)| matches!(task.role, Role::Submit | Role::ReadBack))
+            .filter(|(_, task)| matches!(task.role, Role::Submit | Role::ReadBack | Role::Transfer(_)))
             .map(|(index, _)| self.finish(index) - self.start(index))
             .sum()
     }
@@ -312,6 +199,14 @@ impl Reader<'_> {
         energy
     }
 
+    /// When the host has the GPU's part of a stage.
+    fn gpu_part_on_host(&self, stage: usize) -> Picos {
+        let copies = self
+            .of(Processor::Gpu)
+            .filter(|(_, task)| task.stage == stage && task.role == Role::Transfer(Direction::ToHost));
+        copies.map(|(index, _)| self.finish(index)).max().unwrap_or_default()
+    }
+
     fn stages(&self, stages: &[Stage]) -> Vec<StageReport> {
         let mut reports: Vec<StageReport> = stages
             .iter()
@@ -342,7 +237,11 @@ impl Reader<'_> {
                 }),
                 (Role::Join, _) => {
                     for part in &mut report.parts {
-                        part.wait = self.start(index).saturating_sub(part.finish);
+                        let copied = match part.processor {
+                            Processor::Gpu => self.gpu_part_on_host(task.stage),
+                            Processor::Cpu | Processor::Npu => Picos::ZERO,
+                        };
+                        part.wait = self.start(index).saturating_sub(part.finish.max(copied));
                     }
                 }
                 _ => {}
@@ -372,6 +271,7 @@ impl Reader<'_> {
                 kind: match task.role {
                     Role::Compute => StepKind::Compute,
                     Role::HandOver => StepKind::HandOver,
+                    Role::Transfer(_) => StepKind::Transfer,
                     Role::Join => StepKind::Join,
                     Role::Submit => StepKind::Submit,
                     Role::ReadBack => StepKind::ReadBack,

@@ -3,6 +3,7 @@
 
 use super::lower::{Detail, Lowered, Processor, Role, Task};
 use super::{SimulateError, Simulator};
+use crate::device::gpu::Direction;
 use crate::device::profile::Profile;
 use crate::engine::Recorder;
 use crate::kernel::cpu::{CoreSet, Schedule};
@@ -95,6 +96,8 @@ impl<'a> Drawing<'a> {
             (Role::Compute, Some(channels)) => format!("{stage} [{channels}]"),
             (Role::Compute, None) => stage.to_owned(),
             (Role::HandOver, _) => "hand-over".to_owned(),
+            (Role::Transfer(Direction::ToGpu), _) => "to GPU".to_owned(),
+            (Role::Transfer(Direction::ToHost), _) => "to host".to_owned(),
             (Role::Join, _) => "join".to_owned(),
             (Role::Submit, _) => "host: submit".to_owned(),
             (Role::ReadBack, _) => "host: read back".to_owned(),
@@ -208,7 +211,11 @@ impl<'a> Drawing<'a> {
             }
             Processor::Gpu => {
                 self.gpu_wait(start);
-                self.queue.slices.push(slice(label, Activity::Synchronise, start, end));
+                let activity = match task.role {
+                    Role::Transfer(_) => Activity::Transfer,
+                    _ => Activity::Synchronise,
+                };
+                self.queue.slices.push(slice(label, activity, start, end));
                 self.gpu_free = end;
             }
             Processor::Npu => self.npu.slices.push(slice(label, Activity::Synchronise, start, end)),

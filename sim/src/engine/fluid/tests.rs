@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::engine::capacity::Interference;
 
 /// Length of every phase here. Bytes are chosen so that ceilings and capacities
 /// are whole bytes per picosecond, which `f64` holds exactly.
@@ -19,7 +20,22 @@ fn capacity_of(bytes_per_pico: u32) -> Capacity {
 
 fn traffic(task: u32, class: Class) -> Traffic {
     let bytes = u64::from(class.streams * class.ceiling) * DURATION.0;
-    Traffic { task: TaskId(task), streams: class.streams, duration: DURATION, bytes: Bytes(bytes) }
+    Traffic {
+        task: TaskId(task),
+        client: ClientId(0),
+        streams: class.streams,
+        duration: DURATION,
+        bytes: Bytes(bytes),
+    }
+}
+
+/// The capacity with a curve that holds for every flow of these tests: felt from a
+/// tenth of the capacity on, saturated at all of it, where half is left; a byte that
+/// others want costs less than a byte.
+fn disturbed(bytes_per_pico: u32) -> Capacity {
+    let rate = |share: f64| BytesPerSecond(share * f64::from(bytes_per_pico) * PICOS_PER_SECOND);
+    let interference = Interference::new([rate(0.1), rate(1.0)], [rate(1.0), rate(0.5)], 1.25);
+    capacity_of(bytes_per_pico).with_interference(ClientId(0), interference)
 }
 
 /// A memory with one flow a class, in the given order, before it is settled.
@@ -108,25 +124,41 @@ proptest! {
     }
 
     #[test]
+    fn more_demand_never_speeds_the_others_up(
+        (classes, capacity) in classes_and_capacity(), more in (1_u32..5, 1_u32..20)
+    ) {
+        for capacity in [capacity_of(capacity), disturbed(capacity)] {
+            let before = stream_rates(&numbered(&classes), &capacity);
+            let newcomer = Class { streams: more.0, ceiling: more.1 };
+            let with_newcomer: Vec<Class> = classes.iter().copied().chain([newcomer]).collect();
+            let after = stream_rates(&numbered(&with_newcomer), &capacity);
+            for (before, after) in before.iter().zip(after) {
+                prop_assert!(after <= before * (1.0 + 1e-12), "{after} after {before}");
+            }
+        }
+    }
+
+    #[test]
     fn the_order_of_arrival_changes_no_bit(
         ((classes, order), capacity) in classes_and_capacity().prop_flat_map(|(classes, capacity)| {
             let order = Just(numbered(&classes)).prop_shuffle();
             ((Just(classes), order), Just(capacity))
         })
     ) {
-        let capacity = capacity_of(capacity);
-        let mut one = memory_of(&numbered(&classes), &capacity);
-        let mut other = memory_of(&order, &capacity);
-        let mut now = Picos::ZERO;
-        while let Some(end) = one.settle(now, &capacity) {
-            prop_assert_eq!(other.settle(now, &capacity), Some(end));
-            prop_assert!(one.rates().eq(other.rates()));
-            now = end;
-            while let Some(task) = one.take_ended(now) {
-                prop_assert_eq!(other.take_ended(now), Some(task));
+        for capacity in [capacity_of(capacity), disturbed(capacity)] {
+            let mut one = memory_of(&numbered(&classes), &capacity);
+            let mut other = memory_of(&order, &capacity);
+            let mut now = Picos::ZERO;
+            while let Some(end) = one.settle(now, &capacity) {
+                prop_assert_eq!(other.settle(now, &capacity), Some(end));
+                prop_assert!(one.rates().eq(other.rates()));
+                now = end;
+                while let Some(task) = one.take_ended(now) {
+                    prop_assert_eq!(other.take_ended(now), Some(task));
+                }
             }
+            prop_assert_eq!(other.settle(now, &capacity), None);
         }
-        prop_assert_eq!(other.settle(now, &capacity), None);
     }
 
     #[test]
@@ -160,7 +192,8 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
     for (streams, gigabytes) in (1..40).flat_map(|streams| (10..80).map(move |g| (streams, g))) {
         let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(f64::from(gigabytes)));
         let mut memory = SharedMemory::new();
-        let traffic = Traffic { task: TaskId(0), streams, duration, bytes: Bytes(u64::MAX) };
+        let traffic =
+            Traffic { task: TaskId(0), client: ClientId(0), streams, duration, bytes: Bytes(u64::MAX) };
         memory.start(Picos(7), &traffic, &capacity);
         assert_eq!(memory.settle(Picos(7), &capacity), Some(Picos(7) + duration));
     }
@@ -183,7 +216,13 @@ fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
 fn a_flow_without_duration_takes_what_the_memory_needs() {
     let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
     let mut memory = SharedMemory::new();
-    let traffic = Traffic { task: TaskId(0), streams: 2, duration: Picos::ZERO, bytes: Bytes(1_000_000) };
+    let traffic = Traffic {
+        task: TaskId(0),
+        client: ClientId(0),
+        streams: 2,
+        duration: Picos::ZERO,
+        bytes: Bytes(1_000_000),
+    };
     memory.start(Picos::ZERO, &traffic, &capacity);
     assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(Picos::from_micros(50.0)));
 }
@@ -196,6 +235,7 @@ fn a_slowed_flow_speeds_up_when_its_company_ends() {
     let mut memory = SharedMemory::new();
     let flow = |task, duration: Picos| Traffic {
         task: TaskId(task),
+        client: ClientId(0),
         streams: 1,
         duration,
         bytes: Bytes(duration.0),

@@ -1,0 +1,149 @@
+//! What a simulation says of a run: plain data, as it is printed and serialised.
+
+use serde::Serialize;
+
+use super::lower::{Detail, Processor};
+use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
+
+/// A simulated run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// From the start of the first task to the end of the last.
+    #[serde(rename = "latency_ps")]
+    pub latency: Picos,
+    /// Once, before the first run: making the NPU's static graphs for the longest
+    /// input, where the plan uses an NPU.
+    #[serde(rename = "preparation_ps")]
+    pub preparation: Option<Picos>,
+    /// Bytes moved to and from memory.
+    pub bytes: Bytes,
+    /// Their mean rate.
+    #[serde(rename = "bandwidth_bytes_per_second")]
+    pub bandwidth: BytesPerSecond,
+    /// Energy of the run, where the profile knows power.
+    #[serde(rename = "energy_joules")]
+    pub energy: Option<Joules>,
+    /// Each processor that did something.
+    pub processors: Vec<ProcessorUse>,
+    /// The operators, in order.
+    pub stages: Vec<StageReport>,
+    /// What the latency consists of: tasks each of which started when the one
+    /// before it ended.
+    pub critical_path: Vec<Step>,
+    /// Engine events.
+    pub events: u64,
+}
+
+/// What one processor did during a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessorUse {
+    /// The processor.
+    pub processor: Processor,
+    /// Time spent computing (launches included).
+    #[serde(rename = "busy_ps")]
+    pub busy: Picos,
+    /// Time spent waiting for another processor before and between its own tasks
+    /// and, for the GPU, for the last join.
+    #[serde(rename = "wait_ps")]
+    pub wait: Picos,
+    /// Time spent on hand-overs, joins and transfers and, once an inference, between
+    /// the caller and the GPU.
+    #[serde(rename = "overhead_ps")]
+    pub overhead: Picos,
+    /// Part of the wait the CPU spends polling, at active power.
+    #[serde(rename = "polling_ps")]
+    pub polling: Picos,
+    /// What crossed the link of a GPU with memory of its own; part of the overhead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<Transfers>,
+    /// Bytes it moved.
+    pub bytes: Bytes,
+    /// Mean rate of those bytes while it was busy.
+    #[serde(rename = "bandwidth_bytes_per_second")]
+    pub bandwidth: BytesPerSecond,
+    /// Energy it used.
+    #[serde(rename = "energy_joules")]
+    pub energy: Option<Joules>,
+}
+
+/// Copies between a GPU's own memory and the host's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Transfers {
+    /// Time they took.
+    #[serde(rename = "time_ps")]
+    pub time: Picos,
+    /// Bytes that crossed.
+    pub bytes: Bytes,
+}
+
+/// How one operator ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageReport {
+    /// The operator's name.
+    pub name: String,
+    /// The operator with its dimensions.
+    pub operator: String,
+    /// When the first of its tasks started.
+    #[serde(rename = "start_ps")]
+    pub start: Picos,
+    /// When its result was complete.
+    #[serde(rename = "finish_ps")]
+    pub finish: Picos,
+    /// What each processor computed of it.
+    pub parts: Vec<PartReport>,
+}
+
+/// One processor's part of an operator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartReport {
+    /// The processor.
+    pub processor: Processor,
+    /// Output channels it computed, where the operator was cut.
+    pub channels: Option<u32>,
+    /// When it started.
+    #[serde(rename = "start_ps")]
+    pub start: Picos,
+    /// When it finished.
+    #[serde(rename = "finish_ps")]
+    pub finish: Picos,
+    /// How long it then waited for the other part.
+    #[serde(rename = "wait_ps")]
+    pub wait: Picos,
+    /// Why it took that long.
+    pub detail: Detail,
+}
+
+/// What a step of the critical path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// A processor computes.
+    Compute,
+    /// A result is handed to another processor.
+    HandOver,
+    /// Bytes cross the link between a GPU's own memory and the host's.
+    Transfer,
+    /// The parts of an operator are brought together.
+    Join,
+    /// The GPU gets to the first launch of an inference.
+    Submit,
+    /// The GPU's result gets to the caller.
+    ReadBack,
+}
+
+/// One task of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The operator.
+    pub stage: String,
+    /// The processor.
+    pub processor: Processor,
+    /// What it did.
+    pub kind: StepKind,
+    /// When it started.
+    #[serde(rename = "start_ps")]
+    pub start: Picos,
+    /// When it ended.
+    #[serde(rename = "finish_ps")]
+    pub finish: Picos,
+}
