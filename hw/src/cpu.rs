@@ -21,6 +21,7 @@ mod portable;
 mod prepared;
 mod product;
 mod thread_pool;
+mod vector;
 mod visit;
 mod window;
 

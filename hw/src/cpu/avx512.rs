@@ -7,11 +7,12 @@
 )]
 
 use std::arch::x86_64::{
-    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use super::micro_kernel::{MicroKernel, TileCall};
+use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = 14;
@@ -115,5 +116,53 @@ unsafe fn store(sums: [__m512; VECTORS], [low, high]: [f32; 2], to: *mut f32) {
         let sum = _mm512_min_ps(_mm512_max_ps(sums[vector], _mm512_set1_ps(low)), _mm512_set1_ps(high));
         // SAFETY: the caller vouches for all vectors of the tile's channels.
         unsafe { _mm512_storeu_ps(to.add(vector * LANES), sum) };
+    }
+}
+
+// SAFETY: the register is 16 consecutive numbers.
+unsafe impl Vector<f32> for __m512 {
+    type Lane = Plain<1, true>;
+    const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { _mm512_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_add_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_mul_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_fmadd_ps(a, b, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn maximum(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_max_ps(self, other) }
     }
 }

@@ -3,11 +3,12 @@
 //! and multiplied lane by lane.
 
 use std::arch::aarch64::{
-    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_laneq_f32, vfmaq_n_f32, vld1q_f32, vmaxq_f32, vminq_f32,
-    vst1q_f32,
+    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_f32, vfmaq_laneq_f32, vfmaq_n_f32, vld1q_f32, vmaxq_f32,
+    vminq_f32, vmulq_f32, vst1q_f32,
 };
 
 use super::micro_kernel::{MicroKernel, TileCall};
+use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = 8;
@@ -131,5 +132,53 @@ unsafe fn store(sums: [float32x4_t; VECTORS], [low, high]: [f32; 2], to: *mut f3
         let sum = vminq_f32(vmaxq_f32(sum, vdupq_n_f32(low)), vdupq_n_f32(high));
         // SAFETY: the caller vouches for all vectors of the tile's channels.
         unsafe { vst1q_f32(to.add(vector * LANES), sum) };
+    }
+}
+
+// SAFETY: the register is 4 consecutive numbers.
+unsafe impl Vector<f32> for float32x4_t {
+    type Lane = Plain<1, true>;
+    const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vdupq_n_f32(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { vld1q_f32(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { vst1q_f32(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vaddq_f32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vmulq_f32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vfmaq_f32(self, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn maximum(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vmaxq_f32(self, other) }
     }
 }
