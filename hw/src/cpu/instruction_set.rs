@@ -99,7 +99,7 @@ impl Kernels for f16 {
     #[cfg(target_arch = "x86_64")]
     type Avx512 = Plain<PLAIN_LANES, true>;
     #[cfg(target_arch = "aarch64")]
-    type Neon = Plain<PLAIN_LANES, true>;
+    type Neon = std::arch::aarch64::float32x4_t;
 
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
         match set {
