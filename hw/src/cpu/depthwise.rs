@@ -3,6 +3,11 @@
 //! Channels lie along the vectors, so one loop over whole vectors serves every
 //! window; it is compiled for each instruction set.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
 use super::element::Element;
 use super::vector::Vector;
 use super::window::{Grid, Window};

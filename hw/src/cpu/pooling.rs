@@ -1,5 +1,10 @@
 //! Pooling windows and the mean over all pixels.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
 use coexec_sim::workload::PoolKind;
 
 use super::element::Element;
