@@ -7,6 +7,11 @@
 //! not depend on the division over threads; instructions that the processor does
 //! not have are never run.
 
+#![expect(
+    clippy::inline_always,
+    reason = "what vector loops call must be compiled with their instructions, which holds only where it is inlined"
+)]
+
 mod depthwise;
 mod division;
 mod element;
@@ -21,6 +26,7 @@ mod portable;
 mod prepared;
 mod product;
 mod thread_pool;
+mod vector;
 mod visit;
 mod window;
 

@@ -7,14 +7,6 @@
 //! Invariant: `OpenCL` and `unsafe` occur in no other crate, and every unsafe
 //! block says why it is sound.
 
-#![allow(
-    clippy::inline_always,
-    reason = "what vector kernels call must be compiled with their target features"
-)]
-#![allow(clippy::cast_possible_wrap, reason = "image sides are far below 2^63")]
-#![allow(clippy::neg_cmp_op_on_partial_ord, reason = "an error that is no number must fail the comparison")]
-#![allow(clippy::transmute_ptr_to_ptr, reason = "it only changes a lifetime")]
-#![allow(clippy::needless_pass_by_value, reason = "small descriptions move into what they describe")]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -133,8 +133,7 @@ impl<'a> Reference<'a> {
             let expected = self.at(pixel, channel);
             let tolerance = expected.tolerance(T::UNIT_ROUNDOFF);
             let error = (found - expected.value).abs();
-            // A result that is no number compares as wrong.
-            if !(error <= tolerance) {
+            if error.is_nan() || error > tolerance {
                 return Err(Box::new(Mismatch {
                     operator: self.layer.operator.to_string(),
                     pixel,

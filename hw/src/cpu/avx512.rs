@@ -1,12 +1,18 @@
 //! Micro-kernels for AVX-512: 14 pixels by 32 channels, 28 of the 32 registers
 //! accumulate.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
 use std::arch::x86_64::{
-    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use super::micro_kernel::{MicroKernel, TileCall};
+use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = 14;
@@ -29,25 +35,25 @@ unsafe fn tile(call: &TileCall<f32>) {
     // SAFETY: every pointer is valid for what the call's formula reads and writes,
     // and the offsets below are those of the formula.
     unsafe {
-        for (pixel, sums) in sums.iter_mut().enumerate() {
-            *sums = load(call.start.add(pixel * call.start_stride));
+        for pixel in 0..PIXELS {
+            sums[pixel] = load(call.start.add(pixel * call.start_stride));
         }
         let mut weights = call.weights;
         for segment in 0..call.segments {
             let rows: &[*const f32; PIXELS] = &*call.rows.add(segment * PIXELS).cast();
             for k in 0..call.depth {
                 let column = load(weights);
-                for (sums, row) in sums.iter_mut().zip(rows) {
-                    let input = _mm512_set1_ps(*row.add(k));
-                    for (sum, weight) in sums.iter_mut().zip(column) {
-                        *sum = _mm512_fmadd_ps(input, weight, *sum);
+                for pixel in 0..PIXELS {
+                    let input = _mm512_set1_ps(*rows[pixel].add(k));
+                    for vector in 0..VECTORS {
+                        sums[pixel][vector] = _mm512_fmadd_ps(input, column[vector], sums[pixel][vector]);
                     }
                 }
                 weights = weights.add(VECTORS * LANES);
             }
         }
-        for (pixel, sums) in sums.into_iter().enumerate() {
-            store(sums, call.clamp, call.output.add(pixel * call.output_stride));
+        for pixel in 0..PIXELS {
+            store(sums[pixel], call.clamp, call.output.add(pixel * call.output_stride));
         }
     }
 }
@@ -65,30 +71,30 @@ unsafe fn vector(call: &TileCall<f32>) {
         for segment in 0..call.segments {
             let row = *call.rows.add(segment);
             for k in 0..call.depth / VECTOR_STEPS {
-                for (step, sums) in sums.iter_mut().enumerate() {
+                for step in 0..VECTOR_STEPS {
                     let input = _mm512_set1_ps(*row.add(k * VECTOR_STEPS + step));
                     let column = load(weights.add(step * VECTORS * LANES));
-                    for (sum, weight) in sums.iter_mut().zip(column) {
-                        *sum = _mm512_fmadd_ps(input, weight, *sum);
+                    for vector in 0..VECTORS {
+                        sums[step][vector] = _mm512_fmadd_ps(input, column[vector], sums[step][vector]);
                     }
                 }
                 weights = weights.add(VECTOR_STEPS * VECTORS * LANES);
             }
             for k in call.depth / VECTOR_STEPS * VECTOR_STEPS..call.depth {
                 let input = _mm512_set1_ps(*row.add(k));
-                for (sum, weight) in sums[0].iter_mut().zip(load(weights)) {
-                    *sum = _mm512_fmadd_ps(input, weight, *sum);
+                let column = load(weights);
+                for vector in 0..VECTORS {
+                    sums[0][vector] = _mm512_fmadd_ps(input, column[vector], sums[0][vector]);
                 }
                 weights = weights.add(VECTORS * LANES);
             }
         }
-        let [mut total, others @ ..] = sums;
-        for other in others {
-            for (total, sum) in total.iter_mut().zip(other) {
-                *total = _mm512_add_ps(*total, sum);
+        for step in 1..VECTOR_STEPS {
+            for vector in 0..VECTORS {
+                sums[0][vector] = _mm512_add_ps(sums[0][vector], sums[step][vector]);
             }
         }
-        store(total, call.clamp, call.output);
+        store(sums[0], call.clamp, call.output);
     }
 }
 
@@ -106,9 +112,57 @@ unsafe fn load(from: *const f32) -> [__m512; VECTORS] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store(sums: [__m512; VECTORS], [low, high]: [f32; 2], to: *mut f32) {
-    for (vector, sum) in sums.into_iter().enumerate() {
-        let sum = _mm512_min_ps(_mm512_max_ps(sum, _mm512_set1_ps(low)), _mm512_set1_ps(high));
+    for vector in 0..VECTORS {
+        let sum = _mm512_min_ps(_mm512_max_ps(sums[vector], _mm512_set1_ps(low)), _mm512_set1_ps(high));
         // SAFETY: the caller vouches for all vectors of the tile's channels.
         unsafe { _mm512_storeu_ps(to.add(vector * LANES), sum) };
+    }
+}
+
+// SAFETY: the register is 16 consecutive numbers.
+unsafe impl Vector<f32> for __m512 {
+    type Lane = Plain<1, true>;
+    const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { _mm512_storeu_ps(to, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_add_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_mul_ps(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_fmadd_ps(a, b, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn maximum(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { _mm512_max_ps(self, other) }
     }
 }

@@ -3,12 +3,18 @@
 //! Channels lie along the vectors, so one loop over whole vectors serves every
 //! window; it is compiled for each instruction set.
 
-use super::element::Element;
-use super::window::Window;
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
 
-/// Channels computed together: two vectors of AVX2, one of AVX-512, four of
-/// NEON, so that sums stay in registers while the window passes.
-const CHUNK: usize = 16;
+use super::element::Element;
+use super::vector::Vector;
+use super::window::{Grid, Window};
+
+/// Vectors computed together: with a sum each, their additions overlap while the
+/// window passes.
+const VECTORS: usize = 4;
 
 /// A depthwise convolution with its weights.
 pub(super) struct Depthwise<T> {
@@ -20,73 +26,111 @@ pub(super) struct Depthwise<T> {
     pub(super) bias: Vec<T>,
 }
 
+/// What an output pixel reads, and which channels of it are computed.
+struct Pixel<'a, T> {
+    input: &'a [T],
+    first_channel: usize,
+    /// The window's positions inside the image: their inputs, and their weights.
+    inputs: Grid,
+    weights: Grid,
+}
+
 impl<T: Element> Depthwise<T> {
     /// Computes the output channels from `first` on of pixel number `pixel`.
-    /// `FUSED`: a product and a sum are one instruction.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
     #[inline(always)]
-    pub(super) fn pixel<const FUSED: bool>(&self, input: &[T], pixel: usize, first: usize, to: &mut [T]) {
+    pub(super) unsafe fn pixel<V: Vector<T>>(&self, input: &[T], pixel: usize, first: usize, to: &mut [T]) {
+        let position = self.window.position(pixel);
+        let inside = self.window.inside(position);
+        let pixel = Pixel {
+            input,
+            first_channel: first,
+            inputs: self.window.inputs(position, &inside),
+            weights: self.window.weights(&inside, self.bias.len()),
+        };
         if self.multiplier > 1 {
-            self.multiplied(input, pixel, first, to);
+            self.multiplied(&pixel, to);
             return;
         }
-        let whole = to.len() / CHUNK * CHUNK;
-        let (chunks, rest) = to.split_at_mut(whole);
-        for (index, chunk) in chunks.chunks_exact_mut(CHUNK).enumerate() {
-            self.chunk::<FUSED, CHUNK>(input, pixel, first + index * CHUNK, chunk);
-        }
-        for (index, channel) in rest.iter_mut().enumerate() {
-            self.chunk::<FUSED, 1>(input, pixel, first + whole + index, std::slice::from_mut(channel));
+        // SAFETY: the caller vouches for the instructions.
+        unsafe {
+            let done = self.chunks::<V, VECTORS>(&pixel, 0, to);
+            let done = self.chunks::<V, 1>(&pixel, done, to);
+            self.chunks::<V::Lane, 1>(&pixel, done, to);
         }
     }
 
+    /// Computes the channels from number `done` of `to` on, as many as fill whole
+    /// chunks of `N` vectors, and returns the number of the first that is left.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
     #[inline(always)]
-    fn chunk<const FUSED: bool, const N: usize>(
+    unsafe fn chunks<V: Vector<T>, const N: usize>(
         &self,
-        input: &[T],
-        pixel: usize,
-        first: usize,
+        pixel: &Pixel<'_, T>,
+        mut done: usize,
         to: &mut [T],
-    ) {
-        let channels = self.bias.len();
-        let position = self.window.position(pixel);
-        let mut sums = [0.0_f32; N];
-        for (sum, bias) in sums.iter_mut().zip(&self.bias[first..first + N]) {
-            *sum = bias.to_f32();
-        }
-        let [rows, columns] = self.window.inside(position);
-        for row in rows {
-            for column in columns.clone() {
-                let offset = self.window.offset_inside(position, row, column) + first;
-                let weight = self.window.tap(row, column) * channels + first;
-                let inputs = &input[offset..offset + N];
-                let weights = &self.weights[weight..weight + N];
-                for lane in 0..N {
-                    let (input, weight) = (inputs[lane].to_f32(), weights[lane].to_f32());
-                    sums[lane] =
-                        if FUSED { input.mul_add(weight, sums[lane]) } else { input * weight + sums[lane] };
+    ) -> usize {
+        let width = N * V::LANES;
+        while done + width <= to.len() {
+            let first = pixel.first_channel + done;
+            // SAFETY: each slice has as many elements as a chunk has lanes; the caller
+            // vouches for the instructions.
+            unsafe {
+                let mut sums = load::<T, V, N>(&self.bias[first..first + width]);
+                for row in 0..pixel.inputs.rows {
+                    for column in 0..pixel.inputs.columns {
+                        let input = pixel.inputs.offset(row, column) + first;
+                        let inputs = load::<T, V, N>(&pixel.input[input..input + width]);
+                        let weight = pixel.weights.offset(row, column) + first;
+                        let weights = load::<T, V, N>(&self.weights[weight..weight + width]);
+                        for vector in 0..N {
+                            sums[vector] = sums[vector].add_product(inputs[vector], weights[vector]);
+                        }
+                    }
+                }
+                let to = to[done..done + width].as_mut_ptr();
+                for vector in 0..N {
+                    sums[vector].store(to.add(vector * V::LANES));
                 }
             }
+            done += width;
         }
-        for (to, sum) in to.iter_mut().zip(sums) {
-            *to = T::from_f32(sum);
-        }
+        done
     }
 
     /// Several output channels an input channel: rare, and not worth a vector.
-    fn multiplied(&self, input: &[T], pixel: usize, first: usize, to: &mut [T]) {
-        let channels = self.bias.len();
-        let position = self.window.position(pixel);
-        let [rows, columns] = self.window.inside(position);
-        for (channel, to) in (first..).zip(to) {
+    fn multiplied(&self, pixel: &Pixel<'_, T>, to: &mut [T]) {
+        for (channel, to) in (pixel.first_channel..).zip(to) {
             let mut sum = self.bias[channel].to_f32();
-            for row in rows.clone() {
-                for column in columns.clone() {
-                    let offset = self.window.offset_inside(position, row, column) + channel / self.multiplier;
-                    let weight = self.weights[self.window.tap(row, column) * channels + channel];
-                    sum += input[offset].to_f32() * weight.to_f32();
+            for row in 0..pixel.inputs.rows {
+                for column in 0..pixel.inputs.columns {
+                    let input = pixel.input[pixel.inputs.offset(row, column) + channel / self.multiplier];
+                    let weight = self.weights[pixel.weights.offset(row, column) + channel];
+                    sum += input.to_f32() * weight.to_f32();
                 }
             }
             *to = T::from_f32(sum);
         }
+    }
+}
+
+/// The elements in `N` vectors.
+///
+/// # Safety
+/// There are as many elements as lanes; the processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn load<T, V: Vector<T>, const N: usize>(from: &[T]) -> [V; N] {
+    let from = from.as_ptr();
+    // SAFETY: the caller vouches for the lanes and the instructions.
+    unsafe {
+        let mut vectors = [V::splat(0.0); N];
+        for index in 0..N {
+            vectors[index] = V::load(from.add(index * V::LANES));
+        }
+        vectors
     }
 }

@@ -7,6 +7,7 @@ use half::f16;
 
 use super::instruction_set::InstructionSet;
 use super::micro_kernel::MicroKernel;
+use super::vector::Vector;
 
 /// A number format of tensors in memory: [`f32`] or [`f16`].
 pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels + 'static {
@@ -22,6 +23,16 @@ pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels +
 
 /// What the formats differ in; outside this crate nobody implements it.
 pub trait Kernels: Sized {
+    /// Registers of AVX2, or what does for a format that it cannot convert.
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: Vector<Self>;
+    /// Registers of AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: Vector<Self>;
+    /// Registers of NEON.
+    #[cfg(target_arch = "aarch64")]
+    type Neon: Vector<Self>;
+
     /// The micro-kernel for `set`, which the processor must have.
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self>;
 }

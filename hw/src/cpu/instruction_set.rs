@@ -4,9 +4,14 @@ use std::fmt;
 
 use half::f16;
 
-use super::element::Kernels;
+use super::element::{Element, Kernels};
 use super::micro_kernel::MicroKernel;
 use super::portable;
+use super::vector::{Plain, Vector};
+
+/// Numbers in a register of plain code: a 128-bit vector, which the baselines of
+/// most processors have.
+const PLAIN_LANES: usize = 4;
 
 /// Vector instructions the kernels are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +73,13 @@ impl fmt::Display for InstructionSet {
 }
 
 impl Kernels for f32 {
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = std::arch::x86_64::__m256;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = std::arch::x86_64::__m512;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = std::arch::aarch64::float32x4_t;
+
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
         match set {
             #[cfg(target_arch = "x86_64")]
@@ -82,6 +94,13 @@ impl Kernels for f32 {
 }
 
 impl Kernels for f16 {
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = Plain<PLAIN_LANES, true>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Plain<PLAIN_LANES, true>;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = std::arch::aarch64::float32x4_t;
+
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
         match set {
             #[cfg(target_arch = "aarch64")]
@@ -92,10 +111,12 @@ impl Kernels for f16 {
 }
 
 /// Loops that are compiled once for each instruction set.
-pub(super) trait Loops {
-    /// Runs them; to be inlined, with all it calls. `FUSED`: a product and a sum
-    /// are one instruction.
-    fn run<const FUSED: bool>(self);
+pub(super) trait Loops<T> {
+    /// Runs them over registers `V`; to be inlined, with all it calls.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
+    unsafe fn run<V: Vector<T>>(self);
 }
 
 /// Runs `loops` compiled with the instructions of `set`, so that they become
@@ -103,16 +124,18 @@ pub(super) trait Loops {
 ///
 /// # Safety
 /// The processor has `set`.
-pub(super) unsafe fn run_compiled_for(set: InstructionSet, loops: impl Loops) {
+pub(super) unsafe fn run_compiled_for<T: Element>(set: InstructionSet, loops: impl Loops<T>) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn with_avx2(loops: impl Loops) {
-            loops.run::<true>();
+        fn with_avx2<T: Element>(loops: impl Loops<T>) {
+            // SAFETY: this is run where there are these instructions.
+            unsafe { loops.run::<T::Avx2>() };
         }
         #[target_feature(enable = "avx512f,avx2,fma")]
-        fn with_avx512(loops: impl Loops) {
-            loops.run::<true>();
+        fn with_avx512<T: Element>(loops: impl Loops<T>) {
+            // SAFETY: this is run where there are these instructions.
+            unsafe { loops.run::<T::Avx512>() };
         }
         match set {
             // SAFETY: the caller vouches for the instructions.
@@ -122,11 +145,14 @@ pub(super) unsafe fn run_compiled_for(set: InstructionSet, loops: impl Loops) {
             _ => {}
         }
     }
-    // NEON belongs to the baseline of every 64-bit Arm target.
-    match set {
-        InstructionSet::Neon | InstructionSet::NeonF16 => loops.run::<true>(),
-        _ => loops.run::<false>(),
+    #[cfg(target_arch = "aarch64")]
+    if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
+        // SAFETY: the caller vouches for NEON, which belongs to the baseline of every
+        // 64-bit Arm target.
+        return unsafe { loops.run::<T::Neon>() };
     }
+    // SAFETY: every processor has what plain code needs.
+    unsafe { loops.run::<Plain<PLAIN_LANES, false>>() };
 }
 
 #[cfg(test)]

@@ -2,14 +2,22 @@
 //! in half precision as XNNPACK's f16 kernels keep them. The numbers travel as
 //! `u16` bits, since Rust has no stable scalar type for them.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
 use std::arch::aarch64::{
-    float16x8_t, vaddq_f16, vdupq_n_u16, vfmaq_f16, vfmaq_laneq_f16, vld1q_u16, vmaxq_f16, vminq_f16,
-    vreinterpretq_f16_u16, vreinterpretq_u16_f16, vst1q_u16,
+    float16x8_t, float32x4_t, vaddq_f16, vaddq_f32, vcvt_f16_f32, vcvt_f32_f16, vdupq_n_f32, vdupq_n_u16,
+    vfmaq_f16, vfmaq_f32, vfmaq_laneq_f16, vld1_u16, vld1q_u16, vmaxq_f16, vmaxq_f32, vminq_f16, vmulq_f32,
+    vreinterpret_f16_u16, vreinterpret_u16_f16, vreinterpretq_f16_u16, vreinterpretq_u16_f16, vst1_u16,
+    vst1q_u16,
 };
 
 use half::f16;
 
 use super::micro_kernel::{MicroKernel, TileCall};
+use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = 8;
@@ -31,8 +39,8 @@ unsafe fn tile(call: &TileCall<f16>) {
     // SAFETY: every pointer is valid for what the call's formula reads and writes,
     // and the offsets below are those of the formula.
     unsafe {
-        for (pixel, sum) in sums.iter_mut().enumerate() {
-            *sum = load(call.start.add(pixel * call.start_stride));
+        for pixel in 0..PIXELS {
+            sums[pixel] = load(call.start.add(pixel * call.start_stride));
         }
         let mut weights = call.weights;
         for segment in 0..call.segments {
@@ -40,8 +48,8 @@ unsafe fn tile(call: &TileCall<f16>) {
             let whole = call.depth / LANES * LANES;
             for k in (0..whole).step_by(LANES) {
                 let mut inputs = [broadcast(f16::ZERO); PIXELS];
-                for (input, row) in inputs.iter_mut().zip(rows) {
-                    *input = load(row.add(k));
+                for pixel in 0..PIXELS {
+                    inputs[pixel] = load(rows[pixel].add(k));
                 }
                 step::<0>(&mut sums, &inputs, weights);
                 step::<1>(&mut sums, &inputs, weights.add(LANES));
@@ -55,14 +63,14 @@ unsafe fn tile(call: &TileCall<f16>) {
             }
             for k in whole..call.depth {
                 let column = load(weights);
-                for (sum, row) in sums.iter_mut().zip(rows) {
-                    *sum = vfmaq_f16(*sum, column, broadcast(*row.add(k)));
+                for pixel in 0..PIXELS {
+                    sums[pixel] = vfmaq_f16(sums[pixel], column, broadcast(*rows[pixel].add(k)));
                 }
                 weights = weights.add(LANES);
             }
         }
-        for (pixel, sum) in sums.into_iter().enumerate() {
-            store(sum, call.clamp, call.output.add(pixel * call.output_stride));
+        for pixel in 0..PIXELS {
+            store(sums[pixel], call.clamp, call.output.add(pixel * call.output_stride));
         }
     }
 }
@@ -80,8 +88,8 @@ unsafe fn step<const LANE: i32>(
 ) {
     // SAFETY: the caller vouches for the weights.
     let column = unsafe { load(weights) };
-    for (sum, input) in sums.iter_mut().zip(inputs) {
-        *sum = vfmaq_laneq_f16::<LANE>(*sum, column, *input);
+    for pixel in 0..PIXELS {
+        sums[pixel] = vfmaq_laneq_f16::<LANE>(sums[pixel], column, inputs[pixel]);
     }
 }
 
@@ -97,17 +105,23 @@ unsafe fn vector(call: &TileCall<f16>) {
         let mut weights = call.weights;
         for segment in 0..call.segments {
             let row = *call.rows.add(segment);
-            for k in 0..call.depth {
-                let sum = &mut sums[k % VECTOR_STEPS];
-                *sum = vfmaq_f16(*sum, load(weights), broadcast(*row.add(k)));
+            let whole = call.depth / VECTOR_STEPS * VECTOR_STEPS;
+            for k in (0..whole).step_by(VECTOR_STEPS) {
+                for step in 0..VECTOR_STEPS {
+                    let column = load(weights.add(step * LANES));
+                    sums[step] = vfmaq_f16(sums[step], column, broadcast(*row.add(k + step)));
+                }
+                weights = weights.add(VECTOR_STEPS * LANES);
+            }
+            for k in whole..call.depth {
+                sums[0] = vfmaq_f16(sums[0], load(weights), broadcast(*row.add(k)));
                 weights = weights.add(LANES);
             }
         }
-        let [mut total, others @ ..] = sums;
-        for other in others {
-            total = vaddq_f16(total, other);
+        for step in 1..VECTOR_STEPS {
+            sums[0] = vaddq_f16(sums[0], sums[step]);
         }
-        store(total, call.clamp, call.output);
+        store(sums[0], call.clamp, call.output);
     }
 }
 
@@ -134,4 +148,53 @@ unsafe fn store(sum: float16x8_t, [low, high]: [f16; 2], to: *mut f16) {
     let sum = vminq_f16(vmaxq_f16(sum, broadcast(low)), broadcast(high));
     // SAFETY: the caller vouches for the vector; `f16` is its bits.
     unsafe { vst1q_u16(to.cast(), vreinterpretq_u16_f16(sum)) };
+}
+
+// The operators that are no products compute in single precision in either format.
+// SAFETY: the register is 4 consecutive numbers.
+unsafe impl Vector<f16> for float32x4_t {
+    type Lane = Plain<1, true>;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vdupq_n_f32(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f16) -> Self {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f16) {
+        // SAFETY: the caller vouches for the instructions and all lanes.
+        unsafe { vst1_u16(to.cast(), vreinterpret_u16_f16(vcvt_f16_f32(self))) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vaddq_f32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vmulq_f32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vfmaq_f32(self, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn maximum(self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { vmaxq_f32(self, other) }
+    }
 }

@@ -4,6 +4,7 @@ use coexec_sim::workload::NormKind;
 
 use super::element::Element;
 use super::elementwise::exp;
+use super::vector::Vector;
 
 /// Added to a variance or mean square before its root is taken (the default of
 /// the layer norms of `PyTorch` and of Llama's root-mean-square norm).
@@ -20,40 +21,112 @@ pub(super) struct Normalisation<T> {
 impl<T: Element> Normalisation<T> {
     /// Normalises the channels from `first` on of a pixel; all of them, but for a
     /// batch norm.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
     #[inline(always)]
-    pub(super) fn pixel(&self, from: &[T], first: usize, to: &mut [T]) {
+    pub(super) unsafe fn pixel<V: Vector<T>>(&self, from: &[T], first: usize, to: &mut [T]) {
         let count = from.len() as f32;
         let (mean, factor) = match self.kind {
             NormKind::Batch => (0.0, 1.0),
             NormKind::Rms => {
-                let square: f32 = from.iter().map(|x| x.to_f32() * x.to_f32()).sum();
+                // SAFETY: the caller vouches for the instructions.
+                let square = unsafe { sum_of_squares::<T, V>(from, 0.0) };
                 (0.0, 1.0 / (square / count + VARIANCE_OFFSET).sqrt())
             }
             NormKind::Layer => {
-                let mean = from.iter().map(|x| x.to_f32()).sum::<f32>() / count;
-                let variance = from.iter().map(|x| (x.to_f32() - mean) * (x.to_f32() - mean)).sum::<f32>();
-                (mean, 1.0 / (variance / count + VARIANCE_OFFSET).sqrt())
+                // SAFETY: the caller vouches for the instructions.
+                let mean = unsafe { sum::<T, V>(from) } / count;
+                // SAFETY: as above.
+                let squares = unsafe { sum_of_squares::<T, V>(from, mean) };
+                (mean, 1.0 / (squares / count + VARIANCE_OFFSET).sqrt())
             }
         };
-        for (index, (to, from)) in to.iter_mut().zip(from).enumerate() {
-            let scaled = (from.to_f32() - mean) * factor * self.scale[first + index].to_f32();
-            let shift = self.shift.get(first + index).map_or(0.0, |shift| shift.to_f32());
-            *to = T::from_f32(scaled + shift);
+        let channels = first..first + to.len();
+        for ((to, from), scale) in to.iter_mut().zip(from).zip(&self.scale[channels.clone()]) {
+            *to = T::from_f32((from.to_f32() - mean) * factor * scale.to_f32());
+        }
+        if !self.shift.is_empty() {
+            for (to, shift) in to.iter_mut().zip(&self.shift[channels]) {
+                *to = T::from_f32(to.to_f32() + shift.to_f32());
+            }
         }
     }
 }
 
 /// Softmax over the channels of a pixel.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn softmax<T: Element>(from: &[T], to: &mut [T]) {
-    let largest = from.iter().map(|x| x.to_f32()).fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
+pub(super) unsafe fn softmax<T: Element, V: Vector<T>>(from: &[T], to: &mut [T]) {
+    // SAFETY: the caller vouches for the instructions.
+    let largest = unsafe { largest::<T, V>(from) };
     for (to, from) in to.iter_mut().zip(from) {
         *to = T::from_f32(exp(from.to_f32() - largest));
-        sum += to.to_f32();
     }
-    let factor = 1.0 / sum;
+    // SAFETY: as above.
+    let factor = 1.0 / unsafe { sum::<T, V>(to) };
     for to in to {
         *to = T::from_f32(to.to_f32() * factor);
+    }
+}
+
+/// The greatest of the values.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn largest<T: Element, V: Vector<T>>(values: &[T]) -> f32 {
+    let chunks = values.chunks_exact(V::LANES);
+    let rest = chunks.remainder().iter().fold(f32::NEG_INFINITY, |all, x| all.max(x.to_f32()));
+    // SAFETY: each chunk has as many elements as a vector has lanes; the caller
+    // vouches for the instructions.
+    unsafe {
+        let mut kept = V::splat(rest);
+        for chunk in chunks {
+            kept = kept.maximum(V::load(chunk.as_ptr()));
+        }
+        kept.reduce(f32::max)
+    }
+}
+
+/// The sum of the values.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn sum<T: Element, V: Vector<T>>(values: &[T]) -> f32 {
+    let chunks = values.chunks_exact(V::LANES);
+    let rest = chunks.remainder().iter().fold(0.0, |all, x| all + x.to_f32());
+    // SAFETY: each chunk has as many elements as a vector has lanes; the caller
+    // vouches for the instructions.
+    unsafe {
+        let mut sums = V::splat(0.0);
+        for chunk in chunks {
+            sums = sums.add(V::load(chunk.as_ptr()));
+        }
+        sums.reduce(|a, b| a + b) + rest
+    }
+}
+
+/// The sum of the squares of the differences from `centre`.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn sum_of_squares<T: Element, V: Vector<T>>(values: &[T], centre: f32) -> f32 {
+    let chunks = values.chunks_exact(V::LANES);
+    let square = |x: &T| (x.to_f32() - centre) * (x.to_f32() - centre);
+    let rest = chunks.remainder().iter().fold(0.0, |all, x| all + square(x));
+    // SAFETY: each chunk has as many elements as a vector has lanes; the caller
+    // vouches for the instructions.
+    unsafe {
+        let mut sums = V::splat(0.0);
+        for chunk in chunks {
+            let difference = V::load(chunk.as_ptr()).add(V::splat(-centre));
+            sums = sums.add_product(difference, difference);
+        }
+        sums.reduce(|a, b| a + b) + rest
     }
 }

@@ -1,9 +1,9 @@
 //! Operators that compute one output pixel after another.
 //!
-//! Responsible for: visiting the pixels of a part and handing out the channels
-//! of each to be written. Not for: what is written, or who visits which pixels.
-//! Invariant: two visits of different pixels touch different elements, so parts
-//! of the pixels may be visited on different threads.
+//! Responsible for: counting the pixels of a part and handing out the channels of
+//! each to be written. Not for: what is written, or who computes which pixels.
+//! Invariant: two pixels have different elements, so parts of the pixels may be
+//! computed on different threads.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) struct Results<T> {
     pub(super) line: usize,
 }
 
-// SAFETY: visits of different pixels touch different elements (this module's
+// SAFETY: different pixels have different elements (this module's
 // invariant), and whoever makes results vouches for the pointer.
 unsafe impl<T: Send> Sync for Results<T> {}
 
@@ -71,25 +71,24 @@ impl<T> Results<T> {
         self.first
     }
 
-    /// Visits `pixels` of those computed, in order: `visit` gets the pixel's number
-    /// in the tensor and its channels.
+    /// Number `index` of the pixels computed: its number in the tensor, and its
+    /// channels.
     ///
     /// # Safety
     /// The tensor is valid for reads and writes of the part, and nobody else
-    /// accesses these pixels' part meanwhile.
+    /// accesses this pixel's part as long as the channels are borrowed.
     #[inline(always)]
-    pub(super) unsafe fn visit(&self, pixels: Range<usize>, mut visit: impl FnMut(usize, &mut [T])) {
-        for index in pixels {
-            let (stretch, offset) =
-                if self.stretches == 1 { (0, index) } else { (index / self.stretch, index % self.stretch) };
-            let pixel = self.first_pixel + stretch * self.stretch_step + offset;
-            // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
-            let channels = unsafe {
-                let start = self.first.add(pixel * self.all_channels + self.channels.start);
-                std::slice::from_raw_parts_mut(start, self.channels.len())
-            };
-            visit(pixel, channels);
-        }
+    #[expect(clippy::mut_from_ref, reason = "the caller sees to it that nobody else has the pixel")]
+    pub(super) unsafe fn pixel(&self, index: usize) -> (usize, &mut [T]) {
+        let (stretch, offset) =
+            if self.stretches == 1 { (0, index) } else { (index / self.stretch, index % self.stretch) };
+        let pixel = self.first_pixel + stretch * self.stretch_step + offset;
+        // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
+        let channels = unsafe {
+            let start = self.first.add(pixel * self.all_channels + self.channels.start);
+            std::slice::from_raw_parts_mut(start, self.channels.len())
+        };
+        (pixel, channels)
     }
 }
 
@@ -100,13 +99,12 @@ mod tests {
     fn visited(shape: Shape, part: &Part) -> Vec<u32> {
         let mut tensor = vec![0; shape.elements() as usize];
         let results = Results::new(tensor.as_mut_ptr(), shape, part);
-        // SAFETY: the tensor outlives the results and is accessed by nothing else.
-        unsafe {
-            results.visit(0..results.pixels(), |pixel, channels| {
-                for channel in channels.iter_mut() {
-                    *channel += 1 + pixel as u32;
-                }
-            });
+        for index in 0..results.pixels() {
+            // SAFETY: the tensor outlives the results and is accessed by nothing else.
+            let (pixel, channels) = unsafe { results.pixel(index) };
+            for channel in channels {
+                *channel += 1 + pixel as u32;
+            }
         }
         tensor
     }

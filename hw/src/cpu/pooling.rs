@@ -1,12 +1,19 @@
 //! Pooling windows and the mean over all pixels.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
 use coexec_sim::workload::PoolKind;
 
 use super::element::Element;
-use super::window::Window;
+use super::vector::Vector;
+use super::window::{Grid, Window};
 
-/// Channels whose sums of a mean are kept in registers while the pixels pass.
-const CHUNK: usize = 16;
+/// Vectors computed together: with a result each, their operations overlap while
+/// the pixels pass.
+const VECTORS: usize = 4;
 
 /// A pooling operator.
 pub(super) struct Pooling {
@@ -17,47 +24,100 @@ pub(super) struct Pooling {
 impl Pooling {
     /// Computes the channels from `first` on of output pixel number `pixel`. The
     /// padding counts for neither kind, as in TFLite.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
     #[inline(always)]
-    pub(super) fn pixel<T: Element>(&self, input: &[T], pixel: usize, first: usize, to: &mut [T]) {
+    pub(super) unsafe fn pixel<T: Element, V: Vector<T>>(
+        &self,
+        input: &[T],
+        pixel: usize,
+        first: usize,
+        to: &mut [T],
+    ) {
         let position = self.window.position(pixel);
-        let [rows, columns] = self.window.inside(position);
-        let count = rows.len() * columns.len();
-        let factor = 1.0 / count.max(1) as f32;
-        for (index, to) in to.chunks_mut(CHUNK).enumerate() {
-            let first = first + index * CHUNK;
-            let start = if self.kind == PoolKind::Max { f32::NEG_INFINITY } else { 0.0 };
-            let mut kept = [start; CHUNK];
-            for row in rows.clone() {
-                for column in columns.clone() {
-                    let offset = self.window.offset_inside(position, row, column) + first;
-                    for (kept, value) in kept.iter_mut().zip(&input[offset..offset + to.len()]) {
-                        let value = value.to_f32();
-                        *kept = if self.kind == PoolKind::Max { kept.max(value) } else { *kept + value };
-                    }
-                }
-            }
-            for (to, kept) in to.iter_mut().zip(kept) {
-                *to = T::from_f32(if self.kind == PoolKind::Max { kept } else { kept * factor });
-            }
-        }
+        let grid = self.window.inputs(position, &self.window.inside(position));
+        let grid = Grid { start: grid.start + first, ..grid };
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { pool::<T, V>(self.kind, input, &grid, to) };
     }
 }
 
-/// Computes the means over the `pixels` pixels of an image whose pixels have
-/// `channels` channels each, of the channels from `first` on.
+/// Computes the means over the pixels of an image whose pixels have `channels`
+/// channels each, of the channels from `first` on.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
 #[inline(always)]
-pub(super) fn mean<T: Element>(image: &[T], channels: usize, first: usize, to: &mut [T]) {
-    let factor = 1.0 / (image.len() / channels) as f32;
-    for (index, to) in to.chunks_mut(CHUNK).enumerate() {
-        let first = first + index * CHUNK;
-        let mut sums = [0.0_f32; CHUNK];
-        for pixel in image.chunks_exact(channels) {
-            for (sum, value) in sums.iter_mut().zip(&pixel[first..first + to.len()]) {
-                *sum += value.to_f32();
+pub(super) unsafe fn mean<T: Element, V: Vector<T>>(
+    image: &[T],
+    channels: usize,
+    first: usize,
+    to: &mut [T],
+) {
+    let columns = image.len() / channels;
+    let grid = Grid { start: first, rows: 1, row_step: 0, columns, column_step: channels };
+    // SAFETY: the caller vouches for the instructions.
+    unsafe { pool::<T, V>(PoolKind::Average, image, &grid, to) };
+}
+
+/// The greatest or the average of the elements on the grid and, for the channels
+/// after the first, of as many elements behind.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn pool<T: Element, V: Vector<T>>(kind: PoolKind, input: &[T], grid: &Grid, to: &mut [T]) {
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let done = chunks::<T, V, VECTORS>(kind, input, grid, 0, to);
+        let done = chunks::<T, V, 1>(kind, input, grid, done, to);
+        chunks::<T, V::Lane, 1>(kind, input, grid, done, to);
+    }
+}
+
+/// Pools the channels from number `done` on, as many as fill whole chunks of `N`
+/// vectors, and returns the number of the first that is left.
+///
+/// # Safety
+/// The processor has the instructions of `V`.
+#[inline(always)]
+unsafe fn chunks<T: Element, V: Vector<T>, const N: usize>(
+    kind: PoolKind,
+    input: &[T],
+    grid: &Grid,
+    mut done: usize,
+    to: &mut [T],
+) -> usize {
+    let width = N * V::LANES;
+    let (start, factor) = match kind {
+        PoolKind::Max => (f32::NEG_INFINITY, 1.0),
+        PoolKind::Average => (0.0, 1.0 / (grid.rows * grid.columns).max(1) as f32),
+    };
+    while done + width <= to.len() {
+        // SAFETY: each slice has as many elements as a chunk has lanes; the caller
+        // vouches for the instructions.
+        unsafe {
+            let mut kept = [V::splat(start); N];
+            for row in 0..grid.rows {
+                for column in 0..grid.columns {
+                    let offset = grid.offset(row, column) + done;
+                    let from = input[offset..offset + width].as_ptr();
+                    for vector in 0..N {
+                        let values = V::load(from.add(vector * V::LANES));
+                        kept[vector] = match kind {
+                            PoolKind::Max => kept[vector].maximum(values),
+                            PoolKind::Average => kept[vector].add(values),
+                        };
+                    }
+                }
+            }
+            let to = to[done..done + width].as_mut_ptr();
+            for vector in 0..N {
+                kept[vector].multiply(V::splat(factor)).store(to.add(vector * V::LANES));
             }
         }
-        for (to, sum) in to.iter_mut().zip(sums) {
-            *to = T::from_f32(sum * factor);
-        }
+        done += width;
     }
+    done
 }

@@ -121,11 +121,13 @@ impl<T: Element> Prepared<T> {
 impl<T: Element> Kind<T> {
     fn new(operator: &Operator, weights: &Weights<'_>, clamp: Option<[T; 2]>, set: InstructionSet) -> Self {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
-        let product = |dimensions| Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded));
+        let product = |dimensions: &Dimensions| {
+            Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))
+        };
         match operator {
-            Operator::Linear(linear) => Self::Product(packed(product(of_linear(*linear)), weights)),
-            Operator::Conv2d(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
-            Operator::MatMul(matmul) => Self::BatchedProduct(product(of_matmul(matmul))),
+            Operator::Linear(linear) => Self::Product(packed(product(&of_linear(*linear)), weights)),
+            Operator::Conv2d(conv) => Self::Product(packed(product(&of_conv2d(conv)), weights)),
+            Operator::MatMul(matmul) => Self::BatchedProduct(product(&of_matmul(matmul))),
             Operator::DepthwiseConv2d(conv) => Self::Depthwise(depthwise(conv, weights)),
             Operator::Pool(pool) => Self::Pooling(Pooling { window: Window::of_pool(pool), kind: pool.kind }),
             Operator::Mean(mean) => Self::Mean(mean.input.height as usize * mean.input.width as usize),

@@ -7,6 +7,8 @@
 //! else, so blocks run on any threads in any order; the result does not depend
 //! on the division.
 
+mod depth_blocks;
+
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -15,17 +17,12 @@ use super::element::Element;
 use super::micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use super::packing::{Aligned, Panels};
 use super::window::{Position, Window};
+use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 
-/// Bytes of one pixel's inputs that a micro-kernel call takes: those of a tile's
-/// pixels then stay in half of a first-level cache of 32 KiB while panel after
-/// panel passes (BLIS's `kc`).
-const DEPTH_BLOCK_BYTES: usize = 1024;
 /// Bytes of weights that are passed over before the next block of the depth:
 /// they stay in a second-level cache of 512 KiB while tile after tile reads them
 /// (half of it, for the other half is inputs and results).
 const SWEEP_BYTES: usize = 256 * 1024;
-/// Most segments of a call, so that their pointers fit the stack.
-const MAX_SEGMENTS: usize = 64;
 /// Inputs of consecutive pixels this far apart, or a multiple, fall into the same
 /// lines of a first-level cache (4 KiB a way, as most have) and evict one another;
 /// they are then copied side by side.
@@ -91,15 +88,6 @@ pub(super) struct Part<T> {
 // a part vouches for its pointers.
 unsafe impl<T: Element> Sync for Part<T> {}
 
-/// A block of the depth: some window positions, and some inputs of each.
-#[derive(Clone, Copy)]
-struct DepthBlock {
-    first_tap: usize,
-    taps: usize,
-    first_input: usize,
-    inputs: usize,
-}
-
 /// Scratch of one block, on the stack: nothing is allocated.
 struct Scratch<T> {
     pointers: [*const T; MAX_SEGMENTS * MAX_TILE_PIXELS],
@@ -118,8 +106,8 @@ struct TilePixels {
 
 impl<T: Element> Product<T> {
     /// A product with weights of zero.
-    pub(super) fn new(dimensions: Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
-        let Dimensions { window, groups, group_channels, group_inputs, .. } = dimensions;
+    pub(super) fn new(dimensions: &Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
+        let &Dimensions { window, groups, group_channels, group_inputs, .. } = dimensions;
         let depth = window.taps() * group_inputs;
         let panels = (0..groups).map(|_| Panels::zeros(kernel.channels, group_channels, depth)).collect();
         Self {
@@ -353,65 +341,6 @@ unsafe fn copy_side_by_side<T: Element>(pixels: usize, inputs: usize, scratch: &
             let copy = copies.add(pixel * stride);
             pointer.copy_to_nonoverlapping(copy, inputs);
             *pointer = copy;
-        }
-    }
-}
-
-/// The depth in blocks of about [`DEPTH_BLOCK_BYTES`] a pixel: whole window
-/// positions, or where one is longer, even parts of it.
-struct DepthBlocks {
-    taps: usize,
-    inputs: usize,
-    taps_a_block: usize,
-    parts_a_tap: usize,
-}
-
-impl DepthBlocks {
-    fn new(taps: usize, inputs: usize, element_bytes: usize) -> Self {
-        let block = DEPTH_BLOCK_BYTES / element_bytes;
-        let most_taps = (block / inputs).clamp(1, MAX_SEGMENTS);
-        let taps_a_block = taps.div_ceil(taps.div_ceil(most_taps));
-        Self { taps, inputs, taps_a_block, parts_a_tap: inputs.div_ceil(block) }
-    }
-
-    /// Depth of the largest block.
-    fn largest(&self) -> usize {
-        self.taps_a_block * self.inputs.div_ceil(self.parts_a_tap)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = DepthBlock> {
-        let Self { taps, inputs, taps_a_block, parts_a_tap } = *self;
-        (0..taps).step_by(taps_a_block).flat_map(move |first_tap| {
-            (0..parts_a_tap).map(move |part| {
-                let first_input = inputs * part / parts_a_tap;
-                DepthBlock {
-                    first_tap,
-                    taps: taps_a_block.min(taps - first_tap),
-                    first_input,
-                    inputs: inputs * (part + 1) / parts_a_tap - first_input,
-                }
-            })
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn blocks_of_the_depth_cover_it_in_order(taps in 1_usize..60, inputs in 1_usize..3000) {
-            let mut next = 0;
-            for block in DepthBlocks::new(taps, inputs, 4).iter() {
-                prop_assert_eq!(block.first_tap * inputs + block.first_input, next);
-                prop_assert!(block.taps <= MAX_SEGMENTS && block.taps * block.inputs <= 256.max(inputs));
-                prop_assert!(block.taps == 1 || block.inputs == inputs);
-                next += block.taps * block.inputs;
-            }
-            prop_assert_eq!(next, taps * inputs);
         }
     }
 }

@@ -7,24 +7,24 @@
 //! Invariants: a task's closure is never run after the call that was given it
 //! returns; a panic in it reaches the caller; dividing work allocates nothing.
 
+mod waiting;
+
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::hint;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use core_affinity::CoreId;
 use thiserror::Error;
 
+use waiting::{Mailbox, spin_until};
+
 /// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);
-/// Looks at a flag between two looks at the clock, which cost tens of
-/// nanoseconds each.
-const LOOKS_PER_CLOCK: u32 = 64;
 /// Cores in the set that Linux's affinity calls take (`CPU_SETSIZE`).
 const MOST_CORES: usize = 1024;
 
@@ -49,15 +49,6 @@ pub enum PoolError {
 
 /// What the workers run; the number is the worker's.
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
-
-/// One worker's mailbox, on cache lines of its own.
-#[repr(align(128))]
-#[derive(Default)]
-struct Mailbox {
-    /// Number of the latest task for this worker.
-    task: AtomicU32,
-    asleep: AtomicBool,
-}
 
 struct Shared {
     mailboxes: Vec<Mailbox>,
@@ -169,14 +160,14 @@ impl ThreadPool {
         // SAFETY: only the lifetime changes. The closure is not run after this
         // function returns: it waits for every worker that was given it, also where
         // the calling thread's own part panics.
+        #[expect(clippy::transmute_ptr_to_ptr, reason = "a cast cannot make a lifetime longer")]
         let work_of_any_lifetime: *const Work<'static> =
             unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
         // SAFETY: no worker is pending, so none reads the cell.
         unsafe { *self.shared.work.get() = Some(work_of_any_lifetime) };
         self.shared.pending.store(others, Ordering::Release);
         for (mailbox, worker) in self.shared.mailboxes.iter().zip(&self.workers).take(others) {
-            mailbox.task.store(self.next_task, Ordering::SeqCst);
-            if mailbox.asleep.load(Ordering::SeqCst) {
+            if mailbox.put(self.next_task) {
                 worker.thread().unpark();
             }
         }
@@ -253,7 +244,7 @@ impl Drop for ThreadPool {
         self.shared.stop.store(true, Ordering::SeqCst);
         let task = self.next_task.wrapping_add(1);
         for mailbox in &self.shared.mailboxes {
-            mailbox.task.store(task, Ordering::SeqCst);
+            mailbox.put(task);
         }
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
@@ -300,39 +291,6 @@ impl Shared {
             guard = self.caller_wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.caller_asleep.store(false, Ordering::SeqCst);
-    }
-}
-
-impl Mailbox {
-    /// Waits for a task other than `done` and returns its number.
-    fn next(&self, done: u32, spin: Duration) -> u32 {
-        let has_task = || self.task.load(Ordering::Acquire) != done;
-        if !spin_until(spin, has_task) {
-            self.asleep.store(true, Ordering::SeqCst);
-            // Whoever wrote the task before this look sees no sleeper and is seen here;
-            // whoever writes it after wakes this thread.
-            while self.task.load(Ordering::SeqCst) == done {
-                thread::park();
-            }
-            self.asleep.store(false, Ordering::SeqCst);
-        }
-        self.task.load(Ordering::Acquire)
-    }
-}
-
-/// Spins until `condition` holds or `spin` has passed; whether it holds.
-fn spin_until(spin: Duration, condition: impl Fn() -> bool) -> bool {
-    let mut start = None;
-    loop {
-        for _ in 0..LOOKS_PER_CLOCK {
-            if condition() {
-                return true;
-            }
-            hint::spin_loop();
-        }
-        if start.get_or_insert_with(Instant::now).elapsed() >= spin {
-            return false;
-        }
     }
 }
 

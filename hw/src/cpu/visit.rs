@@ -8,6 +8,7 @@ use super::element::Element;
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
 use super::prepared::{Kind, Pass};
+use super::vector::Vector;
 use super::{elementwise, normalise, pooling};
 
 /// The operator itself, with bounds of its results, or a function linked behind
@@ -38,89 +39,86 @@ impl<T> Step<'_, T> {
     }
 }
 
-impl<T: Element> Loops for Visit<'_, T> {
+impl<T: Element> Loops<T> for Visit<'_, T> {
+    // The step is chosen anew for each pixel: loops of its own for each step would be
+    // closures, which may be compiled apart from here and then lack the vectors.
     #[inline(always)]
-    fn run<const FUSED: bool>(self) {
-        let first = self.results.channels.start;
-        let inputs = self.inputs;
-        match self.step {
-            Step::Operator(kind, clamp) => match kind {
-                Kind::Depthwise(depthwise) => self.each(*clamp, |pixel, to| {
-                    depthwise.pixel::<FUSED>(inputs[0], pixel, first, to);
-                }),
-                Kind::Pooling(pool) => self.each(*clamp, |pixel, to| {
-                    pool.pixel(inputs[0], pixel, first, to);
-                }),
-                _ => self.run_simple(kind, *clamp),
-            },
-            Step::Pass(pass) => self.each(pass.clamp, |pixel, to| {
-                let other = pass.input.map_or(&[][..], |input| self.operand(inputs[input], pixel, to.len()));
-                elementwise::apply(pass.function, to, other);
-            }),
+    unsafe fn run<V: Vector<T>>(self) {
+        for index in self.pixels.clone() {
+            // SAFETY: whoever runs the visit vouches for the results; every thread has
+            // pixels or channels of its own.
+            let (pixel, to) = unsafe { self.results.pixel(index) };
+            let clamp = match self.step {
+                Step::Operator(kind, clamp) => {
+                    // SAFETY: the caller vouches for the instructions.
+                    unsafe { self.compute::<V>(kind, pixel, to) };
+                    *clamp
+                }
+                Step::Pass(pass) => {
+                    let other = pass.input.map_or(&[][..], |input| self.operand(input, pixel, to.len()));
+                    elementwise::apply(pass.function, to, other);
+                    pass.clamp
+                }
+            };
+            if let Some(bounds) = clamp {
+                elementwise::clamp(to, bounds);
+            }
         }
     }
 }
 
 impl<T: Element> Visit<'_, T> {
+    /// Computes the channels `to` of a pixel.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`.
     #[inline(always)]
-    fn run_simple(&self, kind: &Kind<T>, clamp: Option<[T; 2]>) {
+    unsafe fn compute<V: Vector<T>>(&self, kind: &Kind<T>, pixel: usize, to: &mut [T]) {
         let (channels, first) = (self.all_channels, self.results.channels.start);
         let inputs = self.inputs;
         match kind {
-            Kind::Mean(pixels) => self.each(clamp, |image, to| {
+            // SAFETY: the caller vouches for the instructions.
+            Kind::Depthwise(depthwise) => unsafe { depthwise.pixel::<V>(inputs[0], pixel, first, to) },
+            // SAFETY: the caller vouches for the instructions.
+            Kind::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
+            Kind::Mean(pixels) => {
                 let size = pixels * channels;
-                pooling::mean(&inputs[0][image * size..(image + 1) * size], channels, first, to);
-            }),
-            Kind::Elementwise(function) => self.each(clamp, |pixel, to| {
-                to.copy_from_slice(self.operand(inputs[0], pixel, to.len()));
-                let other = inputs.get(1).map_or(&[][..], |input| self.operand(input, pixel, to.len()));
+                let image = &inputs[0][pixel * size..(pixel + 1) * size];
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { pooling::mean::<T, V>(image, channels, first, to) };
+            }
+            Kind::Elementwise(function) => {
+                to.copy_from_slice(self.operand(0, pixel, to.len()));
                 // A function of one tensor ignores what a linked function reads.
+                let other = if inputs.len() > 1 { self.operand(1, pixel, to.len()) } else { &[] };
                 elementwise::apply(*function, to, other);
-            }),
-            Kind::Softmax => self.each(clamp, |pixel, to| {
-                normalise::softmax(self.operand(inputs[0], pixel, to.len()), to);
-            }),
-            Kind::Normalisation(norm) => self.each(clamp, |pixel, to| {
-                norm.pixel(self.operand(inputs[0], pixel, to.len()), first, to);
-            }),
-            Kind::Concat(widths) => self.each(clamp, |pixel, to| {
-                join(inputs, widths, pixel, first, to);
-            }),
-            Kind::Slice(slice) => self.each(clamp, |pixel, to| {
+            }
+            // SAFETY: the caller vouches for the instructions.
+            Kind::Softmax => unsafe { normalise::softmax::<T, V>(self.operand(0, pixel, to.len()), to) },
+            Kind::Normalisation(norm) => {
+                let from = self.operand(0, pixel, to.len());
+                // SAFETY: the caller vouches for the instructions.
+                unsafe { norm.pixel::<V>(from, first, to) };
+            }
+            Kind::Concat(widths) => join(inputs, widths, pixel, first, to),
+            Kind::Slice(slice) => {
                 let start = pixel * slice.input.channels as usize + slice.first_channel as usize + first;
                 to.copy_from_slice(&inputs[0][start..start + to.len()]);
-            }),
-            Kind::Reshape => self.each(clamp, |pixel, to| {
-                to.copy_from_slice(self.operand(inputs[0], pixel, to.len()));
-            }),
-            Kind::Embedding(table) => self.each(clamp, |pixel, to| {
+            }
+            Kind::Reshape => to.copy_from_slice(self.operand(0, pixel, to.len())),
+            Kind::Embedding(table) => {
                 let start = inputs[0][pixel].to_f32() as usize * channels + first;
                 to.copy_from_slice(&table[start..start + to.len()]);
-            }),
-            Kind::Product(_) | Kind::BatchedProduct(_) | Kind::Depthwise(_) | Kind::Pooling(_) => {
-                unreachable!("products are computed in blocks, windows by `run`")
             }
+            Kind::Product(_) | Kind::BatchedProduct(_) => unreachable!("products are computed in blocks"),
         }
     }
 
+    /// The channels of a pixel of input number `input`, a tensor like the output or
+    /// one with a value a channel.
     #[inline(always)]
-    fn each(&self, clamp: Option<[T; 2]>, mut compute: impl FnMut(usize, &mut [T])) {
-        // SAFETY: whoever runs the visit vouches for the results; every thread has
-        // pixels or channels of its own.
-        unsafe {
-            self.results.visit(self.pixels.clone(), |pixel, to| {
-                compute(pixel, to);
-                if let Some(bounds) = clamp {
-                    elementwise::clamp(to, bounds);
-                }
-            });
-        }
-    }
-
-    /// The channels of a pixel of a tensor like the output, or of one with a value a
-    /// channel.
-    #[inline(always)]
-    fn operand<'b>(&self, tensor: &'b [T], pixel: usize, count: usize) -> &'b [T] {
+    fn operand(&self, input: usize, pixel: usize, count: usize) -> &[T] {
+        let tensor = self.inputs[input];
         let pixel = if tensor.len() == self.all_channels { 0 } else { pixel };
         let start = pixel * self.all_channels + self.results.channels.start;
         &tensor[start..start + count]

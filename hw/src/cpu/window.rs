@@ -30,6 +30,27 @@ pub(super) struct Position {
     column: usize,
 }
 
+/// Evenly spaced elements of a tensor, in rows and columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    /// Offset of the first element.
+    pub(super) start: usize,
+    pub(super) rows: usize,
+    /// Elements from one row to the next.
+    pub(super) row_step: usize,
+    pub(super) columns: usize,
+    /// Elements from one column to the next.
+    pub(super) column_step: usize,
+}
+
+impl Grid {
+    /// Offset, in elements, of a row's and column's.
+    #[inline(always)]
+    pub(super) fn offset(&self, row: usize, column: usize) -> usize {
+        self.start + row * self.row_step + column * self.column_step
+    }
+}
+
 impl Window {
     /// Every pixel of `input` by itself.
     pub(super) fn pointwise(input: Shape) -> Self {
@@ -125,20 +146,31 @@ impl Window {
         [axis(0, output.row), axis(1, output.column)]
     }
 
-    /// The number of a window position.
+    /// The input elements under the positions that [`Window::inside`] gave.
     #[inline(always)]
-    pub(super) fn tap(&self, row: usize, column: usize) -> usize {
-        row * self.kernel[1] + column
+    pub(super) fn inputs(&self, output: Position, [rows, columns]: &[Range<usize>; 2]) -> Grid {
+        let [height, width, channels] = self.input;
+        let y = output.row * self.stride[0] + rows.start * self.dilation[0] - self.padding[0];
+        let x = output.column * self.stride[1] + columns.start * self.dilation[1] - self.padding[1];
+        Grid {
+            start: ((output.image * height + y) * width + x) * channels,
+            rows: rows.len(),
+            row_step: self.dilation[0] * width * channels,
+            columns: columns.len(),
+            column_step: self.dilation[1] * channels,
+        }
     }
 
-    /// Offset, in elements, of the input pixel under a window position that
-    /// [`Window::inside`] gave.
+    /// The weights of these positions, where each has `channels` of them.
     #[inline(always)]
-    pub(super) fn offset_inside(&self, output: Position, row: usize, column: usize) -> usize {
-        let [height, width, channels] = self.input;
-        let y = output.row * self.stride[0] + row * self.dilation[0] - self.padding[0];
-        let x = output.column * self.stride[1] + column * self.dilation[1] - self.padding[1];
-        ((output.image * height + y) * width + x) * channels
+    pub(super) fn weights(&self, [rows, columns]: &[Range<usize>; 2], channels: usize) -> Grid {
+        Grid {
+            start: (rows.start * self.kernel[1] + columns.start) * channels,
+            rows: rows.len(),
+            row_step: self.kernel[1] * channels,
+            columns: columns.len(),
+            column_step: channels,
+        }
     }
 
     /// Offset, in elements, of the input pixel at position `tap` of the window of
@@ -194,13 +226,14 @@ mod tests {
     fn the_positions_inside_are_those_with_an_offset() {
         let window = window();
         for position in (0..12).map(|pixel| window.position(pixel)) {
-            let [rows, columns] = window.inside(position);
-            for tap in 0..9 {
-                let (row, column) = (tap / 3, tap % 3);
-                let inside = rows.contains(&row) && columns.contains(&column);
-                let offset = inside.then(|| window.offset_inside(position, row, column));
-                assert_eq!(offset, window.input_offset(position, tap));
-            }
+            let inside = window.inside(position);
+            let grid = window.inputs(position, &inside);
+            let weights = window.weights(&inside, 1);
+            let offsets = (0..9).filter_map(|tap| Some((tap, window.input_offset(position, tap)?)));
+            let of_grid = (0..grid.rows)
+                .flat_map(|row| (0..grid.columns).map(move |column| (row, column)))
+                .map(|(row, column)| (weights.offset(row, column), grid.offset(row, column)));
+            assert!(of_grid.eq(offsets));
         }
     }
 

@@ -145,9 +145,10 @@ fn windowed(
 ) -> impl Iterator<Item = (usize, [usize; 2])> {
     let [width, height] = [output.width, output.height].map(|extent| extent as usize);
     let image = pixel / (width * height);
-    let [row, column] = [pixel / width % height, pixel % width].map(|at| at as i64);
-    let position = move |at: i64, axis: usize, tap: u32, before: u32| {
-        at * i64::from(stride[axis]) + i64::from(tap) * i64::from(dilation[axis]) - i64::from(before)
+    let [row, column] = [pixel / width % height, pixel % width].map(|at| at as u32);
+    let position = move |at: u32, axis: usize, tap: u32, before: u32| {
+        i64::from(at) * i64::from(stride[axis]) + i64::from(tap) * i64::from(dilation[axis])
+            - i64::from(before)
     };
     (0..kernel[0]).flat_map(move |tap_row| {
         (0..kernel[1]).filter_map(move |tap_column| {

@@ -1,9 +1,11 @@
 //! Every operator, on every instruction set this processor has, against the
 //! reference.
 
-use coexec_sim::workload::{Concat, Elementwise};
+mod parts;
+mod refusals;
+
 use coexec_sim::workload::{
-    Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax,
+    Concat, Elementwise, Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -14,6 +16,9 @@ use crate::cpu::thread_pool::ThreadPool;
 use crate::operands::{self, Output, Part, weight_counts};
 use crate::verify::Reference;
 
+/// Cases of each property, unless fewer are asked for (`PROPTEST_CASES`, where an
+/// emulator takes its time).
+const CASES: u32 = 48;
 /// What elements are set to before a run: none of them may be left where a part
 /// is computed, and all elsewhere.
 const UNTOUCHED: f32 = -77.0;
@@ -131,7 +136,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(CASES.min(ProptestConfig::default().cases)))]
 
     #[test]
     fn linear_layers_agree(
@@ -269,77 +274,6 @@ fn a_row_that_conflicts_with_its_neighbours_in_cache_is_copied_right() {
 }
 
 #[test]
-fn results_do_not_depend_on_the_threads() {
-    let linear = Linear { rows: 50, input_features: 300, output_features: 96, bias: true };
-    let layer = layer(Operator::Linear(linear), &[Function::Relu]);
-    let (kernel, input) = (numbers(96 * 300, 3), numbers(50 * 300, 4));
-    let weights = Weights { kernel: &kernel, bias: &numbers(96, 5) };
-    let run = |threads: usize, library: Library| {
-        let set = InstructionSet::detect();
-        let mut prepared = Prepared::<f32>::new(&layer, &weights, library, set).unwrap();
-        let mut output = vec![0.0; 50 * 96];
-        let mut pool = ThreadPool::new(threads).unwrap();
-        let part = Part::whole(&layer.operator);
-        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
-        output
-    };
-    assert_eq!(run(1, Library::Ruy), run(3, Library::Ruy));
-    assert_eq!(run(1, Library::Ruy), run(2, Library::Xnnpack));
-}
-
-#[test]
-fn two_parts_of_the_channels_make_the_whole() {
-    let conv = Operator::Conv2d(Conv2d {
-        input: Shape::image(9, 9, 5),
-        output_channels: 43,
-        kernel: [3, 3],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::symmetric(1, 1),
-        groups: 1,
-        bias: false,
-    });
-    let layer = layer(conv, &[]);
-    let (kernel, input) = (numbers(43 * 9 * 5, 3), numbers(81 * 5, 4));
-    let weights = Weights { kernel: &kernel, bias: &[] };
-    let mut pool = ThreadPool::new(2).unwrap();
-    let mut prepared =
-        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::detect()).unwrap();
-    let mut output = vec![UNTOUCHED; 81 * 43];
-    for channels in [0..19, 19..43] {
-        let part = Part::of_channels(&layer.operator, channels);
-        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
-    }
-    let inputs = [input.as_slice()];
-    let reference = Reference::new(&layer, weights, &inputs).unwrap();
-    assert_eq!(reference.compare(&output, &Part::whole(&layer.operator), 1).unwrap().elements, 81 * 43);
-}
-
-#[test]
-fn the_division_is_the_simulators_on_ruys_tile() {
-    use coexec_sim::kernel::cpu::ruy::{self, Product, Tile};
-    let linear = Linear { rows: 196, input_features: 512, output_features: 512, bias: false };
-    let layer = layer(Operator::Linear(linear), &[]);
-    let kernel = numbers(512 * 512, 1);
-    let weights = Weights { kernel: &kernel, bias: &[] };
-    for set in InstructionSet::available() {
-        let prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
-        let division = prepared.division(&Part::whole(&layer.operator), 4).unwrap();
-        let map = ruy::block_map(
-            Product { channels: 512, pixels: 196, depth: 512 },
-            Tile { channels: 8, pixels: 8, depth: 1 },
-            4,
-            4,
-        );
-        if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
-            assert_eq!(division.blocks() as u64, map.blocks());
-            assert_eq!(division.threads, map.threads as usize);
-        }
-        assert!(division.blocks() > 1);
-    }
-}
-
-#[test]
 fn running_allocates_nothing() {
     let linear = Linear { rows: 33, input_features: 65, output_features: 70, bias: true };
     let conv = DepthwiseConv2d {
@@ -368,52 +302,5 @@ fn running_allocates_nothing() {
             prepared.run(&mut pool, &inputs, &mut output, &part).unwrap();
         });
         assert_eq!(counted.count_total, 0, "{}", layer.operator);
-    }
-}
-
-#[test]
-fn what_does_not_fit_is_refused() {
-    let linear = Operator::Linear(Linear { rows: 2, input_features: 3, output_features: 4, bias: false });
-    let layer = layer(linear, &[]);
-    let kernel = [0.0; 12];
-    let weights = Weights { kernel: &kernel, bias: &[] };
-    let portable = InstructionSet::Portable;
-    let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, Library::Ruy, set);
-    assert!(matches!(
-        prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
-        Err(PrepareError::Weights(OperandError::WeightCount { .. }))
-    ));
-    let absent = InstructionSet::ALL.into_iter().find(|set| !set.is_available()).unwrap();
-    assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
-    assert!(matches!(
-        Prepared::<f16>::new(&layer, &weights, Library::Ruy, portable),
-        Err(PrepareError::DataType { .. })
-    ));
-    let mut prepared = prepare(&weights, portable).unwrap();
-    let mut pool = ThreadPool::new(1).unwrap();
-    let mut output = [0.0; 8];
-    let part = Part::whole(&layer.operator);
-    let mut run = |input: &[f32], room: usize| {
-        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), &part)
-    };
-    assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::InputLength { expected: 6, .. })));
-    assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::OutputLength { expected: 8, .. })));
-    assert!(run(&[0.0; 6], 8).is_ok());
-    assert_eq!(operands::lines(layer.operator.output()), 2);
-}
-
-#[test]
-fn an_index_beyond_the_table_is_refused() {
-    let table = Operator::Embedding(Embedding { rows: 1, vocabulary: 3, features: 2 });
-    let layer = layer(table, &[]);
-    let weights = Weights { kernel: &[0.0; 6], bias: &[] };
-    let mut prepared =
-        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::Portable).unwrap();
-    let mut pool = ThreadPool::new(1).unwrap();
-    let part = Part::whole(&layer.operator);
-    for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
-        let mut output = [0.0; 2];
-        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), &part);
-        assert_eq!(result.is_ok(), accepted, "index {index}");
     }
 }

@@ -1,0 +1,136 @@
+//! Parts of a layer, on one thread or several, make the whole.
+
+use super::*;
+
+#[test]
+fn results_do_not_depend_on_the_threads() {
+    let linear = Linear { rows: 50, input_features: 300, output_features: 96, bias: true };
+    let layer = layer(Operator::Linear(linear), &[Function::Relu]);
+    let (kernel, input) = (numbers(96 * 300, 3), numbers(50 * 300, 4));
+    let weights = Weights { kernel: &kernel, bias: &numbers(96, 5) };
+    let run = |threads: usize, library: Library| {
+        let set = InstructionSet::detect();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, library, set).unwrap();
+        let mut output = vec![0.0; 50 * 96];
+        let mut pool = ThreadPool::new(threads).unwrap();
+        let part = Part::whole(&layer.operator);
+        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
+        output
+    };
+    assert_eq!(run(1, Library::Ruy), run(3, Library::Ruy));
+    assert_eq!(run(1, Library::Ruy), run(2, Library::Xnnpack));
+}
+
+/// Runs each of `parts` on its own and compares all of the output.
+fn check_parts(operator: Operator, parts: &[Part]) {
+    let layer = layer(operator, &[]);
+    let [kernel, bias] = weight_counts(&layer.operator).map(|count| numbers(count, 3));
+    let weights = Weights { kernel: &kernel, bias: &bias };
+    let inputs = inputs_of(&layer);
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let elements = layer.operator.output().elements() as usize;
+    let mut pool = ThreadPool::new(2).unwrap();
+    for set in InstructionSet::available() {
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
+        let mut output = vec![UNTOUCHED; elements];
+        for part in parts {
+            prepared.run(&mut pool, &inputs, &mut Output::from(output.as_mut_slice()), part).unwrap();
+        }
+        let reference = Reference::new(&layer, weights, &inputs).unwrap();
+        let agreement = reference.compare(&output, &Part::whole(&layer.operator), 1);
+        assert_eq!(agreement.unwrap_or_else(|error| panic!("{set}: {error}")).elements, elements);
+    }
+}
+
+fn convolution(groups: u32, stride: u32) -> Operator {
+    Operator::Conv2d(Conv2d {
+        input: Shape::image(9, 9, 6),
+        output_channels: 44,
+        kernel: [3, 3],
+        stride: [stride, stride],
+        dilation: [1, 1],
+        padding: Padding::symmetric(1, 1),
+        groups,
+        bias: true,
+    })
+}
+
+/// The operators that can be cut along the height of their output, besides
+/// convolutions.
+fn operators_with_lines() -> Vec<Operator> {
+    let input = Shape { batch: 2, height: 7, width: 5, channels: 37 };
+    let (kernel, padding) = ([3, 3], Padding::symmetric(1, 1));
+    let multiply = Elementwise { function: Function::Multiply, input, other: Some(input) };
+    vec![
+        Operator::DepthwiseConv2d(DepthwiseConv2d {
+            input,
+            multiplier: 1,
+            kernel,
+            stride: [1, 1],
+            dilation: [1, 1],
+            padding,
+            bias: true,
+        }),
+        Operator::Pool(Pool { kind: PoolKind::Max, input, kernel, stride: [1, 1], padding }),
+        Operator::Linear(Linear { rows: 19, input_features: 33, output_features: 40, bias: true }),
+        Operator::MatMul(MatMul { batch: 3, m: 11, k: 16, n: 34 }),
+        Operator::Elementwise(multiply),
+        Operator::Concat(Concat { extent: input, channels: vec![37, 3] }),
+        Operator::Softmax(Softmax { input }),
+        Operator::Norm(Norm { kind: NormKind::Layer, input }),
+        Operator::Slice(Slice { input, first_channel: 4, channels: 20 }),
+        Operator::Embedding(Embedding { rows: 9, vocabulary: 11, features: 20 }),
+    ]
+}
+
+#[test]
+fn two_parts_of_the_channels_make_the_whole() {
+    for (groups, stride, cut) in [(1, 1, 19), (1, 2, 32), (2, 1, 30)] {
+        let operator = convolution(groups, stride);
+        let parts = [0..cut, cut..44].map(|channels| Part::of_channels(&operator, channels));
+        check_parts(operator, &parts);
+    }
+}
+
+#[test]
+fn two_parts_of_the_height_make_the_whole() {
+    let convolutions = [(1, 1), (1, 2), (2, 1)].map(|(groups, stride)| convolution(groups, stride));
+    for operator in operators_with_lines().into_iter().chain(convolutions) {
+        let lines = operands::lines(operator.output());
+        let cut = 2 * lines / 3;
+        let parts = [0..cut, cut..lines].map(|lines| Part::of_lines(&operator, lines));
+        check_parts(operator, &parts);
+    }
+}
+
+#[test]
+fn a_convolution_is_cut_along_both_channels_and_height() {
+    let operator = convolution(1, 1);
+    let corner = |channels, lines| Part { channels, lines };
+    let parts = [corner(0..17, 0..4), corner(17..44, 0..4), corner(0..40, 4..9), corner(40..44, 4..9)];
+    check_parts(operator, &parts);
+}
+
+#[test]
+fn the_division_is_the_simulators_on_ruys_tile() {
+    use coexec_sim::kernel::cpu::ruy::{self, Product, Tile};
+    let linear = Linear { rows: 196, input_features: 512, output_features: 512, bias: false };
+    let layer = layer(Operator::Linear(linear), &[]);
+    let kernel = numbers(512 * 512, 1);
+    let weights = Weights { kernel: &kernel, bias: &[] };
+    for set in InstructionSet::available() {
+        let prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
+        let division = prepared.division(&Part::whole(&layer.operator), 4).unwrap();
+        let map = ruy::block_map(
+            Product { channels: 512, pixels: 196, depth: 512 },
+            Tile { channels: 8, pixels: 8, depth: 1 },
+            4,
+            4,
+        );
+        if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
+            assert_eq!(division.blocks() as u64, map.blocks());
+            assert_eq!(division.threads, map.threads as usize);
+        }
+        assert!(division.blocks() > 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! What cannot run is refused.
+
+use super::*;
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let linear = Operator::Linear(Linear { rows: 2, input_features: 3, output_features: 4, bias: false });
+    let layer = layer(linear, &[]);
+    let kernel = [0.0; 12];
+    let weights = Weights { kernel: &kernel, bias: &[] };
+    let portable = InstructionSet::Portable;
+    let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, Library::Ruy, set);
+    assert!(matches!(
+        prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
+        Err(PrepareError::Weights(OperandError::WeightCount { .. }))
+    ));
+    let absent = InstructionSet::ALL.into_iter().find(|set| !set.is_available()).unwrap();
+    assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
+    assert!(matches!(
+        Prepared::<f16>::new(&layer, &weights, Library::Ruy, portable),
+        Err(PrepareError::DataType { .. })
+    ));
+    let mut prepared = prepare(&weights, portable).unwrap();
+    let mut pool = ThreadPool::new(1).unwrap();
+    let mut output = [0.0; 8];
+    let part = Part::whole(&layer.operator);
+    let mut run = |input: &[f32], room: usize| {
+        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), &part)
+    };
+    assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::InputLength { expected: 6, .. })));
+    assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::OutputLength { expected: 8, .. })));
+    assert!(run(&[0.0; 6], 8).is_ok());
+    assert_eq!(operands::lines(layer.operator.output()), 2);
+}
+
+#[test]
+fn an_index_beyond_the_table_is_refused() {
+    let table = Operator::Embedding(Embedding { rows: 1, vocabulary: 3, features: 2 });
+    let layer = layer(table, &[]);
+    let weights = Weights { kernel: &[0.0; 6], bias: &[] };
+    let mut prepared =
+        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::Portable).unwrap();
+    let mut pool = ThreadPool::new(1).unwrap();
+    let part = Part::whole(&layer.operator);
+    for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
+        let mut output = [0.0; 2];
+        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), &part);
+        assert_eq!(result.is_ok(), accepted, "index {index}");
+    }
+}
