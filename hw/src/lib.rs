@@ -19,5 +19,6 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod cpu;
+pub mod opencl;
 pub mod operands;
 pub mod verify;
