@@ -101,7 +101,7 @@ fn joined([columns, rows, slices]: [u32; 3], grid: [u32; 3]) -> Linearisation {
 
 /// The extent under which tensors of `operator` are kept: the products of a batch of
 /// matrices are the rows of an image, as each has weights of its own.
-pub fn stored(operator: &Operator, shape: Shape) -> Shape {
+pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {
     match operator {
         Operator::MatMul(_) => Shape { batch: 1, height: shape.batch, ..shape },
         _ => shape,

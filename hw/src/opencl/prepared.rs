@@ -285,13 +285,6 @@ impl<T: Element> Builder<'_, T> {
         stored(&self.layer.operator, self.layer.operator.output())
     }
 
-    /// The only or first input, as it is stored.
-    fn input(&self) -> Shape {
-        let inputs = self.layer.operator.inputs();
-        let first = inputs.first().copied().unwrap_or_else(|| self.layer.operator.output());
-        stored(&self.layer.operator, first)
-    }
-
     fn first_channel(&self) -> usize {
         self.part.channels.start as usize
     }
