@@ -1,7 +1,7 @@
 //! Platforms, devices and sub-devices: what there is, and which is meant.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opencl3::device::{
     CL_DEVICE_PARTITION_BY_COUNTS, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, CL_DEVICE_SVM_ATOMICS,
@@ -125,6 +125,9 @@ impl SharedVirtualMemory {
 /// # Errors
 /// Where there is no library or no platform.
 pub fn devices() -> Result<Vec<Device>, OpenClError> {
+    // PoCL 3.1 and its loader crash, or find nothing, when two threads ask first.
+    static ASKING: Mutex<()> = Mutex::new(());
+    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
     library::load()?;
     let platforms = match get_platforms() {
         Ok(platforms) if !platforms.is_empty() => platforms,
