@@ -21,4 +21,5 @@
 pub mod cpu;
 pub mod opencl;
 pub mod operands;
+pub mod sync;
 pub mod verify;

@@ -20,9 +20,10 @@ mod library;
 mod prepared;
 mod runtime;
 mod shared;
+pub(crate) mod signals;
 mod source;
 mod tensor;
-mod timing;
+pub(crate) mod timing;
 mod weights;
 mod winograd;
 

@@ -140,8 +140,8 @@ pub fn devices() -> Result<Vec<Device>, OpenClError> {
         let name = platform.name().naming("clGetPlatformInfo")?;
         for (device_index, id) in device_ids(platform)?.into_iter().enumerate() {
             let id = ClDevice::new(id);
-            let description = Description::of(id, (platform_index, &name), device_index)
-                .naming("clGetDeviceInfo")?;
+            let description =
+                Description::of(id, (platform_index, &name), device_index).naming("clGetDeviceInfo")?;
             found.push(Device { description, id, part: None });
         }
     }
@@ -285,7 +285,10 @@ fn choose(selection: &str, devices: &[&Description]) -> Result<usize, OpenClErro
     let platforms = chosen.iter().map(|&index| devices[index].platform_index);
     match chosen.as_slice() {
         // A platform without a device means its first.
-        [first, ..] if device.trim().is_empty() && platforms.clone().all(|of| of == devices[*first].platform_index) => {
+        [first, ..]
+            if device.trim().is_empty()
+                && platforms.clone().all(|of| of == devices[*first].platform_index) =>
+        {
             Ok(*first)
         }
         [only] => Ok(*only),

@@ -176,10 +176,9 @@ impl<T, C: Into<ClError>> Naming<T> for Result<T, C> {
 fn of_code(call: &'static str, code: i32) -> OpenClError {
     let name = if code == NVIDIA_DEVICE_FAULT { "device fault" } else { error_text(code) };
     match code {
-        CL_DEVICE_NOT_AVAILABLE
-        | CL_INVALID_COMMAND_QUEUE
-        | CL_INVALID_CONTEXT
-        | NVIDIA_DEVICE_FAULT => OpenClError::Lost { call, code, name },
+        CL_DEVICE_NOT_AVAILABLE | CL_INVALID_COMMAND_QUEUE | CL_INVALID_CONTEXT | NVIDIA_DEVICE_FAULT => {
+            OpenClError::Lost { call, code, name }
+        }
         CL_MEM_OBJECT_ALLOCATION_FAILURE => OpenClError::OutOfMemory { call, bytes: 0 },
         _ => OpenClError::Call { call, code, name },
     }

@@ -97,16 +97,8 @@ impl<T: Element> Prepared<T> {
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
-        let mut builder = Builder {
-            runtime,
-            layer,
-            part,
-            weights,
-            dispatch,
-            layout,
-            steps: Vec::new(),
-            inner: Vec::new(),
-        };
+        let mut builder =
+            Builder { runtime, layer, part, weights, dispatch, layout, steps: Vec::new(), inner: Vec::new() };
         builder.build()?;
         let Builder { steps, inner, .. } = builder;
         Ok(Self {
@@ -335,7 +327,9 @@ impl<T: Element> Builder<'_, T> {
     /// `first` on.
     fn operands(&self, first: usize, functions: &[Function]) -> Vec<Argument<T>> {
         let count = functions.iter().filter(|function| function.is_binary()).count();
-        (first..first + count).flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)]).collect()
+        (first..first + count)
+            .flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)])
+            .collect()
     }
 
     /// Operands of the layer's linked functions.

@@ -102,8 +102,8 @@ impl Runtime {
 
     fn build(&self, source: &Source) -> Result<Program, OpenClError> {
         let device = self.device_id();
-        let mut program = Program::create_from_source(&self.context, &source.text())
-            .naming("clCreateProgramWithSource")?;
+        let mut program =
+            Program::create_from_source(&self.context, &source.text()).naming("clCreateProgramWithSource")?;
         let options = source.options();
         match program.build(&[device], &options) {
             Ok(()) => Ok(program),
@@ -135,8 +135,7 @@ impl Runtime {
             return Err(OpenClError::OutOfMemory { call: "clCreateBuffer", bytes });
         }
         // SAFETY: the context is valid, and no memory of the host is handed over.
-        let buffer =
-            unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
+        let buffer = unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
         buffer.allocating("clCreateBuffer", bytes)
     }
 
@@ -147,9 +146,7 @@ impl Runtime {
         }
         // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
         // that it fits the buffer.
-        let event = unsafe {
-            self.queue.enqueue_write_buffer(buffer, CL_BLOCKING, 0, content, &[])
-        };
+        let event = unsafe { self.queue.enqueue_write_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
         event.allocating("clEnqueueWriteBuffer", size_of_val(content)).map(|_: Event| ())
     }
 
@@ -160,9 +157,7 @@ impl Runtime {
         }
         // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
         // that the buffer holds as much; numbers may have any bits.
-        let event = unsafe {
-            self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, content, &[])
-        };
+        let event = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
         event.naming("clEnqueueReadBuffer").map(|_: Event| ())
     }
 }

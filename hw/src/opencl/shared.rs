@@ -4,7 +4,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use opencl3::memory::{CL_MEM_READ_WRITE, CL_MEM_SVM_ATOMICS, CL_MEM_SVM_FINE_GRAIN_BUFFER, svm_alloc, svm_free};
+use opencl3::memory::{
+    CL_MEM_READ_WRITE, CL_MEM_SVM_ATOMICS, CL_MEM_SVM_FINE_GRAIN_BUFFER, svm_alloc, svm_free,
+};
 
 use super::error::{Naming, OpenClError};
 use super::runtime::Runtime;

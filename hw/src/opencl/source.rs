@@ -23,6 +23,17 @@ impl Source {
         Self { name, body, definitions: String::new(), options: "-cl-std=CL1.2 -cl-mad-enable".to_owned() }
     }
 
+    /// The kernels of a file that need a `standard` of `OpenCL` C and `definitions`.
+    pub(super) fn with_standard(
+        name: &'static str,
+        body: &'static str,
+        standard: &str,
+        definitions: &str,
+    ) -> Self {
+        let options = format!("-cl-std={standard}");
+        Self { name, body, definitions: definitions.to_owned(), options }
+    }
+
     /// The kernels of a file, behind what all that work on tensors share.
     pub(super) fn of_tensors(
         name: &'static str,

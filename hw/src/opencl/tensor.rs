@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape, slices};
 use opencl3::memory::{
-    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE, CL_RGBA,
-    ClMem, Image, cl_image_desc, cl_image_format,
+    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE,
+    CL_RGBA, ClMem, Image, cl_image_desc, cl_image_format,
 };
 use opencl3::types::CL_BLOCKING;
 
@@ -244,7 +244,8 @@ fn texels(extent: Extent) -> usize {
 fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image, OpenClError> {
     let [_, [width, height, _]] = whole_image(extent);
     let refused = |most: String| OpenClError::Image { width, height, most };
-    let limit = runtime.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
+    let limit =
+        runtime.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
     if width > limit.width || height > limit.height {
         return Err(refused(format!("{}x{}", limit.width, limit.height)));
     }
@@ -326,7 +327,7 @@ mod tests {
             for layout in [Layout::Buffer, Layout::Image, Layout::SlicedBuffer] {
                 let arranged = arrange(shape, layout, &numbers);
                 assert_eq!(restore(shape, layout, &arranged), numbers, "{layout:?}");
-                assert_eq!(arranged.iter().sum::<f32>(), numbers.iter().sum(), "padding is zero");
+                assert_eq!(arranged.iter().sum::<f32>(), numbers.iter().sum::<f32>(), "padding is zero");
             }
         }
     }

@@ -132,7 +132,8 @@ pub(super) fn fully_connected<T: Element>(
             let first = first_channel + slice * CHANNELS;
             for from in input.clone() {
                 packed.extend((first..first + CHANNELS).map(|to| {
-                    let weight = if from < inputs && to < outputs { weights[to * inputs + from] } else { 0.0 };
+                    let weight =
+                        if from < inputs && to < outputs { weights[to * inputs + from] } else { 0.0 };
                     T::from_f32(weight)
                 }));
             }

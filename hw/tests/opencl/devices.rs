@@ -45,7 +45,10 @@ fn a_device_is_described_as_its_driver_does() {
     }
     for device in devices().unwrap() {
         let description = device.description();
-        assert!(!description.name.is_empty() && description.version.starts_with("OpenCL "), "{description:?}");
+        assert!(
+            !description.name.is_empty() && description.version.starts_with("OpenCL "),
+            "{description:?}"
+        );
         assert!(description.compute_units > 0 && description.max_work_group_size > 0);
         assert!(description.max_allocation_bytes <= description.global_memory_bytes);
         println!("{description}: {description:?}");

@@ -5,8 +5,8 @@ use coexec_hw::operands::Part;
 use coexec_sim::device::gpu::{Gpu, GpuFamily};
 use coexec_sim::kernel::gpu::{Kernel, execute};
 use coexec_sim::workload::{
-    Conv2d, DataType, DepthwiseConv2d, Layer, Layout, Linear, MatMul, Mean, Operator, Padding, Pool, PoolKind,
-    Shape,
+    Conv2d, DataType, DepthwiseConv2d, Layer, Layout, Linear, MatMul, Mean, Operator, Padding, Pool,
+    PoolKind, Shape,
 };
 
 use super::{check, runtime};
@@ -114,7 +114,10 @@ fn a_part_is_launched_as_the_layer_that_computes_only_it() {
     let gpu = gpu(GpuFamily::Adreno6xx);
     let layer = Layer::new(convolution(Shape::image(14, 14, 32), 96, 3), DataType::F32);
     let dispatch = Dispatch::choose(&layer.with_output_channels(36), &gpu).unwrap();
-    assert_eq!(dispatch.work_group[2], execute(&layer.with_output_channels(36), &gpu).unwrap().detail.work_group[2]);
+    assert_eq!(
+        dispatch.work_group[2],
+        execute(&layer.with_output_channels(36), &gpu).unwrap().detail.work_group[2]
+    );
     let part = Part::of_channels(&layer.operator, 60..96);
     check::<f32>(&runtime, &layer, &part, Layout::Buffer, dispatch);
 }

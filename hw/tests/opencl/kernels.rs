@@ -5,8 +5,8 @@ use coexec_hw::opencl::{Dispatch, Linearisation};
 use coexec_hw::operands::{Part, lines};
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{
-    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Linear, MatMul, Mean, Norm,
-    NormKind, Operator, Padding, Pool, PoolKind, Shape, check_operator,
+    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Layout, Linear, MatMul, Mean,
+    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, check_operator,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -28,16 +28,25 @@ fn check_all(
     cut: impl Fn(&Operator, u32) -> Part,
     dispatch: Dispatch,
 ) {
+    check_in(&LAYOUTS, operators, linked, cut, dispatch);
+}
+
+/// The same in some `layouts`.
+fn check_in(
+    layouts: &[Layout],
+    operators: impl Strategy<Value = Operator>,
+    linked: &[Function],
+    cut: impl Fn(&Operator, u32) -> Part,
+    dispatch: Dispatch,
+) {
     let Some(runtime) = runtime() else { return };
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     let cases = (operators, any::<u32>());
     let outcome = runner.run(&cases, |(operator, seed)| {
         prop_assume!(check_operator(&operator).is_ok());
-        let layer = Layer {
-            linked: linked.iter().copied().collect(),
-            ..Layer::new(operator.clone(), DataType::F32)
-        };
-        for layout in LAYOUTS {
+        let layer =
+            Layer { linked: linked.iter().copied().collect(), ..Layer::new(operator.clone(), DataType::F32) };
+        for &layout in layouts {
             check::<f32>(&runtime, &layer, &cut(&operator, seed), layout, dispatch);
         }
         Ok(())
@@ -144,14 +153,15 @@ fn pointwise_convolutions_and_linear_layers_agree_with_the_reference() {
 
 #[test]
 fn grouped_convolutions_agree_with_the_reference_even_where_groups_straddle_slices() {
-    let grouped = (convolutions(), 1_u32..7, 1_u32..7, 2_u32..5).prop_map(|(conv, inputs, outputs, groups)| {
-        Operator::Conv2d(Conv2d {
-            input: conv.input.with_channels(inputs * groups),
-            output_channels: outputs * groups,
-            groups,
-            ..conv
-        })
-    });
+    let grouped =
+        (convolutions(), 1_u32..7, 1_u32..7, 2_u32..5).prop_map(|(conv, inputs, outputs, groups)| {
+            Operator::Conv2d(Conv2d {
+                input: conv.input.with_channels(inputs * groups),
+                output_channels: outputs * groups,
+                groups,
+                ..conv
+            })
+        });
     check_all(grouped, &[], any_channels, launched(Kernel::GroupedConv, [2, 1, 2], [4, 2, 1]));
 }
 
@@ -231,16 +241,17 @@ fn depthwise_convolutions_agree_with_the_reference_for_any_part() {
 #[test]
 fn pooling_leaves_padding_out_of_the_mean_and_of_the_maximum() {
     for kind in [PoolKind::Max, PoolKind::Average] {
-        let pools = (shapes(), windows(), paddings()).prop_map(move |(input, [kernel, stride, _], padding)| {
-            // A window of nothing but padding has neither.
-            let padding = Padding {
-                top: padding.top.min(kernel[0] - 1),
-                bottom: padding.bottom.min(kernel[0] - 1),
-                left: padding.left.min(kernel[1] - 1),
-                right: padding.right.min(kernel[1] - 1),
-            };
-            Operator::Pool(Pool { kind, input, kernel, stride, padding })
-        });
+        let pools =
+            (shapes(), windows(), paddings()).prop_map(move |(input, [kernel, stride, _], padding)| {
+                // A window of nothing but padding has neither.
+                let padding = Padding {
+                    top: padding.top.min(kernel[0] - 1),
+                    bottom: padding.bottom.min(kernel[0] - 1),
+                    left: padding.left.min(kernel[1] - 1),
+                    right: padding.right.min(kernel[1] - 1),
+                };
+                Operator::Pool(Pool { kind, input, kernel, stride, padding })
+            });
         check_all(pools, &[], any_part, launched(Kernel::Pool, [1; 3], [4, 2, 2]));
     }
 }
@@ -254,7 +265,7 @@ fn means_agree_with_the_reference_for_groups_and_for_lone_threads() {
 
 #[test]
 fn every_element_wise_function_agrees_with_the_reference() {
-    for function in [
+    let functions = [
         Function::Add,
         Function::Multiply,
         Function::Relu,
@@ -265,12 +276,14 @@ fn every_element_wise_function_agrees_with_the_reference() {
         Function::Silu,
         Function::Gelu,
         Function::Tanh,
-    ] {
+    ];
+    for (function, layout) in functions.into_iter().zip(LAYOUTS.into_iter().cycle()) {
         let operators = shapes().prop_map(move |input| {
             let other = function.is_binary().then_some(input);
             Operator::Elementwise(Elementwise { function, input, other })
         });
-        check_all(operators, &[], any_part, launched(Kernel::Elementwise, [1; 3], [4, 2, 2]));
+        let dispatch = launched(Kernel::Elementwise, [1; 3], [4, 2, 2]);
+        check_in(&[layout], operators, &[], any_part, dispatch);
     }
 }
 
@@ -283,8 +296,8 @@ fn a_normalisation_by_trained_statistics_scales_and_shifts_each_channel() {
 #[test]
 fn concatenations_of_whole_and_of_ragged_slices_agree_with_the_reference() {
     for channels in [vec![8, 4, 3], vec![3, 5, 8, 1], vec![7]] {
-        let concats = shapes()
-            .prop_map(move |extent| Operator::Concat(Concat { extent, channels: channels.clone() }));
+        let concats =
+            shapes().prop_map(move |extent| Operator::Concat(Concat { extent, channels: channels.clone() }));
         check_all(concats, &[Function::Relu], any_lines, launched(Kernel::Concat, [1; 3], [4, 2, 1]));
     }
 }

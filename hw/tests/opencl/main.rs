@@ -31,7 +31,9 @@ fn device() -> Option<Device> {
     let selection = std::env::var("COEXEC_OPENCL").unwrap_or_default();
     match Device::select(&selection) {
         Ok(device) => Some(device),
-        Err(error @ (OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. })) => {
+        Err(
+            error @ (OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }),
+        ) => {
             let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
             assert!(!required, "{error}");
             eprintln!("skipped: {error}");

@@ -18,7 +18,8 @@ impl<T: Element> Builder<'_, T> {
     pub(super) fn elementwise(&mut self, function: Function) -> Result<(), OpenClError> {
         let mut functions = vec![function];
         functions.extend_from_slice(self.layer.linked.functions());
-        let source = self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
+        let source =
+            self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
         // The function's own second tensor is the first operand.
         let operands = self.operands(1, &functions);
         self.per_texel(&source, Vec::new(), operands)

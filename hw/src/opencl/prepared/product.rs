@@ -32,12 +32,7 @@ pub(super) struct Product<T> {
 /// The window of one pixel.
 pub(super) const PIXEL: Window = Window { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], before: [0; 2] };
 
-pub(super) fn window_of(
-    kernel: [u32; 2],
-    stride: [u32; 2],
-    dilation: [u32; 2],
-    padding: Padding,
-) -> Window {
+pub(super) fn window_of(kernel: [u32; 2], stride: [u32; 2], dilation: [u32; 2], padding: Padding) -> Window {
     let columns_first = |[vertical, horizontal]: [u32; 2]| [horizontal as i32, vertical as i32];
     Window {
         kernel: columns_first(kernel),
@@ -116,8 +111,12 @@ impl<T: Element> Builder<'_, T> {
         source.option("NO_BIAS");
         let region = self.region();
         let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
-        let step =
-            self.conv_step_of(source, product, [Argument::Input(0), Argument::Output], self.linked_operands())?;
+        let step = self.conv_step_of(
+            source,
+            product,
+            [Argument::Input(0), Argument::Output],
+            self.linked_operands(),
+        )?;
         self.steps.push(step);
         Ok(())
     }
@@ -175,8 +174,7 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend([Argument::Region(region), Argument::Window(window), Argument::Groups(groups)]);
         arguments.extend(operands);
         let threads = blocks(region.size(), self.dispatch.tile);
-        let grid =
-            Grid { threads: self.dispatch.grid(threads), work_group: self.dispatch.work_group };
+        let grid = Grid { threads: self.dispatch.grid(threads), work_group: self.dispatch.work_group };
         Step::new(self.runtime, &source, "conv", grid, arguments)
     }
 
@@ -224,7 +222,9 @@ impl<T: Element> Builder<'_, T> {
         let bytes = size_of_val(packed.as_slice()) + size_of_val(bias.as_slice());
         let most = self.runtime.device().constant_memory_bytes;
         if bytes as u64 > most {
-            return Err(self.unsupported(format!("found {bytes} bytes of constants, expected at most {most}")));
+            return Err(
+                self.unsupported(format!("found {bytes} bytes of constants, expected at most {most}"))
+            );
         }
         let mut source = self.source("conv_constants", include_str!("../kernels/conv_constants.cl"));
         source.number("SLICES", count as u32);

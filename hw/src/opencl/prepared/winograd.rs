@@ -75,12 +75,8 @@ impl<T: Element> Builder<'_, T> {
             move |point, to, _, from| transformed[(to * inputs + from) * WINOGRAD_POINTS as usize + point]
         });
         let weights = Arc::new(self.runtime.buffer_of::<T>(&packed)?);
-        let mut source = Source::of_tensors(
-            "conv",
-            include_str!("../kernels/conv.cl"),
-            T::DATA_TYPE,
-            self.layout,
-        );
+        let mut source =
+            Source::of_tensors("conv", include_str!("../kernels/conv.cl"), T::DATA_TYPE, self.layout);
         source.link(&[]);
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
@@ -143,12 +139,12 @@ impl<T: Element> Builder<'_, T> {
 /// The 36 points of the window between each output and input channel.
 fn transformed_weights(conv: &Conv2d, kernel: &[f32]) -> Vec<f32> {
     let inputs = conv.input.channels as usize;
-    let mut transformed = Vec::with_capacity(conv.output_channels as usize * inputs * WINOGRAD_POINTS as usize);
+    let mut transformed =
+        Vec::with_capacity(conv.output_channels as usize * inputs * WINOGRAD_POINTS as usize);
     for to in 0..conv.output_channels as usize {
         for from in 0..inputs {
-            let tap = |row: usize, column: usize| {
-                f64::from(kernel[(to * 9 + row * 3 + column) * inputs + from])
-            };
+            let tap =
+                |row: usize, column: usize| f64::from(kernel[(to * 9 + row * 3 + column) * inputs + from]);
             let window = [0, 1, 2].map(|row| [0, 1, 2].map(|column| tap(row, column)));
             transformed.extend(weight_points(window).as_flattened().iter().map(|&point| point as f32));
         }
