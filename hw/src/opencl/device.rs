@@ -31,6 +31,7 @@ pub enum DeviceKind {
 }
 
 /// Shared virtual memory that a device offers.
+#[allow(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedVirtualMemory {
     /// Buffers that must be mapped.
@@ -138,7 +139,7 @@ pub fn devices() -> Result<Vec<Device>, OpenClError> {
     let mut found = Vec::new();
     for (platform_index, platform) in platforms.iter().enumerate() {
         let name = platform.name().naming("clGetPlatformInfo")?;
-        for (device_index, id) in device_ids(platform)?.into_iter().enumerate() {
+        for (device_index, id) in device_ids(*platform)?.into_iter().enumerate() {
             let id = ClDevice::new(id);
             let description =
                 Description::of(id, (platform_index, &name), device_index).naming("clGetDeviceInfo")?;
@@ -148,7 +149,7 @@ pub fn devices() -> Result<Vec<Device>, OpenClError> {
     Ok(found)
 }
 
-fn device_ids(platform: &Platform) -> Result<Vec<cl_device_id>, OpenClError> {
+fn device_ids(platform: Platform) -> Result<Vec<cl_device_id>, OpenClError> {
     match platform.get_devices(CL_DEVICE_TYPE_ALL) {
         Err(code) if code.0 == DEVICE_NOT_FOUND => Ok(Vec::new()),
         devices => devices.naming("clGetDeviceIDs"),

@@ -90,8 +90,8 @@ impl<T: Element> Prepared<T> {
         weights.check(&layer.operator)?;
         part.check(&layer.operator)?;
         let channels = layer.operator.output().channels;
-        let whole_slices = part.channels.start % CHANNELS as u32 == 0
-            && (part.channels.end % CHANNELS as u32 == 0 || part.channels.end == channels);
+        let whole_slices = part.channels.start.is_multiple_of(CHANNELS as u32)
+            && (part.channels.end.is_multiple_of(CHANNELS as u32) || part.channels.end == channels);
         if !whole_slices || part.channels.is_empty() || part.lines.is_empty() {
             let found = part.channels.clone();
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
@@ -325,7 +325,7 @@ impl<T: Element> Builder<'_, T> {
 
     /// The arguments that linked functions add: tensors and extents of the inputs from
     /// `first` on.
-    fn operands(&self, first: usize, functions: &[Function]) -> Vec<Argument<T>> {
+    fn operands(first: usize, functions: &[Function]) -> Vec<Argument<T>> {
         let count = functions.iter().filter(|function| function.is_binary()).count();
         (first..first + count)
             .flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)])
@@ -334,6 +334,6 @@ impl<T: Element> Builder<'_, T> {
 
     /// Operands of the layer's linked functions.
     fn linked_operands(&self) -> Vec<Argument<T>> {
-        self.operands(self.layer.operator.inputs().len(), self.layer.linked.functions())
+        Self::operands(self.layer.operator.inputs().len(), self.layer.linked.functions())
     }
 }

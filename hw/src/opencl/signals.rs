@@ -96,12 +96,12 @@ impl Memory {
         match home {
             FlagHome::Shared => Ok(Self::Shared(SharedMemory::new(runtime, WORDS)?)),
             FlagHome::Pinned => {
-                let mut buffer = runtime.buffer_with(WORDS, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
+                let buffer = runtime.buffer_with(WORDS, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
                 let mut mapped = std::ptr::null_mut();
                 // SAFETY: the call is blocking and fits the buffer.
                 let event = unsafe {
                     runtime.queue().enqueue_map_buffer(
-                        &mut buffer,
+                        &buffer,
                         CL_BLOCKING,
                         CL_MAP_READ | CL_MAP_WRITE,
                         0,

@@ -29,12 +29,12 @@ impl Clock {
 
     /// From `from` by the device's clock to `to` by the host's; zero where it is not
     /// later.
-    pub(super) fn from_device(&self, from: u64, to: Instant) -> Picos {
+    pub(super) fn since_device(&self, from: u64, to: Instant) -> Picos {
         picos(self.host(to) - i128::from(from) - self.difference())
     }
 
     /// From `from` by the host's clock to `to` by the device's.
-    pub(super) fn to_device(&self, from: Instant, to: u64) -> Picos {
+    pub(super) fn until_device(&self, from: Instant, to: u64) -> Picos {
         picos(i128::from(to) + self.difference() - self.host(from))
     }
 
@@ -78,8 +78,8 @@ mod tests {
         }
         assert_eq!(clock.uncertainty(), Picos::from_nanos(1_500.0));
         // The first puts the device 998 to 1,005 us ahead, the second 990 to 1,001.
-        let late = clock.from_device(1_040_000, known);
+        let late = clock.since_device(1_040_000, known);
         assert_eq!(late, Picos::from_nanos(1_500.0));
-        assert_eq!(clock.to_device(known, 1_040_000), Picos::ZERO);
+        assert_eq!(clock.until_device(known, 1_040_000), Picos::ZERO);
     }
 }

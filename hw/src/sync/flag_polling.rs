@@ -76,6 +76,11 @@ pub(super) fn check_meeting(signals: &Signals, round: u32) -> Result<(), SyncErr
     }
 }
 
+/// Shared virtual memory where the device has it.
+pub(super) fn any_home(runtime: &Runtime) -> FlagHome {
+    if runtime.device().shared_virtual_memory.allows_polling() { FlagHome::Shared } else { FlagHome::Pinned }
+}
+
 fn no_flags(runtime: &Runtime) -> OpenClError {
     OpenClError::NoFineGrainedSvm { device: runtime.device().name.clone() }
 }
@@ -93,8 +98,9 @@ pub fn ping_pong(
     limit: Duration,
 ) -> Result<Vec<Picos>, SyncError> {
     let home = match mechanism {
-        Mechanism::SvmPolling | Mechanism::SleepThenPoll => FlagHome::Shared,
+        Mechanism::SvmPolling => FlagHome::Shared,
         Mechanism::PinnedPolling => FlagHome::Pinned,
+        Mechanism::SleepThenPoll => any_home(runtime),
         Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => {
             let reason = format!("{mechanism} uses no flags");
             return Err(OpenClError::Unsupported { operator: "a ping-pong".to_owned(), reason }.into());

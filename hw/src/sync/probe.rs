@@ -94,8 +94,10 @@ pub(super) fn probe_within(
     }
 }
 
-/// The first of `wanted` and its fallbacks that is sound; none where the device does
-/// not answer at all.
+/// The first of `wanted` and its fallbacks that is sound.
+///
+/// # Errors
+/// What was tried, where the device does not answer at all.
 pub fn choose(runtime: &Arc<Runtime>, wanted: Mechanism) -> Result<Choice, Vec<Replaced>> {
     first_sound(wanted, |mechanism| probe(runtime, mechanism))
 }

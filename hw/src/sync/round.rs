@@ -60,15 +60,13 @@ pub(super) struct Bench {
 
 impl Bench {
     fn new(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Self, SyncError> {
-        let signals = match mechanism {
-            Mechanism::SvmPolling => Some(Signals::new(runtime, FlagHome::Shared)?),
-            Mechanism::PinnedPolling => Some(Signals::new(runtime, FlagHome::Pinned)?),
-            Mechanism::SleepThenPoll if runtime.device().shared_virtual_memory.allows_polling() => {
-                Some(Signals::new(runtime, FlagHome::Shared)?)
-            }
-            Mechanism::SleepThenPoll => Some(Signals::new(runtime, FlagHome::Pinned)?),
+        let home = match mechanism {
+            Mechanism::SvmPolling => Some(FlagHome::Shared),
+            Mechanism::PinnedPolling => Some(FlagHome::Pinned),
+            Mechanism::SleepThenPoll => Some(flag_polling::any_home(runtime)),
             Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => None,
         };
+        let signals = home.map(|home| Signals::new(runtime, home)).transpose()?;
         Ok(Self {
             runtime: Arc::clone(runtime),
             work: Busy::new(runtime, WORK_STEPS)?,
@@ -116,8 +114,8 @@ pub fn measure(
         }
     }
     Ok(Notifications {
-        to_host: measured.iter().map(|round| clock.from_device(round.work[2], round.known)).collect(),
-        to_device: measured.iter().map(|round| clock.to_device(round.signalled, round.resumed)).collect(),
+        to_host: measured.iter().map(|round| clock.since_device(round.work[2], round.known)).collect(),
+        to_device: measured.iter().map(|round| clock.until_device(round.signalled, round.resumed)).collect(),
         uncertainty: clock.uncertainty(),
     })
 }

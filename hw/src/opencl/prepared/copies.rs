@@ -21,7 +21,7 @@ impl<T: Element> Builder<'_, T> {
         let source =
             self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
         // The function's own second tensor is the first operand.
-        let operands = self.operands(1, &functions);
+        let operands = Self::operands(1, &functions);
         self.per_texel(&source, Vec::new(), operands)
     }
 
@@ -75,7 +75,7 @@ impl<T: Element> Builder<'_, T> {
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(copy)", &calls);
         let but_last = &concat.channels[..concat.channels.len().saturating_sub(1)];
-        if but_last.iter().all(|&channels| channels as usize % CHANNELS == 0) {
+        if but_last.iter().all(|&channels| (channels as usize).is_multiple_of(CHANNELS)) {
             source.option("ALIGNED");
         }
         let region = self.region();

@@ -41,12 +41,12 @@ impl<T: Element> Builder<'_, T> {
         for channels in [conv.input.channels, computed] {
             self.inner.push(Tensor::new(self.runtime, points(channels), self.layout, Home::Device)?);
         }
-        self.to_points(conv, tiles, count)?;
-        self.multiply_points(conv, count)?;
-        self.to_pixels(region, tiles, count)
+        self.push_to_points(conv, tiles, count)?;
+        self.push_products(conv, count)?;
+        self.push_to_pixels(region, tiles, count)
     }
 
-    fn to_points(&mut self, conv: &Conv2d, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
+    fn push_to_points(&mut self, conv: &Conv2d, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
         let source = self.winograd_source(&[]);
         let arguments = vec![
             Argument::Input(0),
@@ -63,7 +63,7 @@ impl<T: Element> Builder<'_, T> {
         Ok(())
     }
 
-    fn multiply_points(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
+    fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
         let blocks = Blocks {
             output_channels: conv.output_channels as usize,
             input_channels: conv.input.channels as usize,
@@ -95,7 +95,7 @@ impl<T: Element> Builder<'_, T> {
         Ok(())
     }
 
-    fn to_pixels(&mut self, region: Region, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
+    fn push_to_pixels(&mut self, region: Region, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
         let source = self.winograd_source(self.layer.linked.functions());
         let bias = weights::bias::<T>(self.weights, self.first_channel(), self.slices());
         let mut arguments = vec![
