@@ -175,3 +175,25 @@ impl Drop for Runtime {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_compile_is_shown_with_the_compiler_s_words() {
+        let Ok(device) = Device::select("") else {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "there is no OpenCL device");
+            eprintln!("skipped: there is no OpenCL device");
+            return;
+        };
+        let runtime = Runtime::new(device).unwrap();
+        let error = runtime
+            .kernel(&Source::new("broken", "__kernel void broken(int undeclared) { missing(); }"), "broken");
+        let Err(OpenClError::Build { kernel, log, .. }) = error else { panic!("it was built") };
+        assert_eq!(kernel, "broken");
+        assert!(log.contains("missing"), "{log}");
+        assert!(runtime.kernel(&Source::new("empty", "__kernel void one() {}"), "two").is_err());
+    }
+}

@@ -13,9 +13,11 @@ use super::{
 use crate::opencl::Runtime;
 use crate::opencl::signals::{Busy, FlagHome, Signals};
 
-/// Dependent multiply-adds of the kernel whose end is learned of: some microseconds on
-/// any device, so that the host is waiting when it ends.
+/// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
+/// on any device, so that the host is waiting when it ends.
 const WORK_STEPS: u32 = 20_000;
+/// The same where the host sleeps meanwhile: some sleeps long.
+const SLEPT_THROUGH_STEPS: u32 = 10 * WORK_STEPS;
 /// Rounds that are not counted: drivers allocate in the first ones.
 const WARM_UP: u32 = 5;
 
@@ -66,10 +68,11 @@ impl Bench {
             Mechanism::SleepThenPoll => Some(flag_polling::any_home(runtime)),
             Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => None,
         };
+        let steps = if mechanism == Mechanism::SleepThenPoll { SLEPT_THROUGH_STEPS } else { WORK_STEPS };
         let signals = home.map(|home| Signals::new(runtime, home)).transpose()?;
         Ok(Self {
             runtime: Arc::clone(runtime),
-            work: Busy::new(runtime, WORK_STEPS)?,
+            work: Busy::new(runtime, steps)?,
             next: Busy::new(runtime, 1)?,
             signals,
             predicted: Duration::ZERO,

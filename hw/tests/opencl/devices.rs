@@ -56,6 +56,21 @@ fn a_device_is_described_as_its_driver_does() {
 }
 
 #[test]
+fn without_a_driver_the_error_says_so_and_nothing_crashes() {
+    // The loader reads its environment once a process.
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "devices::a_device_is_described_as_its_driver_does"])
+        .env("OCL_ICD_VENDORS", "/nonexistent")
+        .env("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")
+        .env_remove("COEXEC_REQUIRE_OPENCL")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{said}");
+    assert!(said.contains("no platform") || said.contains("found no OpenCL library"), "{said}");
+}
+
+#[test]
 fn some_cores_of_a_cpu_device_are_a_device_of_their_own() {
     let Some(device) = device() else { return };
     let whole_device = device.description().compute_units;
