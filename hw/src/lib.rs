@@ -11,5 +11,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod cpu;
+pub mod opencl;
 pub mod operands;
+pub mod sync;
 pub mod verify;

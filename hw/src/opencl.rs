@@ -1,0 +1,37 @@
+//! The GPU through `OpenCL`: single layers on one device, with the times its driver
+//! takes.
+//!
+//! Responsible for: finding the library and a device, kernels that follow the
+//! dispatch rules of the simulator, tensors in the layouts of the TFLite GPU delegate,
+//! and the time of each kernel. Not for: plans, statistics, and synchronisation with
+//! other processors (`crate::sync`).
+//! Invariants: the library is loaded at run time and its absence is an error, never a
+//! crash; a kernel is launched with the tile and work-group that the simulator assumed
+//! unless a caller overrides them; whatever waits for the device has a time limit.
+//!
+//! Two settings of `PoCL` (the host's cores as a device) must be in the environment
+//! when the process starts: `POCL_AFFINITY=1` pins its worker `i` to core `i`, and
+//! `POCL_MAX_PTHREAD_COUNT` limits the workers.
+
+mod device;
+mod dispatch;
+mod error;
+mod library;
+mod prepared;
+mod runtime;
+mod shared;
+pub(crate) mod signals;
+mod source;
+mod tensor;
+pub(crate) mod timing;
+mod weights;
+mod winograd;
+
+pub use device::{Description, Device, DeviceKind, ImageLimit, SharedVirtualMemory, devices};
+pub use dispatch::{Dispatch, Linearisation};
+pub use error::OpenClError;
+pub use library::{ANDROID_PATHS, PATH_VARIABLE};
+pub use prepared::Prepared;
+pub use runtime::Runtime;
+pub use tensor::{Home, Tensor};
+pub use timing::{KernelTime, Timing};

@@ -1,0 +1,390 @@
+//! Platforms, devices and sub-devices: what there is, and which is meant.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opencl3::device::{
+    CL_DEVICE_PARTITION_BY_COUNTS, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, CL_DEVICE_SVM_ATOMICS,
+    CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_SYSTEM,
+    CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device as ClDevice, SubDevice,
+};
+use opencl3::platform::{Platform, get_platforms};
+use opencl3::types::cl_device_id;
+
+use super::error::{Naming, OpenClError};
+use super::library;
+
+/// `CL_PLATFORM_NOT_FOUND_KHR`: the loader found no driver (`cl_khr_icd`).
+const PLATFORM_NOT_FOUND: i32 = -1001;
+/// `CL_DEVICE_NOT_FOUND`: the platform has no device.
+const DEVICE_NOT_FOUND: i32 = -1;
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A GPU.
+    Gpu,
+    /// The host's cores (`PoCL`).
+    Cpu,
+    /// Anything else.
+    Other,
+}
+
+/// Shared virtual memory that a device offers.
+#[allow(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedVirtualMemory {
+    /// Buffers that must be mapped.
+    pub coarse: bool,
+    /// Buffers that both sides may access at the same time.
+    pub fine: bool,
+    /// Any memory of the host.
+    pub system: bool,
+    /// Atomics that both sides see.
+    pub atomics: bool,
+}
+
+/// Largest image, in texels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageLimit {
+    /// Texels wide.
+    pub width: usize,
+    /// Texels high.
+    pub height: usize,
+}
+
+/// A device as its driver describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Number of its platform, from 0.
+    pub platform_index: usize,
+    /// Its platform's name.
+    pub platform: String,
+    /// Number in its platform, from 0.
+    pub device_index: usize,
+    /// Name.
+    pub name: String,
+    /// Vendor.
+    pub vendor: String,
+    /// Version of the driver.
+    pub driver: String,
+    /// Version of `OpenCL`.
+    pub version: String,
+    /// GPU or CPU.
+    pub kind: DeviceKind,
+    /// Compute units.
+    pub compute_units: u32,
+    /// Most threads of a work-group.
+    pub max_work_group_size: usize,
+    /// Most threads of a work-group along each axis.
+    pub max_work_item_sizes: [usize; 3],
+    /// Bytes of global memory.
+    pub global_memory_bytes: u64,
+    /// Bytes of the largest buffer.
+    pub max_allocation_bytes: u64,
+    /// Bytes of a work-group's local memory.
+    pub local_memory_bytes: u64,
+    /// Bytes of the largest constant buffer.
+    pub constant_memory_bytes: u64,
+    /// Shared virtual memory.
+    pub shared_virtual_memory: SharedVirtualMemory,
+    /// Largest image; none where it has no images.
+    pub images: Option<ImageLimit>,
+    /// Whether it computes in 16-bit floating point.
+    pub half: bool,
+}
+
+/// A device that a runtime can be made of.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub(super) description: Description,
+    id: ClDevice,
+    /// Keeps a sub-device alive; none for a whole device.
+    part: Option<Arc<SubDevice>>,
+}
+
+impl SharedVirtualMemory {
+    fn of(device: ClDevice) -> Self {
+        // The query fails before OpenCL 2.0, where there is none.
+        let bits = device.svm_capabilities().unwrap_or(0);
+        Self {
+            coarse: bits & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER != 0,
+            fine: bits & CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
+            system: bits & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM != 0,
+            atomics: bits & CL_DEVICE_SVM_ATOMICS != 0,
+        }
+    }
+
+    /// Whether flags may be polled while a kernel runs.
+    pub fn allows_polling(self) -> bool {
+        (self.fine || self.system) && self.atomics
+    }
+}
+
+/// All devices of all platforms.
+///
+/// # Errors
+/// Where there is no library or no platform.
+pub fn devices() -> Result<Vec<Device>, OpenClError> {
+    // PoCL 3.1 and its loader crash, or find nothing, when two threads ask first.
+    static ASKING: Mutex<()> = Mutex::new(());
+    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+    library::load()?;
+    let platforms = match get_platforms() {
+        Ok(platforms) if !platforms.is_empty() => platforms,
+        Ok(_) => return Err(OpenClError::NoPlatform),
+        Err(code) if code.0 == PLATFORM_NOT_FOUND => return Err(OpenClError::NoPlatform),
+        Err(code) => return Err(code).naming("clGetPlatformIDs"),
+    };
+    let mut found = Vec::new();
+    for (platform_index, platform) in platforms.iter().enumerate() {
+        let name = platform.name().naming("clGetPlatformInfo")?;
+        for (device_index, id) in device_ids(*platform)?.into_iter().enumerate() {
+            let id = ClDevice::new(id);
+            let description =
+                Description::of(id, (platform_index, &name), device_index).naming("clGetDeviceInfo")?;
+            found.push(Device { description, id, part: None });
+        }
+    }
+    Ok(found)
+}
+
+fn device_ids(platform: Platform) -> Result<Vec<cl_device_id>, OpenClError> {
+    match platform.get_devices(CL_DEVICE_TYPE_ALL) {
+        Err(code) if code.0 == DEVICE_NOT_FOUND => Ok(Vec::new()),
+        devices => devices.naming("clGetDeviceIDs"),
+    }
+}
+
+impl Description {
+    fn of(
+        device: ClDevice,
+        (platform_index, platform): (usize, &str),
+        device_index: usize,
+    ) -> opencl3::Result<Self> {
+        let kind = match device.dev_type()? {
+            bits if bits & CL_DEVICE_TYPE_GPU != 0 => DeviceKind::Gpu,
+            bits if bits & CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
+            _ => DeviceKind::Other,
+        };
+        let sizes = device.max_work_item_sizes()?;
+        let images = if device.image_support()? {
+            let limit =
+                ImageLimit { width: device.image2d_max_width()?, height: device.image2d_max_height()? };
+            Some(limit)
+        } else {
+            None
+        };
+        Ok(Self {
+            platform_index,
+            platform: platform.to_owned(),
+            device_index,
+            name: device.name()?.trim().to_owned(),
+            vendor: device.vendor()?,
+            driver: device.driver_version()?,
+            version: device.version()?.trim().to_owned(),
+            kind,
+            compute_units: device.max_compute_units()?,
+            max_work_group_size: device.max_work_group_size()?,
+            max_work_item_sizes: [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1)),
+            global_memory_bytes: device.global_mem_size()?,
+            max_allocation_bytes: device.max_mem_alloc_size()?,
+            local_memory_bytes: device.local_mem_size()?,
+            constant_memory_bytes: device.max_constant_buffer_size()?,
+            shared_virtual_memory: SharedVirtualMemory::of(device),
+            images,
+            half: device.extensions()?.split_whitespace().any(|name| name == "cl_khr_fp16"),
+        })
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { platform_index, device_index, name, platform, .. } = self;
+        write!(f, "{platform_index}:{device_index} {name} ({platform})")
+    }
+}
+
+impl Device {
+    /// The device that `selection` names: `PLATFORM:DEVICE`, each a number or a part
+    /// of a name whose case does not matter; nothing stands for any. The first GPU,
+    /// else the first device, where `selection` is empty.
+    ///
+    /// # Errors
+    /// Where there is no such device, or a name fits several.
+    pub fn select(selection: &str) -> Result<Self, OpenClError> {
+        let mut all = devices()?;
+        let chosen = choose(selection, &all.iter().map(Device::description).collect::<Vec<_>>())?;
+        Ok(all.swap_remove(chosen))
+    }
+
+    /// What the driver says of it.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    pub(super) fn id(&self) -> &ClDevice {
+        &self.id
+    }
+
+    /// `compute_units` of this device as a device of their own: so that some cores of
+    /// a CPU device stand for a GPU and the others stay free.
+    ///
+    /// # Errors
+    /// Where the device has fewer compute units or cannot be cut.
+    pub fn sub_device(&self, compute_units: u32) -> Result<Self, OpenClError> {
+        let whole = &self.description;
+        let refused = |reason: &str| OpenClError::SubDevice {
+            device: whole.name.clone(),
+            offered: whole.compute_units,
+            wanted: compute_units,
+            reason: reason.to_owned(),
+        };
+        if compute_units == 0 || compute_units > whole.compute_units {
+            return Err(refused("there are no such compute units"));
+        }
+        let counts = [
+            CL_DEVICE_PARTITION_BY_COUNTS,
+            compute_units as isize,
+            CL_DEVICE_PARTITION_BY_COUNTS_LIST_END,
+            0,
+        ];
+        let parts = self.id.create_sub_devices(&counts);
+        let part = match parts {
+            Ok(parts) => parts.into_iter().next(),
+            Err(_) => return Err(refused("the driver does not partition it by counts")),
+        };
+        let part = part.ok_or_else(|| refused("the driver made no sub-device"))?;
+        let id = ClDevice::new(part.id());
+        let described = Description::of(id, (whole.platform_index, &whole.platform), whole.device_index);
+        Ok(Self { description: described.naming("clGetDeviceInfo")?, id, part: Some(Arc::new(part)) })
+    }
+
+    /// Whether this is a part of a device.
+    pub fn is_sub_device(&self) -> bool {
+        self.part.is_some()
+    }
+}
+
+/// Which of `devices` `selection` names.
+fn choose(selection: &str, devices: &[&Description]) -> Result<usize, OpenClError> {
+    if devices.is_empty() {
+        let wanted = selection.to_owned();
+        return Err(OpenClError::NotFound { what: "device", wanted, offered: "none".to_owned() });
+    }
+    if selection.trim().is_empty() {
+        return Ok(devices.iter().position(|device| device.kind == DeviceKind::Gpu).unwrap_or(0));
+    }
+    let (platform, device) = selection.split_once(':').unwrap_or((selection, ""));
+    let all: Vec<usize> = (0..devices.len()).collect();
+    let of_platform = matching("platform", platform, &all, devices, |device| {
+        (device.platform_index, device.platform.as_str())
+    })?;
+    let chosen = matching("device", device, &of_platform, devices, |device| {
+        (device.device_index, device.name.as_str())
+    })?;
+    let platforms = chosen.iter().map(|&index| devices[index].platform_index);
+    match chosen.as_slice() {
+        // A platform without a device means its first.
+        [first, ..]
+            if device.trim().is_empty()
+                && platforms.clone().all(|of| of == devices[*first].platform_index) =>
+        {
+            Ok(*first)
+        }
+        [only] => Ok(*only),
+        several => Err(OpenClError::Ambiguous {
+            what: "device",
+            wanted: selection.to_owned(),
+            matching: listed(several, devices),
+        }),
+    }
+}
+
+/// The devices among `candidates` whose number or name `wanted` fits.
+fn matching<'a>(
+    what: &'static str,
+    wanted: &str,
+    candidates: &[usize],
+    devices: &[&'a Description],
+    identity: impl Fn(&'a Description) -> (usize, &'a str),
+) -> Result<Vec<usize>, OpenClError> {
+    let wanted = wanted.trim();
+    let number: Option<usize> = wanted.parse().ok();
+    let fragment = wanted.to_lowercase();
+    let fits = |&index: &usize| {
+        let (own, name) = identity(devices[index]);
+        number.map_or_else(|| name.to_lowercase().contains(&fragment), |number| number == own)
+    };
+    let found: Vec<usize> = candidates.iter().copied().filter(fits).collect();
+    if found.is_empty() {
+        let offered = listed(candidates, devices);
+        return Err(OpenClError::NotFound { what, wanted: wanted.to_owned(), offered });
+    }
+    Ok(found)
+}
+
+fn listed(indices: &[usize], devices: &[&Description]) -> String {
+    indices.iter().map(|&index| devices[index].to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(platform: (usize, &str), device: (usize, &str), kind: DeviceKind) -> Description {
+        Description {
+            platform_index: platform.0,
+            platform: platform.1.into(),
+            device_index: device.0,
+            name: device.1.into(),
+            vendor: String::new(),
+            driver: String::new(),
+            version: String::new(),
+            kind,
+            compute_units: 2,
+            max_work_group_size: 256,
+            max_work_item_sizes: [256; 3],
+            global_memory_bytes: 0,
+            max_allocation_bytes: 0,
+            local_memory_bytes: 0,
+            constant_memory_bytes: 0,
+            shared_virtual_memory: SharedVirtualMemory::default(),
+            images: None,
+            half: false,
+        }
+    }
+
+    fn chosen(selection: &str) -> Result<usize, OpenClError> {
+        let all = [
+            device((0, "Portable Computing Language"), (0, "pthread-EPYC"), DeviceKind::Cpu),
+            device((1, "NVIDIA CUDA"), (0, "NVIDIA H200"), DeviceKind::Gpu),
+            device((1, "NVIDIA CUDA"), (1, "NVIDIA H200"), DeviceKind::Gpu),
+        ];
+        choose(selection, &all.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_device_is_named_by_numbers_or_parts_of_names() {
+        assert_eq!(chosen("0:0"), Ok(0));
+        assert_eq!(chosen("cuda:1"), Ok(2));
+        assert_eq!(chosen("portable:epyc"), Ok(0));
+        assert_eq!(chosen(":EPYC"), Ok(0));
+    }
+
+    #[test]
+    fn without_a_device_a_platform_s_first_is_meant_and_without_both_the_first_gpu() {
+        assert_eq!(chosen("1"), Ok(1));
+        assert_eq!(chosen("NVIDIA"), Ok(1));
+        assert_eq!(chosen(""), Ok(1));
+    }
+
+    #[test]
+    fn a_name_that_fits_none_or_several_is_refused_with_what_there_is() {
+        let error = chosen("intel").unwrap_err().to_string();
+        assert!(error.contains("found no OpenCL platform \"intel\""), "{error}");
+        assert!(error.contains("NVIDIA H200"), "{error}");
+        assert!(matches!(chosen("1:h200"), Err(OpenClError::Ambiguous { .. })));
+        assert!(matches!(chosen("0:3"), Err(OpenClError::NotFound { what: "device", .. })));
+    }
+}

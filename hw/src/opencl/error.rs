@@ -1,0 +1,208 @@
+//! What can go wrong with `OpenCL`, each with the call and its code.
+
+use cl3::error_codes::error_text;
+use opencl3::error_codes::{
+    CL_BUILD_PROGRAM_FAILURE, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_BUFFER_SIZE, CL_INVALID_COMMAND_QUEUE,
+    CL_INVALID_CONTEXT, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES,
+    ClError,
+};
+use thiserror::Error;
+
+use crate::operands::OperandError;
+
+/// `OpenCL` cannot do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenClError {
+    /// The library is not installed, or not where it is looked for.
+    #[error("found no OpenCL library, expected one of {searched}; OPENCL_DYLIB_PATH names others")]
+    NoLibrary {
+        /// Names and paths that were tried.
+        searched: String,
+    },
+    /// There is a library, but no driver.
+    #[error("found an OpenCL library but no platform: no driver is installed")]
+    NoPlatform,
+    /// A selection names nothing.
+    #[error("found no OpenCL {what} \"{wanted}\", expected one of {offered}")]
+    NotFound {
+        /// Platform or device.
+        what: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        offered: String,
+    },
+    /// A selection names several.
+    #[error("found several OpenCL {what}s \"{wanted}\": {matching}; expected one, give its number")]
+    Ambiguous {
+        /// Platform or device.
+        what: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// What it matches.
+        matching: String,
+    },
+    /// A device cannot be cut into the wanted sub-device.
+    #[error("found {offered} compute units in {device}, expected a sub-device of {wanted}: {reason}")]
+    SubDevice {
+        /// The whole device.
+        device: String,
+        /// Its compute units.
+        offered: u32,
+        /// Compute units asked for.
+        wanted: u32,
+        /// Why not.
+        reason: String,
+    },
+    /// A kernel does not compile.
+    #[error("kernel {kernel} does not build with \"{options}\":\n{log}")]
+    Build {
+        /// The kernel's file.
+        kernel: &'static str,
+        /// Compiler options.
+        options: String,
+        /// What the compiler says.
+        log: String,
+    },
+    /// The device cannot compute in 16-bit floating point.
+    #[error("{device} does not compute in f16 (it lacks cl_khr_fp16), expected an f32 layer")]
+    NoHalf {
+        /// The device.
+        device: String,
+    },
+    /// The device has no images of the wanted size, or none at all.
+    #[error("found a tensor of {width}x{height} texels, expected at most {most}: keep it in a buffer")]
+    Image {
+        /// Texels wide.
+        width: usize,
+        /// Texels high.
+        height: usize,
+        /// What the device has.
+        most: String,
+    },
+    /// The device has no fine-grained shared virtual memory.
+    #[error("{device} has no fine-grained shared virtual memory with atomics")]
+    NoFineGrainedSvm {
+        /// The device.
+        device: String,
+    },
+    /// A work-group larger than the device or the kernel allows.
+    #[error("found a work-group of {found:?}, expected at most {most} for {kernel}")]
+    WorkGroup {
+        /// The kernel.
+        kernel: &'static str,
+        /// Threads an axis.
+        found: [u32; 3],
+        /// The limit, in words.
+        most: String,
+    },
+    /// An operator, or a part of it, that no kernel computes.
+    #[error("{operator} does not run on the GPU: {reason}")]
+    Unsupported {
+        /// The operator.
+        operator: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Weights, inputs or a part that are not the operator's.
+    #[error(transparent)]
+    Operand(#[from] OperandError),
+    /// The device has no room.
+    #[error("out of memory on the OpenCL device: {call} of {bytes} bytes failed")]
+    OutOfMemory {
+        /// The `OpenCL` function.
+        call: &'static str,
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The device did not finish in time.
+    #[error("the OpenCL device did not finish {what} within {limit_ms} ms")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// Milliseconds it was given.
+        limit_ms: u64,
+    },
+    /// The device stopped answering.
+    #[error("the OpenCL device was lost in {call} ({name}, {code})")]
+    Lost {
+        /// The `OpenCL` function.
+        call: &'static str,
+        /// The code.
+        code: i32,
+        /// The code's name.
+        name: &'static str,
+    },
+    /// Any other failure.
+    #[error("{call} failed: {name} ({code})")]
+    Call {
+        /// The `OpenCL` function.
+        call: &'static str,
+        /// The code.
+        code: i32,
+        /// The code's name.
+        name: &'static str,
+    },
+}
+
+/// Code of NVIDIA's driver for a fault on the device (not in the standard; an
+/// illegal access, or a kernel that a watchdog ended).
+const NVIDIA_DEVICE_FAULT: i32 = -9999;
+
+/// Names `call` in the error of what it returned.
+pub(super) trait Naming<T> {
+    /// The value, or an error that names `call`.
+    fn naming(self, call: &'static str) -> Result<T, OpenClError>;
+    /// The value, or an error that names `call` and the bytes it asked for.
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError>;
+}
+
+impl<T, C: Into<ClError>> Naming<T> for Result<T, C> {
+    fn naming(self, call: &'static str) -> Result<T, OpenClError> {
+        self.map_err(|code| of_code(call, code.into().0))
+    }
+
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError> {
+        self.map_err(|code| match code.into().0 {
+            CL_MEM_OBJECT_ALLOCATION_FAILURE
+            | CL_OUT_OF_RESOURCES
+            | CL_OUT_OF_HOST_MEMORY
+            | CL_INVALID_BUFFER_SIZE => OpenClError::OutOfMemory { call, bytes },
+            code => of_code(call, code),
+        })
+    }
+}
+
+fn of_code(call: &'static str, code: i32) -> OpenClError {
+    let name = if code == NVIDIA_DEVICE_FAULT { "device fault" } else { error_text(code) };
+    match code {
+        CL_DEVICE_NOT_AVAILABLE | CL_INVALID_COMMAND_QUEUE | CL_INVALID_CONTEXT | NVIDIA_DEVICE_FAULT => {
+            OpenClError::Lost { call, code, name }
+        }
+        CL_MEM_OBJECT_ALLOCATION_FAILURE => OpenClError::OutOfMemory { call, bytes: 0 },
+        _ => OpenClError::Call { call, code, name },
+    }
+}
+
+/// Whether a failed build has a log to show.
+pub(super) fn is_build_failure(code: i32) -> bool {
+    code == CL_BUILD_PROGRAM_FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_call_and_its_code() {
+        let error = Err::<(), _>(-30).naming("clSetKernelArg").unwrap_err();
+        assert_eq!(error.to_string(), "clSetKernelArg failed: CL_INVALID_VALUE (-30)");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_out_of_memory_and_a_gone_device_is_lost() {
+        let error = Err::<(), _>(-4).allocating("clCreateBuffer", 1 << 40).unwrap_err();
+        assert_eq!(error, OpenClError::OutOfMemory { call: "clCreateBuffer", bytes: 1 << 40 });
+        assert!(matches!(Err::<(), _>(-2).naming("clFlush"), Err(OpenClError::Lost { .. })));
+    }
+}

@@ -1,0 +1,21 @@
+// Functions of each element, all in LINKED; with SCALED after a scale and a shift a
+// channel. A thread computes a slice of a pixel.
+
+__kernel void elementwise(SOURCE source,
+#ifdef SCALED
+                          __global const Number4 *restrict scale, __global const Number4 *restrict shift,
+#endif
+                          DESTINATION destination, Extent source_extent, Extent destination_extent,
+                          Region region OPERANDS) {
+  const int4 block = block_of_thread(region);
+  if (!is_inside(region, block)) return;
+  const int x = region.x + block.x;
+  const int y = region.y + block.y;
+  const int slice = region.slice + block.z;
+  Number4 value = READ(source, source_extent, x, y, slice);
+#ifdef SCALED
+  value = value * scale[block.z] + shift[block.z];
+#endif
+  LINKED(value, x, y, slice);
+  WRITE(destination, destination_extent, x, y, slice, value);
+}

@@ -1,0 +1,63 @@
+//! Where the `OpenCL` library is looked for.
+//!
+//! The environment variable `OPENCL_DYLIB_PATH` names libraries, separated by `;`;
+//! the first that loads is taken. After it, or without it, the loader's
+//! `libOpenCL.so.1` is tried. Android has no such loader: there, without the
+//! variable, the vendors' libraries are tried in the order of [`ANDROID_PATHS`].
+
+use super::error::OpenClError;
+
+/// Names the libraries to try.
+pub const PATH_VARIABLE: &str = "OPENCL_DYLIB_PATH";
+
+/// Where vendors install the library on Android: Qualcomm and most others, the
+/// same under its older root, Arm (the GLES driver holds `OpenCL` too), Imagination.
+pub const ANDROID_PATHS: [&str; 5] = [
+    "/vendor/lib64/libOpenCL.so",
+    "/system/vendor/lib64/libOpenCL.so",
+    "/vendor/lib64/egl/libGLES_mali.so",
+    "/system/vendor/lib64/egl/libGLES_mali.so",
+    "libPVROCL.so",
+];
+
+/// The library that is tried last, everywhere.
+const LOADER: &str = "libOpenCL.so.1";
+
+/// Loads the library, once.
+///
+/// # Errors
+/// [`OpenClError::NoLibrary`] where there is none.
+pub(super) fn load() -> Result<(), OpenClError> {
+    #[cfg(target_os = "android")]
+    name_vendor_paths();
+    if cl3::is_opencl_runtime_available() {
+        return Ok(());
+    }
+    let named = std::env::var(PATH_VARIABLE).unwrap_or_default();
+    let searched = named.split(';').filter(|path| !path.is_empty()).chain([LOADER]);
+    Err(OpenClError::NoLibrary { searched: searched.collect::<Vec<_>>().join(", ") })
+}
+
+#[cfg(target_os = "android")]
+fn name_vendor_paths() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if std::env::var_os(PATH_VARIABLE).is_none() {
+            // SAFETY: the standard library's lock keeps other Rust code from reading
+            // the environment meanwhile, and no library of another language has been
+            // loaded yet that could.
+            unsafe { std::env::set_var(PATH_VARIABLE, ANDROID_PATHS.join(";")) };
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn android_tries_the_common_path_before_a_vendor_s_own() {
+        assert!(ANDROID_PATHS[0].ends_with("libOpenCL.so"));
+        assert_eq!(ANDROID_PATHS.iter().filter(|path| path.contains("mali")).count(), 2);
+    }
+}

@@ -1,0 +1,339 @@
+//! A layer ready to run on a device: kernels built, weights in place.
+//!
+//! Responsible for: choosing the steps of an operator, binding tensors to them, running
+//! and timing them. Invariant: once bound, a run allocates nothing on the device and
+//! sets no argument.
+
+mod copies;
+mod product;
+mod step;
+mod window;
+mod winograd;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coexec_sim::kernel::gpu::Kernel;
+use coexec_sim::workload::{
+    DataType, Function, Layer, Layout, NormKind, Operator, PoolKind, Shape, check_operator, slices,
+};
+use opencl3::event::Event;
+
+use super::dispatch::{Dispatch, stored};
+use super::error::OpenClError;
+use super::runtime::Runtime;
+use super::source::Source;
+use super::tensor::Tensor;
+use super::timing::{Timing, wait};
+use super::weights::CHANNELS;
+use crate::cpu::Element;
+use crate::operands::{OperandError, Part, Weights};
+use step::{Argument, Region, Step};
+
+/// A layer, or a part of one, with its kernels and weights on a device.
+pub struct Prepared<T: Element> {
+    runtime: Arc<Runtime>,
+    layer: Layer,
+    part: Part,
+    dispatch: Dispatch,
+    layout: Layout,
+    steps: Vec<Step<T>>,
+    /// Tensors between the steps.
+    inner: Vec<Tensor<T>>,
+    /// What the steps' arguments refer to.
+    bound: Option<Bound<T>>,
+}
+
+struct Bound<T> {
+    _inputs: Vec<Arc<Tensor<T>>>,
+    _output: Arc<Tensor<T>>,
+}
+
+/// What the steps of every operator are made from.
+struct Builder<'a, T> {
+    runtime: &'a Arc<Runtime>,
+    layer: &'a Layer,
+    part: &'a Part,
+    weights: &'a Weights<'a>,
+    dispatch: Dispatch,
+    layout: Layout,
+    steps: Vec<Step<T>>,
+    inner: Vec<Tensor<T>>,
+}
+
+impl<T: Element> Prepared<T> {
+    /// Prepares `part` of `layer` to be launched as `dispatch` says, on tensors in
+    /// `layout`. Parts along the channels are whole slices of four.
+    ///
+    /// # Errors
+    /// Where the layer's number format is not `T` or not the device's, operator,
+    /// weights or part make no sense or have no kernel, a work-group is too large, or
+    /// the device has no room.
+    pub fn new(
+        runtime: &Arc<Runtime>,
+        layer: &Layer,
+        weights: &Weights<'_>,
+        part: &Part,
+        layout: Layout,
+        dispatch: Dispatch,
+    ) -> Result<Self, OpenClError> {
+        let unsupported =
+            |reason: String| OpenClError::Unsupported { operator: layer.operator.to_string(), reason };
+        if layer.data_type != T::DATA_TYPE {
+            let reason = format!("it is in {}, expected {}", layer.data_type, T::DATA_TYPE);
+            return Err(unsupported(reason));
+        }
+        if T::DATA_TYPE == DataType::F16 && !runtime.device().half {
+            return Err(OpenClError::NoHalf { device: runtime.device().name.clone() });
+        }
+        check_operator(&layer.operator).map_err(|error| unsupported(error.to_string()))?;
+        weights.check(&layer.operator)?;
+        part.check(&layer.operator)?;
+        let channels = layer.operator.output().channels;
+        let whole_slices = part.channels.start.is_multiple_of(CHANNELS as u32)
+            && (part.channels.end.is_multiple_of(CHANNELS as u32) || part.channels.end == channels);
+        if !whole_slices || part.channels.is_empty() || part.lines.is_empty() {
+            let found = part.channels.clone();
+            let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
+            return Err(OperandError::Part { which: "channels", found, expected }.into());
+        }
+        let mut builder =
+            Builder { runtime, layer, part, weights, dispatch, layout, steps: Vec::new(), inner: Vec::new() };
+        builder.build()?;
+        let Builder { steps, inner, .. } = builder;
+        Ok(Self {
+            runtime: Arc::clone(runtime),
+            layer: layer.clone(),
+            part: part.clone(),
+            dispatch,
+            layout,
+            steps,
+            inner,
+            bound: None,
+        })
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &Layer {
+        &self.layer
+    }
+
+    /// The part that is computed.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// How the layer is launched.
+    pub fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    /// Shapes of the operator's own inputs, as tensors on the device have them.
+    pub fn input_shapes(&self) -> Vec<Shape> {
+        self.layer.operator.inputs().into_iter().map(|shape| stored(&self.layer.operator, shape)).collect()
+    }
+
+    /// Shape of the whole output, as a tensor on the device has it; also that of the
+    /// operands of linked functions, which may instead hold one value a channel.
+    pub fn output_shape(&self) -> Shape {
+        stored(&self.layer.operator, self.layer.operator.output())
+    }
+
+    /// Makes every later run read `inputs` (the operator's own, then one for each
+    /// linked function of two tensors) and write its part of `output`.
+    ///
+    /// # Errors
+    /// Where there are too few or too many inputs, or one has another shape or layout.
+    pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<(), OpenClError> {
+        let own = self.input_shapes();
+        let linked = self.layer.linked.functions().iter().filter(|function| function.is_binary()).count();
+        if inputs.len() != own.len() + linked {
+            let expected = own.len() + linked;
+            return Err(OperandError::InputCount { found: inputs.len(), expected }.into());
+        }
+        let result = self.output_shape();
+        for (index, input) in inputs.iter().enumerate() {
+            let expected = own.get(index).copied().unwrap_or(result);
+            let broadcast = index >= own.len() && input.shape() == Shape::image(1, 1, result.channels);
+            if !broadcast {
+                self.check_tensor(input, expected, Some(index))?;
+            }
+        }
+        self.check_tensor(&output, result, None)?;
+        for step in &self.steps {
+            step.bind(&inputs, &output, &self.inner)?;
+        }
+        self.bound = Some(Bound { _inputs: inputs, _output: output });
+        Ok(())
+    }
+
+    fn check_tensor(
+        &self,
+        tensor: &Tensor<T>,
+        expected: Shape,
+        input: Option<usize>,
+    ) -> Result<(), OpenClError> {
+        let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
+        if tensor.layout() != self.layout || tensor.shape() != expected {
+            return Err(match input {
+                Some(index) if found != elements => {
+                    OperandError::InputLength { index, found, expected: elements }.into()
+                }
+                None if found != elements => OperandError::OutputLength { found, expected: elements }.into(),
+                _ => OpenClError::Unsupported {
+                    operator: self.layer.operator.to_string(),
+                    reason: format!(
+                        "found a tensor of {} in layout {:?}, expected {expected} in {:?}",
+                        tensor.shape(),
+                        tensor.layout(),
+                        self.layout
+                    ),
+                },
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts the layer's kernels in the queue and returns their events in order.
+    ///
+    /// # Errors
+    /// Where nothing was bound, or the driver refuses a launch.
+    pub fn enqueue(&self) -> Result<Vec<(&'static str, Event)>, OpenClError> {
+        if self.bound.is_none() {
+            let expected = self.layer.operator.inputs().len();
+            return Err(OperandError::InputCount { found: 0, expected }.into());
+        }
+        self.steps.iter().map(|step| Ok((step.name, step.enqueue(&self.runtime)?))).collect()
+    }
+
+    /// Runs the layer once and waits for its end, at most for `limit`.
+    ///
+    /// # Errors
+    /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
+    /// then it is given up and waited for no more.
+    pub fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
+        let started = Instant::now();
+        let events = self.enqueue()?;
+        if let Some((name, last)) = events.last() {
+            wait(&self.runtime, last, name, limit)?;
+        }
+        Timing::of(&events, started.elapsed())
+    }
+}
+
+impl<T: Element> Builder<'_, T> {
+    fn build(&mut self) -> Result<(), OpenClError> {
+        match (&self.layer.operator, self.dispatch.kernel) {
+            (Operator::Linear(linear), Kernel::FullyConnected) if linear.rows == 1 => {
+                self.fully_connected([linear.input_features, linear.output_features])
+            }
+            (Operator::Conv2d(conv), Kernel::FullyConnected)
+                if conv.is_pointwise() && conv.input.pixels() == 1 && conv.groups == 1 =>
+            {
+                self.fully_connected([conv.input.channels, conv.output_channels])
+            }
+            (Operator::Linear(linear), Kernel::ConvGeneric) => self.linear(*linear),
+            (Operator::MatMul(product), Kernel::MatMul) => self.mat_mul(*product),
+            (Operator::Conv2d(conv), Kernel::Winograd)
+                if conv.kernel == [3; 2]
+                    && conv.stride == [1; 2]
+                    && conv.dilation == [1; 2]
+                    && conv.groups == 1 =>
+            {
+                self.winograd(conv)
+            }
+            (Operator::Conv2d(conv), Kernel::ConvConstants) if conv.groups == 1 => self.conv_constants(conv),
+            (Operator::Conv2d(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
+            (
+                Operator::DepthwiseConv2d(conv),
+                kernel @ (Kernel::Depthwise3x3 | Kernel::DepthwiseGeneric | Kernel::DepthwiseStrideH2),
+            ) => self.depthwise(conv, kernel),
+            (Operator::Pool(pool), Kernel::Pool) => self.pool(pool),
+            (Operator::Pool(pool), Kernel::Mean)
+                if pool.kind == PoolKind::Average
+                    && pool.kernel == [pool.input.height, pool.input.width]
+                    && pool.output().pixels() == u64::from(pool.input.batch) =>
+            {
+                self.mean(pool.input)
+            }
+            (Operator::Mean(mean), Kernel::Mean) => self.mean(mean.input),
+            (Operator::Concat(concat), Kernel::Concat) => self.concat(concat),
+            (Operator::Elementwise(elementwise), Kernel::Elementwise) => {
+                self.elementwise(elementwise.function)
+            }
+            (Operator::Norm(norm), Kernel::Elementwise) if norm.kind == NormKind::Batch => {
+                self.batch_norm(norm.input)
+            }
+            (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
+        }
+    }
+
+    fn unsupported(&self, reason: String) -> OpenClError {
+        OpenClError::Unsupported { operator: self.layer.operator.to_string(), reason }
+    }
+
+    /// The whole output, as it is stored.
+    fn output(&self) -> Shape {
+        stored(&self.layer.operator, self.layer.operator.output())
+    }
+
+    fn first_channel(&self) -> usize {
+        self.part.channels.start as usize
+    }
+
+    /// Output slices that are computed.
+    fn slices(&self) -> usize {
+        slices(self.part.channels.end - self.part.channels.start) as usize
+    }
+
+    fn region(&self) -> Region {
+        let stored = self.output();
+        let lines = &self.part.lines;
+        let count = (lines.end - lines.start) as i32;
+        let mut region = Region {
+            x: 0,
+            y: 0,
+            slice: (self.first_channel() / CHANNELS) as i32,
+            width: (stored.width * stored.batch) as i32,
+            height: stored.height as i32,
+            slices: self.slices() as i32,
+        };
+        // Lines are rows where the output, as the operator has it, has several.
+        if self.layer.operator.output().height > 1 {
+            (region.y, region.height) = (lines.start as i32, count);
+        } else {
+            let batch = stored.batch as i32;
+            (region.x, region.width) = (lines.start as i32 * batch, count * batch);
+        }
+        region
+    }
+
+    /// The source of a kernel on tensors with the layer's tile, behind which the
+    /// layer's linked functions run.
+    fn source(&self, name: &'static str, body: &'static str) -> Source {
+        self.source_linking(name, body, self.layer.linked.functions())
+    }
+
+    fn source_linking(&self, name: &'static str, body: &'static str, functions: &[Function]) -> Source {
+        let mut source = Source::of_tensors(name, body, T::DATA_TYPE, self.layout);
+        source.link(functions);
+        if self.output().batch > 1 {
+            source.option("BATCHED");
+        }
+        source
+    }
+
+    /// The arguments that linked functions add: tensors and extents of the inputs from
+    /// `first` on.
+    fn operands(first: usize, functions: &[Function]) -> Vec<Argument<T>> {
+        let count = functions.iter().filter(|function| function.is_binary()).count();
+        (first..first + count)
+            .flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)])
+            .collect()
+    }
+
+    /// Operands of the layer's linked functions.
+    fn linked_operands(&self) -> Vec<Argument<T>> {
+        Self::operands(self.layer.operator.inputs().len(), self.layer.linked.functions())
+    }
+}

@@ -1,0 +1,153 @@
+//! Steps of a Winograd convolution: to points, products, to pixels.
+
+use std::sync::Arc;
+
+use coexec_sim::workload::{Conv2d, Function, Shape};
+
+use super::super::dispatch::{WINOGRAD_POINTS, WINOGRAD_TILE};
+use super::super::error::OpenClError;
+use super::super::source::Source;
+use super::super::tensor::{Home, Tensor};
+use super::super::weights::{self, Blocks};
+use super::super::winograd::{SIDE, definitions, weight_points};
+use super::Builder;
+use super::product::{PIXEL, Product, window_of};
+use super::step::{Argument, Grid, Region, Step, Tiles};
+use crate::cpu::Element;
+
+/// Work-groups of the transform to points, the first that fits (LiteRT sources).
+const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6, 1], [1, 6, 1]];
+/// Work-groups of the transform to pixels, the first that fits (LiteRT sources).
+const TO_PIXELS_GROUPS: [[u32; 3]; 5] = [[32, 4, 2], [16, 4, 2], [16, 4, 1], [8, 4, 1], [1, 4, 1]];
+
+impl<T: Element> Builder<'_, T> {
+    pub(super) fn winograd(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
+        if self.dispatch.tile[1] != 1 {
+            // Rows have different weights.
+            let [x, y, slices] = self.dispatch.tile;
+            self.dispatch.tile = [x * y, 1, slices];
+        }
+        let region = self.region();
+        let images = conv.input.batch;
+        let [width, height] = [region.width as u32 / images, region.height as u32];
+        let tiles = Tiles {
+            columns: width.div_ceil(WINOGRAD_TILE) as i32,
+            rows: height.div_ceil(WINOGRAD_TILE) as i32,
+            images: images as i32,
+        };
+        let count = (tiles.columns * tiles.rows * tiles.images) as u32;
+        let points = |channels| Shape { batch: 1, height: WINOGRAD_POINTS, width: count, channels };
+        let computed = self.slices() as u32 * 4;
+        for channels in [conv.input.channels, computed] {
+            self.inner.push(Tensor::new(self.runtime, points(channels), self.layout, Home::Device)?);
+        }
+        self.push_to_points(conv, tiles, count)?;
+        self.push_products(conv, count)?;
+        self.push_to_pixels(region, tiles, count)
+    }
+
+    fn push_to_points(&mut self, conv: &Conv2d, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
+        let source = self.winograd_source(&[]);
+        let arguments = vec![
+            Argument::Input(0),
+            Argument::Inner(0),
+            Argument::InputExtent(0),
+            Argument::InnerExtent(0),
+            Argument::Region(self.region()),
+            Argument::Window(window_of(conv.kernel, conv.stride, conv.dilation, conv.padding)),
+            Argument::Tiles(tiles),
+        ];
+        let threads = [count, SIDE as u32, conv.input.channels.div_ceil(4)];
+        let grid = Grid { threads, work_group: self.fitting(TO_POINTS_GROUPS) };
+        self.steps.push(Step::new(self.runtime, &source, "to_points", grid, arguments)?);
+        Ok(())
+    }
+
+    fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
+        let blocks = Blocks {
+            output_channels: conv.output_channels as usize,
+            input_channels: conv.input.channels as usize,
+            ..self.dense_blocks()
+        };
+        let packed = blocks.pack(WINOGRAD_POINTS as usize, {
+            let transformed = transformed_weights(conv, self.weights.kernel);
+            let inputs = conv.input.channels as usize;
+            move |point, to, _, from| transformed[(to * inputs + from) * WINOGRAD_POINTS as usize + point]
+        });
+        let weights = Arc::new(self.runtime.buffer_of::<T>(&packed)?);
+        let mut source =
+            Source::of_tensors("conv", include_str!("../kernels/conv.cl"), T::DATA_TYPE, self.layout);
+        source.link(&[]);
+        source.option("ROW_WEIGHTS");
+        source.option("NO_BIAS");
+        let region = Region {
+            x: 0,
+            y: 0,
+            slice: 0,
+            width: count as i32,
+            height: WINOGRAD_POINTS as i32,
+            slices: self.slices() as i32,
+        };
+        let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
+        let tensors = [Argument::Inner(0), Argument::Inner(1)];
+        let step = self.conv_step_of(source, product, tensors, Vec::new())?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    fn push_to_pixels(&mut self, region: Region, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
+        let source = self.winograd_source(self.layer.linked.functions());
+        let bias = weights::bias::<T>(self.weights, self.first_channel(), self.slices());
+        let mut arguments = vec![
+            Argument::Inner(1),
+            Argument::Weights(Arc::new(self.runtime.buffer_of(&bias)?)),
+            Argument::Output,
+            Argument::InnerExtent(1),
+            Argument::OutputExtent,
+            Argument::Region(region),
+            Argument::Tiles(tiles),
+        ];
+        arguments.extend(self.linked_operands());
+        let threads = [count, WINOGRAD_TILE, self.slices() as u32];
+        let grid = Grid { threads, work_group: self.fitting(TO_PIXELS_GROUPS) };
+        self.steps.push(Step::new(self.runtime, &source, "to_pixels", grid, arguments)?);
+        Ok(())
+    }
+
+    /// The transforms' source. Plain tensors of points have one image, whatever the
+    /// batch: their columns are tiles.
+    fn winograd_source(&self, functions: &[Function]) -> Source {
+        let mut source = self.source_linking("winograd", include_str!("../kernels/winograd.cl"), functions);
+        for (name, text) in definitions() {
+            source.define(name, &text);
+        }
+        source
+    }
+
+    /// The first of `groups` that the device allows.
+    fn fitting<const N: usize>(&self, groups: [[u32; 3]; N]) -> [u32; 3] {
+        let device = self.runtime.device();
+        let fits = |group: &&[u32; 3]| {
+            let threads: u32 = group.iter().product();
+            threads as usize <= device.max_work_group_size
+                && group.iter().zip(device.max_work_item_sizes).all(|(&side, most)| side as usize <= most)
+        };
+        groups.iter().find(fits).copied().unwrap_or(groups[N - 1])
+    }
+}
+
+/// The 36 points of the window between each output and input channel.
+fn transformed_weights(conv: &Conv2d, kernel: &[f32]) -> Vec<f32> {
+    let inputs = conv.input.channels as usize;
+    let mut transformed =
+        Vec::with_capacity(conv.output_channels as usize * inputs * WINOGRAD_POINTS as usize);
+    for to in 0..conv.output_channels as usize {
+        for from in 0..inputs {
+            let tap =
+                |row: usize, column: usize| f64::from(kernel[(to * 9 + row * 3 + column) * inputs + from]);
+            let window = [0, 1, 2].map(|row| [0, 1, 2].map(|column| tap(row, column)));
+            transformed.extend(weight_points(window).as_flattened().iter().map(|&point| point as f32));
+        }
+    }
+    transformed
+}

@@ -1,0 +1,199 @@
+//! A device ready to compute: its context, its queue and the programs built for it.
+//!
+//! Invariants: a program is built once for its options; a device that did not finish
+//! in time is never waited for again, not even when the runtime is dropped.
+
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
+use opencl3::context::Context;
+use opencl3::event::Event;
+use opencl3::kernel::Kernel;
+use opencl3::memory::Buffer;
+use opencl3::program::Program;
+use opencl3::types::{CL_BLOCKING, cl_device_id};
+
+use super::device::{Description, Device};
+use super::error::{Naming, OpenClError, is_build_failure};
+use super::source::Source;
+
+/// A device with a context, an in-order queue that takes times, and built programs.
+pub struct Runtime {
+    device: Device,
+    context: ManuallyDrop<Context>,
+    queue: ManuallyDrop<CommandQueue>,
+    programs: Mutex<HashMap<Source, Arc<Program>>>,
+    lost: AtomicBool,
+}
+
+// SAFETY: OpenCL's objects may be used by several threads at once, save kernels whose
+// arguments are being set, which the runtime does not hold; programs are only read.
+unsafe impl Sync for Runtime {}
+// SAFETY: as above; no object belongs to the thread that made it.
+unsafe impl Send for Runtime {}
+
+impl Runtime {
+    /// Prepares `device`.
+    ///
+    /// # Errors
+    /// Where the driver makes no context or queue.
+    pub fn new(device: Device) -> Result<Arc<Self>, OpenClError> {
+        let context = Context::from_device(device.id()).naming("clCreateContext")?;
+        // The older call: drivers before OpenCL 2.0 have no other, later ones keep it.
+        #[allow(deprecated, reason = "works on every version")]
+        // SAFETY: context and device are valid and belong together.
+        let queue = unsafe { CommandQueue::create(&context, device.id().id(), CL_QUEUE_PROFILING_ENABLE) };
+        let queue = queue.naming("clCreateCommandQueue")?;
+        Ok(Arc::new(Self {
+            device,
+            context: ManuallyDrop::new(context),
+            queue: ManuallyDrop::new(queue),
+            programs: Mutex::default(),
+            lost: AtomicBool::new(false),
+        }))
+    }
+
+    /// The device as its driver describes it.
+    pub fn device(&self) -> &Description {
+        self.device.description()
+    }
+
+    pub(crate) fn device_id(&self) -> cl_device_id {
+        self.device.id().id()
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(crate) fn queue(&self) -> &CommandQueue {
+        &self.queue
+    }
+
+    /// Notes that the device did not finish: nothing waits for it again.
+    pub(crate) fn give_up(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the device failed to finish something in time.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The kernel `entry` of a program, which is built unless it has been.
+    pub(crate) fn kernel(&self, source: &Source, entry: &'static str) -> Result<Kernel, OpenClError> {
+        let program = self.program(source)?;
+        Kernel::create(&program, entry).naming("clCreateKernel")
+    }
+
+    fn program(&self, source: &Source) -> Result<Arc<Program>, OpenClError> {
+        // A panic elsewhere leaves the map as it was.
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = programs.get(source) {
+            return Ok(Arc::clone(program));
+        }
+        let program = Arc::new(self.build(source)?);
+        programs.insert(source.clone(), Arc::clone(&program));
+        Ok(program)
+    }
+
+    fn build(&self, source: &Source) -> Result<Program, OpenClError> {
+        let device = self.device_id();
+        let mut program =
+            Program::create_from_source(&self.context, &source.text()).naming("clCreateProgramWithSource")?;
+        let options = source.options();
+        match program.build(&[device], &options) {
+            Ok(()) => Ok(program),
+            Err(code) if is_build_failure(code.0) => Err(OpenClError::Build {
+                kernel: source.name(),
+                options,
+                log: program.get_build_log(device).unwrap_or_default().trim().to_owned(),
+            }),
+            Err(code) => Err(code).naming("clBuildProgram"),
+        }
+    }
+
+    /// A buffer that holds `content`.
+    pub(crate) fn buffer_of<T: Copy>(&self, content: &[T]) -> Result<Buffer<T>, OpenClError> {
+        let mut buffer = self.buffer(content.len())?;
+        self.fill(&mut buffer, content)?;
+        Ok(buffer)
+    }
+
+    /// An uninitialised buffer of `count` elements.
+    pub(crate) fn buffer<T>(&self, count: usize) -> Result<Buffer<T>, OpenClError> {
+        self.buffer_with(count, opencl3::memory::CL_MEM_READ_WRITE)
+    }
+
+    /// An uninitialised buffer of `count` elements where `flags` says.
+    pub(crate) fn buffer_with<T>(&self, count: usize, flags: u64) -> Result<Buffer<T>, OpenClError> {
+        let bytes = count.saturating_mul(size_of::<T>());
+        if bytes as u64 > self.device().max_allocation_bytes {
+            return Err(OpenClError::OutOfMemory { call: "clCreateBuffer", bytes });
+        }
+        // SAFETY: the context is valid, and no memory of the host is handed over.
+        let buffer = unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
+        buffer.allocating("clCreateBuffer", bytes)
+    }
+
+    /// Copies `content` to the start of `buffer`, and waits.
+    pub(crate) fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, content: &[T]) -> Result<(), OpenClError> {
+        if content.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
+        // that it fits the buffer.
+        let event = unsafe { self.queue.enqueue_write_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
+        event.allocating("clEnqueueWriteBuffer", size_of_val(content)).map(|_: Event| ())
+    }
+
+    /// Copies the start of `buffer` to `content`, and waits.
+    pub(crate) fn fetch<T: Copy>(&self, buffer: &Buffer<T>, content: &mut [T]) -> Result<(), OpenClError> {
+        if content.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
+        // that the buffer holds as much; numbers may have any bits.
+        let event = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
+        event.naming("clEnqueueReadBuffer").map(|_: Event| ())
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if self.is_lost() {
+            // Releasing the queue could wait for the kernel that hangs.
+            return;
+        }
+        // SAFETY: both are dropped here only, and not used afterwards.
+        unsafe {
+            ManuallyDrop::drop(&mut self.queue);
+            ManuallyDrop::drop(&mut self.context);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_compile_is_shown_with_the_compiler_s_words() {
+        let Ok(device) = Device::select("") else {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "there is no OpenCL device");
+            eprintln!("skipped: there is no OpenCL device");
+            return;
+        };
+        let runtime = Runtime::new(device).unwrap();
+        let error = runtime
+            .kernel(&Source::new("broken", "__kernel void broken(int undeclared) { missing(); }"), "broken");
+        let Err(OpenClError::Build { kernel, log, .. }) = error else { panic!("it was built") };
+        assert_eq!(kernel, "broken");
+        assert!(log.contains("missing"), "{log}");
+        assert!(runtime.kernel(&Source::new("empty", "__kernel void one() {}"), "two").is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Fine-grained shared virtual memory: addresses that mean the same to host and
+//! device, without mapping.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use opencl3::memory::{
+    CL_MEM_READ_WRITE, CL_MEM_SVM_ATOMICS, CL_MEM_SVM_FINE_GRAIN_BUFFER, svm_alloc, svm_free,
+};
+
+use super::error::{Naming, OpenClError};
+use super::runtime::Runtime;
+
+/// Elements that host and device both address.
+pub(crate) struct SharedMemory<T> {
+    runtime: Arc<Runtime>,
+    first: NonNull<T>,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to no thread; who accesses it when is up to the users of
+// `as_ptr`, and `read` and `write` need the device to be at rest as documented.
+unsafe impl<T: Send> Send for SharedMemory<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for SharedMemory<T> {}
+
+impl<T: Copy> SharedMemory<T> {
+    /// Room for `length` elements, all bits zero.
+    pub(crate) fn new(runtime: &Arc<Runtime>, length: usize) -> Result<Self, OpenClError> {
+        let device = runtime.device();
+        if !device.shared_virtual_memory.allows_polling() {
+            return Err(OpenClError::NoFineGrainedSvm { device: device.name.clone() });
+        }
+        let bytes = length.max(1) * size_of::<T>();
+        let flags = CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS;
+        // SAFETY: the context is valid; an alignment of 0 means that of the largest
+        // type, which suits numbers and flags.
+        let first = unsafe { svm_alloc(runtime.context().get(), flags, bytes, 0) };
+        let first = NonNull::new(first.allocating("clSVMAlloc", bytes)?.cast::<T>());
+        let first = first.ok_or(OpenClError::OutOfMemory { call: "clSVMAlloc", bytes })?;
+        // SAFETY: that many bytes were just allocated.
+        unsafe { first.as_ptr().cast::<u8>().write_bytes(0, bytes) };
+        Ok(Self { runtime: Arc::clone(runtime), first, length })
+    }
+
+    /// The first element.
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.first.as_ptr()
+    }
+
+    /// Overwrites the start with `content`, while no kernel accesses it.
+    pub(crate) fn write(&mut self, content: &[T]) {
+        let count = content.len().min(self.length);
+        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), self.first.as_ptr(), count) };
+    }
+
+    /// Copies the start to `content`, while no kernel writes it.
+    pub(crate) fn read(&self, content: &mut [T]) {
+        let count = content.len().min(self.length);
+        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(self.first.as_ptr(), content.as_mut_ptr(), count) };
+    }
+}
+
+impl<T> Drop for SharedMemory<T> {
+    fn drop(&mut self) {
+        if self.runtime.is_lost() {
+            // A kernel that hangs may still write here.
+            return;
+        }
+        // SAFETY: it was allocated in this context; kernels that use it have finished,
+        // as whoever runs them waits for them or gives the runtime up.
+        unsafe {
+            // What cannot be freed is left to the process's end.
+            let _ = svm_free(self.runtime.context().get(), self.first.as_ptr().cast());
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The source of a kernel and the options that fit it to a layer.
+
+use std::fmt::Write;
+
+use coexec_sim::workload::{DataType, Function, Layout};
+
+/// What every kernel starts with.
+const COMMON: &str = include_str!("kernels/common.cl");
+
+/// A kernel's file with what is defined for it: what a built program is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Source {
+    name: &'static str,
+    body: &'static str,
+    /// Definitions that hold more than one word, before the body.
+    definitions: String,
+    options: String,
+}
+
+impl Source {
+    /// The kernels of a file that need nothing defined.
+    pub(crate) fn new(name: &'static str, body: &'static str) -> Self {
+        Self { name, body, definitions: String::new(), options: "-cl-std=CL1.2 -cl-mad-enable".to_owned() }
+    }
+
+    /// The kernels of a file that need a `standard` of `OpenCL` C and `definitions`.
+    pub(super) fn with_standard(
+        name: &'static str,
+        body: &'static str,
+        standard: &str,
+        definitions: &str,
+    ) -> Self {
+        let options = format!("-cl-std={standard}");
+        Self { name, body, definitions: definitions.to_owned(), options }
+    }
+
+    /// The kernels of a file, behind what all that work on tensors share.
+    pub(super) fn of_tensors(
+        name: &'static str,
+        body: &'static str,
+        data_type: DataType,
+        layout: Layout,
+    ) -> Self {
+        let mut source = Self { definitions: COMMON.to_owned(), ..Self::new(name, body) };
+        source.option(match layout {
+            Layout::Image => "IMAGE",
+            Layout::SlicedBuffer => "SLICED",
+            Layout::Buffer => "PLAIN",
+        });
+        if data_type == DataType::F16 {
+            source.option("HALF");
+        }
+        source
+    }
+
+    /// Defines `name` where the kernel asks whether it is.
+    pub(super) fn option(&mut self, name: &str) {
+        self.options.push_str(" -D");
+        self.options.push_str(name);
+    }
+
+    /// Defines `name` as a number.
+    pub(super) fn number(&mut self, name: &str, value: u32) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.options, " -D{name}={value}");
+    }
+
+    /// Defines `name` as any text of one line.
+    pub(super) fn define(&mut self, name: &str, text: &str) {
+        let _ = writeln!(self.definitions, "#define {name} {text}");
+    }
+
+    /// Defines what runs behind the operator: `functions` in order, each of two
+    /// tensors with an operand of its own, of the output's size or of one pixel.
+    pub(super) fn link(&mut self, functions: &[Function]) {
+        let mut arguments = String::new();
+        let mut statements = String::new();
+        let mut operands = 0;
+        for &function in functions {
+            let name = function_name(function);
+            if function.is_binary() {
+                let (tensor, extent) = (format!("operand_{operands}"), format!("operand_extent_{operands}"));
+                let at = format!("min(x, {extent}.width - 1), min(y, {extent}.height - 1), slice");
+                // Writing to a string cannot fail.
+                let _ = write!(arguments, ", SOURCE {tensor}, Extent {extent}");
+                let _ =
+                    write!(statements, "value = function_{name}(value, READ({tensor}, {extent}, {at})); ");
+                operands += 1;
+            } else {
+                let _ = write!(statements, "value = function_{name}(value); ");
+            }
+        }
+        self.define("OPERANDS", &arguments);
+        self.define("LINKED(value, x, y, slice)", &format!("do {{ {statements}}} while (0)"));
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn options(&self) -> String {
+        self.options.clone()
+    }
+
+    /// The whole program.
+    pub(super) fn text(&self) -> String {
+        format!("{}\n{}", self.definitions, self.body)
+    }
+}
+
+fn function_name(function: Function) -> &'static str {
+    match function {
+        Function::Add => "add",
+        Function::Multiply => "multiply",
+        Function::Relu => "relu",
+        Function::Relu6 => "relu6",
+        Function::HardSwish => "hard_swish",
+        Function::HardSigmoid => "hard_sigmoid",
+        Function::Sigmoid => "sigmoid",
+        Function::Silu => "silu",
+        Function::Gelu => "gelu",
+        Function::Tanh => "tanh",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linked_functions_run_in_order_and_read_their_own_operands() {
+        let mut source = Source::new("test", "");
+        source.link(&[Function::Add, Function::Relu, Function::Multiply]);
+        let text = source.text();
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
+        assert!(at("function_add(value, READ(operand_0") < at("function_relu(value)"));
+        assert!(at("function_relu(value)") < at("function_multiply(value, READ(operand_1"));
+        assert!(text.contains(", SOURCE operand_0, Extent operand_extent_0, SOURCE operand_1"));
+    }
+
+    #[test]
+    fn a_layer_without_linked_functions_has_no_operands() {
+        let mut source = Source::new("test", "");
+        source.link(&[]);
+        assert!(source.text().contains("#define OPERANDS \n"));
+    }
+}

@@ -1,0 +1,363 @@
+//! Tensors in the device's memory, and how the host's (dense, channels innermost) are
+//! brought into their layout.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use coexec_sim::workload::{Layout, Shape, slices};
+use opencl3::memory::{
+    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE,
+    CL_RGBA, ClMem, Image, cl_image_desc, cl_image_format,
+};
+use opencl3::types::CL_BLOCKING;
+
+use super::error::{Naming, OpenClError};
+use super::runtime::Runtime;
+use super::shared::SharedMemory;
+use crate::cpu::Element;
+use crate::operands::OperandError;
+
+/// Channels of a texel.
+const CHANNELS: usize = 4;
+
+/// A tensor's extent as the kernels take it: the images of a batch lie side by side,
+/// column by column.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) width: i32,
+    pub(super) height: i32,
+    pub(super) slices: i32,
+    pub(super) batch: i32,
+    pub(super) channels: i32,
+}
+
+impl From<Shape> for Extent {
+    fn from(shape: Shape) -> Self {
+        Self {
+            width: (shape.width * shape.batch) as i32,
+            height: shape.height as i32,
+            slices: slices(shape.channels) as i32,
+            batch: shape.batch as i32,
+            channels: shape.channels as i32,
+        }
+    }
+}
+
+/// Where a tensor lies, besides how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Home {
+    /// Wherever the driver likes.
+    #[default]
+    Device,
+    /// A buffer in memory that the host can map without a copy.
+    Pinned,
+    /// Fine-grained shared virtual memory, which both sides may access while a kernel
+    /// runs.
+    Shared,
+}
+
+/// A tensor of `f32` or `f16` in the device's memory.
+pub struct Tensor<T> {
+    runtime: Arc<Runtime>,
+    shape: Shape,
+    layout: Layout,
+    memory: Memory<T>,
+    numbers: PhantomData<T>,
+}
+
+enum Memory<T> {
+    Buffer(Buffer<T>),
+    Image(Image),
+    Shared(SharedMemory<T>),
+}
+
+// SAFETY: memory objects belong to no thread and may be used by several at once; the
+// host writes them under `&mut self` only.
+unsafe impl<T: Send> Send for Tensor<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Tensor<T> {}
+
+impl<T: Element> Tensor<T> {
+    /// A tensor of `shape` with undefined contents. [`Layout::Buffer`] keeps the order
+    /// of the host, so that both sides can write parts of it.
+    ///
+    /// # Errors
+    /// Where the device lacks room, images of that size, shared memory, or `T`.
+    pub fn new(
+        runtime: &Arc<Runtime>,
+        shape: Shape,
+        layout: Layout,
+        home: Home,
+    ) -> Result<Self, OpenClError> {
+        let extent = Extent::from(shape);
+        let elements = match layout {
+            Layout::Buffer => shape.elements() as usize,
+            Layout::Image | Layout::SlicedBuffer => texels(extent) * CHANNELS,
+        };
+        let memory = match (layout, home) {
+            (Layout::Image, Home::Device) => Memory::Image(image::<T>(runtime, extent)?),
+            (Layout::Image, _) => {
+                return Err(OpenClError::Unsupported {
+                    operator: format!("a tensor of {shape} in an image"),
+                    reason: "an image cannot be shared with the host".to_owned(),
+                });
+            }
+            (_, Home::Device) => Memory::Buffer(runtime.buffer(elements)?),
+            (_, Home::Pinned) => {
+                Memory::Buffer(runtime.buffer_with(elements, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?)
+            }
+            (_, Home::Shared) => Memory::Shared(SharedMemory::new(runtime, elements)?),
+        };
+        Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory, numbers: PhantomData })
+    }
+
+    /// A tensor with the host's numbers.
+    ///
+    /// # Errors
+    /// As [`Tensor::new`], or where `numbers` are too many or too few.
+    pub fn of(
+        runtime: &Arc<Runtime>,
+        shape: Shape,
+        layout: Layout,
+        numbers: &[T],
+    ) -> Result<Self, OpenClError> {
+        let mut tensor = Self::new(runtime, shape, layout, Home::Device)?;
+        tensor.write(numbers)?;
+        Ok(tensor)
+    }
+
+    /// Its extent.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Its layout.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The first element, where the tensor lies in shared memory.
+    pub fn shared_ptr(&self) -> Option<*mut T> {
+        match &self.memory {
+            Memory::Shared(memory) => Some(memory.as_ptr()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        Extent::from(self.shape)
+    }
+
+    /// What a kernel's argument is set to.
+    pub(super) fn handle(&self) -> Handle {
+        match &self.memory {
+            Memory::Buffer(buffer) => Handle::Object(buffer.get()),
+            Memory::Image(image) => Handle::Object(image.get()),
+            Memory::Shared(memory) => Handle::Pointer(memory.as_ptr().cast()),
+        }
+    }
+
+    /// Brings the host's numbers into the tensor, and waits.
+    ///
+    /// # Errors
+    /// Where they are too many or too few, or the device fails.
+    pub fn write(&mut self, numbers: &[T]) -> Result<(), OpenClError> {
+        let expected = self.shape.elements() as usize;
+        if numbers.len() != expected {
+            let found = numbers.len();
+            return Err(OperandError::InputLength { index: 0, found, expected }.into());
+        }
+        let arranged = arrange(self.shape, self.layout, numbers);
+        let runtime = Arc::clone(&self.runtime);
+        match &mut self.memory {
+            Memory::Buffer(buffer) => runtime.fill(buffer, &arranged),
+            Memory::Shared(memory) => {
+                memory.write(&arranged);
+                Ok(())
+            }
+            Memory::Image(image) => {
+                let [origin, region] = whole_image(Extent::from(self.shape));
+                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds all
+                // texels of the image.
+                let event = unsafe {
+                    runtime.queue().enqueue_write_image(
+                        image,
+                        CL_BLOCKING,
+                        origin.as_ptr(),
+                        region.as_ptr(),
+                        0,
+                        0,
+                        arranged.as_ptr().cast_mut().cast(),
+                        &[],
+                    )
+                };
+                event.naming("clEnqueueWriteImage").map(drop)
+            }
+        }
+    }
+
+    /// The tensor's numbers in the host's order.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    pub fn read(&self) -> Result<Vec<T>, OpenClError> {
+        let extent = self.extent();
+        let elements = match self.layout {
+            Layout::Buffer => self.shape.elements() as usize,
+            Layout::Image | Layout::SlicedBuffer => texels(extent) * CHANNELS,
+        };
+        let mut arranged = vec![T::default(); elements];
+        match &self.memory {
+            Memory::Buffer(buffer) => self.runtime.fetch(buffer, &mut arranged)?,
+            Memory::Shared(memory) => memory.read(&mut arranged),
+            Memory::Image(image) => {
+                let [origin, region] = whole_image(extent);
+                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as
+                // many texels as the image.
+                let event = unsafe {
+                    self.runtime.queue().enqueue_read_image(
+                        image,
+                        CL_BLOCKING,
+                        origin.as_ptr(),
+                        region.as_ptr(),
+                        0,
+                        0,
+                        arranged.as_mut_ptr().cast(),
+                        &[],
+                    )
+                };
+                event.naming("clEnqueueReadImage").map(drop)?;
+            }
+        }
+        Ok(restore(self.shape, self.layout, &arranged))
+    }
+}
+
+/// What stands for a tensor among a kernel's arguments.
+#[derive(Clone, Copy)]
+pub(super) enum Handle {
+    /// A buffer or an image.
+    Object(opencl3::types::cl_mem),
+    /// An address in shared virtual memory.
+    Pointer(*const std::ffi::c_void),
+}
+
+fn texels(extent: Extent) -> usize {
+    extent.width as usize * extent.height as usize * extent.slices as usize
+}
+
+fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image, OpenClError> {
+    let [_, [width, height, _]] = whole_image(extent);
+    let refused = |most: String| OpenClError::Image { width, height, most };
+    let limit =
+        runtime.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
+    if width > limit.width || height > limit.height {
+        return Err(refused(format!("{}x{}", limit.width, limit.height)));
+    }
+    let number = if size_of::<T>() == size_of::<u16>() { CL_HALF_FLOAT } else { CL_FLOAT };
+    let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: number };
+    let description = cl_image_desc {
+        image_type: CL_MEM_OBJECT_IMAGE2D,
+        image_width: width,
+        image_height: height,
+        image_depth: 1,
+        image_array_size: 1,
+        image_row_pitch: 0,
+        image_slice_pitch: 0,
+        num_mip_levels: 0,
+        num_samples: 0,
+        buffer: std::ptr::null_mut(),
+    };
+    // SAFETY: the context is valid, and no memory of the host is handed over.
+    let image = unsafe {
+        Image::create(
+            runtime.context(),
+            CL_MEM_READ_WRITE,
+            &raw const format,
+            &raw const description,
+            std::ptr::null_mut(),
+        )
+    };
+    image.allocating("clCreateImage", texels(extent) * CHANNELS * size_of::<T>())
+}
+
+/// Origin and region of a tensor's whole image.
+fn whole_image(extent: Extent) -> [[usize; 3]; 2] {
+    [[0; 3], [extent.width as usize, extent.height as usize * extent.slices as usize, 1]]
+}
+
+/// Where channel `channel` of pixel `x`, `y` of an image lies among the elements of an
+/// image or a sliced buffer.
+fn index(extent: Extent, layout: Layout, [image, y, x, channel]: [usize; 4]) -> usize {
+    let [width, height, slices, batch] =
+        [extent.width, extent.height, extent.slices, extent.batch].map(|side| side as usize);
+    let (column, slice) = (x * batch + image, channel / CHANNELS);
+    let row = if layout == Layout::Image { y * slices + slice } else { slice * height + y };
+    (row * width + column) * CHANNELS + channel % CHANNELS
+}
+
+/// Every element of a tensor in the host's order, with its place in `layout`.
+fn places(shape: Shape, layout: Layout) -> impl Iterator<Item = usize> {
+    let extent = Extent::from(shape);
+    let [batch, height, width, channels] =
+        [shape.batch, shape.height, shape.width, shape.channels].map(|side| side as usize);
+    (0..batch * height * width).flat_map(move |pixel| {
+        let (image, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
+        (0..channels).map(move |channel| index(extent, layout, [image, y, x, channel]))
+    })
+}
+
+/// The host's numbers in `layout`; what pads the last slice is zero.
+fn arrange<T: Element>(shape: Shape, layout: Layout, numbers: &[T]) -> Vec<T> {
+    if layout == Layout::Buffer {
+        return numbers.to_vec();
+    }
+    let mut arranged = vec![T::default(); texels(Extent::from(shape)) * CHANNELS];
+    for (place, &number) in places(shape, layout).zip(numbers) {
+        arranged[place] = number;
+    }
+    arranged
+}
+
+/// What `arrange` arranged, in the host's order.
+fn restore<T: Element>(shape: Shape, layout: Layout, arranged: &[T]) -> Vec<T> {
+    if layout == Layout::Buffer {
+        return arranged.to_vec();
+    }
+    places(shape, layout).map(|place| arranged[place]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layout_keeps_every_number() {
+        for shape in [Shape::image(3, 5, 7), Shape { batch: 3, height: 2, width: 4, channels: 6 }] {
+            let numbers: Vec<f32> = (0..shape.elements()).map(|n| n as f32 + 1.0).collect();
+            for layout in [Layout::Buffer, Layout::Image, Layout::SlicedBuffer] {
+                let arranged = arrange(shape, layout, &numbers);
+                assert_eq!(restore(shape, layout, &arranged), numbers, "{layout:?}");
+                let filled = arranged.iter().filter(|&&number| number > 0.0).count();
+                assert_eq!(filled, numbers.len(), "padding is zero");
+            }
+        }
+    }
+
+    #[test]
+    fn an_image_s_row_holds_one_slice_of_a_row_and_a_buffer_holds_slice_by_slice() {
+        let extent = Extent::from(Shape::image(2, 3, 8));
+        // Of the pixel in row 1, column 2: the first channels of both slices.
+        let texel = |layout, channel| index(extent, layout, [0, 1, 2, channel]) / CHANNELS;
+        assert_eq!([0, 4].map(|channel| texel(Layout::Image, channel)), [8, 11]);
+        assert_eq!([0, 4].map(|channel| texel(Layout::SlicedBuffer, channel)), [5, 11]);
+    }
+
+    #[test]
+    fn a_batch_lies_side_by_side_in_the_width() {
+        let extent = Extent::from(Shape { batch: 2, height: 1, width: 3, channels: 4 });
+        assert_eq!(extent.width, 6);
+        assert_eq!(index(extent, Layout::Image, [1, 0, 2, 0]) / CHANNELS, 5);
+    }
+}

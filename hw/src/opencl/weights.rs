@@ -1,0 +1,237 @@
+//! Weights in the order in which the kernels read them: see the kernels' files.
+
+use crate::cpu::Element;
+use crate::operands::Weights;
+
+/// Channels of a slice.
+pub(super) const CHANNELS: usize = 4;
+
+/// A convolution's weights cut in blocks of output slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// First output channel computed.
+    pub(super) first_channel: usize,
+    /// Output slices computed.
+    pub(super) slices: usize,
+    /// Output slices of a block.
+    pub(super) block_slices: usize,
+    /// Pixels of the window.
+    pub(super) taps: usize,
+    /// Output channels of the whole layer.
+    pub(super) output_channels: usize,
+    /// Input channels of the whole layer.
+    pub(super) input_channels: usize,
+    /// Channel groups.
+    pub(super) groups: usize,
+}
+
+impl Blocks {
+    /// Number of blocks.
+    pub(super) fn count(&self) -> usize {
+        self.slices.div_ceil(self.block_slices)
+    }
+
+    fn source_slices(&self) -> usize {
+        self.input_channels.div_ceil(CHANNELS)
+    }
+
+    fn group_outputs(&self) -> usize {
+        self.output_channels / self.groups
+    }
+
+    fn group_inputs(&self) -> usize {
+        self.input_channels / self.groups
+    }
+
+    /// The source slices that hold the channel groups of a block.
+    fn source_range(&self, block: usize) -> [usize; 2] {
+        let first = self.first_channel + block * self.block_slices * CHANNELS;
+        let last = (first + self.block_slices * CHANNELS - 1).min(self.output_channels - 1);
+        let [first_group, last_group] = [first, last].map(|channel| channel / self.group_outputs());
+        let inputs = self.group_inputs();
+        [first_group * inputs / CHANNELS, ((last_group + 1) * inputs).div_ceil(CHANNELS)]
+    }
+
+    /// Source slices that every block reads: as many as the one that needs most.
+    pub(super) fn depth(&self) -> usize {
+        let needed = |block| {
+            let [first, end] = self.source_range(block);
+            end - first
+        };
+        (0..self.count()).map(needed).max().unwrap_or(0)
+    }
+
+    /// The weights, `row` after row where rows of the output have their own: those
+    /// between an output channel and an input channel of its group are
+    /// `weight(row, output channel, tap, input channel of the group)`.
+    pub(super) fn pack<T: Element>(
+        &self,
+        rows: usize,
+        weight: impl Fn(usize, usize, usize, usize) -> f32,
+    ) -> Vec<T> {
+        let depth = self.depth();
+        let size = rows * self.count() * self.taps * depth * self.block_slices * CHANNELS * CHANNELS;
+        let mut packed = Vec::with_capacity(size);
+        for row in 0..rows {
+            for block in 0..self.count() {
+                for tap in 0..self.taps {
+                    self.pack_tap(block, depth, |to, from| weight(row, to, tap, from), &mut packed);
+                }
+            }
+        }
+        packed
+    }
+
+    /// Appends what one block reads for one pixel of the window.
+    fn pack_tap<T: Element>(
+        &self,
+        block: usize,
+        depth: usize,
+        weight: impl Fn(usize, usize) -> f32,
+        packed: &mut Vec<T>,
+    ) {
+        let end = (self.first_channel + self.slices * CHANNELS).min(self.output_channels);
+        let first_slice = self.source_range(block)[0].min(self.source_slices() - depth);
+        for input in inputs_of(first_slice, depth) {
+            for slice in 0..self.block_slices {
+                let first = self.first_channel + (block * self.block_slices + slice) * CHANNELS;
+                for from in input.clone() {
+                    packed.extend((first..first + CHANNELS).map(|to| {
+                        let from = if to < end { self.within_group(to, from) } else { None };
+                        T::from_f32(from.map_or(0.0, |from| weight(to, from)))
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Number of input channel `from` within the group of output channel `to`, if it
+    /// belongs to it.
+    fn within_group(&self, to: usize, from: usize) -> Option<usize> {
+        let inputs = self.group_inputs();
+        from.checked_sub(to / self.group_outputs() * inputs).filter(|&from| from < inputs)
+    }
+}
+
+/// Input channels of each of `depth` slices from `first`.
+fn inputs_of(first: usize, depth: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (first..first + depth).map(|slice| slice * CHANNELS..(slice + 1) * CHANNELS)
+}
+
+/// The weights of a matrix-vector product for `slices` output slices from
+/// `first_channel` on.
+pub(super) fn fully_connected<T: Element>(
+    weights: &[f32],
+    [inputs, outputs]: [usize; 2],
+    first_channel: usize,
+    slices: usize,
+) -> Vec<T> {
+    let mut packed = Vec::with_capacity(inputs.next_multiple_of(CHANNELS) * slices * CHANNELS);
+    for input in inputs_of(0, inputs.div_ceil(CHANNELS)) {
+        for slice in 0..slices {
+            let first = first_channel + slice * CHANNELS;
+            for from in input.clone() {
+                packed.extend((first..first + CHANNELS).map(|to| {
+                    let weight =
+                        if from < inputs && to < outputs { weights[to * inputs + from] } else { 0.0 };
+                    T::from_f32(weight)
+                }));
+            }
+        }
+    }
+    packed
+}
+
+/// The weights of a convolution in constant memory: those of the input channels there
+/// are.
+pub(super) fn constants<T: Element>(
+    weights: &[f32],
+    [inputs, outputs, taps]: [usize; 3],
+    first_channel: usize,
+    slices: usize,
+) -> Vec<T> {
+    let mut packed = Vec::with_capacity(taps * inputs * slices * CHANNELS);
+    for tap in 0..taps {
+        for from in 0..inputs {
+            packed.extend((first_channel..first_channel + slices * CHANNELS).map(|to| {
+                let weight = if to < outputs { weights[(to * taps + tap) * inputs + from] } else { 0.0 };
+                T::from_f32(weight)
+            }));
+        }
+    }
+    packed
+}
+
+/// The windows of a depthwise convolution's output channels.
+pub(super) fn depthwise<T: Element>(
+    weights: &[f32],
+    [channels, taps]: [usize; 2],
+    first_channel: usize,
+    slices: usize,
+) -> Vec<T> {
+    let mut packed = Vec::with_capacity(taps * slices * CHANNELS);
+    for slice in 0..slices {
+        let first = first_channel + slice * CHANNELS;
+        for tap in 0..taps {
+            packed.extend((first..first + CHANNELS).map(|channel| {
+                T::from_f32(if channel < channels { weights[tap * channels + channel] } else { 0.0 })
+            }));
+        }
+    }
+    packed
+}
+
+/// One value a channel, zero where there is none.
+pub(super) fn per_channel<T: Element>(values: &[f32], first_channel: usize, slices: usize) -> Vec<T> {
+    (first_channel..first_channel + slices * CHANNELS)
+        .map(|channel| T::from_f32(values.get(channel).copied().unwrap_or(0.0)))
+        .collect()
+}
+
+/// The bias of the slices computed.
+pub(super) fn bias<T: Element>(weights: &Weights<'_>, first_channel: usize, slices: usize) -> Vec<T> {
+    per_channel(weights.bias, first_channel, slices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DENSE: Blocks = Blocks {
+        first_channel: 0,
+        slices: 3,
+        block_slices: 2,
+        taps: 1,
+        output_channels: 10,
+        input_channels: 5,
+        groups: 1,
+    };
+
+    #[test]
+    fn a_slice_s_four_channels_lie_together_for_each_input() {
+        let packed: Vec<f32> = DENSE.pack(1, |_, to, _, from| (10 * to + from) as f32);
+        // Two blocks of two slices, two source slices, four inputs, four outputs.
+        assert_eq!(packed.len(), 2 * 2 * 2 * 4 * 4);
+        assert_eq!(packed[..8], [0.0, 10.0, 20.0, 30.0, 1.0, 11.0, 21.0, 31.0]);
+        // Output channels 10 and 11, and input channels from 5, do not exist.
+        assert_eq!(packed[64..68], [80.0, 90.0, 0.0, 0.0]);
+        assert_eq!(packed[32 + 4..32 + 8], [0.0; 4]);
+    }
+
+    #[test]
+    fn a_block_of_a_grouped_convolution_reads_the_slices_of_its_groups_only() {
+        let grouped = Blocks {
+            slices: 4,
+            block_slices: 1,
+            output_channels: 16,
+            input_channels: 32,
+            groups: 4,
+            ..DENSE
+        };
+        assert_eq!(grouped.depth(), 2);
+        assert_eq!(grouped.source_range(3), [6, 8]);
+        // Groups of three channels straddle slices.
+        let ragged = Blocks { output_channels: 12, input_channels: 12, slices: 3, ..grouped };
+        assert_eq!((ragged.source_range(1), ragged.depth()), ([0, 3], 3));
+    }
+}

@@ -1,0 +1,157 @@
+//! How host and device learn of each other's results, measured and tried before use.
+//!
+//! Responsible for: one file per mechanism, the time each takes in both directions,
+//! whether it works here, and what replaces one that does not. Not for: what a plan
+//! synchronises when.
+//! Invariants: a mechanism is used only after a probe found it sound; every wait has a
+//! limit, after which the device is released and an error returned.
+
+mod blocking_finish;
+mod clock;
+mod event_polling;
+mod event_wait;
+mod flag_polling;
+mod probe;
+mod round;
+mod sleep_then_poll;
+
+use std::fmt;
+use std::time::Duration;
+
+use coexec_sim::plan::synchronisation::Mechanism as Modelled;
+use coexec_sim::units::Picos;
+use thiserror::Error;
+
+use crate::opencl::OpenClError;
+
+pub use flag_polling::ping_pong;
+pub use probe::{Choice, Replaced, Soundness, choose, probe};
+pub use round::{Notifications, measure};
+pub use sleep_then_poll::sleep_granularity;
+
+/// How one side learns that the other is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// The host sleeps until the queue is empty (`clFinish`), and queues what the
+    /// device does next only then.
+    BlockingFinish,
+    /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
+    /// the device's next kernel waits for.
+    EventWait,
+    /// The host asks for an event's status again and again; otherwise as the above.
+    EventPolling,
+    /// Both spin on flags in fine-grained shared virtual memory: a kernel of one thread
+    /// behind the computing one sets its flag and waits for the host's (EPEW'25,
+    /// section 4).
+    SvmPolling,
+    /// The same with flags in a host buffer that stays mapped.
+    PinnedPolling,
+    /// The host sleeps for most of the predicted wait, then spins on such a flag
+    /// (`HeteroInfer`, SOSP'25, section 4.3).
+    SleepThenPoll,
+}
+
+/// Host and device did not meet.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SyncError {
+    /// The device's side failed.
+    #[error(transparent)]
+    OpenCl(#[from] OpenClError),
+    /// The device did not set its flag in time, and was released.
+    #[error("the device did not reach the flag of round {round} within {limit_ms} ms; it was released")]
+    Unanswered {
+        /// The meeting's round.
+        round: u32,
+        /// Milliseconds it was given.
+        limit_ms: u64,
+    },
+    /// A kernel spun as long as it may: the host's answer did not reach it.
+    #[error("the device did not see the host's answer in round {round} and stopped spinning")]
+    SpunOut {
+        /// The meeting's round.
+        round: u32,
+    },
+    /// A flag was seen before the data it announces.
+    #[error("the {who} saw the flag of round {round} before the data")]
+    Stale {
+        /// Host or device.
+        who: &'static str,
+        /// The meeting's round.
+        round: u32,
+    },
+}
+
+impl Mechanism {
+    /// Every mechanism; one that is not sound is replaced by a later one.
+    pub const ALL: [Self; 6] = [
+        Self::SvmPolling,
+        Self::SleepThenPoll,
+        Self::PinnedPolling,
+        Self::EventPolling,
+        Self::EventWait,
+        Self::BlockingFinish,
+    ];
+
+    /// What may replace this mechanism, best first: polling is replaced by polling as
+    /// long as one kind works; what always works comes last.
+    pub fn fallbacks(self) -> &'static [Self] {
+        match self {
+            Self::SvmPolling | Self::SleepThenPoll => {
+                &[Self::PinnedPolling, Self::EventPolling, Self::EventWait, Self::BlockingFinish]
+            }
+            Self::PinnedPolling => &[Self::EventPolling, Self::EventWait, Self::BlockingFinish],
+            Self::EventPolling => &[Self::EventWait, Self::BlockingFinish],
+            Self::EventWait => &[Self::BlockingFinish],
+            Self::BlockingFinish => &[],
+        }
+    }
+
+    /// The mechanism as the simulator models it: polling is the same whatever is
+    /// polled.
+    pub fn modelled(self) -> Modelled {
+        match self {
+            Self::BlockingFinish => Modelled::BlockingFinish,
+            Self::EventWait | Self::EventPolling => Modelled::EventWait,
+            Self::SvmPolling | Self::PinnedPolling => Modelled::SvmPolling,
+            Self::SleepThenPoll => Modelled::SleepThenPoll,
+        }
+    }
+}
+
+impl From<Modelled> for Mechanism {
+    fn from(modelled: Modelled) -> Self {
+        match modelled {
+            Modelled::BlockingFinish => Self::BlockingFinish,
+            Modelled::EventWait => Self::EventWait,
+            Modelled::SvmPolling => Self::SvmPolling,
+            Modelled::SleepThenPoll => Self::SleepThenPoll,
+        }
+    }
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BlockingFinish => "blocking-finish",
+            Self::EventWait => "event-wait",
+            Self::EventPolling => "event-polling",
+            Self::SvmPolling => "svm-polling",
+            Self::PinnedPolling => "pinned-polling",
+            Self::SleepThenPoll => "sleep-then-poll",
+        })
+    }
+}
+
+/// The median of `times`; zero of none.
+pub fn median(times: &[Picos]) -> Picos {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(Picos::ZERO)
+}
+
+fn milliseconds(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! The `OpenCL` half on whatever device there is.
+//!
+//! Without a platform every test says that it is skipped; with `COEXEC_REQUIRE_OPENCL=1`
+//! it fails instead. `COEXEC_OPENCL=PLATFORM:DEVICE` names the device to test on.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
+
+mod devices;
+mod dispatches;
+mod kernels;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use coexec_hw::cpu::Element;
+use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, Tensor, Timing};
+use coexec_hw::operands::{Part, Weights, lines, weight_counts};
+use coexec_hw::verify::Reference;
+use coexec_sim::workload::{Layer, Layout, Shape};
+
+/// What a run may take before a test gives up: a busy machine also compiles kernels.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// What outputs are set to before a run: none of it may be left where a part is
+/// computed, and all elsewhere.
+const UNTOUCHED: f32 = -77.0;
+
+/// Layouts of tensors.
+const LAYOUTS: [Layout; 3] = [Layout::Buffer, Layout::SlicedBuffer, Layout::Image];
+
+/// The device to test on; none where there is no `OpenCL`.
+fn device() -> Option<Device> {
+    let selection = std::env::var("COEXEC_OPENCL").unwrap_or_default();
+    match Device::select(&selection) {
+        Ok(device) => Some(device),
+        Err(
+            error @ (OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }),
+        ) => {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// One runtime for all tests, so that a kernel is built once.
+fn runtime() -> Option<Arc<Runtime>> {
+    static RUNTIME: OnceLock<Option<Arc<Runtime>>> = OnceLock::new();
+    RUNTIME.get_or_init(|| device().map(|device| Runtime::new(device).unwrap())).clone()
+}
+
+/// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
+/// enough bits that `f16` holds them.
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let number = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 23) as f32 / 256.0 - 1.0
+    };
+    std::iter::repeat_with(number).take(count).collect()
+}
+
+/// Shapes of the operands that the layer's linked functions read.
+fn operand_shapes(layer: &Layer, output: Shape) -> impl Iterator<Item = Shape> {
+    let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
+    // The first has the output's size, the second one value a channel.
+    (0..binary).map(move |index| if index == 1 { Shape::image(1, 1, output.channels) } else { output })
+}
+
+/// Runs `part` of a layer twice and compares it with the reference; what lies outside
+/// must stay untouched.
+fn check<T: Element>(
+    runtime: &Arc<Runtime>,
+    layer: &Layer,
+    part: &Part,
+    layout: Layout,
+    dispatch: Dispatch,
+) -> Timing {
+    let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
+    let context = format!("{} {:?} in {layout:?} by {dispatch:?}", layer.operator, layer.linked);
+    let [kernel, bias] = weight_counts(&layer.operator);
+    let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
+    let weights = Weights { kernel: &kernel, bias: &bias };
+    let mut prepared = Prepared::<T>::new(runtime, layer, &weights, part, layout, dispatch)
+        .unwrap_or_else(|error| panic!("{context}: {error}"));
+    let output_shape = prepared.output_shape();
+    let shapes: Vec<Shape> =
+        prepared.input_shapes().into_iter().chain(operand_shapes(layer, output_shape)).collect();
+    let inputs: Vec<Vec<f32>> = shapes
+        .iter()
+        .enumerate()
+        .map(|(index, shape)| numbers(shape.elements() as usize, index as u32))
+        .collect();
+    let tensor = |shape: Shape, numbers: &[f32]| {
+        let converted: Vec<T> = numbers.iter().map(|&number| T::from_f32(number)).collect();
+        Arc::new(Tensor::of(runtime, shape, layout, &converted).unwrap_or_else(|error| panic!("{error}")))
+    };
+    let tensors = shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, numbers)).collect();
+    let output = tensor(output_shape, &vec![UNTOUCHED; output_shape.elements() as usize]);
+    prepared.bind(tensors, Arc::clone(&output)).unwrap();
+    // Twice: a second run must not see what the first left.
+    prepared.run(LIMIT).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let timing = prepared.run(LIMIT).unwrap();
+    let result = output.read().unwrap();
+    let operands: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let reference = Reference::new(layer, weights, &operands).unwrap();
+    reference.compare(&result, part, 1).unwrap_or_else(|mismatch| panic!("{context}: {mismatch}"));
+    for (place, element) in result.iter().enumerate() {
+        let outside = !contains(layer, part, place);
+        assert!(!outside || element.to_f32() == UNTOUCHED, "{context}: element {place} was overwritten");
+    }
+    timing
+}
+
+/// Whether element `place` of the output belongs to `part`.
+fn contains(layer: &Layer, part: &Part, place: usize) -> bool {
+    let output = layer.operator.output();
+    let channels = output.channels as usize;
+    let image = (output.height * output.width) as usize;
+    let line = place / channels % image / (image / lines(output) as usize);
+    part.channels.contains(&((place % channels) as u32)) && part.lines.contains(&(line as u32))
+}
+
+/// An uninitialised tensor, to see what is refused.
+fn empty(runtime: &Arc<Runtime>, shape: Shape, layout: Layout) -> Arc<Tensor<f32>> {
+    Arc::new(Tensor::new(runtime, shape, layout, Home::Device).unwrap())
+}
