@@ -136,14 +136,16 @@ Number component(Number4 texel, int index) {
 // The block of the region that a thread computes: columns, rows, slices. LINEARISED
 // says which axes of the grid are joined: 0 none, 1 columns and rows, 2 all.
 int4 block_of_thread(Region region) {
-  const int columns = (region.width + TILE_X - 1) / TILE_X;
-  const int rows = (region.height + TILE_Y - 1) / TILE_Y;
   const int linear = get_global_id(0);
+#if LINEARISED > 0
+  const int columns = (region.width + TILE_X - 1) / TILE_X;
+#endif
 #if LINEARISED == 0
   return (int4)(linear, get_global_id(1), get_global_id(2), 0);
 #elif LINEARISED == 1
   return (int4)(linear % columns, linear / columns, get_global_id(1), 0);
 #else
+  const int rows = (region.height + TILE_Y - 1) / TILE_Y;
   return (int4)(linear % columns, linear / columns % rows, linear / (columns * rows), 0);
 #endif
 }
