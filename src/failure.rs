@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use coexec_hw::execute::ExecuteError;
+use coexec_hw::opencl::OpenClError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
 use coexec_sim::simulate::SimulateError;
@@ -14,6 +16,10 @@ use thiserror::Error;
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that fell short of its limit.
 const FELL_SHORT: u8 = 2;
+/// Exit status of a measurement that could not be made soundly.
+const UNSOUND: u8 = 3;
+/// Exit status where the hardware is not there.
+const NO_HARDWARE: u8 = 4;
 
 /// Prints what the parser of the command line says: help, the version, or what is
 /// wrong; the exit status it stands for.
@@ -51,6 +57,15 @@ pub(crate) enum Failure {
         /// The groups, with their errors.
         groups: String,
     },
+    /// Something does not run on this machine, or not soundly.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// Times say nothing.
+    #[error("{problem}")]
+    Meaningless {
+        /// Which, and why.
+        problem: String,
+    },
     /// An option does not fit the others.
     #[error("{problem}")]
     Usage {
@@ -70,11 +85,39 @@ impl Failure {
             text = shown.failure.to_string();
         }
         eprintln!("{}", text.trim_end());
-        ExitCode::from(if matches!(shown.failure, Failure::FellShort { .. }) {
-            FELL_SHORT
-        } else {
-            WRONG_INPUT
-        })
+        let status = shown.failure.status();
+        if matches!(shown.failure, Failure::Execute(_)) {
+            // A device may have been given up while it was computing.
+            coexec_hw::leave(status);
+        }
+        ExitCode::from(status)
+    }
+
+    fn status(&self) -> u8 {
+        match self {
+            Self::FellShort { .. } => FELL_SHORT,
+            Self::Meaningless { .. } => UNSOUND,
+            Self::Execute(error) => match error {
+                ExecuteError::NoNpu { .. }
+                | ExecuteError::CutSlice { .. }
+                | ExecuteError::Format { .. }
+                | ExecuteError::Unsupported(_)
+                | ExecuteError::OpenCl(
+                    OpenClError::Ambiguous { .. } | OpenClError::Unsupported { .. } | OpenClError::Operand(_),
+                ) => WRONG_INPUT,
+                ExecuteError::TooFewCores { .. }
+                | ExecuteError::NoGpu
+                | ExecuteError::OpenCl(
+                    OpenClError::NoLibrary { .. }
+                    | OpenClError::NoPlatform
+                    | OpenClError::NotFound { .. }
+                    | OpenClError::SubDevice { .. }
+                    | OpenClError::NoHalf { .. },
+                ) => NO_HARDWARE,
+                _ => UNSOUND,
+            },
+            _ => WRONG_INPUT,
+        }
     }
 
     fn remedy(&self) -> String {
@@ -108,8 +151,43 @@ impl Failure {
             Self::FellShort { .. } => {
                 "calibrate the profile on runs of this device, or raise --limit".to_owned()
             }
+            Self::Execute(error) => execution_remedy(error).to_owned(),
+            Self::Meaningless { .. } => {
+                "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"
+                    .to_owned()
+            }
             Self::Usage { help, .. } => help.clone(),
         }
+    }
+}
+
+/// What to do where something does not run on this machine, or not soundly.
+fn execution_remedy(error: &ExecuteError) -> &'static str {
+    match error {
+        ExecuteError::OpenCl(OpenClError::NoLibrary { .. } | OpenClError::NoPlatform) => {
+            "install an OpenCL driver (PoCL for the cores of this machine), or use --strategy cpu-only"
+        }
+        ExecuteError::OpenCl(OpenClError::NotFound { .. } | OpenClError::Ambiguous { .. }) => {
+            "name a device with --opencl PLATFORM:DEVICE"
+        }
+        ExecuteError::OpenCl(OpenClError::SubDevice { .. }) => {
+            "give --gpu-cores as many as the device has, or leave it out"
+        }
+        ExecuteError::OpenCl(OpenClError::Build { .. }) => "report the driver and what its compiler says",
+        ExecuteError::OpenCl(OpenClError::OutOfMemory { .. }) => {
+            "run smaller operators, or a device with more memory"
+        }
+        ExecuteError::OpenCl(OpenClError::TimedOut { .. }) | ExecuteError::Stalled { .. } => {
+            "give a run more time with --run-limit, or check that the device works at all"
+        }
+        ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
+        ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
+        ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
+        ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
+            "set data_type in the scenario to one this machine computes in"
+        }
+        ExecuteError::Cancelled => "nothing was written; start again when there is time",
+        _ => "check driver and device; nothing was written",
     }
 }
 

@@ -17,6 +17,7 @@ mod device;
 mod dispatch;
 mod error;
 mod library;
+mod mapped;
 mod prepared;
 mod runtime;
 mod shared;
