@@ -218,12 +218,8 @@ fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) ->
 
 /// A run of a network that a fold's fit had not seen, beside its prediction.
 struct HeldOut {
-<<<<<<< HEAD
-=======
-    family: Family,
     /// Which network, in the order in which they first occur among the runs.
     network: usize,
->>>>>>> physics
     point: Point,
     doubt: Doubt,
 }
@@ -235,15 +231,12 @@ impl HeldOut {
         folds: &Folds<'_>,
         fits: &[(Gpu, Vec<TableFit>)],
     ) -> Vec<Vec<Self>> {
-<<<<<<< HEAD
         let deviations = deviations(classified.iter().map(|member| member.run));
-=======
         let mut networks: HashMap<&str, usize> = HashMap::new();
         for member in classified {
             let next = networks.len();
             networks.entry(&member.run.network).or_insert(next);
         }
->>>>>>> physics
         fits.par_iter()
             .enumerate()
             .map(|(fold, (gpu, tables))| {
@@ -256,13 +249,9 @@ impl HeldOut {
                     // A fold's fit has the tables of the base, which describe every classified run.
                     let (point, doubt) = predictor.point(member.run).ok()?;
                     let unseen = !seen.contains(&member.run.layer.operator);
-<<<<<<< HEAD
                     let deviation_us = deviations.of(member.run);
-                    Some(Self { point: Point { unseen, deviation_us, ..point }, doubt })
-=======
                     let network = networks.get(member.run.network.as_str()).copied()?;
-                    Some(Self { family: member.run.family, network, point: Point { unseen, ..point }, doubt })
->>>>>>> physics
+                    Some(Self { network, point: Point { unseen, deviation_us, ..point }, doubt })
                 });
                 predictions.collect()
             })
