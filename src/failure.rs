@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use coexec_hw::probe::ProbeError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
 use coexec_sim::simulate::SimulateError;
@@ -14,6 +15,11 @@ use thiserror::Error;
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that fell short of its limit.
 const FELL_SHORT: u8 = 2;
+
+/// Exit status of a measurement that could not be made soundly.
+const UNSOUND: u8 = 3;
+/// Exit status of hardware that is not there.
+const ABSENT: u8 = 4;
 
 /// Prints what the parser of the command line says: help, the version, or what is
 /// wrong; the exit status it stands for.
@@ -51,6 +57,9 @@ pub(crate) enum Failure {
         /// The groups, with their errors.
         groups: String,
     },
+    /// The machine cannot be probed.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// An option does not fit the others.
     #[error("{problem}")]
     Usage {
@@ -70,11 +79,16 @@ impl Failure {
             text = shown.failure.to_string();
         }
         eprintln!("{}", text.trim_end());
-        ExitCode::from(if matches!(shown.failure, Failure::FellShort { .. }) {
-            FELL_SHORT
-        } else {
-            WRONG_INPUT
-        })
+        ExitCode::from(shown.failure.status())
+    }
+
+    fn status(&self) -> u8 {
+        match self {
+            Self::FellShort { .. } => FELL_SHORT,
+            Self::Probe(error) if error.is_absent() => ABSENT,
+            Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
+            _ => WRONG_INPUT,
+        }
     }
 
     fn remedy(&self) -> String {
@@ -108,8 +122,18 @@ impl Failure {
             Self::FellShort { .. } => {
                 "calibrate the profile on runs of this device, or raise --limit".to_owned()
             }
+            Self::Probe(error) => remedy_of_probe(error).to_owned(),
             Self::Usage { help, .. } => help.clone(),
         }
+    }
+}
+
+fn remedy_of_probe(error: &ProbeError) -> &'static str {
+    match error {
+        error if error.is_absent() => "install an OpenCL driver, or name a device that is there with --opencl",
+        error if error.is_wrong_input() => "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores",
+        ProbeError::TooLittleTime { .. } => "allow more time (--time-limit)",
+        _ => "end what else runs on this machine, and try again",
     }
 }
 

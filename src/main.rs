@@ -2,8 +2,8 @@
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
 //! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit; 3
-//! and 4 are kept for a measurement that is not sound and hardware that is not there.
+//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit, 3 a
+//! measurement is not sound, 4 hardware that was asked for is not there.
 
 mod calibrate;
 mod cli;
@@ -15,6 +15,7 @@ mod gantt;
 mod output;
 mod plot;
 mod points;
+mod probe;
 mod progress;
 mod report;
 mod runs;
@@ -48,6 +49,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Probe(options) => probe::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Plot(options) => plot::run(options, common),

@@ -13,5 +13,6 @@
 pub mod cpu;
 pub mod opencl;
 pub mod operands;
+pub mod probe;
 pub mod sync;
 pub mod verify;

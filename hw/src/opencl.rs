@@ -29,6 +29,7 @@ pub(crate) mod signals;
 mod source;
 mod tensor;
 pub(crate) mod timing;
+pub(crate) mod traffic;
 mod weights;
 mod winograd;
 
