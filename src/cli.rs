@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Explore(Explore),
     /// Measure a scenario under a plan on this machine, beside each processor alone
     Run(Run),
+    /// Measure this machine and write its device profile
+    Probe(Probe),
     /// Fit a profile's GPU and CPU to measured runs
     Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs
@@ -208,6 +210,43 @@ fn seconds(text: &str) -> Result<Duration, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= DAY => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds above 0, at most a day".to_owned()),
     }
+}
+
+/// `coexec probe`.
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Profile to write
+    #[arg(long, value_name = "PROFILE.toml")]
+    pub(crate) out: PathBuf,
+    /// `OpenCL` device, by numbers or parts of names; the first GPU, or else the first
+    /// device, unless given
+    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "")]
+    pub(crate) opencl: String,
+    /// Cores of an `OpenCL` CPU device that stand for the GPU; the others are the CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) gpu_cores: Option<u32>,
+    /// Fewer layers and repetitions: under two minutes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Name of the profile; that of the file unless given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Seconds the measurements may take in all: 1,080, or 90 where they are quick,
+    /// unless given
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) time_limit: Option<u64>,
+    /// Date to write into the profile; today (UTC) unless given
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    pub(crate) date: Option<String>,
+    /// Seed of the layers that are drawn and of the cross-validation's folds
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Write each layer beside its prediction by a fit that had not seen it
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) points: Option<PathBuf>,
+    /// Write the timed layers with all repetitions, for `calibrate` and `validate`
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) runs: Option<PathBuf>,
 }
 
 /// Measured runs of one device.

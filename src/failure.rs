@@ -1,11 +1,13 @@
 //! Why a command failed, shown with file, line, key and remedy.
 
+mod execution;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use coexec_hw::execute::ExecuteError;
-use coexec_hw::opencl::OpenClError;
+use coexec_hw::probe::ProbeError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
 use coexec_sim::simulate::SimulateError;
@@ -18,8 +20,8 @@ const WRONG_INPUT: u8 = 1;
 const FELL_SHORT: u8 = 2;
 /// Exit status of a measurement that could not be made soundly.
 const UNSOUND: u8 = 3;
-/// Exit status where the hardware is not there.
-const NO_HARDWARE: u8 = 4;
+/// Exit status of hardware that is not there.
+const ABSENT: u8 = 4;
 
 /// Prints what the parser of the command line says: help, the version, or what is
 /// wrong; the exit status it stands for.
@@ -66,6 +68,9 @@ pub(crate) enum Failure {
         /// Which, and why.
         problem: String,
     },
+    /// The machine cannot be probed.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// An option does not fit the others.
     #[error("{problem}")]
     Usage {
@@ -97,25 +102,9 @@ impl Failure {
         match self {
             Self::FellShort { .. } => FELL_SHORT,
             Self::Meaningless { .. } => UNSOUND,
-            Self::Execute(error) => match error {
-                ExecuteError::NoNpu { .. }
-                | ExecuteError::CutSlice { .. }
-                | ExecuteError::Format { .. }
-                | ExecuteError::Unsupported(_)
-                | ExecuteError::OpenCl(
-                    OpenClError::Ambiguous { .. } | OpenClError::Unsupported { .. } | OpenClError::Operand(_),
-                ) => WRONG_INPUT,
-                ExecuteError::TooFewCores { .. }
-                | ExecuteError::NoGpu
-                | ExecuteError::OpenCl(
-                    OpenClError::NoLibrary { .. }
-                    | OpenClError::NoPlatform
-                    | OpenClError::NotFound { .. }
-                    | OpenClError::SubDevice { .. }
-                    | OpenClError::NoHalf { .. },
-                ) => NO_HARDWARE,
-                _ => UNSOUND,
-            },
+            Self::Execute(error) => execution::status(error),
+            Self::Probe(error) if error.is_absent() => ABSENT,
+            Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
             _ => WRONG_INPUT,
         }
     }
@@ -151,43 +140,27 @@ impl Failure {
             Self::FellShort { .. } => {
                 "calibrate the profile on runs of this device, or raise --limit".to_owned()
             }
-            Self::Execute(error) => execution_remedy(error).to_owned(),
+            Self::Execute(error) => execution::remedy(error).to_owned(),
             Self::Meaningless { .. } => {
                 "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"
                     .to_owned()
             }
+            Self::Probe(error) => remedy_of_probe(error).to_owned(),
             Self::Usage { help, .. } => help.clone(),
         }
     }
 }
 
-/// What to do where something does not run on this machine, or not soundly.
-fn execution_remedy(error: &ExecuteError) -> &'static str {
+fn remedy_of_probe(error: &ProbeError) -> &'static str {
     match error {
-        ExecuteError::OpenCl(OpenClError::NoLibrary { .. } | OpenClError::NoPlatform) => {
-            "install an OpenCL driver (PoCL for the cores of this machine), or use --strategy cpu-only"
+        error if error.is_absent() => {
+            "install an OpenCL driver, or name a device that is there with --opencl"
         }
-        ExecuteError::OpenCl(OpenClError::NotFound { .. } | OpenClError::Ambiguous { .. }) => {
-            "name a device with --opencl PLATFORM:DEVICE"
+        error if error.is_wrong_input() => {
+            "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores"
         }
-        ExecuteError::OpenCl(OpenClError::SubDevice { .. }) => {
-            "give --gpu-cores as many as the device has, or leave it out"
-        }
-        ExecuteError::OpenCl(OpenClError::Build { .. }) => "report the driver and what its compiler says",
-        ExecuteError::OpenCl(OpenClError::OutOfMemory { .. }) => {
-            "run smaller operators, or a device with more memory"
-        }
-        ExecuteError::OpenCl(OpenClError::TimedOut { .. }) | ExecuteError::Stalled { .. } => {
-            "give a run more time with --run-limit, or check that the device works at all"
-        }
-        ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
-        ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
-        ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
-        ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
-            "set data_type in the scenario to one this machine computes in"
-        }
-        ExecuteError::Cancelled => "nothing was written; start again when there is time",
-        _ => "check driver and device; nothing was written",
+        ProbeError::TooLittleTime { .. } => "allow more time (--time-limit)",
+        _ => "end what else runs on this machine, and try again",
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Responsible for: arguments, files, tables and pictures. No modelling here.
 //! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit, 3 a
-//! measurement could not be made soundly, 4 the hardware is not there.
+//! measurement is not sound, 4 hardware that was asked for is not there.
 
 mod calibrate;
 mod cli;
@@ -15,6 +15,7 @@ mod gantt;
 mod output;
 mod plot;
 mod points;
+mod probe;
 mod progress;
 mod report;
 mod run;
@@ -24,6 +25,7 @@ mod simulate;
 mod sweep;
 mod validate;
 mod why;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -50,6 +52,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
         cli::Command::Run(options) => run::run(options, common),
+        cli::Command::Probe(options) => probe::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Plot(options) => plot::run(options, common),

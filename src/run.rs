@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use crate::cli::{Common, Run};
 use crate::failure::Failure;
-use crate::output;
 use crate::output::OutputFile;
 use crate::progress::Progress;
+use crate::{output, workers};
 use results::Row;
 use variants::{Candidate, Maker, Processors};
 
@@ -57,6 +57,9 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let plan = options.plan.as_deref().map(|path| written_plan(path, &scenario)).transpose()?;
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
+    if processors.gpu {
+        workers::keep_on_their_cores()?;
+    }
     let maker = Maker {
         scenario: &scenario,
         cores: core_sets(options, &scenario)?,

@@ -16,6 +16,7 @@ pub mod fingerprint;
 mod leave;
 pub mod opencl;
 pub mod operands;
+pub mod probe;
 pub mod sync;
 pub mod verify;
 

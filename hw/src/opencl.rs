@@ -13,6 +13,11 @@
 //! when the process starts: `POCL_AFFINITY=1` pins its worker `i` to core `i`, and
 //! `POCL_MAX_PTHREAD_COUNT` limits the workers.
 
+#![expect(
+    clippy::cast_possible_wrap,
+    reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
+)]
+
 mod device;
 mod dispatch;
 mod error;
@@ -25,6 +30,7 @@ pub(crate) mod signals;
 mod source;
 mod tensor;
 pub(crate) mod timing;
+pub(crate) mod traffic;
 mod weights;
 mod winograd;
 

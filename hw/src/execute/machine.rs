@@ -154,14 +154,14 @@ impl Machine {
     }
 
     /// The layout of tensors that the device alone accesses: what the profile's GPU has,
-    /// or plain buffers where there are no images.
+    /// or buffers of slices where there are no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
         let Some(runtime) = &self.runtime else { return wanted };
         if wanted != Layout::Image || runtime.device().images.is_some() {
             return wanted;
         }
         self.warnings.push(format!("{} has no images: tensors are kept in buffers", runtime.device().name));
-        Layout::Buffer
+        Layout::SlicedBuffer
     }
 
     /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
@@ -197,9 +197,6 @@ fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, 
     if is_made_of_cores {
         if choice.compute_units.is_none() {
             warnings.push(format!("{wanted} of the {all} cores of {description} stand for the GPU"));
-        }
-        if std::env::var_os("POCL_AFFINITY").is_none() && description.platform.contains("Portable") {
-            warnings.push("set POCL_AFFINITY=1 to keep the threads of PoCL on their cores".to_owned());
         }
     }
     let device = if wanted == all { whole } else { whole.sub_device(wanted)? };

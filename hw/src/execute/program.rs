@@ -29,6 +29,9 @@ use crate::opencl::{self, Dispatch, OpenClError};
 use crate::operands::{Output, Part, Weights};
 use crate::sync::Mechanism;
 
+/// What the first launch of an operator may take.
+const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
+
 /// What is executed, and with what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task<'a> {
@@ -53,8 +56,8 @@ pub(super) struct Task<'a> {
 pub enum Clock {
     /// From the first call until the host has, or knows of, all results.
     Host,
-    /// From the host's first launch until the device ends the last, by events: how
-    /// operators on a GPU are timed. For plans that leave all to the GPU.
+    /// From the first kernel's start to the last one's end, by events: how operators on a
+    /// GPU are timed. For plans that leave all to the GPU.
     Device,
 }
 
@@ -160,6 +163,9 @@ impl<T: Element> Program<T> {
             };
             let inputs = operation.reads.iter().map(|&read| tensor(read)).collect::<Result<_, _>>()?;
             gpu.prepared.bind(inputs, tensor(stage)?)?;
+            // Drivers finish compiling when a kernel is launched first, which may take longer
+            // than the other side would wait.
+            gpu.prepared.run(FIRST_LAUNCH_LIMIT)?;
         }
         Ok(())
     }
@@ -219,8 +225,8 @@ impl<T: Element> Program<T> {
         }
         match (self.clock, &progress.first, &progress.last) {
             (Clock::Device, Some(first), Some(last)) => {
-                let ([queued, ..], [.., ended]) = (stamps(first)?, stamps(last)?);
-                Ok(Picos::from_nanos(ended.saturating_sub(queued) as f64))
+                let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(last)?);
+                Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
             }
             _ => Ok(of_duration(wall)),
         }

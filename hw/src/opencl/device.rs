@@ -74,6 +74,8 @@ pub struct Description {
     pub kind: DeviceKind,
     /// Compute units.
     pub compute_units: u32,
+    /// Highest clock, in 10^6 cycles per second; 0 where the driver does not say.
+    pub clock_mhz: u32,
     /// Most threads of a work-group.
     pub max_work_group_size: usize,
     /// Most threads of a work-group along each axis.
@@ -92,6 +94,8 @@ pub struct Description {
     pub images: Option<ImageLimit>,
     /// Whether it computes in 16-bit floating point.
     pub half: bool,
+    /// Whether it shares the host's memory, rather than having its own.
+    pub unified_memory: bool,
 }
 
 /// A device that a runtime can be made of.
@@ -185,6 +189,7 @@ impl Description {
             version: device.version()?.trim().to_owned(),
             kind,
             compute_units: device.max_compute_units()?,
+            clock_mhz: device.max_clock_frequency().unwrap_or(0),
             max_work_group_size: device.max_work_group_size()?,
             max_work_item_sizes: [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1)),
             global_memory_bytes: device.global_mem_size()?,
@@ -194,6 +199,8 @@ impl Description {
             shared_virtual_memory: SharedVirtualMemory::of(device),
             images,
             half: device.extensions()?.split_whitespace().any(|name| name == "cl_khr_fp16"),
+            // Deprecated since OpenCL 2.0, but the only question that has this answer.
+            unified_memory: device.host_unified_memory().unwrap_or(true),
         })
     }
 }
@@ -345,6 +352,7 @@ mod tests {
             version: String::new(),
             kind,
             compute_units: 2,
+            clock_mhz: 0,
             max_work_group_size: 256,
             max_work_item_sizes: [256; 3],
             global_memory_bytes: 0,
@@ -354,6 +362,7 @@ mod tests {
             shared_virtual_memory: SharedVirtualMemory::default(),
             images: None,
             half: false,
+            unified_memory: true,
         }
     }
 

@@ -1,0 +1,243 @@
+//! Micro-benchmarks of the machine at hand, written as a device profile.
+//!
+//! Responsible for: what is measured, in which order and for how long, and that every
+//! value of the profile says how it came about. Not for: the fits (`coexec_sim`'s
+//! calibration), or files. Invariants: what could not be measured says that it is
+//! assumed; the order depends on the seed alone; a processor that is busy with something
+//! else makes an error rather than a profile.
+
+mod assemble;
+mod co_run;
+mod cores;
+mod fit;
+mod graphics;
+mod launches;
+mod layer_runs;
+mod layers;
+mod statistics;
+mod streams;
+mod synchronisation;
+mod timed_layers;
+mod transfers;
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use coexec_sim::calibrate::interference::HeldOut;
+use coexec_sim::device::profile::Profile;
+use coexec_sim::measure::runs::{Fingerprint, Measurement};
+use coexec_sim::validate::point::Point;
+use core_affinity::CoreId;
+use thiserror::Error;
+
+use crate::cpu::PoolError;
+use crate::opencl::{Device, DeviceKind, OpenClError};
+use cores::CoreGroup;
+
+/// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
+/// measuring.
+const MOST_NOISE: f64 = 0.5;
+
+/// What to probe and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the profile.
+    pub name: String,
+    /// `PLATFORM:DEVICE`, as [`Device::select`] takes it.
+    pub selection: String,
+    /// Compute units of a CPU device that stand for a GPU; the other cores are the CPU.
+    pub gpu_cores: Option<u32>,
+    /// Whether minutes matter more than intervals.
+    pub quick: bool,
+    /// Seed of what is drawn at random.
+    pub seed: u64,
+    /// What it may take in all. The fits at its end take what they take.
+    pub limit: Duration,
+    /// Date to write into the profile.
+    pub date: String,
+}
+
+/// A probed machine.
+#[derive(Debug)]
+pub struct Probed {
+    /// The profile, checked.
+    pub profile: Profile,
+    /// The layers that were timed.
+    pub runs: Vec<Measurement>,
+    /// Their conditions.
+    pub fingerprint: Fingerprint,
+    /// Each layer beside its prediction by a fit that had not seen it.
+    pub held_out: Vec<Point>,
+    /// Errors of co-run slowdowns at levels of traffic that the curves had not seen.
+    pub co_run: Vec<HeldOut>,
+    /// What was measured and has no place of its own in a profile, and what has.
+    pub findings: Vec<Finding>,
+    /// What a reader should know before trusting it.
+    pub warnings: Vec<String>,
+}
+
+/// A measured value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What it is.
+    pub what: String,
+    /// Value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// 95 % interval.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// A machine cannot be probed.
+#[derive(Debug, Error)]
+pub enum ProbeError {
+    /// There is no such device, or it failed.
+    #[error(transparent)]
+    OpenCl(#[from] OpenClError),
+    /// Threads cannot be started.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// Neither mechanism of synchronisation works.
+    #[error("no mechanism of synchronisation works on this device: {why}")]
+    NoMechanism {
+        /// What went wrong with each.
+        why: String,
+    },
+    /// The time limit left too few measurements.
+    #[error("the time limit left too little time for {what}")]
+    TooLittleTime {
+        /// What was not measured.
+        what: &'static str,
+    },
+    /// The same work takes a different time each time.
+    #[error("the time of one and the same kernel varies by {percent:.0} %, expected at most {most:.0} %")]
+    Noisy {
+        /// Median absolute deviation from the median, in percent.
+        percent: f64,
+        /// The limit.
+        most: f64,
+    },
+    /// The layer every device can run did not.
+    #[error("a layer cannot be timed: {0}")]
+    Layer(String),
+    /// The prior lacks something.
+    #[error("{0}")]
+    Prior(String),
+    /// The profile does not hold together.
+    #[error("the measured values make no profile: {0}")]
+    Profile(String),
+}
+
+impl ProbeError {
+    /// Whether the hardware that was asked for is not here.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            Self::OpenCl(
+                OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }
+            )
+        )
+    }
+
+    /// Whether the question was wrong rather than the machine.
+    pub fn is_wrong_input(&self) -> bool {
+        matches!(self, Self::OpenCl(OpenClError::Ambiguous { .. } | OpenClError::SubDevice { .. }))
+    }
+}
+
+/// A part of the probe: how long it may take, and who is told how far it is.
+pub(crate) struct Stage<'a> {
+    end: Instant,
+    tell: &'a (dyn Fn(&str) + Sync),
+}
+
+impl Stage<'_> {
+    /// Whether its time has passed.
+    fn is_over(&self) -> bool {
+        Instant::now() > self.end
+    }
+
+    fn tell(&self, what: &str) {
+        (self.tell)(what);
+    }
+
+    /// Tells of every tenth of a count.
+    fn tell_every(&self, index: usize, of: usize, what: &str) {
+        if index.is_multiple_of((of / 10).max(1)) {
+            self.tell(&format!("{what}: {index} of {of}"));
+        }
+    }
+}
+
+/// The machine while it is probed.
+struct Bench<'a> {
+    options: &'a Options,
+    device: Device,
+    groups: Vec<CoreGroup>,
+    started: Instant,
+    tell: &'a (dyn Fn(&str) + Sync),
+}
+
+impl<'a> Bench<'a> {
+    /// A stage that may take that part of the time left.
+    fn stage(&self, part: f64) -> Stage<'a> {
+        let left = self.options.limit.saturating_sub(self.started.elapsed());
+        Stage { end: Instant::now() + left.mul_f64(part), tell: self.tell }
+    }
+
+    /// The cores that are no GPU, fastest first.
+    fn cores(&self) -> Vec<usize> {
+        self.groups.iter().flat_map(|group| group.cores.iter().copied()).collect()
+    }
+}
+
+/// Probes the machine; `tell` is told how far it is.
+///
+/// # Errors
+/// Where there is no such device, nothing works on it, or what it does takes a different
+/// time each time.
+pub fn probe(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
+    // Before any thread is pinned: a driver's own threads inherit where they may run.
+    let whole = Device::select(&options.selection)?;
+    let device = match options.gpu_cores {
+        Some(count) => whole.sub_device(count)?,
+        None => whole,
+    };
+    let (cores, warnings) = cpu_cores(&device, options.gpu_cores);
+    let groups = cores::groups(Path::new("/"), &cores);
+    tell(&format!("probing {} beside {} cores", device.description(), cores.len()));
+    let bench = Bench { options, device, groups, started: Instant::now(), tell };
+    // The pools pin the thread that makes them, which should not be the caller's.
+    thread::scope(|scope| {
+        let probing = scope.spawn(|| {
+            // Where the system pins no threads, it places them itself.
+            let _ = core_affinity::set_for_current(CoreId { id: cores.first().copied().unwrap_or(0) });
+            assemble::measured(&bench, warnings)
+        });
+        probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The cores that compute as the CPU, and what is odd about them.
+fn cpu_cores(device: &Device, gpu_cores: Option<u32>) -> (Vec<usize>, Vec<String>) {
+    let usable: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
+    let usable = if usable.is_empty() { vec![0] } else { usable };
+    if device.description().kind != DeviceKind::Cpu {
+        return (usable, Vec::new());
+    }
+    // PoCL keeps its worker i on core i, and a sub-device takes the first workers.
+    let first = gpu_cores.unwrap_or(0) as usize;
+    let left: Vec<usize> = usable.iter().copied().filter(|&core| core >= first).collect();
+    match (gpu_cores, left.is_empty()) {
+        (Some(_), false) => (left, Vec::new()),
+        _ => (
+            usable,
+            vec![
+                "the OpenCL device is made of the same cores as the CPU: together they share them".to_owned(),
+            ],
+        ),
+    }
+}

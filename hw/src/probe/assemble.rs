@@ -1,0 +1,433 @@
+//! The measurements in their order, and the profile they make.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coexec_sim::calibrate::interference;
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::device::gpu::{Gpu, OwnMemory};
+use coexec_sim::device::memory::Memory;
+use coexec_sim::device::profile::{Calibration, Jitter, Profile};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::device::sync::Sync;
+use coexec_sim::input::Text;
+use coexec_sim::kernel::gpu::execute;
+use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
+use coexec_sim::validate::score::score;
+
+use super::co_run::{Client, Crowded};
+use super::launches::Launches;
+use super::statistics::{Measured, median, significant};
+use super::streams::{CpuStream, GpuStream, Stream, gbps, memory_bytes};
+use super::synchronisation::Mechanisms;
+use super::timed_layers::{FINGERPRINT, Sweep};
+use super::transfers::Transfers;
+use super::{
+    Bench, Finding, MOST_NOISE, ProbeError, Probed, co_run, cores, fit, graphics, launches, synchronisation,
+    timed_layers, transfers,
+};
+use crate::opencl::Runtime;
+use crate::sync::Mechanism;
+
+/// Parts of the time left that each stage may take, in their order.
+mod shares {
+    pub(super) const SYNCHRONISATION: f64 = 0.25;
+    pub(super) const TRANSFERS: f64 = 0.1;
+    pub(super) const CO_RUN: f64 = 0.3;
+    pub(super) const GPU_LAYERS: f64 = 0.65;
+    pub(super) const CPU_LAYERS: f64 = 0.9;
+}
+
+/// Strides of the streams, in texels.
+const STRIDES: [u32; 5] = [1, 2, 4, 8, 16];
+/// Passes of each stream.
+const PASSES: [usize; 2] = [5, 20];
+/// Repetitions of a fork and join.
+const FORK_JOINS: [usize; 2] = [200, 2_000];
+const BYTES_PER_GIGABYTE: f64 = 1e9;
+const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
+
+/// All that was measured.
+struct Figures {
+    launches: Launches,
+    mechanisms: Mechanisms,
+    bandwidth: Bandwidth,
+    transfers: Transfers,
+    crowded: Option<Crowded>,
+    gpu: Sweep,
+    cpu: Sweep,
+}
+
+/// Rates of the streams, in gigabytes a second.
+struct Bandwidth {
+    cpu: Measured,
+    gpu: Measured,
+}
+
+/// What is gathered on the way.
+struct Notes {
+    findings: Vec<Finding>,
+    warnings: Vec<String>,
+}
+
+impl Notes {
+    fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
+        let ci95 = Some(measured.ci95.map(significant));
+        self.findings.push(Finding { what: what.into(), value: significant(measured.value), unit, ci95 });
+    }
+
+    fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
+        self.findings.push(Finding { what: what.into(), value: significant(value), unit, ci95: None });
+    }
+}
+
+/// Measures everything and writes the profile.
+pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed, ProbeError> {
+    let mut notes = Notes { findings: Vec::new(), warnings };
+    let runtime = Runtime::new(bench.device.clone())?;
+    let base = graphics::unfitted(runtime.device());
+    let figures = figures(bench, &runtime, &base, &mut notes)?;
+    let source = format!("probe, {}", bench.options.date);
+    let mut memory = memory(&figures, &base, &source);
+    if let Some(crowded) = &figures.crowded {
+        let what = format!("{source}: fit to {} co-runs of streams", crowded.runs.len());
+        memory.interference =
+            interference::fit(&crowded.runs, &what).into_iter().map(|fit| fit.interference).collect();
+    }
+    let co_run = figures
+        .crowded
+        .as_ref()
+        .map_or(Vec::new(), |crowded| interference::held_out(&memory.without_interference(), &crowded.runs));
+    let (profile, held_out) = profile(bench, &runtime, figures, (base, memory), &mut notes)?;
+    let (profile, runs) = profile;
+    let profile = checked(profile)?;
+    let Notes { findings, warnings } = notes;
+    Ok(Probed {
+        profile,
+        runs,
+        fingerprint: fingerprint(bench, &runtime),
+        held_out,
+        co_run,
+        findings,
+        warnings,
+    })
+}
+
+/// The measurements, one after the other.
+fn figures(
+    bench: &Bench<'_>,
+    runtime: &Arc<Runtime>,
+    base: &Gpu,
+    notes: &mut Notes,
+) -> Result<Figures, ProbeError> {
+    let options = bench.options;
+    let quick = options.quick;
+    let noise = launches::noise(runtime)?;
+    if noise > MOST_NOISE {
+        return Err(ProbeError::Noisy { percent: 100.0 * noise, most: 100.0 * MOST_NOISE });
+    }
+    notes.note("noise of one kernel repeated", 100.0 * noise, "%");
+    let launches = launches::measure(runtime, quick)?;
+    notes.find("launch: call to start", &launches.submit, "us");
+    notes.find("launch: end until the host knows", &launches.read_back, "us");
+    notes.find("launch: between kernels of a queue", &launches.gap, "us");
+    let staircase = launches::staircase(runtime, base.compute_units, quick)?;
+    for (groups, time) in &staircase.times {
+        notes.note(format!("{groups} groups that only compute"), *time, "us");
+    }
+    if let Some(at_once) = staircase.at_once {
+        notes.note("groups that run at once", at_once as f64, "groups");
+    }
+    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.stage(shares::SYNCHRONISATION))?;
+    for timed in &mechanisms.timed {
+        notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
+        notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
+    }
+    let unsound = mechanisms.unsound.iter();
+    notes.warnings.extend(unsound.map(|(mechanism, why)| format!("{mechanism} does not work here: {why}")));
+    let image = timed_layers_in_images(runtime, base);
+    let stage = bench.stage(shares::TRANSFERS);
+    let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
+    let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
+    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
+    let cores = bench.cores();
+    for (threads, times) in timed_layers::fork_joins(&cores, FORK_JOINS[usize::from(!quick)])? {
+        if let Some(measured) = Measured::of(&times) {
+            notes.find(format!("fork and join of {threads} threads"), &measured, "us");
+        }
+    }
+    let cpu = unfitted_cpu(bench);
+    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.stage(shares::CPU_LAYERS))?;
+    for sweep in [&gpu, &cpu] {
+        notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
+    }
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, crowded, gpu, cpu })
+}
+
+fn timed_layers_in_images(runtime: &Runtime, base: &Gpu) -> bool {
+    super::layer_runs::layout(runtime, base) == coexec_sim::workload::Layout::Image
+}
+
+/// Rates of the streams alone, strided, and beside each other.
+fn memory_traffic(
+    bench: &Bench<'_>,
+    runtime: &Arc<Runtime>,
+    notes: &mut Notes,
+) -> Result<(Bandwidth, Option<Crowded>), ProbeError> {
+    let quick = bench.options.quick;
+    let passes = PASSES[usize::from(!quick)];
+    let stage = bench.stage(shares::CO_RUN);
+    let bytes = memory_bytes(Path::new("/"));
+    let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
+        let times = stream.passes(0, passes)?;
+        let time = Measured::of(&times).ok_or(ProbeError::TooLittleTime { what: "streams" })?;
+        Ok(gbps(stream.bytes(), &time))
+    };
+    let cores = bench.cores();
+    let most = cores.len().min(coexec_sim::kernel::cpu::MAX_THREADS);
+    let one = timed_layers::pool(&cores[..1])?;
+    let alone = measured(&mut Stream::Cpu(CpuStream::new(one, bytes)))?;
+    notes.find("stream of one core", &alone, "GB/s");
+    let all = timed_layers::pool(&cores[..most])?;
+    let mut cpu = Client { name: "cpu", stream: Stream::Cpu(CpuStream::new(all, bytes)) };
+    let of_cpu = measured(&mut cpu.stream)?;
+    notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");
+    let mut stream = GpuStream::new(runtime, bytes)?;
+    for stride in STRIDES {
+        stream.set_stride(stride)?;
+        let mut strided = Stream::Gpu(stream);
+        let rate = measured(&mut strided)?;
+        notes.find(format!("stream of the GPU, every texel in steps of {stride}"), &rate, "GB/s");
+        let Stream::Gpu(unchanged) = strided else { unreachable!("it was made above") };
+        stream = unchanged;
+    }
+    stream.set_stride(1)?;
+    let mut gpu = Client { name: "gpu", stream: Stream::Gpu(stream) };
+    let of_gpu = measured(&mut gpu.stream)?;
+    stage.tell(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
+    let bandwidth = Bandwidth { cpu: of_cpu, gpu: of_gpu };
+    if !runtime.device().unified_memory {
+        notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
+        return Ok((bandwidth, None));
+    }
+    let crowded = co_run::measure(&mut [cpu, gpu], quick, &stage)?;
+    if crowded.runs.len() < interference::FEWEST_RUNS {
+        notes.warnings.push("no co-run: there was too little time for it".to_owned());
+        return Ok((bandwidth, None));
+    }
+    notes.note("both processors together", crowded.together_gbps, "GB/s");
+    Ok((bandwidth, Some(crowded)))
+}
+
+/// Clusters whose rates are not known yet.
+fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
+    let assumed = "assumed: cores of several clusters do not slow each other down";
+    Cpu {
+        source: "probe: cores as the operating system tells them".to_owned(),
+        mixed_cluster_factor: Quantity { value: 1.0, source: Some(assumed.to_owned()), ci95: None },
+        mixed_ruy_f32: None,
+        mixed_ruy_i8: None,
+        clusters: cores::clusters(&bench.groups),
+    }
+}
+
+/// Bytes that the models count for a measured layer, and its time in microseconds.
+fn bytes_and_time(measurement: &Measurement, gpu: &Gpu) -> Option<(f64, f64)> {
+    let (_, layer) = measurement.operator.as_ref()?;
+    if measurement.processor != Ran::Gpu {
+        return None;
+    }
+    let bytes = execute(layer, gpu).ok()?.phases.bytes().0 as f64;
+    Some((bytes, middle(measurement)?))
+}
+
+fn times(measurement: &Measurement) -> Vec<f64> {
+    let sound = measurement.repetitions.iter().filter(|repetition| !repetition.outlier);
+    sound.map(|repetition| repetition.measured_us).collect()
+}
+
+fn middle(measurement: &Measurement) -> Option<f64> {
+    median(&times(measurement))
+}
+
+/// The shared memory, without interference yet.
+fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
+    let Bandwidth { cpu, gpu: of_gpu } = &figures.bandwidth;
+    let shares = figures.crowded.is_some();
+    let alone = if shares && of_gpu.value > cpu.value { of_gpu } else { cpu };
+    let together = figures.crowded.as_ref().map_or(alone.value, |crowded| crowded.together_gbps);
+    // Layers find some of their bytes in caches; no prediction may be held to less.
+    let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
+    let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
+    let peak = cached.fold(alone.value.max(together), f64::max);
+    let plain =
+        |value: f64, what: String| Quantity { value: significant(value), source: Some(what), ci95: None };
+    let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
+    // Rounding must not lift what is achieved above the peak.
+    let peak = significant(peak * 1.0001);
+    first.value = first.value.min(peak);
+    let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
+    Memory {
+        source: format!("{source}: streams through more memory than the caches hold"),
+        peak_bandwidth_gbps: plain(
+            peak,
+            format!("{source}: the greatest rate of any stream or layer, caches included"),
+        ),
+        concurrent_bandwidth_gbps: vec![first, second],
+        interference: Vec::new(),
+    }
+}
+
+/// Multiply-accumulates a microsecond of the fastest layer.
+fn greatest_rate(measurements: &[Measurement]) -> f64 {
+    let rate = |run: &Measurement| Some(run.operator.as_ref()?.1.operator.macs() as f64 / middle(run)?);
+    measurements.iter().filter_map(rate).fold(0.0, f64::max)
+}
+
+/// Mean absolute deviation from the median, in percent, over all layers.
+fn jitter_percent(measurements: &[Measurement]) -> Option<Measured> {
+    let of = |run: &Measurement| {
+        let times = times(run);
+        let middle = median(&times)?;
+        let away: f64 = times.iter().map(|time| (time - middle).abs()).sum();
+        Some(100.0 * away / times.len() as f64 / middle)
+    };
+    Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>())
+}
+
+type Made = ((Profile, Vec<Measurement>), Vec<coexec_sim::validate::point::Point>);
+
+/// Fits the kernels and puts the profile together.
+fn profile(
+    bench: &Bench<'_>,
+    runtime: &Runtime,
+    figures: Figures,
+    (base, memory): (Gpu, Memory),
+    notes: &mut Notes,
+) -> Result<Made, ProbeError> {
+    let options = bench.options;
+    let stage = bench.stage(1.0);
+    let Figures { launches, mechanisms, transfers, bandwidth, gpu: on_gpu, cpu: on_cpu, .. } = figures;
+    rates_by_tile(&on_gpu.measurements, &base, notes);
+    let repetitions: usize = [&on_gpu, &on_cpu]
+        .iter()
+        .flat_map(|sweep| &sweep.measurements)
+        .map(|run| run.repetitions.len())
+        .sum();
+    let source = format!("probe, {repetitions} repetitions of layers, {}", options.date);
+    let how = fit::Options { source: &source, seed: options.seed, residual: !options.quick };
+    let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;
+    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &stage)?;
+    let fitted_cpu = fit::cpu(&unfitted_cpu(bench), &on_cpu.measurements, &how, &stage)?;
+    let what = format!("probe, {}", options.date);
+    let mut gpu = fitted_gpu.gpu;
+    gpu.host = Some(launches.host_path(&format!("{what}: kernels that do nothing")));
+    let device = runtime.device();
+    if !device.unified_memory {
+        gpu.memory = Some(OwnMemory {
+            source: what.clone(),
+            bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
+            capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
+            link: transfers::link(&transfers, &what),
+        });
+    }
+    let mut held_out = fitted_gpu.held_out;
+    held_out.extend(fitted_cpu.held_out);
+    let jitter = |runs: &[Measurement]| {
+        let spread = jitter_percent(runs).ok_or(ProbeError::TooLittleTime { what: "layers" });
+        Ok::<Quantity, ProbeError>(spread?.quantity(&format!("{what}: the median layer's")))
+    };
+    let profile = Profile {
+        name: options.name.clone(),
+        title: format!("{} with {}", device.name, cpu_name(&bench.cores())),
+        soc: format!("{} ({})", device.name, device.platform),
+        aliases: Vec::new(),
+        memory,
+        cpu: fitted_cpu.cpu,
+        gpu: Some(gpu),
+        npu: None,
+        sync: sync(&mechanisms, &transfers, &what),
+        power: None,
+        jitter: Jitter {
+            source: what.clone(),
+            cpu_percent: jitter(&on_cpu.measurements)?,
+            gpu_percent: jitter(&on_gpu.measurements)?,
+            npu_percent: None,
+        },
+        used_fact: Vec::new(),
+        calibration: Some(Calibration {
+            source,
+            date: Some(options.date.clone()),
+            error: score(&held_out).iter().map(|scored| scored.group.clone()).collect(),
+            gpu_table: fitted_gpu.spreads,
+            gpu_inference: None,
+            cpu_core_set: fitted_cpu.spreads,
+        }),
+    };
+    let runs = on_gpu.measurements.into_iter().chain(on_cpu.measurements).collect();
+    Ok(((profile, runs), held_out))
+}
+
+fn cpu_name(cores: &[usize]) -> String {
+    let count = cores.len();
+    format!("{count} core{} of the host", if count == 1 { "" } else { "s" })
+}
+
+fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
+    let source = |kind: &str| format!("{what}: {kind} over sizes, a line");
+    Sync {
+        source: what.to_owned(),
+        blocking_finish: mechanisms.table(Mechanism::BlockingFinish),
+        event_wait: mechanisms.table(Mechanism::EventWait),
+        svm_polling: mechanisms.table(Mechanism::SvmPolling),
+        sleep_then_poll: mechanisms.sleep_then_poll(),
+        map: transfers::table(&transfers.map, &source("blocking maps of a pinned buffer")),
+        unmap: transfers::table(&transfers.unmap, &source("unmapping until the queue is empty")),
+        transform: transfers::table(&transfers.transform, &source("changes of layout by a kernel")),
+    }
+}
+
+/// Notes the greatest rate of each kernel and tile.
+fn rates_by_tile(measurements: &[Measurement], gpu: &Gpu, notes: &mut Notes) {
+    let mut rates: Vec<(String, f64)> = Vec::new();
+    for run in measurements {
+        let Some((_, layer)) = &run.operator else { continue };
+        let (Ok(execution), Some(time)) = (execute(layer, gpu), middle(run)) else { continue };
+        let [x, y, slices] = execution.detail.tile;
+        let what = format!("{}, tile {x}x{y}x{slices}: greatest rate", execution.detail.kernel);
+        let rate = layer.operator.macs() as f64 / time;
+        match rates.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, most)) => *most = most.max(rate),
+            None => rates.push((what, rate)),
+        }
+    }
+    for (what, rate) in rates.into_iter().filter(|(_, rate)| *rate > 0.0) {
+        notes.note(what, rate / BYTES_PER_MICRO_OF_GBPS, "GMAC/s");
+    }
+}
+
+/// The profile, once it reads back as what it is.
+fn checked(profile: Profile) -> Result<Profile, ProbeError> {
+    let content = profile.to_toml().map_err(|error| ProbeError::Profile(error.to_string()))?;
+    let text = Text { name: profile.name.clone(), content };
+    Profile::parse(&text).map_err(|error| ProbeError::Profile(error.to_string()))?;
+    Ok(profile)
+}
+
+fn fingerprint(bench: &Bench<'_>, runtime: &Runtime) -> Fingerprint {
+    let device = runtime.device();
+    let cores: Vec<String> = bench.cores().iter().map(ToString::to_string).collect();
+    let governor = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
+    Fingerprint {
+        id: FINGERPRINT.to_owned(),
+        device: device.to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver: Some(device.driver.clone()),
+        opencl_version: Some(device.version.clone()),
+        affinity: Some(format!("CPU threads on cores {}", cores.join(", "))),
+        governor: governor.map(|governor| governor.trim().to_owned()),
+        clocks: None,
+        temperature_c: None,
+        date: Some(bench.options.date.clone()),
+    }
+}

@@ -1,0 +1,120 @@
+//! What each processor's stream loses beside the other's, at several demands of both.
+//!
+//! Responsible for: the measurements; the curves are fitted by `calibrate::interference`.
+//! Invariant: a time beside traffic is compared with one taken alone just before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use coexec_sim::calibrate::interference::CoRun;
+
+use super::statistics::median;
+use super::streams::Stream;
+use super::{ProbeError, Stage};
+
+/// Parts of its greatest demand at which a client is measured, and at which the others
+/// stream beside it.
+const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
+const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
+/// Passes of each kind.
+const PASSES: usize = 3;
+/// Until traffic that was started is under way.
+const RAMP: Duration = Duration::from_millis(20);
+
+/// Co-runs of both processors, and the most they moved together.
+pub(super) struct Crowded {
+    pub(super) runs: Vec<CoRun>,
+    pub(super) together_gbps: f64,
+}
+
+/// A processor's stream, by the name of its client in a profile.
+pub(super) struct Client {
+    pub(super) name: &'static str,
+    pub(super) stream: Stream,
+}
+
+/// Measures each of two clients beside the other.
+pub(super) fn measure(
+    clients: &mut [Client; 2],
+    quick: bool,
+    stage: &Stage<'_>,
+) -> Result<Crowded, ProbeError> {
+    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0 };
+    for own in 0..2 {
+        let (first, second) = clients.split_at_mut(1);
+        let pair = if own == 0 { [&mut first[0], &mut second[0]] } else { [&mut second[0], &mut first[0]] };
+        beside(pair, if quick { QUICK } else { FULL }, stage, &mut crowded)?;
+    }
+    Ok(crowded)
+}
+
+/// Measures `client` beside `others`.
+fn beside(
+    [client, others]: [&mut Client; 2],
+    [demands, levels]: [&[f64]; 2],
+    stage: &Stage<'_>,
+    crowded: &mut Crowded,
+) -> Result<(), ProbeError> {
+    let demands = client.stream.works(demands)?;
+    let works = others.stream.works(levels)?;
+    for (level, &others_work) in (1..).zip(&works) {
+        let others_gbps = rate(&mut others.stream, others_work)?;
+        for &work in &demands {
+            if stage.is_over() {
+                return Ok(());
+            }
+            let bytes = client.stream.bytes();
+            let (alone, together, flow) = compared(client, work, others, others_work)?;
+            // A gigabyte a second is a thousand bytes a microsecond.
+            let gbps = |time_us: f64| bytes / time_us / 1e3;
+            crowded.together_gbps = crowded.together_gbps.max(gbps(together) + flow);
+            crowded.runs.push(CoRun {
+                client: client.name.to_owned(),
+                own_gbps: gbps(alone),
+                streams: client.stream.streams(),
+                others: others.name.to_owned(),
+                others_gbps,
+                others_streams: others.stream.streams(),
+                level,
+                slowdown: together / alone,
+            });
+        }
+        stage.tell(&format!("{} beside {} at {others_gbps:.1} GB/s", client.name, others.name));
+    }
+    Ok(())
+}
+
+/// Gigabytes a second that a stream moves alone.
+fn rate(stream: &mut Stream, work: u32) -> Result<f64, ProbeError> {
+    let times = stream.passes(work, PASSES)?;
+    Ok(stream.bytes() / middle(&times) / 1e3)
+}
+
+/// Microseconds of a pass of `client` alone and beside the others, and what the others
+/// moved meanwhile.
+fn compared(
+    client: &mut Client,
+    work: u32,
+    others: &mut Client,
+    others_work: u32,
+) -> Result<(f64, f64, f64), ProbeError> {
+    let alone = middle(&client.stream.passes(work, PASSES)?);
+    let stop = AtomicBool::new(false);
+    let (together, flow) = thread::scope(|scope| {
+        let traffic = scope.spawn(|| others.stream.flow(others_work, &stop));
+        let started = Instant::now();
+        while started.elapsed() < RAMP {
+            thread::sleep(RAMP / 4);
+        }
+        let times = client.stream.passes(work, PASSES);
+        stop.store(true, Ordering::Relaxed);
+        let flow = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, ProbeError>((middle(&times?), flow?))
+    })?;
+    Ok((alone, together, flow))
+}
+
+fn middle(times: &[f64]) -> f64 {
+    median(times).unwrap_or(0.0)
+}

@@ -1,0 +1,286 @@
+//! The clusters of the CPU's cores, as the operating system tells them.
+//!
+//! Responsible for: which cores are alike, what they are, and their clock. Not for:
+//! how fast they compute. What a system does not tell is said to be assumed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
+use coexec_sim::device::quantity::Quantity;
+
+/// Clock that is assumed where the system tells none, in MHz.
+const ASSUMED_MHZ: f64 = 2_000.0;
+const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
+
+/// Part numbers of Arm's implementer field (0x41) in the main identification register
+/// (Arm's technical reference manuals of each core).
+const ARM_PARTS: [(u32, Core); 25] = [
+    (0xd03, Core::CortexA53),
+    (0xd05, Core::CortexA55),
+    (0xd07, Core::CortexA57),
+    (0xd08, Core::CortexA72),
+    (0xd09, Core::CortexA73),
+    (0xd0a, Core::CortexA75),
+    (0xd0b, Core::CortexA76),
+    (0xd0c, Core::NeoverseN1),
+    (0xd0d, Core::CortexA77),
+    (0xd40, Core::NeoverseV1),
+    (0xd41, Core::CortexA78),
+    (0xd44, Core::CortexX1),
+    (0xd46, Core::CortexA510),
+    (0xd47, Core::CortexA710),
+    (0xd48, Core::CortexX2),
+    (0xd49, Core::NeoverseN2),
+    (0xd4b, Core::CortexA78),
+    (0xd4c, Core::CortexX1),
+    (0xd4d, Core::CortexA715),
+    (0xd4e, Core::CortexX3),
+    (0xd4f, Core::NeoverseV2),
+    (0xd80, Core::CortexA520),
+    (0xd81, Core::CortexA720),
+    (0xd82, Core::CortexX4),
+    (0xd42, Core::CortexA78),
+];
+/// Arm's implementer field.
+const ARM: u32 = 0x41;
+/// The same of vendors with cores of their own.
+const OTHER_IMPLEMENTERS: [(u32, Core); 2] = [(0x51, Core::Kryo), (0x61, Core::Apple)];
+/// Qualcomm's part number of the Oryon.
+const ORYON: u32 = 0x001;
+
+/// Cores of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CoreGroup {
+    /// Their numbers.
+    pub(super) cores: Vec<usize>,
+    core: Core,
+    /// Highest clock, where the system tells one.
+    clock_mhz: Option<f64>,
+}
+
+/// What tells cores apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    max_khz: u64,
+    capacity: u64,
+    part: (u32, u32),
+}
+
+/// The cores among `usable` in groups, fastest first. Below `root` lie the system's
+/// `sys` and `proc` (`/` but in tests).
+pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
+    let info = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    let parts = parts(&info);
+    let mut kinds: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+    for &core in usable {
+        let folder = root.join(format!("sys/devices/system/cpu/cpu{core}"));
+        let kind = Kind {
+            max_khz: number(&folder.join("cpufreq/cpuinfo_max_freq")).unwrap_or(0),
+            capacity: number(&folder.join("cpu_capacity")).unwrap_or(0),
+            part: parts.get(&core).copied().unwrap_or((0, 0)),
+        };
+        kinds.entry(kind).or_default().push(core);
+    }
+    // Cores without part numbers (x86) are of one kind, whatever each may boost to.
+    let is_known = kinds.keys().any(|kind| kind.part != (0, 0));
+    if !is_known {
+        let max_khz = kinds.keys().map(|kind| kind.max_khz).max().unwrap_or(0);
+        let clock_mhz = Some(max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0);
+        let clock_mhz = clock_mhz.or_else(|| megahertz(&info));
+        return vec![CoreGroup { cores: usable.to_vec(), core: Core::Other, clock_mhz }];
+    }
+    let group = |(kind, cores): (Kind, Vec<usize>)| CoreGroup {
+        cores,
+        core: core(kind.part),
+        clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0),
+    };
+    let mut groups: Vec<CoreGroup> = kinds.into_iter().rev().map(group).collect();
+    groups.truncate(MAX_CLUSTERS);
+    groups
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Implementer and part number of each core in a `/proc/cpuinfo`.
+fn parts(info: &str) -> BTreeMap<usize, (u32, u32)> {
+    let mut parts = BTreeMap::new();
+    let mut current = None;
+    for (key, value) in info.lines().filter_map(|line| line.split_once(':')) {
+        let value = value.trim();
+        let hexadecimal = || u32::from_str_radix(value.trim_start_matches("0x"), 16).ok();
+        match key.trim() {
+            "processor" => current = value.parse().ok(),
+            "CPU implementer" => {
+                if let (Some(core), Some(implementer)) = (current, hexadecimal()) {
+                    parts.entry(core).or_insert((0, 0)).0 = implementer;
+                }
+            }
+            "CPU part" => {
+                if let (Some(core), Some(part)) = (current, hexadecimal()) {
+                    parts.entry(core).or_insert((0, 0)).1 = part;
+                }
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// The highest clock that a `/proc/cpuinfo` tells.
+fn megahertz(info: &str) -> Option<f64> {
+    let clocks = info.lines().filter_map(|line| line.split_once(':'));
+    let clocks = clocks.filter(|(key, _)| key.trim() == "cpu MHz");
+    clocks.filter_map(|(_, value)| value.trim().parse().ok()).reduce(f64::max)
+}
+
+fn core((implementer, part): (u32, u32)) -> Core {
+    let known = |table: &[(u32, Core)], wanted: u32| {
+        table.iter().find(|(number, _)| *number == wanted).map(|(_, core)| *core)
+    };
+    match implementer {
+        ARM => known(&ARM_PARTS, part),
+        // Snapdragon's cores from 2018 on are Arm's under numbers of their own.
+        0x51 if part == ORYON => Some(Core::Oryon),
+        other => known(&OTHER_IMPLEMENTERS, other),
+    }
+    .unwrap_or(Core::Other)
+}
+
+/// Names of so many clusters, fastest first.
+fn names(count: usize) -> &'static [&'static str] {
+    match count {
+        0 | 1 => &["large"],
+        2 => &["large", "small"],
+        3 => &["large", "med", "small"],
+        _ => &["prime", "large", "med", "small"],
+    }
+}
+
+/// The clusters of the profile, whose rates are still to be measured.
+pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
+    let cluster = |(group, name): (&CoreGroup, &&str)| Cluster {
+        name: ClusterName::try_from((*name).to_owned()).expect("the names above are short and lower-case"),
+        core: group.core,
+        cores: group.cores.len() as u32,
+        clock_mhz: group.clock_mhz.map_or_else(
+            || Quantity {
+                value: ASSUMED_MHZ,
+                source: Some("assumed: the system tells no clock".to_owned()),
+                ci95: None,
+            },
+            Quantity::plain,
+        ),
+        dot_product: has_dot_product(),
+        f16_arithmetic: has_f16(),
+        int8_matrix_product: has_matrix_product(),
+        ruy_f32: None,
+        ruy_i8: None,
+        xnnpack_f32: None,
+        xnnpack_f16: None,
+        xnnpack_i8: None,
+        source: "probe: core numbers, clocks and part numbers as the operating system tells them".to_owned(),
+    };
+    groups.iter().zip(names(groups.len())).map(cluster).collect()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has_dot_product() -> bool {
+    std::arch::is_aarch64_feature_detected!("dotprod")
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has_f16() -> bool {
+    std::arch::is_aarch64_feature_detected!("fp16")
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has_matrix_product() -> bool {
+    std::arch::is_aarch64_feature_detected!("i8mm")
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn has_dot_product() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn has_f16() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn has_matrix_product() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A folder that looks like the root of a phone's file system.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(name: &str, cores: &[(u64, u64, u32)]) -> Self {
+            let root = std::env::temp_dir().join(format!("coexec-cores-{name}-{}", std::process::id()));
+            let mut info = String::new();
+            for (number, (max_khz, capacity, part)) in cores.iter().enumerate() {
+                let folder = root.join(format!("sys/devices/system/cpu/cpu{number}"));
+                fs::create_dir_all(folder.join("cpufreq")).unwrap();
+                fs::write(folder.join("cpufreq/cpuinfo_max_freq"), format!("{max_khz}\n")).unwrap();
+                fs::write(folder.join("cpu_capacity"), format!("{capacity}\n")).unwrap();
+                info += &format!("processor\t: {number}\n");
+                if *part > 0 {
+                    info += &format!("CPU implementer\t: 0x41\nCPU part\t: {part:#x}\n\n");
+                }
+            }
+            fs::create_dir_all(root.join("proc")).unwrap();
+            fs::write(root.join("proc/cpuinfo"), info).unwrap();
+            Self(root)
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_phone_s_cores_are_grouped_by_kind_fastest_first() {
+        let little = (1_785_600, 250, 0xd05);
+        let middle = (2_419_200, 870, 0xd0b);
+        let cores = [little, little, little, little, middle, middle, middle, (2_841_600, 1_024, 0xd0b)];
+        let root = Root::new("pixel4", &cores);
+        let groups = groups(&root.0, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let clusters = clusters(&groups);
+        let told: Vec<(&str, Core, u32)> =
+            clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.core, cluster.cores)).collect();
+        let expected =
+            [("large", Core::CortexA76, 1), ("med", Core::CortexA76, 3), ("small", Core::CortexA55, 4)];
+        assert_eq!(told, expected);
+        assert_eq!(groups[2].cores, [0, 1, 2, 3]);
+        assert!((clusters[1].clock_mhz.value - 2_419.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn cores_of_a_server_are_one_cluster_whatever_each_may_boost_to() {
+        let root = Root::new("server", &[(3_700_000, 0, 0), (3_500_000, 0, 0), (3_700_000, 0, 0)]);
+        let groups = groups(&root.0, &[1, 2]);
+        assert_eq!(groups.len(), 1);
+        assert_eq!((groups[0].cores.as_slice(), groups[0].clock_mhz), (&[1, 2][..], Some(3_700.0)));
+    }
+
+    #[test]
+    fn a_clock_nobody_tells_is_assumed_and_says_so() {
+        let groups = groups(Path::new("/nonexistent"), &[0]);
+        let clock = &clusters(&groups)[0].clock_mhz;
+        assert!(clock.source.as_ref().unwrap().contains("assumed"));
+    }
+}

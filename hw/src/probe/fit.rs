@@ -1,0 +1,175 @@
+//! From timed layers to the tables of a profile.
+//!
+//! Responsible for: the prior, the order of the fits, and what stands in for tables that
+//! no layer told of. Not for: the fits themselves (`calibrate`).
+
+use coexec_sim::calibrate::cpu;
+use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
+use coexec_sim::calibrate::gpu::{self, Calibrated};
+use coexec_sim::device::cpu::{Cpu, RuyRates, XnnpackRates};
+use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::device::memory::Memory;
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::kernel::gpu::execute;
+use coexec_sim::measure::benchmark_cpu::CpuTable;
+use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
+use coexec_sim::measure::{Family, GpuRun};
+use coexec_sim::workload::{Layer, Operator};
+
+use super::layers::sweep;
+use super::statistics::{median, significant};
+use super::{ProbeError, Stage};
+
+/// Folds of the cross-validation.
+const FOLDS: usize = 5;
+/// Fewest layers on a processor from which its tables are fitted.
+pub(super) const FEWEST_LAYERS: usize = 12;
+
+/// How to fit.
+pub(super) struct Options<'a> {
+    pub(super) source: &'a str,
+    pub(super) seed: u64,
+    /// Whether to learn what the equations leave.
+    pub(super) residual: bool,
+}
+
+/// A GPU whose tables hold what its hardware lets expect, and none of the tables that
+/// its family has no use for. `macs_per_us` is the greatest rate that was measured.
+pub(super) fn expected(
+    mut gpu: Gpu,
+    memory: &Memory,
+    macs_per_us: f64,
+    seed: u64,
+) -> Result<Gpu, ProbeError> {
+    let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
+    gpu.multiply_accumulates_per_cycle = Some(Quantity {
+        value: significant((macs_per_us / cycles).max(f64::MIN_POSITIVE)),
+        source: Some("probe: the greatest rate of any layer over the clock".to_owned()),
+        ci95: None,
+    });
+    // A layer of every kind says which tables this family uses.
+    let any: Vec<GpuRun> =
+        sweep(false, seed, u64::MAX).into_iter().map(|(name, layer)| run(&name, layer, 1.0)).collect();
+    let uses = |table: KernelTable| {
+        let kernel = |run: &GpuRun| Some(execute(&run.layer, &gpu).ok()?.detail.kernel.table());
+        any.iter().any(|run| kernel(run) == Some(table))
+    };
+    let [winograd, constants] = [KernelTable::Winograd, KernelTable::ConvConstants].map(uses);
+    let mut centred = Prior::Hardware
+        .centre(Phone { gpu: &gpu, memory }, &any)
+        .map_err(|missing| ProbeError::Prior(missing.to_string()))?;
+    centred.winograd = centred.winograd.filter(|_| winograd);
+    centred.conv_constants = centred.conv_constants.filter(|_| constants);
+    for table in KernelTable::ALL {
+        if let Some(parameters) = centred.parameters_mut(table) {
+            *parameters.source = format!("assumed, {}; no layer was timed", parameters.source);
+        }
+    }
+    Ok(centred)
+}
+
+/// One time of a layer, in microseconds.
+fn run(network: &str, layer: Layer, measured_us: f64) -> GpuRun {
+    GpuRun {
+        network: network.to_owned(),
+        // Means nothing for the fit, which goes by the kernel.
+        family: Family::Conv2d,
+        layer,
+        kernel: String::new(),
+        measured_us,
+        line: 0,
+    }
+}
+
+/// Fits the tables of a GPU that holds the prior.
+pub(super) fn gpu(
+    base: &Gpu,
+    measurements: &[Measurement],
+    options: &Options<'_>,
+    stage: &Stage<'_>,
+) -> Result<Calibrated, ProbeError> {
+    let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
+    let runs = table.by_processor().gpu;
+    if runs.len() < FEWEST_LAYERS {
+        return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
+    }
+    let how = |folds, residual| gpu::Options {
+        source: options.source.to_owned(),
+        folds,
+        seed: options.seed,
+        residual,
+    };
+    // Groups of errors have no place for functions of elements: their table is fitted
+    // before the others, and without held-out figures.
+    let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
+    let base = gpu::calibrate(base, &functions, &how(0, false), &|_| {}).gpu;
+    stage.tell("fitting the kernels of the GPU");
+    Ok(gpu::calibrate(&base, &runs, &how(FOLDS, options.residual), &|_| {}))
+}
+
+/// The median run of a function of elements on the GPU.
+fn element_wise(measurement: &Measurement) -> Option<GpuRun> {
+    let (_, layer) = measurement.operator.as_ref()?;
+    if measurement.processor != Ran::Gpu || !matches!(layer.operator, Operator::Elementwise(_)) {
+        return None;
+    }
+    let sound = measurement.repetitions.iter().filter(|repetition| !repetition.outlier);
+    let times: Vec<f64> = sound.map(|repetition| repetition.measured_us).collect();
+    Some(run(&measurement.network, layer.clone(), median(&times)?))
+}
+
+/// Fits the rates of the CPU's clusters, and lets them stand in for the other library's.
+pub(super) fn cpu(
+    base: &Cpu,
+    measurements: &[Measurement],
+    options: &Options<'_>,
+    stage: &Stage<'_>,
+) -> Result<cpu::Calibration, ProbeError> {
+    let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
+    let sorted = table.by_processor();
+    if sorted.cpu.len() < FEWEST_LAYERS {
+        return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
+    }
+    stage.tell("fitting the kernels of the CPU");
+    let runs = CpuTable { runs: sorted.cpu, networks: sorted.networks, left_out: Vec::new() };
+    let how = cpu::Options { folds: FOLDS, seed: options.seed, others: &[], source: options.source };
+    let mut fitted = cpu::calibrate(base, &runs, &how, &|_, _| {});
+    for cluster in &mut fitted.cpu.clusters {
+        cluster.xnnpack_f32 = cluster.ruy_f32.as_ref().map(as_xnnpack);
+    }
+    Ok(fitted)
+}
+
+/// The rates of the same kernels under the division of XNNPACK: what ran was divided as
+/// TFLite's own kernels are.
+fn as_xnnpack(rates: &RuyRates) -> XnnpackRates {
+    let lent = |quantity: &Quantity| Quantity::plain(quantity.value);
+    let nothing = || Quantity {
+        value: 0.0,
+        source: Some("assumed: our kernels do nothing of the kind".to_owned()),
+        ci95: None,
+    };
+    XnnpackRates {
+        source: "assumed: the rates under ruy_f32, as the same kernels run under either division".to_owned(),
+        multiply_accumulate_ns: lent(&rates.multiply_accumulate_ns),
+        tile_ns: lent(&rates.tile_ns),
+        tap_ns: nothing(),
+        beyond_l1_ns: nothing(),
+        beyond_l3_ns: nothing(),
+        input_byte_ns: nothing(),
+        allocated_byte_ns: nothing(),
+        gemv_weight_ns: lent(&rates.gemv_weight_ns),
+        depthwise_tap_ns: lent(&rates.depthwise_tap_ns),
+        large_depthwise_tap_ns: lent(&rates.depthwise_tap_ns),
+        element_wise_ns: lent(&rates.element_wise_ns),
+        sigmoid_ns: lent(rates.activation_element_ns.as_ref().unwrap_or(&rates.element_wise_ns)),
+        pool_tap_ns: lent(&rates.pool_tap_ns),
+        copy_element_ns: lent(&rates.copy_element_ns),
+        operator_ns: lent(&rates.operator_ns),
+        convolution_ns: nothing(),
+        fork_us: lent(&rates.fork_us),
+        contention_factor: lent(&rates.contention_factor),
+        memory_contention_factor: lent(&rates.contention_factor),
+        whole_cluster_slowdown_factor: lent(&rates.whole_cluster_slowdown_factor),
+    }
+}

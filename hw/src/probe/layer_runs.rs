@@ -1,0 +1,209 @@
+//! Layers on one processor, timed.
+//!
+//! Responsible for: operands, warm-up, repetitions and the check that what was timed
+//! computed the right thing. Not for: which layers, or what their times say.
+//! Invariant: a time counts only once the layer's result agreed with the reference.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::kernel::gpu::{Launch, execute};
+use coexec_sim::workload::{Layer, Layout};
+
+use crate::cpu::{self, InstructionSet, ThreadPool};
+use crate::opencl::{self, Dispatch, Runtime, Tensor};
+use crate::operands::{Output, Part, Weights, weight_counts};
+use crate::verify::Reference;
+
+/// Elements of a result that are compared with the reference.
+const COMPARED: usize = 64;
+/// Runs before the first that counts: caches, lazily made kernels, clocks.
+const WARM_UP: usize = 2;
+/// What one run may take: kernels are also compiled in the first.
+const RUN_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a layer runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// Fewest repetitions.
+    pub(super) least: usize,
+    /// Most repetitions.
+    pub(super) most: usize,
+    /// Time after which there are no more than the fewest.
+    pub(super) time: Duration,
+}
+
+/// A layer's times on the GPU, in microseconds, and how it was launched.
+pub(super) struct OnGpu {
+    pub(super) launch: Launch,
+    pub(super) times_us: Vec<f64>,
+}
+
+impl Effort {
+    /// Calls `run` often enough.
+    pub(super) fn repeat<E>(&self, mut run: impl FnMut() -> Result<f64, E>) -> Result<Vec<f64>, E> {
+        let started = Instant::now();
+        let mut times = Vec::with_capacity(self.most);
+        while times.len() < self.least || (times.len() < self.most && started.elapsed() < self.time) {
+            times.push(run()?);
+        }
+        Ok(times)
+    }
+}
+
+/// Numbers in [-1, 1) without a pattern (multiplicative congruential, Numerical
+/// Recipes' constants).
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let number = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    std::iter::repeat_with(number).take(count).collect()
+}
+
+/// A layer's weights and inputs.
+struct Operands {
+    kernel: Vec<f32>,
+    bias: Vec<f32>,
+    inputs: Vec<Vec<f32>>,
+}
+
+impl Operands {
+    fn of(layer: &Layer) -> Self {
+        let [kernel, bias] = weight_counts(&layer.operator);
+        let inputs = layer.operator.inputs();
+        let inputs = (1..).zip(inputs).map(|(seed, shape)| numbers(shape.elements() as usize, seed));
+        Self { kernel: numbers(kernel, 91), bias: numbers(bias, 92), inputs: inputs.collect() }
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        Weights { kernel: &self.kernel, bias: &self.bias }
+    }
+
+    fn inputs(&self) -> Vec<&[f32]> {
+        self.inputs.iter().map(Vec::as_slice).collect()
+    }
+
+    /// What is wrong with `result`, if anything.
+    fn check(&self, layer: &Layer, result: &[f32]) -> Result<(), String> {
+        let inputs = self.inputs();
+        let reference = Reference::new(layer, self.weights(), &inputs).map_err(|error| error.to_string())?;
+        let every = (result.len() / COMPARED).max(1);
+        let part = Part::whole(&layer.operator);
+        reference.compare(result, &part, every).map(drop).map_err(|mismatch| mismatch.to_string())
+    }
+}
+
+/// Where the device keeps activations: where its family's images are missing, in
+/// buffers of slices.
+pub(super) fn layout(runtime: &Runtime, gpu: &Gpu) -> Layout {
+    match gpu.layout() {
+        Layout::Image if runtime.device().images.is_none() => Layout::SlicedBuffer,
+        layout => layout,
+    }
+}
+
+/// Runs `layer` on the device as the rules of `gpu` launch it. The error says why it
+/// cannot be timed.
+pub(super) fn on_gpu(
+    runtime: &Arc<Runtime>,
+    gpu: &Gpu,
+    layer: &Layer,
+    effort: Effort,
+) -> Result<OnGpu, String> {
+    let launch = execute(layer, gpu).map_err(|error| error.to_string())?.detail;
+    let dispatch = Dispatch::of(layer, &launch);
+    let operands = Operands::of(layer);
+    let layout = layout(runtime, gpu);
+    let times_us = timed_on_gpu(runtime, layer, &operands, layout, dispatch, effort)?;
+    Ok(OnGpu { launch, times_us })
+}
+
+fn timed_on_gpu(
+    runtime: &Arc<Runtime>,
+    layer: &Layer,
+    operands: &Operands,
+    layout: Layout,
+    dispatch: Dispatch,
+    effort: Effort,
+) -> Result<Vec<f64>, String> {
+    let failed = |error: opencl::OpenClError| error.to_string();
+    let whole = Part::whole(&layer.operator);
+    let weights = operands.weights();
+    let mut prepared =
+        opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, layout, dispatch).map_err(failed)?;
+    let mut inputs = Vec::new();
+    for (shape, numbers) in prepared.input_shapes().into_iter().zip(&operands.inputs) {
+        inputs.push(Arc::new(Tensor::of(runtime, shape, layout, numbers).map_err(failed)?));
+    }
+    let output = Tensor::new(runtime, prepared.output_shape(), layout, opencl::Home::Device);
+    let output = Arc::new(output.map_err(failed)?);
+    prepared.bind(inputs, Arc::clone(&output)).map_err(failed)?;
+    for _ in 0..WARM_UP {
+        prepared.run(RUN_LIMIT).map_err(failed)?;
+    }
+    operands.check(layer, &output.read().map_err(failed)?)?;
+    effort.repeat(|| Ok(prepared.run(RUN_LIMIT).map_err(failed)?.device.as_micros()))
+}
+
+/// Runs `layer` on the threads of each pool in turn: for each its times, in
+/// microseconds. The error says why it cannot be timed.
+pub(super) fn on_cpu(
+    pools: &mut [&mut ThreadPool],
+    layer: &Layer,
+    effort: Effort,
+) -> Result<Vec<Vec<f64>>, String> {
+    let operands = Operands::of(layer);
+    let weights = operands.weights();
+    let set = InstructionSet::detect();
+    let mut prepared =
+        cpu::Prepared::<f32>::new(layer, &weights, Library::Ruy, set).map_err(|error| error.to_string())?;
+    let inputs = operands.inputs();
+    let part = Part::whole(&layer.operator);
+    let mut result = vec![0.0; layer.operator.output().elements() as usize];
+    let mut times = Vec::with_capacity(pools.len());
+    for pool in pools {
+        let mut run = || {
+            let started = Instant::now();
+            let outcome = prepared.run(pool, &inputs, &mut Output::from(result.as_mut_slice()), &part);
+            outcome.map_err(|error| error.to_string())?;
+            Ok::<f64, String>(started.elapsed().as_secs_f64() * 1e6)
+        };
+        for _ in 0..WARM_UP {
+            run()?;
+        }
+        times.push(effort.repeat(run)?);
+        operands.check(layer, &result)?;
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use coexec_sim::workload::{DataType, Linear, Operator};
+
+    use super::*;
+
+    const EFFORT: Effort = Effort { least: 3, most: 5, time: Duration::ZERO };
+
+    #[test]
+    fn a_layer_is_timed_at_least_as_often_as_is_needed() {
+        let linear = Linear { rows: 5, input_features: 16, output_features: 8, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        let mut pools = [ThreadPool::new(1).unwrap(), ThreadPool::new(2).unwrap()];
+        let mut pools: Vec<&mut ThreadPool> = pools.iter_mut().collect();
+        let times = on_cpu(&mut pools, &layer, EFFORT).unwrap();
+        assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
+        assert!(times.iter().flatten().all(|&time| time > 0.0));
+    }
+
+    #[test]
+    fn a_wrong_result_is_noticed() {
+        let linear = Linear { rows: 2, input_features: 4, output_features: 4, bias: false };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        assert!(Operands::of(&layer).check(&layer, &[100.0; 8]).is_err());
+    }
+}

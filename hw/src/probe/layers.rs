@@ -1,0 +1,238 @@
+//! Which layers are timed: a draw from the ranges of EPEW'25 for products, and of what
+//! mobile networks have for the rest, so that every kernel table has some.
+//!
+//! Invariant: the draw depends on the seed alone, and any first part of it holds layers
+//! of every kind: time may run out.
+
+use std::collections::VecDeque;
+
+use coexec_sim::workload::{
+    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Linear, Mean, Operator, Padding,
+    Pool, PoolKind, Shape, check_operator, operator_set,
+};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// How many layers of a kind are drawn.
+#[derive(Clone, Copy)]
+struct Counts {
+    products: usize,
+    depthwise: usize,
+    others: usize,
+}
+
+const QUICK: Counts = Counts { products: 14, depthwise: 8, others: 5 };
+const FULL: Counts = Counts { products: 110, depthwise: 40, others: 14 };
+
+/// Sides of images in mobile networks.
+const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
+/// Channels of their depthwise convolutions, poolings and sums.
+const CHANNELS: [u32; 10] = [16, 24, 32, 64, 96, 144, 192, 320, 576, 960];
+/// Most elements of a tensor of a layer that does little with each: 8 MB.
+const MOST_ELEMENTS: u64 = 2 << 20;
+
+/// The layers, each with a name of its own, in the order in which they are timed. Those
+/// of more than `most_macs` multiply-accumulates are left out.
+pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Layer)> {
+    let counts = if quick { QUICK } else { FULL };
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let draw = |set: &str, random: &mut ChaCha8Rng| {
+        let set = operator_set(set).expect("the set is one of those listed");
+        let mut operators: Vec<Operator> = set
+            .into_iter()
+            .map(|(_, operator)| operator)
+            .filter(|operator| operator.macs() <= most_macs)
+            .collect();
+        operators.shuffle(random);
+        operators.truncate(counts.products);
+        operators
+    };
+    let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
+    let makers: [(usize, fn(&mut ChaCha8Rng) -> Operator); 8] = [
+        (counts.depthwise, depthwise),
+        (counts.others, matrix_vector),
+        (counts.others, small_conv),
+        (counts.others, grouped),
+        (counts.others, pool),
+        (counts.others, mean),
+        (counts.others, concat),
+        (counts.others + counts.others / 2, elementwise),
+    ];
+    kinds.extend(makers.map(|(count, make)| made(count, make, most_macs, &mut random)));
+    interleaved(kinds)
+}
+
+/// `count` distinct operators that `make` makes.
+fn made(
+    count: usize,
+    make: fn(&mut ChaCha8Rng) -> Operator,
+    most_macs: u64,
+    random: &mut ChaCha8Rng,
+) -> Vec<Operator> {
+    /// Draws for each operator that is wanted, before the kind is given up.
+    const DRAWS: usize = 50;
+    let mut found: Vec<Operator> = Vec::with_capacity(count);
+    for _ in 0..DRAWS * count {
+        let operator = make(random);
+        let fits = check_operator(&operator).is_ok()
+            && operator.macs() <= most_macs
+            && operator.output().elements() <= MOST_ELEMENTS
+            && operator.inputs().iter().all(|shape| shape.elements() <= MOST_ELEMENTS);
+        if fits && found.len() < count && !found.contains(&operator) {
+            found.push(operator);
+        }
+    }
+    found
+}
+
+/// One of each kind in turn, as long as there are any.
+fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
+    let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
+    let mut queues: Vec<(usize, VecDeque<Operator>)> =
+        kinds.into_iter().map(|kind| (kind.len(), kind.into())).collect();
+    let mut layers = Vec::new();
+    for turn in 1..=longest {
+        for (count, queue) in &mut queues {
+            // A short kind is spread over all turns.
+            while !queue.is_empty() && (*count - queue.len()) * longest < turn * *count {
+                if let Some(operator) = queue.pop_front() {
+                    let name = format!("{} {}", operator.name(), layers.len());
+                    layers.push((name, Layer::new(operator, DataType::F32)));
+                }
+            }
+        }
+    }
+    layers
+}
+
+fn pick<const N: usize>(from: [u32; N], random: &mut ChaCha8Rng) -> u32 {
+    from[random.random_range(0..N)]
+}
+
+fn image(random: &mut ChaCha8Rng) -> Shape {
+    let side = pick(SIDES, random);
+    Shape::image(side, side, pick(CHANNELS, random))
+}
+
+fn depthwise(random: &mut ChaCha8Rng) -> Operator {
+    let window = pick([3, 3, 5], random);
+    Operator::DepthwiseConv2d(DepthwiseConv2d {
+        input: image(random),
+        multiplier: 1,
+        kernel: [window; 2],
+        stride: [pick([1, 1, 2], random); 2],
+        dilation: [1; 2],
+        padding: Padding::symmetric(window / 2, window / 2),
+        bias: true,
+    })
+}
+
+fn matrix_vector(random: &mut ChaCha8Rng) -> Operator {
+    let input_features = pick([64, 128, 256, 512, 960, 1_280, 2_048], random);
+    let output_features = pick([16, 64, 128, 256, 512, 1_000, 2_048], random);
+    Operator::Linear(Linear { rows: 1, input_features, output_features, bias: true })
+}
+
+fn conv(input: Shape, output_channels: u32, window: u32, stride: u32, groups: u32) -> Operator {
+    Operator::Conv2d(Conv2d {
+        input,
+        output_channels,
+        kernel: [window; 2],
+        stride: [stride; 2],
+        dilation: [1; 2],
+        padding: Padding::symmetric(window / 2, window / 2),
+        groups,
+        bias: true,
+    })
+}
+
+/// The first layers of networks and small 1x1 ones: launches of which little is
+/// arithmetic, and weights that fit a constant memory.
+fn small_conv(random: &mut ChaCha8Rng) -> Operator {
+    let side = pick(SIDES, random);
+    let [inputs, outputs] = [pick([3, 4, 8, 16], random), pick([8, 16, 24, 32], random)];
+    conv(Shape::image(side, side, inputs), outputs, pick([1, 1, 3], random), pick([1, 2], random), 1)
+}
+
+fn grouped(random: &mut ChaCha8Rng) -> Operator {
+    let [side, groups] = [pick([7, 14, 28], random), pick([2, 4, 8], random)];
+    let channels = groups * pick([8, 16, 32], random);
+    conv(Shape::image(side, side, channels), channels, 3, pick([1, 2], random), groups)
+}
+
+fn pool(random: &mut ChaCha8Rng) -> Operator {
+    let [window, stride] = [pick([2, 3], random), pick([1, 2], random)];
+    let kind = if random.random_bool(0.5) { PoolKind::Max } else { PoolKind::Average };
+    let padding = Padding::symmetric(window / 2, window / 2);
+    let [kernel, stride] = [[window; 2], [stride; 2]];
+    Operator::Pool(Pool { kind, input: image(random), kernel, stride, padding })
+}
+
+fn mean(random: &mut ChaCha8Rng) -> Operator {
+    Operator::Mean(Mean { input: image(random) })
+}
+
+fn concat(random: &mut ChaCha8Rng) -> Operator {
+    let count = random.random_range(2..5);
+    let channels = (0..count).map(|_| pick([6, 8, 16, 32, 64, 96, 160], random)).collect();
+    Operator::Concat(Concat { extent: image(random), channels })
+}
+
+fn elementwise(random: &mut ChaCha8Rng) -> Operator {
+    const FUNCTIONS: [Function; 5] =
+        [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish, Function::Sigmoid];
+    let function = FUNCTIONS[random.random_range(0..FUNCTIONS.len())];
+    let input = image(random);
+    let other = function.is_binary().then(|| {
+        let is_broadcast = function == Function::Multiply && random.random_bool(0.5);
+        if is_broadcast { Shape::image(1, 1, input.channels) } else { input }
+    });
+    Operator::Elementwise(Elementwise { function, input, other })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// More than any layer of the ranges does.
+    const ANY: u64 = 1 << 40;
+
+    fn kinds(layers: &[(String, Layer)]) -> BTreeMap<&'static str, usize> {
+        let mut kinds = BTreeMap::new();
+        for (_, layer) in layers {
+            *kinds.entry(layer.operator.name()).or_default() += 1;
+        }
+        kinds
+    }
+
+    #[test]
+    fn a_draw_depends_on_its_seed_alone() {
+        assert_eq!(sweep(true, 5, ANY), sweep(true, 5, ANY));
+        assert_ne!(sweep(true, 5, ANY), sweep(true, 6, ANY));
+    }
+
+    #[test]
+    fn any_first_quarter_holds_every_kind() {
+        for quick in [true, false] {
+            let all = sweep(quick, 1, ANY);
+            let quarter = &all[..all.len() / 4];
+            assert_eq!(kinds(quarter).len(), kinds(&all).len(), "{:?}", kinds(quarter));
+        }
+    }
+
+    #[test]
+    fn a_full_sweep_has_three_hundred_layers_and_a_quick_one_a_few_score() {
+        assert!(sweep(false, 1, ANY).len() >= 300);
+        assert!((40..90).contains(&sweep(true, 1, ANY).len()));
+    }
+
+    #[test]
+    fn a_slow_device_gets_no_layer_that_takes_it_long() {
+        let layers = sweep(false, 1, 5_000_000);
+        assert!(layers.len() > 150);
+        assert!(layers.iter().all(|(_, layer)| layer.operator.macs() <= 5_000_000));
+    }
+}

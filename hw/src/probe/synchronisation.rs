@@ -1,0 +1,168 @@
+//! What each mechanism of synchronisation takes here, and which of them works.
+
+use std::time::Duration;
+
+use coexec_sim::device::sync::{Notification, SleepThenPoll};
+
+use super::statistics::{Measured, micros};
+use super::{ProbeError, Stage};
+use crate::opencl::{Device, Runtime};
+use crate::sync::{self, Mechanism, Notifications, Soundness};
+
+/// Meetings of each mechanism.
+const ROUNDS: [u32; 2] = [100, 600];
+/// What a meeting may take: a hundred times the slowest mechanism published
+/// (`HeteroInfer`, SOSP'25: 400 us), as another process may hold the core meanwhile.
+const ROUND_LIMIT: Duration = Duration::from_millis(50);
+/// Part of a time by which the comparison of the clocks may put it off; beyond it, the
+/// mean of both directions is taken, which the clocks do not change.
+const CLOCKS_MATTER: f64 = 0.25;
+/// Sleeps by which the shortest is measured.
+const SLEEPS: u32 = 200;
+
+/// A mechanism's times in microseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Timed {
+    pub(super) mechanism: Mechanism,
+    /// From the device's end until the host knows.
+    pub(super) to_host: Measured,
+    /// From the host's end until the device goes on.
+    pub(super) to_device: Measured,
+    /// How far the clocks may put both off.
+    pub(super) uncertainty_us: f64,
+}
+
+/// Which mechanisms were timed, and why the others were not.
+#[derive(Default)]
+pub(super) struct Mechanisms {
+    pub(super) timed: Vec<Timed>,
+    pub(super) unsound: Vec<(Mechanism, String)>,
+}
+
+/// Times every mechanism that works, each on a runtime of its own: one that hangs must
+/// not take the others along.
+pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result<Mechanisms, ProbeError> {
+    let mut mechanisms = Mechanisms::default();
+    for mechanism in Mechanism::ALL {
+        let runtime = Runtime::new(device.clone())?;
+        let outcome = match sync::probe(&runtime, mechanism) {
+            Soundness::Unsound { why } => Err(why),
+            Soundness::Sound => sync::measure(&runtime, mechanism, ROUNDS[usize::from(!quick)], ROUND_LIMIT)
+                .map_err(|error| error.to_string()),
+        };
+        match outcome
+            .and_then(|told| timed(mechanism, &told).ok_or_else(|| "no meeting was timed".to_owned()))
+        {
+            Ok(timed) => {
+                let [host, device] = [&timed.to_host, &timed.to_device].map(|time| time.value);
+                stage.tell(&format!("{mechanism}: {host:.1} us to the host, {device:.1} us to the device"));
+                mechanisms.timed.push(timed);
+            }
+            Err(why) => {
+                stage.tell(&format!("{mechanism} does not work here: {why}"));
+                mechanisms.unsound.push((mechanism, why));
+            }
+        }
+    }
+    if mechanisms.timed.is_empty() {
+        let why = mechanisms.unsound.iter().map(|(mechanism, why)| format!("{mechanism}: {why}"));
+        return Err(ProbeError::NoMechanism { why: why.collect::<Vec<_>>().join("; ") });
+    }
+    Ok(mechanisms)
+}
+
+fn timed(mechanism: Mechanism, told: &Notifications) -> Option<Timed> {
+    Some(Timed {
+        mechanism,
+        to_host: Measured::of(&micros(&told.to_host))?,
+        to_device: Measured::of(&micros(&told.to_device))?,
+        uncertainty_us: told.uncertainty.as_micros(),
+    })
+}
+
+impl Timed {
+    /// The time a profile has, and how it came about.
+    fn notification(&self) -> (Measured, String) {
+        let [host, device] = [&self.to_host, &self.to_device].map(|time| time.value);
+        let both = format!("{host:.2} us to the host, {device:.2} us to the device");
+        if self.uncertainty_us <= CLOCKS_MATTER * host {
+            return (self.to_host.clone(), format!("probe of {}: {both}", self.mechanism));
+        }
+        let mean = |of: fn(&Measured) -> f64| f64::midpoint(of(&self.to_host), of(&self.to_device));
+        let measured = Measured {
+            value: mean(|time| time.value),
+            ci95: [mean(|time| time.ci95[0]), mean(|time| time.ci95[1])],
+            repetitions: self.to_host.repetitions,
+        };
+        let source = format!(
+            "probe of {}: the mean of {both}, as the clocks differ by up to {:.2} us",
+            self.mechanism, self.uncertainty_us
+        );
+        (measured, source)
+    }
+}
+
+impl Mechanisms {
+    fn of(&self, mechanism: Mechanism) -> Option<&Timed> {
+        self.timed.iter().find(|timed| timed.mechanism == mechanism)
+    }
+
+    /// The table of `wanted`, or of the first that replaces it here.
+    pub(super) fn table(&self, wanted: Mechanism) -> Notification {
+        let candidates = std::iter::once(&wanted).chain(wanted.fallbacks());
+        let found = candidates.into_iter().find_map(|&mechanism| self.of(mechanism));
+        let timed = found.or(self.timed.first()).expect("at least one mechanism was timed");
+        let (measured, mut source) = timed.notification();
+        if timed.mechanism != wanted {
+            let why = self.unsound.iter().find(|(mechanism, _)| *mechanism == wanted);
+            let why = why.map_or("it was not timed", |(_, why)| why.as_str());
+            source = format!("{source}; stands in for {wanted}, which does not work here ({why})");
+        }
+        Notification { notification_us: measured.quantity(&source), source }
+    }
+
+    /// The table of sleeping and polling.
+    pub(super) fn sleep_then_poll(&self) -> SleepThenPoll {
+        let Notification { source, notification_us } = self.table(Mechanism::SleepThenPoll);
+        let shortest = sync::sleep_granularity(SLEEPS).as_micros();
+        let granularity = Measured { value: shortest, ci95: [shortest; 2], repetitions: SLEEPS as usize };
+        SleepThenPoll {
+            source,
+            notification_us,
+            sleep_granularity_us: granularity.quantity("probe: the shortest sleep, the median"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timed(mechanism: Mechanism, host_us: f64, device_us: f64, uncertainty_us: f64) -> Timed {
+        let [to_host, to_device] = [host_us, device_us].map(|time| Measured::of(&[time; 9]).unwrap());
+        Timed { mechanism, to_host, to_device, uncertainty_us }
+    }
+
+    #[test]
+    fn clocks_that_differ_much_make_it_the_mean_of_both_directions() {
+        let value =
+            |uncertainty_us| timed(Mechanism::EventWait, 30.0, 10.0, uncertainty_us).notification().0.value;
+        assert!((value(2.0) - 30.0).abs() < 1e-9);
+        assert!((value(15.0) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_replaces_an_unsound_mechanism_stands_in_its_table_and_says_so() {
+        let mechanisms = Mechanisms {
+            timed: vec![
+                timed(Mechanism::EventWait, 30.0, 10.0, 0.1),
+                timed(Mechanism::EventPolling, 20.0, 9.0, 0.1),
+            ],
+            unsound: vec![(Mechanism::SvmPolling, "no shared memory".to_owned())],
+        };
+        let table = mechanisms.table(Mechanism::SvmPolling);
+        assert!((table.notification_us.value - 20.0).abs() < 1e-9);
+        assert!(table.source.contains("event-polling") && table.source.contains("no shared memory"));
+        assert!(!mechanisms.table(Mechanism::EventWait).source.contains("stands in"));
+    }
+}

@@ -1,0 +1,214 @@
+//! The sweep over layers on both processors, kept as runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
+use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
+use coexec_sim::workload::{DataType, Layer, Linear, Operator};
+
+use super::cores::CoreGroup;
+use super::fit::FEWEST_LAYERS;
+use super::layer_runs::{Effort, on_cpu, on_gpu};
+use super::layers::sweep;
+use super::statistics::{median, outliers};
+use super::{ProbeError, Stage};
+use crate::cpu::{PoolError, ThreadPool};
+use crate::opencl::Runtime;
+
+/// What all runs name as their conditions.
+pub(super) const FINGERPRINT: &str = "probe";
+/// Repetitions of each layer.
+const QUICK: Effort = Effort { least: 5, most: 15, time: Duration::from_millis(60) };
+const FULL: Effort = Effort { least: 7, most: 40, time: Duration::from_millis(400) };
+/// Layers that are timed even where time has run out: a few more than a fit needs.
+const ENOUGH_LAYERS: usize = FEWEST_LAYERS + 8;
+/// Longest that a layer may take on a processor, by its rate on products.
+const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
+
+/// Layers timed on a processor, and those that could not be.
+#[derive(Default)]
+pub(super) struct Sweep {
+    pub(super) measurements: Vec<Measurement>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// The product by which the rate of a processor is found: 67 million
+/// multiply-accumulates, none of them wasted by any tile.
+fn rated_layer() -> Layer {
+    let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
+    Layer::new(Operator::Linear(linear), DataType::F32)
+}
+
+/// Most multiply-accumulates of a layer where the rated one takes `times`.
+fn most_macs(times: &[f64], quick: bool) -> u64 {
+    let per_us = rated_layer().operator.macs() as f64 / median(times).unwrap_or(f64::INFINITY);
+    (per_us * LONGEST[usize::from(!quick)].as_micros() as f64) as u64
+}
+
+fn repetitions(times: &[f64]) -> Vec<Repetition> {
+    let marks = outliers(times);
+    let numbered = (0..).zip(times).zip(marks);
+    numbered.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier }).collect()
+}
+
+/// Times the sweep on the GPU.
+pub(super) fn gpu(
+    runtime: &Arc<Runtime>,
+    gpu: &Gpu,
+    quick: bool,
+    seed: u64,
+    stage: &Stage<'_>,
+) -> Result<Sweep, ProbeError> {
+    let effort = if quick { QUICK } else { FULL };
+    let rated = on_gpu(runtime, gpu, &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
+    let layers = sweep(quick, seed, most_macs(&rated.times_us, quick));
+    let mut sweep = Sweep::default();
+    for (index, (name, layer)) in layers.iter().enumerate() {
+        if stage.is_over() && sweep.measurements.len() >= ENOUGH_LAYERS {
+            break;
+        }
+        stage.tell_every(index, layers.len(), "layers on the GPU");
+        match on_gpu(runtime, gpu, layer, effort) {
+            Ok(timed) => sweep.measurements.push(Measurement {
+                run: format!("gpu {name}"),
+                network: name.clone(),
+                operator: Some((name.clone(), layer.clone())),
+                data_type: layer.data_type,
+                processor: Ran::Gpu,
+                synchronisation: None,
+                kernel: Some(timed.launch.kernel.to_string()),
+                dispatch: Some(Dispatch { grid: timed.launch.grid, work_group: timed.launch.work_group }),
+                fingerprint: Some(FINGERPRINT.to_owned()),
+                repetitions: repetitions(&timed.times_us),
+                line: index as u64 + 1,
+            }),
+            Err(_) if runtime.is_lost() => {
+                return Err(ProbeError::Layer(format!(
+                    "the device did not come back from {}",
+                    layer.operator
+                )));
+            }
+            Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
+        }
+    }
+    Ok(sweep)
+}
+
+/// Cores that work together, and the pool of threads on them.
+struct Team {
+    cores: CoreSet,
+    pool: ThreadPool,
+}
+
+/// Core sets of the clusters alone, by powers of two, and of all cores.
+fn teams(cpu: &Cpu, groups: &[CoreGroup]) -> Result<Vec<Team>, PoolError> {
+    let mut teams = Vec::new();
+    for (cluster, group) in cpu.clusters.iter().zip(groups) {
+        let most = group.cores.len().min(MAX_THREADS);
+        let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
+            .take_while(|&count| count < most)
+            .collect();
+        counts.push(most);
+        for count in counts {
+            let text = format!("{count}{}", cluster.name.as_str());
+            if let Ok(cores) = CoreSet::parse(&text, cpu) {
+                teams.push(Team { cores, pool: pool(&group.cores[..count])? });
+            }
+        }
+    }
+    let all: Vec<usize> = groups.iter().flat_map(|group| group.cores.iter().copied()).collect();
+    if groups.len() > 1
+        && let Some(cores) = CoreSet::fastest(cpu, all.len().min(MAX_THREADS) as u32)
+    {
+        teams.push(Team { cores, pool: pool(&all[..all.len().min(MAX_THREADS)])? });
+    }
+    Ok(teams)
+}
+
+/// Threads on these cores, or anywhere where the system pins none.
+pub(super) fn pool(cores: &[usize]) -> Result<ThreadPool, PoolError> {
+    match ThreadPool::pinned(cores) {
+        Err(PoolError::CannotPin { .. }) => ThreadPool::new(cores.len()),
+        pool => pool,
+    }
+}
+
+/// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
+/// larger core sets in turn.
+pub(super) fn cpu(
+    cpu: &Cpu,
+    groups: &[CoreGroup],
+    quick: bool,
+    seed: u64,
+    stage: &Stage<'_>,
+) -> Result<Sweep, ProbeError> {
+    let effort = if quick { QUICK } else { FULL };
+    let mut teams = teams(cpu, groups)?;
+    let mut rated = Vec::new();
+    if let Some(team) = teams.first_mut() {
+        rated = on_cpu(&mut [&mut team.pool], &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
+    }
+    let layers = sweep(quick, seed, most_macs(rated.first().map_or(&[], Vec::as_slice), quick));
+    let mut sweep = Sweep::default();
+    for (index, (name, layer)) in layers.iter().enumerate() {
+        if stage.is_over() && sweep.measurements.len() >= ENOUGH_LAYERS {
+            break;
+        }
+        stage.tell_every(index, layers.len(), "layers on the CPU");
+        // Every layer on every team would take too long on a phone of many clusters.
+        for turn in 0..teams.len().min(2) {
+            let place = if turn == 0 { 0 } else { 1 + index % (teams.len() - 1) };
+            let Team { cores, pool } = &mut teams[place];
+            match timed(name, layer, cores, pool, effort, index) {
+                Ok(measurement) => sweep.measurements.push(measurement),
+                Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
+            }
+        }
+    }
+    Ok(sweep)
+}
+
+fn timed(
+    name: &str,
+    layer: &Layer,
+    cores: &CoreSet,
+    pool: &mut ThreadPool,
+    effort: Effort,
+    index: usize,
+) -> Result<Measurement, String> {
+    let times = on_cpu(&mut [pool], layer, effort)?;
+    Ok(Measurement {
+        run: format!("{cores} {name}"),
+        network: name.to_owned(),
+        operator: Some((name.to_owned(), layer.clone())),
+        data_type: layer.data_type,
+        processor: Ran::Cpu(cores.to_string()),
+        synchronisation: None,
+        kernel: None,
+        dispatch: None,
+        fingerprint: Some(FINGERPRINT.to_owned()),
+        repetitions: repetitions(times.first().map_or(&[], Vec::as_slice)),
+        line: index as u64 + 1,
+    })
+}
+
+/// Microseconds it takes to give each core set work that takes no time and to wait for
+/// it: threads, times.
+pub(super) fn fork_joins(cores: &[usize], repetitions: usize) -> Result<Vec<(usize, Vec<f64>)>, PoolError> {
+    let most = cores.len().min(MAX_THREADS);
+    let mut found = Vec::new();
+    for threads in 2..=most {
+        let mut pool = pool(&cores[..threads])?;
+        let mut times = Vec::with_capacity(repetitions);
+        for _ in 0..repetitions {
+            let started = std::time::Instant::now();
+            pool.broadcast(threads, &|_| {});
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        found.push((threads, times));
+    }
+    Ok(found)
+}
