@@ -153,6 +153,13 @@ impl Machine {
         }
     }
 
+    /// Takes for granted what [`Machine::sharing`] would try.
+    #[cfg(test)]
+    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Sharing) {
+        self.tried.retain(|(tried, ..)| *tried != wanted);
+        self.tried.push((wanted, mechanism, memory));
+    }
+
     /// The layout of tensors that the device alone accesses: what the profile's GPU has,
     /// or buffers of slices where there are no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
