@@ -141,10 +141,9 @@ fn a_cut_operator_is_right_by_every_mechanism() {
 fn networks_are_right_wherever_their_operators_run() {
     let Some((mut machine, _alone)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
-    for seed in 0..6_usize {
-        // Powers of 5 leave all remainders by 3.
-        let numbers: Vec<usize> = (0..stages.len()).map(|stage| (5_usize.pow(seed as u32 % 4) + seed + stage * stage) / 2).collect();
-        check(&mut machine, NETWORK, &numbers, Modelled::SvmPolling, Clock::Host);
+    let plans = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0], [1, 0, 0, 1, 1, 2], [2, 0, 1, 2, 1, 1]];
+    for numbers in plans {
+        check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
     }
     check(&mut machine, NETWORK, &vec![2; stages.len()], Modelled::EventWait, Clock::Host);
 }
