@@ -24,6 +24,10 @@ const ROUNDINGS: f64 = 32.0;
 /// analysis", SIAM J. Sci. Comput. 2019: a bound that 4 makes fail once in 1000).
 const SPREAD: f64 = 4.0;
 
+/// Results below the least normal number are rounded to a fixed step, and the kernels'
+/// exponential ends a little above that number.
+const UNDERFLOW: f64 = 4.0 * f32::MIN_POSITIVE as f64;
+
 /// What an element should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
@@ -78,8 +82,7 @@ impl Expected {
     /// largest relative rounding error is `unit_roundoff`.
     pub fn tolerance(&self, unit_roundoff: f64) -> f64 {
         let roundings = ROUNDINGS + SPREAD * (self.terms as f64).sqrt();
-        // Results below the least normal number are rounded to a fixed step.
-        roundings * unit_roundoff * self.magnitude + f64::from(f32::MIN_POSITIVE)
+        roundings * unit_roundoff * self.magnitude + UNDERFLOW
     }
 }
 
