@@ -24,6 +24,7 @@ mod command {
     mod repeatable;
     mod replay;
     mod report;
+    mod run;
     mod schemas;
     mod validate;
 }
