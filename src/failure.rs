@@ -130,8 +130,12 @@ impl Failure {
 
 fn remedy_of_probe(error: &ProbeError) -> &'static str {
     match error {
-        error if error.is_absent() => "install an OpenCL driver, or name a device that is there with --opencl",
-        error if error.is_wrong_input() => "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores",
+        error if error.is_absent() => {
+            "install an OpenCL driver, or name a device that is there with --opencl"
+        }
+        error if error.is_wrong_input() => {
+            "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores"
+        }
         ProbeError::TooLittleTime { .. } => "allow more time (--time-limit)",
         _ => "end what else runs on this machine, and try again",
     }

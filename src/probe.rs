@@ -123,10 +123,8 @@ fn keep_workers_on_their_cores(options: &Probe) -> Result<(), Failure> {
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     // Comes back only where it fails.
-    let error = std::process::Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(POCL_AFFINITY, "1")
-        .exec();
+    let error =
+        std::process::Command::new(program).args(std::env::args_os().skip(1)).env(POCL_AFFINITY, "1").exec();
     Err(failed(error.to_string()))
 }
 
@@ -189,10 +187,14 @@ fn write(probed: &Probed, options: &Probe) -> Result<(), Failure> {
 }
 
 fn show(probed: &Probed, groups: &[Scored]) {
-    let rows: Vec<Vec<String>> = probed.findings.iter().map(|Finding { what, value, unit, ci95 }| {
-        let interval = ci95.map_or("-".to_owned(), |[low, high]| format!("{low:.4} to {high:.4}"));
-        vec![what.clone(), format!("{value:.4} {unit}"), interval]
-    }).collect();
+    let rows: Vec<Vec<String>> = probed
+        .findings
+        .iter()
+        .map(|Finding { what, value, unit, ci95 }| {
+            let interval = ci95.map_or("-".to_owned(), |[low, high]| format!("{low:.4} to {high:.4}"));
+            vec![what.clone(), format!("{value:.4} {unit}"), interval]
+        })
+        .collect();
     output::table(&["measured", "median", "95 % interval"], &rows);
     output::line("");
     let percent = |value: f64| format!("{value:.1}%");
@@ -211,7 +213,12 @@ fn show(probed: &Probed, groups: &[Scored]) {
     let rows: Vec<Vec<String>> = groups
         .iter()
         .map(|Scored { group, .. }| {
-            vec![group.name.clone(), group.n.to_string(), percent(group.mape_percent), percent(group.within_10_percent)]
+            vec![
+                group.name.clone(),
+                group.n.to_string(),
+                percent(group.mape_percent),
+                percent(group.within_10_percent),
+            ]
         })
         .collect();
     output::table(&["held out", "layers", "MAPE", "within 10 %"], &rows);

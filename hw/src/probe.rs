@@ -135,7 +135,9 @@ impl ProbeError {
     pub fn is_absent(&self) -> bool {
         matches!(
             self,
-            Self::OpenCl(OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. })
+            Self::OpenCl(
+                OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }
+            )
         )
     }
 
@@ -231,6 +233,11 @@ fn cpu_cores(device: &Device, gpu_cores: Option<u32>) -> (Vec<usize>, Vec<String
     let left: Vec<usize> = usable.iter().copied().filter(|&core| core >= first).collect();
     match (gpu_cores, left.is_empty()) {
         (Some(_), false) => (left, Vec::new()),
-        _ => (usable, vec!["the OpenCL device is made of the same cores as the CPU: together they share them".to_owned()]),
+        _ => (
+            usable,
+            vec![
+                "the OpenCL device is made of the same cores as the CPU: together they share them".to_owned(),
+            ],
+        ),
     }
 }

@@ -23,8 +23,8 @@ use super::synchronisation::Mechanisms;
 use super::timed_layers::{FINGERPRINT, Sweep};
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MOST_NOISE, ProbeError, Probed, co_run, cores, fit, graphics, launches,
-    synchronisation, timed_layers, transfers,
+    Bench, Finding, MOST_NOISE, ProbeError, Probed, co_run, cores, fit, graphics, launches, synchronisation,
+    timed_layers, transfers,
 };
 use crate::opencl::Runtime;
 use crate::sync::Mechanism;
@@ -33,7 +33,7 @@ use crate::sync::Mechanism;
 mod shares {
     pub(super) const SYNCHRONISATION: f64 = 0.25;
     pub(super) const TRANSFERS: f64 = 0.1;
-    pub(super) const CO_RUN: f64 = 0.3;
+    pub(super) const CO_RUN: f64 = 0.5;
     pub(super) const GPU_LAYERS: f64 = 0.65;
     pub(super) const CPU_LAYERS: f64 = 0.9;
 }
@@ -94,14 +94,23 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
         memory.interference =
             interference::fit(&crowded.runs, &what).into_iter().map(|fit| fit.interference).collect();
     }
-    let co_run = figures.crowded.as_ref().map_or(Vec::new(), |crowded| {
-        interference::held_out(&memory.without_interference(), &crowded.runs)
-    });
+    let co_run = figures
+        .crowded
+        .as_ref()
+        .map_or(Vec::new(), |crowded| interference::held_out(&memory.without_interference(), &crowded.runs));
     let (profile, held_out) = profile(bench, &runtime, figures, (base, memory), &mut notes)?;
     let (profile, runs) = profile;
     let profile = checked(profile)?;
     let Notes { findings, warnings } = notes;
-    Ok(Probed { profile, runs, fingerprint: fingerprint(bench, &runtime), held_out, co_run, findings, warnings })
+    Ok(Probed {
+        profile,
+        runs,
+        fingerprint: fingerprint(bench, &runtime),
+        held_out,
+        co_run,
+        findings,
+        warnings,
+    })
 }
 
 /// The measurements, one after the other.
@@ -251,7 +260,8 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
     let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
     let peak = cached.fold(alone.value.max(together), f64::max);
-    let plain = |value: f64, what: String| Quantity { value: significant(value), source: Some(what), ci95: None };
+    let plain =
+        |value: f64, what: String| Quantity { value: significant(value), source: Some(what), ci95: None };
     let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
     // Rounding must not lift what is achieved above the peak.
     let peak = significant(peak * 1.0001);
@@ -259,7 +269,10 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
     Memory {
         source: format!("{source}: streams through more memory than the caches hold"),
-        peak_bandwidth_gbps: plain(peak, format!("{source}: the greatest rate of any stream or layer, caches included")),
+        peak_bandwidth_gbps: plain(
+            peak,
+            format!("{source}: the greatest rate of any stream or layer, caches included"),
+        ),
         concurrent_bandwidth_gbps: vec![first, second],
         interference: Vec::new(),
     }
@@ -296,8 +309,11 @@ fn profile(
     let stage = bench.stage(1.0);
     let Figures { launches, mechanisms, transfers, bandwidth, gpu: on_gpu, cpu: on_cpu, .. } = figures;
     rates_by_tile(&on_gpu.measurements, &base, notes);
-    let repetitions: usize =
-        [&on_gpu, &on_cpu].iter().flat_map(|sweep| &sweep.measurements).map(|run| run.repetitions.len()).sum();
+    let repetitions: usize = [&on_gpu, &on_cpu]
+        .iter()
+        .flat_map(|sweep| &sweep.measurements)
+        .map(|run| run.repetitions.len())
+        .sum();
     let source = format!("probe, {repetitions} repetitions of layers, {}", options.date);
     let how = fit::Options { source: &source, seed: options.seed, residual: !options.quick };
     let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;

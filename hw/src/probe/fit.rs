@@ -35,7 +35,12 @@ pub(super) struct Options<'a> {
 
 /// A GPU whose tables hold what its hardware lets expect, and none of the tables that
 /// its family has no use for. `macs_per_us` is the greatest rate that was measured.
-pub(super) fn expected(mut gpu: Gpu, memory: &Memory, macs_per_us: f64, seed: u64) -> Result<Gpu, ProbeError> {
+pub(super) fn expected(
+    mut gpu: Gpu,
+    memory: &Memory,
+    macs_per_us: f64,
+    seed: u64,
+) -> Result<Gpu, ProbeError> {
     let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
     gpu.multiply_accumulates_per_cycle = Some(Quantity {
         value: significant((macs_per_us / cycles).max(f64::MIN_POSITIVE)),
@@ -88,7 +93,12 @@ pub(super) fn gpu(
     if runs.len() < FEWEST_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how = |folds, residual| gpu::Options { source: options.source.to_owned(), folds, seed: options.seed, residual };
+    let how = |folds, residual| gpu::Options {
+        source: options.source.to_owned(),
+        folds,
+        seed: options.seed,
+        residual,
+    };
     // Groups of errors have no place for functions of elements: their table is fitted
     // before the others, and without held-out figures.
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();

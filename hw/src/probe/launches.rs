@@ -80,16 +80,25 @@ impl Launches {
         HostPath {
             source: what.to_owned(),
             submit_us: self.submit.quantity(&format!("{what}, from the call to the start of a kernel")),
-            read_back_us: self.read_back.quantity(&format!("{what}, from a kernel's end until the host knows")),
+            read_back_us: self
+                .read_back
+                .quantity(&format!("{what}, from a kernel's end until the host knows")),
             kernel_factor: assumed(1.0, "a launch takes in an inference what it takes alone"),
             gap_us: self.gap.quantity(&format!("{what}, between kernels of one queue")),
-            traffic_us_per_byte: assumed(0.0, "an inference finds its data in the caches as a repeated launch"),
+            traffic_us_per_byte: assumed(
+                0.0,
+                "an inference finds its data in the caches as a repeated launch",
+            ),
         }
     }
 }
 
 /// Times growing numbers of groups around what `compute_units` would run at once.
-pub(super) fn staircase(runtime: &Arc<Runtime>, compute_units: u32, quick: bool) -> Result<Staircase, OpenClError> {
+pub(super) fn staircase(
+    runtime: &Arc<Runtime>,
+    compute_units: u32,
+    quick: bool,
+) -> Result<Staircase, OpenClError> {
     let units = compute_units as usize;
     let most = ROUNDS * units;
     let stride = most.div_ceil(if quick { MOST_COUNTS / 4 } else { MOST_COUNTS }).max(1);
@@ -126,8 +135,9 @@ mod tests {
 
     #[test]
     fn the_groups_that_run_at_once_end_at_the_first_step() {
-        let times: Vec<(usize, f64)> =
-            (1..=40).map(|groups: usize| (groups, 100.0 * groups.div_ceil(12) as f64 + groups as f64 / 10.0)).collect();
+        let times: Vec<(usize, f64)> = (1..=40)
+            .map(|groups: usize| (groups, 100.0 * groups.div_ceil(12) as f64 + groups as f64 / 10.0))
+            .collect();
         assert_eq!(first_step(&times), Some(12));
     }
 

@@ -90,8 +90,7 @@ impl Operands {
     /// What is wrong with `result`, if anything.
     fn check(&self, layer: &Layer, result: &[f32]) -> Result<(), String> {
         let inputs = self.inputs();
-        let reference =
-            Reference::new(layer, self.weights(), &inputs).map_err(|error| error.to_string())?;
+        let reference = Reference::new(layer, self.weights(), &inputs).map_err(|error| error.to_string())?;
         let every = (result.len() / COMPARED).max(1);
         let part = Part::whole(&layer.operator);
         reference.compare(result, &part, every).map(drop).map_err(|mismatch| mismatch.to_string())
@@ -160,8 +159,8 @@ pub(super) fn on_cpu(
     let operands = Operands::of(layer);
     let weights = operands.weights();
     let set = InstructionSet::detect();
-    let mut prepared = cpu::Prepared::<f32>::new(layer, &weights, Library::Ruy, set)
-        .map_err(|error| error.to_string())?;
+    let mut prepared =
+        cpu::Prepared::<f32>::new(layer, &weights, Library::Ruy, set).map_err(|error| error.to_string())?;
     let inputs = operands.inputs();
     let part = Part::whole(&layer.operator);
     let mut result = vec![0.0; layer.operator.output().elements() as usize];

@@ -39,8 +39,11 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let draw = |set: &str, random: &mut ChaCha8Rng| {
         let set = operator_set(set).expect("the set is one of those listed");
-        let mut operators: Vec<Operator> =
-            set.into_iter().map(|(_, operator)| operator).filter(|operator| operator.macs() <= most_macs).collect();
+        let mut operators: Vec<Operator> = set
+            .into_iter()
+            .map(|(_, operator)| operator)
+            .filter(|operator| operator.macs() <= most_macs)
+            .collect();
         operators.shuffle(random);
         operators.truncate(counts.products);
         operators
@@ -177,8 +180,8 @@ fn concat(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn elementwise(random: &mut ChaCha8Rng) -> Operator {
-    const FUNCTIONS: [Function; 5] =
-        [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish, Function::Sigmoid];
+    // Of functions of one tensor the rates know but two kinds; those of mobile networks.
+    const FUNCTIONS: [Function; 4] = [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish];
     let function = FUNCTIONS[random.random_range(0..FUNCTIONS.len())];
     let input = image(random);
     let other = function.is_binary().then(|| {

@@ -208,7 +208,10 @@ mod tests {
 
     #[test]
     fn sizes_of_caches_are_read_in_both_units() {
-        assert_eq!((kibibytes("32768K"), kibibytes("32M"), kibibytes("?")), (Some(32 << 10), Some(32 << 10), None));
+        assert_eq!(
+            (kibibytes("32768K"), kibibytes("32M"), kibibytes("?")),
+            (Some(32 << 10), Some(32 << 10), None)
+        );
         assert_eq!(memory_bytes(Path::new("/nonexistent")) as u64, LEAST_BYTES);
     }
 

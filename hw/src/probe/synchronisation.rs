@@ -47,12 +47,12 @@ pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result
         let runtime = Runtime::new(device.clone())?;
         let outcome = match sync::probe(&runtime, mechanism) {
             Soundness::Unsound { why } => Err(why),
-            Soundness::Sound => {
-                sync::measure(&runtime, mechanism, ROUNDS[usize::from(!quick)], ROUND_LIMIT)
-                    .map_err(|error| error.to_string())
-            }
+            Soundness::Sound => sync::measure(&runtime, mechanism, ROUNDS[usize::from(!quick)], ROUND_LIMIT)
+                .map_err(|error| error.to_string()),
         };
-        match outcome.and_then(|told| timed(mechanism, &told).ok_or_else(|| "no meeting was timed".to_owned())) {
+        match outcome
+            .and_then(|told| timed(mechanism, &told).ok_or_else(|| "no meeting was timed".to_owned()))
+        {
             Ok(timed) => {
                 let [host, device] = [&timed.to_host, &timed.to_device].map(|time| time.value);
                 stage.tell(&format!("{mechanism}: {host:.1} us to the host, {device:.1} us to the device"));
@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn clocks_that_differ_much_make_it_the_mean_of_both_directions() {
-        let value = |uncertainty_us| timed(Mechanism::EventWait, 30.0, 10.0, uncertainty_us).notification().0.value;
+        let value =
+            |uncertainty_us| timed(Mechanism::EventWait, 30.0, 10.0, uncertainty_us).notification().0.value;
         assert!((value(2.0) - 30.0).abs() < 1e-9);
         assert!((value(15.0) - 20.0).abs() < 1e-9);
     }
@@ -153,7 +154,10 @@ mod tests {
     #[test]
     fn what_replaces_an_unsound_mechanism_stands_in_its_table_and_says_so() {
         let mechanisms = Mechanisms {
-            timed: vec![timed(Mechanism::EventWait, 30.0, 10.0, 0.1), timed(Mechanism::EventPolling, 20.0, 9.0, 0.1)],
+            timed: vec![
+                timed(Mechanism::EventWait, 30.0, 10.0, 0.1),
+                timed(Mechanism::EventPolling, 20.0, 9.0, 0.1),
+            ],
             unsound: vec![(Mechanism::SvmPolling, "no shared memory".to_owned())],
         };
         let table = mechanisms.table(Mechanism::SvmPolling);

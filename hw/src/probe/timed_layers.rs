@@ -86,7 +86,10 @@ pub(super) fn gpu(
                 line: index as u64 + 1,
             }),
             Err(_) if runtime.is_lost() => {
-                return Err(ProbeError::Layer(format!("the device did not come back from {}", layer.operator)));
+                return Err(ProbeError::Layer(format!(
+                    "the device did not come back from {}",
+                    layer.operator
+                )));
             }
             Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
         }
@@ -105,8 +108,9 @@ fn teams(cpu: &Cpu, groups: &[CoreGroup]) -> Result<Vec<Team>, PoolError> {
     let mut teams = Vec::new();
     for (cluster, group) in cpu.clusters.iter().zip(groups) {
         let most = group.cores.len().min(MAX_THREADS);
-        let mut counts: Vec<usize> =
-            std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|&count| count < most).collect();
+        let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
+            .take_while(|&count| count < most)
+            .collect();
         counts.push(most);
         for count in counts {
             let text = format!("{count}{}", cluster.name.as_str());

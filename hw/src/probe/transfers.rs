@@ -127,7 +127,11 @@ pub(super) fn link(transfers: &Transfers, source: &str) -> Link {
 fn rate(slope: &Measured) -> Quantity {
     /// A link that costs nothing a byte is as fast as could be measured.
     const LEAST_SLOPE: f64 = 1e-9;
-    let bounded = Measured { value: slope.value.max(LEAST_SLOPE), ci95: slope.ci95.map(|end| end.max(LEAST_SLOPE)), ..*slope };
+    let bounded = Measured {
+        value: slope.value.max(LEAST_SLOPE),
+        ci95: slope.ci95.map(|end| end.max(LEAST_SLOPE)),
+        ..*slope
+    };
     bounded.scaled(NANOS_PER_MICRO).rate(1.0).quantity("probe: blocking copies from and to the host's memory")
 }
 
