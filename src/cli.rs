@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use coexec_sim::scenario::Overrides;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Measure a scenario under a plan on this machine, beside each processor alone
+    Run(Run),
     /// Measure this machine and write its device profile
     Probe(Probe),
     /// Fit a profile's GPU and CPU to measured runs
@@ -67,7 +70,7 @@ pub(crate) struct Devices {
     pub(crate) name: Option<String>,
 }
 
-/// What `simulate` and `explore` share.
+/// What `simulate`, `explore` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct Where {
     /// A bundled scenario or network (see `coexec devices`), or a file
@@ -93,9 +96,6 @@ pub(crate) struct Where {
     /// Grid of output channels
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// Write a Perfetto trace of the run
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
 }
 
 impl Where {
@@ -124,6 +124,9 @@ pub(crate) struct Simulate {
         conflicts_with_all = ["threads", "synchronisation", "strategy", "objective", "step"]
     )]
     pub(crate) plan: Option<PathBuf>,
+    /// Write a Perfetto trace of the run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -143,6 +146,9 @@ pub(crate) struct Explore {
     /// Write the plan found, for `simulate --plan`
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) out: Option<PathBuf>,
+    /// Write a Perfetto trace of the run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Write a picture of latency against output channels (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -152,6 +158,58 @@ pub(crate) struct Explore {
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
+}
+
+/// `coexec run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) place: Where,
+    /// Plan to run instead of searching for one
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["synchronisation", "strategy", "objective", "step"]
+    )]
+    pub(crate) plan: Option<PathBuf>,
+    /// Measured runs to write, one row a repetition; the conditions go into a table beside
+    #[arg(long, value_name = "RUNS.csv")]
+    pub(crate) out: PathBuf,
+    /// OpenCL device that stands for the GPU, by numbers or parts of names
+    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "")]
+    pub(crate) opencl: String,
+    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
+    /// machine's cores half unless given, the others stand for the CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) gpu_cores: Option<u32>,
+    /// Core sets that compute operators alone, besides the plan's; all that a search may
+    /// use unless given
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    pub(crate) cores: Vec<String>,
+    /// Repetitions of each variant
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=100_000))]
+    pub(crate) repetitions: u32,
+    /// Start nothing new after this many seconds; operators are taken in random order
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Give the device up when a single run takes longer than this many seconds
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub(crate) run_limit: Duration,
+    /// Call times meaningless whose median's 95 % interval is wider than plus or minus this
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    pub(crate) max_spread: f64,
+    /// Seed of operands, order and intervals
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// A time in seconds, above 0 and of at most a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const DAY: f64 = 24.0 * 3_600.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= DAY => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds above 0, at most a day".to_owned()),
+    }
 }
 
 /// `coexec probe`.

@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
         files.push(timeline_file(path, format, &timeline, &scenario)?);
     }
-    if let Some(path) = &options.place.trace {
+    if let Some(path) = &options.trace {
         files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
     }
     output::write(&files)?;

@@ -1,9 +1,12 @@
 //! Why a command failed, shown with file, line, key and remedy.
 
+mod execution;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use coexec_hw::execute::ExecuteError;
 use coexec_hw::probe::ProbeError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
@@ -15,7 +18,6 @@ use thiserror::Error;
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that fell short of its limit.
 const FELL_SHORT: u8 = 2;
-
 /// Exit status of a measurement that could not be made soundly.
 const UNSOUND: u8 = 3;
 /// Exit status of hardware that is not there.
@@ -57,6 +59,15 @@ pub(crate) enum Failure {
         /// The groups, with their errors.
         groups: String,
     },
+    /// Something does not run on this machine, or not soundly.
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    /// Times say nothing.
+    #[error("{problem}")]
+    Meaningless {
+        /// Which, and why.
+        problem: String,
+    },
     /// The machine cannot be probed.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -79,12 +90,19 @@ impl Failure {
             text = shown.failure.to_string();
         }
         eprintln!("{}", text.trim_end());
-        ExitCode::from(shown.failure.status())
+        let status = shown.failure.status();
+        if matches!(shown.failure, Failure::Execute(_)) {
+            // A device may have been given up while it was computing.
+            coexec_hw::leave(status);
+        }
+        ExitCode::from(status)
     }
 
     fn status(&self) -> u8 {
         match self {
             Self::FellShort { .. } => FELL_SHORT,
+            Self::Meaningless { .. } => UNSOUND,
+            Self::Execute(error) => execution::status(error),
             Self::Probe(error) if error.is_absent() => ABSENT,
             Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
             _ => WRONG_INPUT,
@@ -121,6 +139,11 @@ impl Failure {
             Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
             Self::FellShort { .. } => {
                 "calibrate the profile on runs of this device, or raise --limit".to_owned()
+            }
+            Self::Execute(error) => execution::remedy(error).to_owned(),
+            Self::Meaningless { .. } => {
+                "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"
+                    .to_owned()
             }
             Self::Probe(error) => remedy_of_probe(error).to_owned(),
             Self::Usage { help, .. } => help.clone(),

@@ -18,12 +18,14 @@ mod points;
 mod probe;
 mod progress;
 mod report;
+mod run;
 mod runs;
 mod schema;
 mod simulate;
 mod sweep;
 mod validate;
 mod why;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -49,6 +51,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Run(options) => run::run(options, common),
         cli::Command::Probe(options) => probe::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),

@@ -66,22 +66,34 @@ pub(crate) fn write(files: &[OutputFile<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A temporary file of the content, beside the file it will replace.
-fn stage(file: &OutputFile<'_>) -> Result<(NamedTempFile, PathBuf), Failure> {
-    let failed = |reason: String| Failure::Write { path: file.path.to_owned(), reason };
+/// Refuses a path that no file can be written to, before the file is made.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    target(path).map(drop)
+}
+
+/// The file that is replaced, and its folder.
+fn target(named: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let failed = |reason: String| Failure::Write { path: named.to_owned(), reason };
     // Behind a symbolic link it is the file that is replaced, not the link.
-    let path = file.path.canonicalize().unwrap_or_else(|_| file.path.to_owned());
+    let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
     if path.exists() && !path.is_file() {
         return Err(failed("it is not a regular file, which alone can be replaced as a whole".to_owned()));
     }
     let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
     };
     if !folder.is_dir() {
         return Err(failed(format!("there is no folder {}", folder.display())));
     }
-    let mut temporary = new_file(folder).map_err(|error| failed(error.to_string()))?;
+    Ok((path, folder))
+}
+
+/// A temporary file of the content, beside the file it will replace.
+fn stage(file: &OutputFile<'_>) -> Result<(NamedTempFile, PathBuf), Failure> {
+    let failed = |reason: String| Failure::Write { path: file.path.to_owned(), reason };
+    let (path, folder) = target(file.path)?;
+    let mut temporary = new_file(&folder).map_err(|error| failed(error.to_string()))?;
     temporary.write_all(&file.content).map_err(|error| failed(error.to_string()))?;
     Ok((temporary, path))
 }

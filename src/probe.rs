@@ -12,14 +12,12 @@ use serde::Serialize;
 use crate::cli::{Common, Probe};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use crate::points;
 use crate::progress::Progress;
+use crate::{points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
 const SECONDS: [u64; 2] = [1_080, 90];
 const SECONDS_PER_DAY: u64 = 86_400;
-/// Setting of `PoCL` that keeps its worker `i` on core `i`.
-const POCL_AFFINITY: &str = "POCL_AFFINITY";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -52,7 +50,9 @@ struct Found<'a> {
 }
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
-    keep_workers_on_their_cores(options)?;
+    if options.gpu_cores.is_some() {
+        workers::keep_on_their_cores()?;
+    }
     let how = Options {
         name: name(options)?,
         selection: options.opencl.clone(),
@@ -107,30 +107,6 @@ impl<'a> From<&'a Finding> for Found<'a> {
     fn from(Finding { what, value, unit, ci95 }: &'a Finding) -> Self {
         Self { what, value: *value, unit, ci95: *ci95 }
     }
-}
-
-/// Starts this command anew with its workers pinned, where cores are to be told apart
-/// and the environment does not say so yet: `PoCL` reads it once, when it is loaded.
-#[cfg(unix)]
-fn keep_workers_on_their_cores(options: &Probe) -> Result<(), Failure> {
-    use std::os::unix::process::CommandExt;
-    if options.gpu_cores.is_none() || std::env::var_os(POCL_AFFINITY).is_some() {
-        return Ok(());
-    }
-    let failed = |reason: String| Failure::Usage {
-        problem: format!("cannot start anew with {POCL_AFFINITY}=1: {reason}"),
-        help: format!("set {POCL_AFFINITY}=1 in the environment"),
-    };
-    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    // Comes back only where it fails.
-    let error =
-        std::process::Command::new(program).args(std::env::args_os().skip(1)).env(POCL_AFFINITY, "1").exec();
-    Err(failed(error.to_string()))
-}
-
-#[cfg(not(unix))]
-fn keep_workers_on_their_cores(_options: &Probe) -> Result<(), Failure> {
-    Ok(())
 }
 
 /// The profile's name: as given, or that of the file.

@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     if let (Some(path), Some(format)) = (&options.plot, plot) {
         files.push(timeline_file(path, format, &timeline, &scenario)?);
     }
-    if let Some(path) = &options.place.trace {
+    if let Some(path) = &options.trace {
         files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
     }
     output::write(&files)?;

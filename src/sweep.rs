@@ -103,7 +103,7 @@ pub(crate) fn run(
 
 /// Refuses options that a set has no use for.
 fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
-    let single = [&options.out, &options.plot, &options.timeline, &options.place.trace];
+    let single = [&options.out, &options.plot, &options.timeline, &options.trace];
     if single.iter().any(|path| path.is_some()) {
         return Err(Failure::Usage {
             problem: format!(

@@ -11,8 +11,13 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod cpu;
+pub mod execute;
+pub mod fingerprint;
+mod leave;
 pub mod opencl;
 pub mod operands;
 pub mod probe;
 pub mod sync;
 pub mod verify;
+
+pub use leave::leave;

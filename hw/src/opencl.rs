@@ -13,10 +13,16 @@
 //! when the process starts: `POCL_AFFINITY=1` pins its worker `i` to core `i`, and
 //! `POCL_MAX_PTHREAD_COUNT` limits the workers.
 
+#![expect(
+    clippy::cast_possible_wrap,
+    reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
+)]
+
 mod device;
 mod dispatch;
 mod error;
 mod library;
+mod mapped;
 mod prepared;
 mod runtime;
 mod shared;

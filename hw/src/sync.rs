@@ -28,6 +28,7 @@ pub use flag_polling::ping_pong;
 pub use probe::{Choice, Replaced, Soundness, choose, probe};
 pub use round::{Notifications, measure};
 pub use sleep_then_poll::sleep_granularity;
+pub(crate) use sleep_then_poll::{STEP as SLEEP_STEP, whole_sleeps};
 
 /// How one side learns that the other is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,7 +24,7 @@ pub(super) fn curve(
             help: "leave out --learning-curve".to_owned(),
         });
     };
-    let mut centres = vec![(prior.name.as_str(), prior.centre(gpu, &profile.memory, runs)?)];
+    let mut centres = vec![(prior.label(), prior.centre(gpu, &profile.memory, runs)?)];
     if prior.name != HARDWARE
         && let Ok(centre) = Chosen::of(HARDWARE)?.centre(gpu, &profile.memory, runs)
     {

@@ -33,6 +33,14 @@ impl Chosen {
         Ok(Self { name: name.to_owned(), kind })
     }
 
+    /// The prior in a word or two, for a legend.
+    pub(crate) fn label(&self) -> &str {
+        match &self.kind {
+            Kind::Profiles(profiles) if profiles.len() > 1 => "other devices",
+            _ => &self.name,
+        }
+    }
+
     /// `gpu` with the values that the prior expects of the kernels of `runs`.
     pub(crate) fn centre(&self, gpu: &Gpu, memory: &Memory, runs: &[GpuRun]) -> Result<Gpu, Failure> {
         let prior = match &self.kind {

@@ -9,7 +9,7 @@ use super::instruction_set::InstructionSet;
 use super::micro_kernel::MicroKernel;
 use super::vector::Vector;
 
-/// A number format of tensors in memory: [`f32`] or [`f16`].
+/// A number format of tensors in memory: [`f32`] or [`half::f16`].
 pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels + 'static {
     /// The format's name in a workload.
     const DATA_TYPE: DataType;

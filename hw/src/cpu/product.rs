@@ -88,11 +88,14 @@ pub(super) struct Part<T> {
 // a part vouches for its pointers.
 unsafe impl<T: Element> Sync for Part<T> {}
 
+/// The results of one tile.
+type TileScratch<T> = [MaybeUninit<T>; MAX_TILE_PIXELS * MAX_TILE_CHANNELS];
+
 /// Scratch of one block, on the stack: nothing is allocated.
 struct Scratch<T> {
     pointers: [*const T; MAX_SEGMENTS * MAX_TILE_PIXELS],
     copies: [MaybeUninit<T>; MAX_COPIED],
-    tile: [MaybeUninit<T>; MAX_TILE_PIXELS * MAX_TILE_CHANNELS],
+    tile: TileScratch<T>,
 }
 
 /// A tile: its first output pixel and how many of its pixels exist.
@@ -242,7 +245,14 @@ impl<T: Element> Product<T> {
                     kernel(&call);
                 } else {
                     let lane = channels.start - panel * lanes;
-                    self.partial_tile(&mut call, kernel, pixels, lane..lane + channels.len(), k > 0, scratch);
+                    self.partial_tile(
+                        &mut call,
+                        kernel,
+                        pixels,
+                        lane..lane + channels.len(),
+                        k > 0,
+                        &mut scratch.tile,
+                    );
                 }
             }
         }
@@ -259,11 +269,11 @@ impl<T: Element> Product<T> {
         pixels: TilePixels,
         lanes: Range<usize>,
         accumulate: bool,
-        scratch: &mut Scratch<T>,
+        tile: &mut TileScratch<T>,
     ) {
         let width = self.kernel.channels;
         let output = call.output;
-        let tile: *mut T = scratch.tile.as_mut_ptr().cast();
+        let tile: *mut T = tile.as_mut_ptr().cast();
         (call.output, call.output_stride) = (tile, width);
         // SAFETY: the tile holds all pixels and lanes; the caller vouches for the results
         // that exist, of which there are `count` pixels with `lanes` each.

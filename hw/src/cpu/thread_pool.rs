@@ -77,6 +77,8 @@ pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     next_task: u32,
+    /// Threads that take part; the others sleep.
+    active: usize,
 }
 
 impl ThreadPool {
@@ -121,7 +123,8 @@ impl ThreadPool {
             stop: AtomicBool::new(false),
             spin,
         });
-        let mut pool = Self { shared, workers: Vec::with_capacity(others.len()), next_task: 0 };
+        let mut pool =
+            Self { shared, workers: Vec::with_capacity(others.len()), next_task: 0, active: cores.len() };
         let (report, reports) = mpsc::channel();
         for (index, &core) in others.iter().enumerate() {
             let (shared, report) = (Arc::clone(&pool.shared), report.clone());
@@ -140,9 +143,15 @@ impl ThreadPool {
         Ok(pool)
     }
 
-    /// Number of threads, the calling one included.
+    /// Number of threads that take part, the calling one included.
     pub fn threads(&self) -> usize {
-        self.workers.len() + 1
+        self.active
+    }
+
+    /// Lets the first `threads` threads take part from now on: at least the calling one,
+    /// at most all there are.
+    pub fn limit(&mut self, threads: usize) {
+        self.active = threads.clamp(1, self.workers.len() + 1);
     }
 
     /// Runs `work(worker)` on the first `threads` workers (all, if there are
@@ -343,6 +352,19 @@ mod tests {
         let mut workers = workers.into_inner().unwrap();
         workers.sort_unstable();
         assert_eq!(workers, [0, 1]);
+    }
+
+    #[test]
+    fn a_limited_pool_uses_its_first_threads_until_the_limit_is_raised() {
+        let mut pool = ThreadPool::new(3).unwrap();
+        for (limit, expected) in [(2, 2), (0, 1), (9, 3)] {
+            pool.limit(limit);
+            let workers = AtomicUsize::new(0);
+            pool.broadcast(9, &|worker| {
+                workers.fetch_or(1 << worker, Ordering::Relaxed);
+            });
+            assert_eq!((pool.threads(), workers.into_inner()), (expected, (1 << expected) - 1));
+        }
     }
 
     #[test]

@@ -264,7 +264,9 @@ impl Device {
         let part = part.ok_or_else(|| refused("the driver made no sub-device"))?;
         let id = ClDevice::new(part.id());
         let described = Description::of(id, (whole.platform_index, &whole.platform), whole.device_index);
-        Ok(Self { description: described.naming("clGetDeviceInfo")?, id, part: Some(Arc::new(part)) })
+        // PoCL 3.1 ends the process when an image of a sub-device is written.
+        let description = Description { images: None, ..described.naming("clGetDeviceInfo")? };
+        Ok(Self { description, id, part: Some(Arc::new(part)) })
     }
 
     /// Whether this is a part of a device.

@@ -5,7 +5,8 @@
 //! Invariants: only one group of a kernel spins, the one that finishes last; each spin
 //! ends after about [`SPIN_LIMIT`], or when the host releases it.
 
-use std::ptr::NonNull;
+mod hand_over;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,10 +14,11 @@ use std::time::Duration;
 use opencl3::event::CL_COMPLETE;
 pub(crate) use opencl3::event::Event;
 use opencl3::kernel::Kernel;
-use opencl3::memory::{Buffer, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
-use opencl3::types::{CL_BLOCKING, cl_event};
+use opencl3::memory::{Buffer, ClMem};
+use opencl3::types::cl_event;
 
 use super::error::{Naming, OpenClError};
+use super::mapped::MappedMemory;
 use super::runtime::Runtime;
 use super::shared::SharedMemory;
 use super::source::Source;
@@ -76,7 +78,7 @@ pub(crate) enum FlagHome {
 
 enum Memory {
     Shared(SharedMemory<u32>),
-    Pinned { buffer: Buffer<u32>, mapped: NonNull<u32>, runtime: Arc<Runtime> },
+    Pinned(MappedMemory<u32>),
 }
 
 /// Flags, with the kernels that use them.
@@ -86,6 +88,7 @@ pub(crate) struct Signals {
     groups_done: Buffer<u32>,
     meet: Kernel,
     ping_pong: Kernel,
+    hand_over: Kernel,
     spins: u32,
 }
 
@@ -97,52 +100,18 @@ impl Memory {
     fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self, OpenClError> {
         match home {
             FlagHome::Shared => Ok(Self::Shared(SharedMemory::new(runtime, WORDS)?)),
-            FlagHome::Pinned => {
-                let buffer = runtime.buffer_with(WORDS, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
-                let mut mapped = std::ptr::null_mut();
-                // SAFETY: the call is blocking and fits the buffer.
-                let event = unsafe {
-                    runtime.queue().enqueue_map_buffer(
-                        &buffer,
-                        CL_BLOCKING,
-                        CL_MAP_READ | CL_MAP_WRITE,
-                        0,
-                        WORDS * size_of::<u32>(),
-                        &mut mapped,
-                        &[],
-                    )
-                };
-                event.naming("clEnqueueMapBuffer").map(drop)?;
-                let bytes = WORDS * size_of::<u32>();
-                let mapped = NonNull::new(mapped.cast::<u32>())
-                    .ok_or(OpenClError::OutOfMemory { call: "clEnqueueMapBuffer", bytes })?;
-                Ok(Self::Pinned { buffer, mapped, runtime: Arc::clone(runtime) })
-            }
+            FlagHome::Pinned => Ok(Self::Pinned(MappedMemory::new(runtime, WORDS)?)),
         }
     }
 
     fn word(&self, word: Word) -> &AtomicU32 {
         let first = match self {
             Self::Shared(memory) => memory.as_ptr(),
-            Self::Pinned { mapped, .. } => mapped.as_ptr(),
+            Self::Pinned(memory) => memory.as_ptr(),
         };
         // SAFETY: the memory holds all words, aligned, as long as `self` lives, and the
         // host accesses them as atomics only.
         unsafe { AtomicU32::from_ptr(first.add(word as usize)) }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let Self::Pinned { buffer, mapped, runtime } = self else { return };
-        if runtime.is_lost() {
-            return;
-        }
-        // SAFETY: the buffer is mapped there, once, and not accessed afterwards.
-        let unmapped =
-            unsafe { runtime.queue().enqueue_unmap_mem_object(buffer.get(), mapped.as_ptr().cast(), &[]) };
-        // What cannot be unmapped is left to the end of the process.
-        drop(unmapped);
     }
 }
 
@@ -156,6 +125,7 @@ impl Signals {
             groups_done: runtime.buffer_of(&[0])?,
             meet: runtime.kernel(&source, "meet")?,
             ping_pong: runtime.kernel(&source, "ping_pong")?,
+            hand_over: runtime.kernel(&source, "hand_over")?,
             spins: CALIBRATION_SPINS,
         };
         signals.spins = signals.calibrate()?;
@@ -215,7 +185,7 @@ impl Signals {
                 unsafe { kernel.set_arg_svm_pointer(0, memory.as_ptr().cast()) }
                     .naming("clSetKernelArgSVMPointer")
             }
-            Memory::Pinned { buffer, .. } => set(kernel, 0, &buffer.get()),
+            Memory::Pinned(memory) => set(kernel, 0, &memory.object()),
         }
     }
 
@@ -343,6 +313,14 @@ impl UserEvent {
     pub(crate) fn complete(&self) -> Result<(), OpenClError> {
         cl3::event::set_user_event_status(self.0.get(), CL_COMPLETE).naming("clSetUserEventStatus")
     }
+}
+
+/// Holds whatever is queued from now on until the host ends `event`.
+pub(crate) fn hold(runtime: &Runtime, event: &UserEvent) -> Result<(), OpenClError> {
+    let after = [event.0.get()];
+    // SAFETY: the event is valid; the driver keeps it as long as it needs it.
+    let held = unsafe { runtime.queue().enqueue_barrier_with_wait_list(&after) };
+    held.naming("clEnqueueBarrierWithWaitList").map(|_: Event| ())
 }
 
 /// Sleeps until the queue is empty.

@@ -1,6 +1,8 @@
 //! Tensors in the device's memory, and how the host's (dense, channels innermost) are
 //! brought into their layout.
 
+mod part;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use opencl3::memory::{
 use opencl3::types::CL_BLOCKING;
 
 use super::error::{Naming, OpenClError};
+use super::mapped::MappedMemory;
 use super::runtime::Runtime;
 use super::shared::SharedMemory;
 use crate::cpu::Element;
@@ -52,6 +55,9 @@ pub enum Home {
     Device,
     /// A buffer in memory that the host can map without a copy.
     Pinned,
+    /// The same, mapped all the time: where host and device share memory, both sides
+    /// may access it while a kernel runs. The standard does not promise it.
+    Mapped,
     /// Fine-grained shared virtual memory, which both sides may access while a kernel
     /// runs.
     Shared,
@@ -70,6 +76,7 @@ enum Memory<T> {
     Buffer(Buffer<T>),
     Image(Image),
     Shared(SharedMemory<T>),
+    Mapped(MappedMemory<T>),
 }
 
 // SAFETY: memory objects belong to no thread and may be used by several at once; the
@@ -91,10 +98,7 @@ impl<T: Element> Tensor<T> {
         home: Home,
     ) -> Result<Self, OpenClError> {
         let extent = Extent::from(shape);
-        let elements = match layout {
-            Layout::Buffer => shape.elements() as usize,
-            Layout::Image | Layout::SlicedBuffer => texels(extent) * CHANNELS,
-        };
+        let elements = elements(shape, layout);
         let memory = match (layout, home) {
             (Layout::Image, Home::Device) => Memory::Image(image::<T>(runtime, extent)?),
             (Layout::Image, _) => {
@@ -108,6 +112,7 @@ impl<T: Element> Tensor<T> {
                 Memory::Buffer(runtime.buffer_with(elements, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?)
             }
             (_, Home::Shared) => Memory::Shared(SharedMemory::new(runtime, elements)?),
+            (_, Home::Mapped) => Memory::Mapped(MappedMemory::new(runtime, elements)?),
         };
         Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory, numbers: PhantomData })
     }
@@ -137,12 +142,19 @@ impl<T: Element> Tensor<T> {
         self.layout
     }
 
-    /// The first element, where the tensor lies in shared memory.
+    /// The first element, where the host addresses the tensor without further ado: in
+    /// shared memory, or mapped.
     pub fn shared_ptr(&self) -> Option<*mut T> {
         match &self.memory {
             Memory::Shared(memory) => Some(memory.as_ptr()),
+            Memory::Mapped(memory) => Some(memory.as_ptr()),
             _ => None,
         }
+    }
+
+    /// Elements in memory, padding included.
+    fn elements(&self) -> usize {
+        elements(self.shape, self.layout)
     }
 
     pub(super) fn extent(&self) -> Extent {
@@ -155,6 +167,7 @@ impl<T: Element> Tensor<T> {
             Memory::Buffer(buffer) => Handle::Object(buffer.get()),
             Memory::Image(image) => Handle::Object(image.get()),
             Memory::Shared(memory) => Handle::Pointer(memory.as_ptr().cast()),
+            Memory::Mapped(memory) => Handle::Object(memory.object()),
         }
     }
 
@@ -173,6 +186,10 @@ impl<T: Element> Tensor<T> {
         match &mut self.memory {
             Memory::Buffer(buffer) => runtime.fill(buffer, &arranged),
             Memory::Shared(memory) => {
+                memory.write(&arranged);
+                Ok(())
+            }
+            Memory::Mapped(memory) => {
                 memory.write(&arranged);
                 Ok(())
             }
@@ -203,14 +220,11 @@ impl<T: Element> Tensor<T> {
     /// Where the device fails.
     pub fn read(&self) -> Result<Vec<T>, OpenClError> {
         let extent = self.extent();
-        let elements = match self.layout {
-            Layout::Buffer => self.shape.elements() as usize,
-            Layout::Image | Layout::SlicedBuffer => texels(extent) * CHANNELS,
-        };
-        let mut arranged = vec![T::default(); elements];
+        let mut arranged = vec![T::default(); self.elements()];
         match &self.memory {
             Memory::Buffer(buffer) => self.runtime.fetch(buffer, &mut arranged)?,
             Memory::Shared(memory) => memory.read(&mut arranged),
+            Memory::Mapped(memory) => memory.read(&mut arranged),
             Memory::Image(image) => {
                 let [origin, region] = whole_image(extent);
                 // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as
@@ -241,6 +255,13 @@ pub(super) enum Handle {
     Object(opencl3::types::cl_mem),
     /// An address in shared virtual memory.
     Pointer(*const std::ffi::c_void),
+}
+
+fn elements(shape: Shape, layout: Layout) -> usize {
+    match layout {
+        Layout::Buffer => shape.elements() as usize,
+        Layout::Image | Layout::SlicedBuffer => texels(Extent::from(shape)) * CHANNELS,
+    }
 }
 
 fn texels(extent: Extent) -> usize {

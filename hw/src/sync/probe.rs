@@ -13,9 +13,9 @@ use crate::opencl::Runtime;
 
 /// Rounds that must go well.
 const ROUNDS: u32 = 100;
-/// What a round may take: a hundred times the slowest mechanism published
-/// (`HeteroInfer`, SOSP'25: 400 us), as another process may hold the core meanwhile.
-const ROUND_LIMIT: Duration = Duration::from_millis(50);
+/// What a round may take: another process may hold the core for some slices of the
+/// scheduler, of which 24 to 52 ms were seen on a loaded machine with two cores.
+const ROUND_LIMIT: Duration = Duration::from_millis(500);
 /// What a probe may take, with building its kernels.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 

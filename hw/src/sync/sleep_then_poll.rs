@@ -15,7 +15,7 @@ use crate::opencl::timing::of_duration;
 const SHORTEST: Duration = Duration::from_micros(1);
 /// A sleep's length on phones, of which a sleep is a multiple (`HeteroInfer`, section
 /// 4.3: 80 to 100 us).
-const STEP: Duration = Duration::from_micros(100);
+pub(crate) const STEP: Duration = Duration::from_micros(100);
 
 pub(super) fn round(bench: &mut Bench, round: u32, limit: Duration) -> Result<Round, SyncError> {
     round_after(bench, round, limit, |bench| {
@@ -28,7 +28,7 @@ pub(super) fn round(bench: &mut Bench, round: u32, limit: Duration) -> Result<Ro
 
 /// The sleeps of length `step` that surely end before `predicted` has passed: one fewer
 /// than fit, as a sleep lasts longer than it should.
-fn whole_sleeps(predicted: Duration, step: Duration) -> Duration {
+pub(crate) fn whole_sleeps(predicted: Duration, step: Duration) -> Duration {
     let fitting = predicted.as_nanos() / step.as_nanos().max(1);
     step * u32::try_from(fitting.saturating_sub(1)).unwrap_or(u32::MAX)
 }

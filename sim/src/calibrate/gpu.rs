@@ -218,6 +218,8 @@ fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) ->
 
 /// A run of a network that a fold's fit had not seen, beside its prediction.
 struct HeldOut {
+    /// Which network, in the order in which they first occur among the runs.
+    network: usize,
     point: Point,
     doubt: Doubt,
 }
@@ -230,6 +232,11 @@ impl HeldOut {
         fits: &[(Gpu, Vec<TableFit>)],
     ) -> Vec<Vec<Self>> {
         let deviations = deviations(classified.iter().map(|member| member.run));
+        let mut networks: HashMap<&str, usize> = HashMap::new();
+        for member in classified {
+            let next = networks.len();
+            networks.entry(&member.run.network).or_insert(next);
+        }
         fits.par_iter()
             .enumerate()
             .map(|(fold, (gpu, tables))| {
@@ -243,7 +250,8 @@ impl HeldOut {
                     let (point, doubt) = predictor.point(member.run).ok()?;
                     let unseen = !seen.contains(&member.run.layer.operator);
                     let deviation_us = deviations.of(member.run);
-                    Some(Self { point: Point { unseen, deviation_us, ..point }, doubt })
+                    let network = networks.get(member.run.network.as_str()).copied()?;
+                    Some(Self { network, point: Point { unseen, deviation_us, ..point }, doubt })
                 });
                 predictions.collect()
             })
@@ -252,7 +260,12 @@ impl HeldOut {
 
     fn error(&self) -> spread::HeldOut {
         let Point { unseen, measured_us, predicted_us, .. } = self.point;
-        spread::HeldOut { doubt: self.doubt, unseen, error: (measured_us / predicted_us).ln() }
+        spread::HeldOut {
+            doubt: self.doubt,
+            network: self.network,
+            unseen,
+            error: (measured_us / predicted_us).ln(),
+        }
     }
 }
 

@@ -33,6 +33,16 @@ pub enum Placement {
     },
 }
 
+impl Placement {
+    /// The CPU cores that take part, if any.
+    pub fn cores(&self) -> Option<CoreSet> {
+        match self {
+            Self::Cpu(cores) | Self::Split { cores, .. } => Some(*cores),
+            Self::Gpu | Self::Npu => None,
+        }
+    }
+}
+
 /// Who computes each operator of a workload, and how processors synchronise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {

@@ -66,6 +66,22 @@ __kernel void ping_pong(volatile __global Flag *words, uint rounds, uint spins) 
   STORE(words + STATUS, status);
 }
 
+// Tells the host of `announced`, then keeps the queue until the host has signalled
+// `awaited`; either is left out where it is 0. Numbers of both only grow. One thread.
+__kernel void hand_over(volatile __global Flag *words, uint announced, uint awaited, uint spins) {
+  if (announced != 0) STORE(words + DEVICE_FLAG, announced);
+  if (awaited == 0) return;
+  for (uint spin = 0; spin < spins; spin++) {
+    const uint seen = LOAD(words + HOST_FLAG);
+    if (seen == RELEASED) {
+      STORE(words + STATUS, GIVEN_UP);
+      return;
+    }
+    if (seen >= awaited) return;
+  }
+  STORE(words + STATUS, SPUN_OUT);
+}
+
 // Something that takes its time.
 __kernel void busy(__global float *result, uint steps) {
   float value = get_global_id(0);

@@ -96,6 +96,12 @@ impl Smoothness {
         self.run_noise / runs + self.layer_noise
     }
 
+    /// Part of what the mean of so many runs differs from its neighbours by that is
+    /// the layer's own rather than noise of the runs.
+    pub(super) fn kept(&self, runs: f64) -> f64 {
+        self.layer_noise / self.noise(runs)
+    }
+
     fn alike(&self, a: &Features, b: &Features) -> f64 {
         let squares = a.iter().zip(b).zip(&self.rates).map(|((a, b), rate)| ((a - b) * rate).powi(2));
         similarity(squares.sum())

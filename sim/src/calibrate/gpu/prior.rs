@@ -225,7 +225,10 @@ impl Hardware {
                 "multiply_accumulates_per_cycle",
                 &gpu.multiply_accumulates_per_cycle,
             )?,
-            bandwidth_gbps: memory.peak_bandwidth_gbps.value,
+            bandwidth_gbps: gpu
+                .memory
+                .as_ref()
+                .map_or(memory.peak_bandwidth_gbps.value, |own| own.bandwidth_gbps.value),
             compute_units: f64::from(gpu.compute_units),
             simd_width: f64::from(gpu.simd_width),
             launch_us: if gpu.family == GpuFamily::PowerVr { SLOW_LAUNCH_US } else { LAUNCH_US },

@@ -39,6 +39,9 @@ const LEAST_VARIATION: f64 = 0.15;
 /// Folds, by network, that decide whether a correction helps.
 const FOLDS: usize = 4;
 
+/// Runs from which on a launch tells what is its own from the noise of a run.
+const FEWEST_REPEATS: f64 = 2.0;
+
 /// Decimals of a weight, a logarithm: 0.01 %.
 const WEIGHT_UNIT: f64 = 1e4;
 /// Significant digits of a length scale.
@@ -86,9 +89,32 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
         features,
         weights: weights.iter().map(|weight| (weight * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect(),
         points: Vec::new(),
+        own: Vec::new(),
     };
     corrected.points = points.features.iter().map(|features| corrected.point(features)).collect();
+    corrected.own = own(&corrected, &examples, &alike.tr_mul(&weights), &smoothness);
     Some(corrected)
+}
+
+/// What repeated runs of the launch of each point take beyond the `smooth` correction
+/// of the examples, as far as it is more than the noise of runs.
+fn own(
+    table: &ResidualTable,
+    examples: &Examples,
+    smooth: &DVector<f64>,
+    smoothness: &Smoothness,
+) -> Vec<f64> {
+    let mut of_point: HashMap<Vec<i16>, (f64, f64)> = HashMap::new();
+    for (index, features) in examples.features.iter().enumerate() {
+        let (runs, beyond) = of_point.entry(table.point(features)).or_default();
+        *runs += examples.runs[index];
+        *beyond += examples.runs[index] * (examples.residuals[index] - smooth[index]);
+    }
+    let of_repeated = |point: &Vec<i16>| match of_point.get(point) {
+        Some(&(runs, beyond)) if runs >= FEWEST_REPEATS => smoothness.kept(runs) * beyond / runs,
+        _ => 0.0,
+    };
+    table.points.iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
 }
 
 /// The layers with what the equations leave; none where one has no prediction.

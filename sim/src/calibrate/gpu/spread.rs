@@ -2,6 +2,8 @@
 //! errors: the near and far deviation of each kernel table and the quantile that
 //! holds 90 % of the errors.
 
+use std::collections::HashMap;
+
 use super::fit::TableFit;
 use crate::calibrate::rounding::rounded;
 use crate::device::gpu::{KernelTable, TableSpread};
@@ -20,6 +22,12 @@ const ENOUGH_UNSEEN: usize = 20;
 /// Fewest errors that say anything.
 const FEWEST: usize = 5;
 
+/// Networks from which on each layer counts for itself: their differences then
+/// average out.
+const ENOUGH_NETWORKS: usize = 12;
+/// Part of a network that sums of weights may be short of.
+const ROUNDING: f64 = 1e-6;
+
 /// Significant digits of a covariance and of a quantile.
 const DIGITS: i32 = 3;
 
@@ -27,6 +35,8 @@ const DIGITS: i32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldOut {
     pub(super) doubt: Doubt,
+    /// Which network it is of.
+    pub(super) network: usize,
     pub(super) unseen: bool,
     /// Logarithm of measured over predicted time.
     pub(super) error: f64,
@@ -82,14 +92,36 @@ fn surprise(errors: &[HeldOut], (near, far): (f64, f64)) -> f64 {
         .sum()
 }
 
-/// Deviations that hold 90 % of the errors, and of one error more: the finite-sample
-/// correction of conformal prediction.
+/// Deviations that hold 90 % of the errors, and of one more that counts as larger
+/// than all: the finite-sample correction of conformal prediction.
+///
+/// Layers of a network err alike. Where there are few networks, the next one is
+/// drawn from networks rather than layers: each counts the same, however many
+/// layers it has, and so does the one more. Nine leave the largest error; it is all
+/// that fewer have to say.
 fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
-    let mut scores: Vec<f64> =
-        errors.iter().map(|held_out| held_out.error.abs() / held_out.doubt.deviation(near, far)).collect();
-    scores.sort_by(f64::total_cmp);
-    let rank = (COVERAGE * (scores.len() + 1) as f64).ceil() as usize;
-    scores[rank.clamp(1, scores.len()) - 1]
+    let mut layers: HashMap<usize, f64> = HashMap::new();
+    for held_out in errors {
+        *layers.entry(held_out.network).or_default() += 1.0;
+    }
+    let few = layers.len() < ENOUGH_NETWORKS;
+    let drawn = if few { layers.len() } else { errors.len() } as f64;
+    let mut scores: Vec<(f64, f64)> = errors
+        .iter()
+        .map(|held_out| {
+            let score = held_out.error.abs() / held_out.doubt.deviation(near, far);
+            (score, if few { layers[&held_out.network].recip() } else { 1.0 })
+        })
+        .collect();
+    scores.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Thirds of networks do not add up to whole ones in binary.
+    let wanted = COVERAGE * (drawn + 1.0) - ROUNDING;
+    let mut held = 0.0;
+    let reached = scores.iter().find(|(_, weight)| {
+        held += weight;
+        held >= wanted
+    });
+    reached.or(scores.last()).map_or(0.0, |(score, _)| *score)
 }
 
 #[cfg(test)]
@@ -120,6 +152,7 @@ mod tests {
                         parameter_variance: 0.0,
                         physics_us: 1.0,
                     },
+                    network: index as usize,
                     unseen,
                     error: size * f64::from(index) / 200.0,
                 }
@@ -137,6 +170,28 @@ mod tests {
         };
         let share = errors.iter().filter(within).count();
         assert!((180..=184).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn few_networks_leave_the_largest_error_and_count_alike_whatever_their_layers() {
+        let mut errors = errors(true);
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = index % 5;
+            held_out.doubt.similarity = 1.0;
+            held_out.error = 0.01;
+        }
+        errors[0].error = 0.2;
+        assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = index;
+        }
+        assert!((quantile(&errors, 0.1, 0.0) - 0.1).abs() < 1e-9);
+        // One layer of the eleventh network weighs as much as nineteen of each other.
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = if index == 0 { 10 } else { index % 10 };
+            held_out.error = if held_out.network == 10 { 0.2 } else { 0.01 };
+        }
+        assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
     }
 
     #[test]

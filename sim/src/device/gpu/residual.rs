@@ -20,6 +20,10 @@ pub const LOG_FACTOR_RANGE: f64 = 0.6;
 /// Units of a point's coordinate in one length scale.
 const UNITS_PER_LENGTH_SCALE: f64 = 100.0;
 
+/// Squared distance, in units of a coordinate, up to which a launch is a point's own:
+/// what rounding the coordinates of every feature to whole units makes at most.
+const OWN_SQUARED_DISTANCE: f32 = 0.25 * Feature::ALL.len() as f32;
+
 /// Most points of a table; a prediction visits each.
 const MOST_POINTS: usize = 2000;
 
@@ -128,7 +132,7 @@ pub struct Residual {
 ///
 /// ```text
 /// similarity_i = 1 / (1 + sum over features ((feature / length_scale - point_i / 100)^2) / 2)
-/// factor = exp(sum over points (weight_i * similarity_i))
+/// factor = exp(sum over points (weight_i * similarity_i) + own_i, at point i itself)
 /// ```
 ///
 /// The similarity is the rational quadratic kernel of Rasmussen and Williams
@@ -146,6 +150,10 @@ pub struct ResidualTable {
     pub weights: Vec<f64>,
     /// The points: features in hundredths of their length scale.
     pub points: Vec<Vec<i16>>,
+    /// What the launch of each point, but none beside it, takes beyond the sum, in
+    /// logarithms of a time: repeated runs tell it from noise. Empty for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<f64>,
 }
 
 /// A correction.
@@ -188,10 +196,14 @@ impl ResidualTable {
     pub fn correction(&self, features: &Features) -> Correction {
         let query = self.coordinates(features);
         let (mut log_factor, mut similarity) = (0.0_f64, 0.0_f64);
-        for (point, weight) in self.points.iter().zip(&self.weights) {
-            let alike = alike(squared_distance(point, &query));
+        for (index, (point, weight)) in self.points.iter().zip(&self.weights).enumerate() {
+            let squared_distance = squared_distance(point, &query);
+            let alike = alike(squared_distance);
             log_factor += weight * alike;
             similarity = similarity.max(alike);
+            if squared_distance <= OWN_SQUARED_DISTANCE {
+                log_factor += self.own.get(index).copied().unwrap_or_default();
+            }
         }
         Correction { log_factor: log_factor.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE), similarity }
     }
@@ -232,11 +244,14 @@ impl ResidualTable {
             let found = format!("{} values", self.weights.len());
             checker.violation("weights", found, format!("one for each of {} points", self.points.len()));
         }
-        if let Some(weight) =
-            self.weights.iter().find(|weight| weight.is_nan() || weight.abs() > LARGEST_WEIGHT)
-        {
-            let expected = format!("numbers from -{LARGEST_WEIGHT} to {LARGEST_WEIGHT}");
-            checker.violation("weights", weight, expected);
+        if !self.own.is_empty() && self.own.len() != self.points.len() {
+            let found = format!("{} values", self.own.len());
+            checker.violation("own", found, format!("none, or one for each of {} points", self.points.len()));
+        }
+        for (key, values) in [("weights", &self.weights), ("own", &self.own)] {
+            if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > LARGEST_WEIGHT) {
+                checker.violation(key, value, format!("numbers from -{LARGEST_WEIGHT} to {LARGEST_WEIGHT}"));
+            }
         }
     }
 }
@@ -283,6 +298,7 @@ mod tests {
             length_scales: vec![2.0, 4.0, 1.0],
             weights: vec![0.2, -0.1],
             points: vec![vec![150, 400, 100], vec![50, 500, 200]],
+            own: Vec::new(),
         }
     }
 
@@ -299,6 +315,16 @@ mod tests {
         for (index, feature) in Feature::ALL.into_iter().enumerate() {
             assert_eq!(feature as usize, index);
         }
+    }
+
+    #[test]
+    fn what_is_a_launch_s_own_is_not_its_neighbour_s() {
+        let with_own = ResidualTable { own: vec![0.3, 0.0], ..table() };
+        let added = |features: &Features| {
+            with_own.correction(features).log_factor - table().correction(features).log_factor
+        };
+        assert!((added(&features(16.0, 3.0, 1.0)) - 0.3).abs() < 1e-9);
+        assert!(added(&features(16.0, 3.1, 1.0)).abs() < 1e-9);
     }
 
     #[test]

@@ -1,0 +1,314 @@
+//! A scenario and a plan on real hardware.
+//!
+//! Responsible for: operators placed on CPU cores, on the `OpenCL` device, or cut between
+//! both; chains and graphs with hand-overs where the placement changes; measuring variants
+//! of a workload side by side. Not for: which plan (`coexec_sim::explore`), files, or what
+//! to make of the times.
+//! Invariants: no time counts before the result was verified, and every later result is,
+//! bit by bit, the verified one; whatever waits has a limit; raw times are kept.
+
+mod build;
+mod check;
+mod cores;
+mod link;
+mod machine;
+mod measure;
+mod noise;
+mod numbers;
+mod place;
+mod program;
+mod schedule;
+mod sharing;
+mod statistics;
+mod watch;
+mod wiring;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::Unsupported;
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::measure::runs::Fingerprint;
+use coexec_sim::plan::Plan;
+use coexec_sim::workload::{DataType, Stage};
+use thiserror::Error;
+
+pub use machine::{Choice, Machine};
+pub use measure::{Measured, Settings};
+pub use noise::NoiseFloor;
+pub use place::Sharing;
+pub use program::Clock;
+pub use statistics::Summary;
+pub use watch::Told;
+
+use crate::cpu::{PoolError, PrepareError};
+use crate::fingerprint::fingerprint;
+use crate::opencl::OpenClError;
+use crate::operands::OperandError;
+use crate::sync::SyncError;
+use crate::verify::Mismatch;
+use program::Task;
+use watch::{Control, PATIENCE, watched};
+
+/// Something cannot be executed, or not soundly.
+#[derive(Debug, Error)]
+pub enum ExecuteError {
+    /// The `OpenCL` device.
+    #[error(transparent)]
+    OpenCl(#[from] OpenClError),
+    /// Host and device did not meet.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    /// A CPU kernel.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// Operands of an operator.
+    #[error(transparent)]
+    Operand(#[from] OperandError),
+    /// Threads.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The profile has no dispatch rules for an operator.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// A result is wrong.
+    #[error("{0}: no time counts")]
+    Wrong(#[from] Box<Mismatch>),
+    /// Part of a result is not a number: it was not computed.
+    #[error("element {element} of {operator} was not computed: no time counts")]
+    NotComputed {
+        /// The operator.
+        operator: String,
+        /// Element, in the order of memory.
+        element: usize,
+    },
+    /// A result is not what it was when it was verified.
+    #[error("element {element} of {operator} changed from one run to the next: no time counts")]
+    Changed {
+        /// The operator.
+        operator: String,
+        /// Element, in the order of memory.
+        element: usize,
+    },
+    /// The plan uses more cores than there are beside the device.
+    #[error(
+        "the core set {cores} needs {needed} cores, found {free} beside the OpenCL device's {taken} compute units"
+    )]
+    TooFewCores {
+        /// The core set.
+        cores: String,
+        /// Its threads.
+        needed: u32,
+        /// Cores left.
+        free: usize,
+        /// Compute units of the device.
+        taken: u32,
+    },
+    /// The plan uses a GPU and none was opened, or the profile has none.
+    #[error("the plan uses a GPU, but no OpenCL device was opened or the profile has no [gpu] table")]
+    NoGpu,
+    /// The plan uses an NPU.
+    #[error("the plan places {operator} on an NPU, which coexec does not run")]
+    NoNpu {
+        /// The operator.
+        operator: String,
+    },
+    /// A cut within a slice of four channels.
+    #[error(
+        "the plan cuts {operator} after {channels} channels, expected a multiple of 4: GPU kernels compute \
+             four at a time"
+    )]
+    CutSlice {
+        /// The operator.
+        operator: String,
+        /// Output channels of the CPU.
+        channels: u32,
+    },
+    /// No mechanism works.
+    #[error("host and device cannot synchronise: {tried}")]
+    NoMechanism {
+        /// What was tried, and what went wrong.
+        tried: String,
+    },
+    /// A number format that there are no kernels for.
+    #[error("found a workload in {format}, expected f32 or f16")]
+    Format {
+        /// The format.
+        format: DataType,
+    },
+    /// The measuring thread cannot be started.
+    #[error("cannot start a thread to measure on")]
+    NoThread(#[source] std::io::Error),
+    /// The measuring thread ended without a result.
+    #[error("the measuring thread failed")]
+    ThreadFailed,
+    /// Nothing happened for too long.
+    #[error("the device or its driver did not answer for {seconds:.0} s; it was left behind")]
+    Stalled {
+        /// How long was waited.
+        seconds: f64,
+    },
+    /// The user cancelled.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// One way to run a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// The operators.
+    pub stages: Vec<Stage>,
+    /// Who computes them.
+    pub plan: Plan,
+    /// What its times cover.
+    pub clock: Clock,
+}
+
+/// What is measured, and on what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Its GPU's dispatch rules and its core sets are used.
+    pub profile: Profile,
+    /// How CPU kernels are divided over threads.
+    pub library: Library,
+    /// What of the machine is used.
+    pub choice: Choice,
+    /// Groups of variants; those of a group are measured alternately.
+    pub groups: Vec<Vec<Variant>>,
+    /// Repetitions of each variant.
+    pub repetitions: u32,
+    /// Seed of operands and of the order of repetitions.
+    pub seed: u64,
+    /// When no further group is started and a started one is cut short.
+    pub time_limit: Option<Duration>,
+    /// What one run may take.
+    pub run_limit: Duration,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Report {
+    /// The conditions.
+    pub fingerprint: Fingerprint,
+    /// How well times can be told apart.
+    pub noise: NoiseFloor,
+    /// Of each group that was measured, in the order of the request: each variant, or why
+    /// it cannot run here.
+    pub groups: Vec<Option<Vec<Result<Measured, ExecuteError>>>>,
+}
+
+impl ExecuteError {
+    /// Whether the error is one variant's, which leaves the others measurable.
+    pub fn is_of_variant(&self) -> bool {
+        match self {
+            Self::OpenCl(error) => matches!(
+                error,
+                OpenClError::Unsupported { .. }
+                    | OpenClError::NoHalf { .. }
+                    | OpenClError::Image { .. }
+                    | OpenClError::WorkGroup { .. }
+                    | OpenClError::OutOfMemory { .. }
+                    | OpenClError::Build { .. }
+                    | OpenClError::Operand(_)
+            ),
+            Self::Prepare(_)
+            | Self::Operand(_)
+            | Self::Unsupported(_)
+            | Self::TooFewCores { .. }
+            | Self::NoGpu
+            | Self::NoNpu { .. }
+            | Self::CutSlice { .. }
+            | Self::Format { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Measures what `request` asks for; `tell` hears how far it is. Setting `stop` ends it
+/// within seconds.
+///
+/// # Errors
+/// No such hardware, a device that does not answer or computes wrongly, or that it was
+/// cancelled.
+pub fn execute(
+    request: Request,
+    stop: &Arc<AtomicBool>,
+    tell: &mut dyn FnMut(Told),
+) -> Result<Report, ExecuteError> {
+    // A run waits at most twice: for the device, and for it to end.
+    let patience = PATIENCE + 2 * request.run_limit;
+    watched(patience, stop, tell, move |control| on_this_thread(&request, control))
+}
+
+fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+    let started = Instant::now();
+    let mut machine = Machine::open(&request.choice)?;
+    let mut sets: Vec<CoreSet> = Vec::new();
+    for variant in request.groups.iter().flatten() {
+        sets.extend(variant.plan.placements.iter().filter_map(coexec_sim::plan::Placement::cores));
+    }
+    sets.sort_by_key(ToString::to_string);
+    sets.dedup();
+    machine.prepare(&sets, &request.profile.cpu)?;
+    let fingerprint = fingerprint(&machine);
+    machine.stand_on(None);
+    let noise = NoiseFloor::measure();
+    let deadline = request.time_limit.map(|limit| started + limit);
+    let order = order(request.groups.len(), request.seed);
+    let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
+    for (done, &index) in order.iter().enumerate() {
+        if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            control.tell(Told::Warning(format!(
+                "the time limit left {} of {} groups unmeasured",
+                order.len() - done,
+                order.len()
+            )));
+            break;
+        }
+        let group = &request.groups[index];
+        let name = group.first().and_then(|variant| variant.stages.first()).map_or("", |stage| &stage.name);
+        control.tell(Told::Progress(format!("{} of {}: {name}", done + 1, order.len())));
+        let settings = Settings {
+            repetitions: request.repetitions,
+            seed: request.seed.wrapping_add(index as u64),
+            deadline,
+        };
+        let tasks: Vec<Task<'_>> = group.iter().map(|variant| request.task(variant)).collect();
+        groups[index] = Some(measure::measure(&mut machine, &tasks, settings, control)?);
+        for warning in machine.take_warnings() {
+            control.tell(Told::Warning(warning));
+        }
+    }
+    Ok(Report { fingerprint, noise, groups })
+}
+
+/// Numbers below `count` in an order that `seed` draws: a time limit then leaves a sample.
+fn order(count: usize, seed: u64) -> Vec<usize> {
+    use rand::SeedableRng;
+    use rand::seq::SliceRandom;
+    let mut order: Vec<usize> = (0..count).collect();
+    // The first is what the scenario is about.
+    if let Some((_, rest)) = order.split_first_mut() {
+        rest.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
+    }
+    order
+}
+
+impl Request {
+    fn task<'a>(&'a self, variant: &'a Variant) -> Task<'a> {
+        Task {
+            stages: &variant.stages,
+            plan: &variant.plan,
+            profile: &self.profile,
+            library: self.library,
+            clock: variant.clock,
+            seed: self.seed,
+            limit: self.run_limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

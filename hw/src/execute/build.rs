@@ -1,0 +1,196 @@
+//! From a workload and a plan to kernels, weights and memory.
+
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::kernel::gpu::execute;
+use coexec_sim::plan::Placement;
+use coexec_sim::workload::{Layer, Layout, Shape};
+
+use super::machine::Machine;
+use super::place::{Place, Sharing, Touched};
+use super::program::{CpuPart, GpuPart, Operation, Task, borrowed};
+use super::schedule::{Copies, Node, Schedule, Sides};
+use super::wiring::{Read, read_shapes, reads};
+use super::{ExecuteError, numbers};
+use crate::cpu::{self, Element, InstructionSet};
+use crate::opencl::{self, Dispatch};
+use crate::operands::{Part, Weights};
+
+/// Seeds of different tensors lie this far apart.
+const SEED_STEP: u64 = 1_000_003;
+
+/// Seed of the weights of stage number `stage`.
+pub(super) fn weight_seed(seed: u64, stage: usize) -> u64 {
+    seed.wrapping_add(SEED_STEP.wrapping_mul(2 * stage as u64 + 1))
+}
+
+fn input_seed(seed: u64, tensor: usize) -> u64 {
+    seed.wrapping_add(SEED_STEP.wrapping_mul(2 * tensor as u64 + 2))
+}
+
+/// The operators with their parts prepared; tensors of the device have `layout`.
+pub(super) fn operations<T: Element>(
+    machine: &mut Machine,
+    task: &Task<'_>,
+    layout: Layout,
+) -> Result<Vec<Operation<T>>, ExecuteError> {
+    let mut next_input = task.stages.len();
+    let mut operations = Vec::with_capacity(task.stages.len());
+    for (index, (stage, placement)) in task.stages.iter().zip(&task.plan.placements).enumerate() {
+        let tensor_of = |read| match read {
+            Read::Stage(stage) => stage,
+            Read::Input => {
+                next_input += 1;
+                next_input - 1
+            }
+        };
+        let reads = reads(stage, task.stages).into_iter().map(tensor_of).collect();
+        let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
+        let weights = borrowed(&weights);
+        let (cpu_part, gpu_part) = parts(&stage.layer, placement)?;
+        let cpu = match (cpu_part, placement) {
+            (Some(part), Placement::Cpu(cores) | Placement::Split { cores, .. }) => {
+                let set = InstructionSet::detect();
+                let prepared = cpu::Prepared::new(&stage.layer, &weights, task.library, set)?;
+                Some(CpuPart { prepared, part, team: machine.team(cores, &task.profile.cpu)? })
+            }
+            _ => None,
+        };
+        let gpu = match gpu_part {
+            Some(part) => Some(on_gpu(machine, task, &stage.layer, &weights, part, layout)?),
+            None => None,
+        };
+        operations.push(Operation { layer: stage.layer.clone(), reads, cpu, gpu });
+    }
+    Ok(operations)
+}
+
+/// What CPU and GPU compute of a layer.
+fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<Part>), ExecuteError> {
+    let operator = &layer.operator;
+    match placement {
+        Placement::Cpu(_) => Ok((Some(Part::whole(operator)), None)),
+        Placement::Gpu => Ok((None, Some(Part::whole(operator)))),
+        Placement::Npu => Err(ExecuteError::NoNpu { operator: operator.to_string() }),
+        Placement::Split { cpu_channels, gpu_channels, .. } => {
+            let [first, all] = [*cpu_channels, cpu_channels + gpu_channels];
+            if !first.is_multiple_of(coexec_sim::workload::CHANNELS_PER_SLICE) {
+                return Err(ExecuteError::CutSlice { operator: operator.to_string(), channels: first });
+            }
+            Ok((Some(Part::of_channels(operator, 0..first)), Some(Part::of_channels(operator, first..all))))
+        }
+    }
+}
+
+fn on_gpu<T: Element>(
+    machine: &Machine,
+    task: &Task<'_>,
+    layer: &Layer,
+    weights: &Weights<'_>,
+    part: Part,
+    layout: Layout,
+) -> Result<GpuPart<T>, ExecuteError> {
+    let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
+    let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
+    // The rules see a part as the layer that computes only the part.
+    let alone = match layer.operator.splittable_channels() {
+        Some(channels) if part.channels.len() as u32 != channels => {
+            layer.with_output_channels(part.channels.len() as u32)
+        }
+        _ => layer.clone(),
+    };
+    let launch = execute(&alone, gpu)?.detail;
+    let dispatch = Dispatch::of(&alone, &launch);
+    let prepared = opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)?;
+    Ok(GpuPart { prepared, part, launch })
+}
+
+/// Memory for all results and inputs.
+pub(super) fn places<T: Element>(
+    machine: &Machine,
+    task: &Task<'_>,
+    operations: &[Operation<T>],
+    layout: Layout,
+    sharing: Option<Sharing>,
+) -> Result<Vec<Place<T>>, ExecuteError> {
+    let tensors = tensors(operations, sharing.is_some());
+    let sharing = sharing.unwrap_or(Sharing::Copies);
+    let mut places = Vec::with_capacity(tensors.len());
+    for (index, tensor) in tensors.into_iter().enumerate() {
+        let count = tensor.shape.elements() as usize;
+        let numbers = tensor.read_by.map(|stage| {
+            let operator = &operations[stage].layer.operator;
+            numbers::input::<T>(operator, count, input_seed(task.seed, index))
+        });
+        let runtime = machine.runtime();
+        let numbers = numbers.as_deref();
+        places.push(Place::new(runtime, tensor.shape, tensor.touched, layout, sharing, numbers)?);
+    }
+    Ok(places)
+}
+
+/// A tensor before it has memory.
+struct Tensor {
+    shape: Shape,
+    touched: Touched,
+    /// For an input of the workload: the stage that reads it.
+    read_by: Option<usize>,
+}
+
+/// Results of all stages, then their inputs. Where both sides meet, a run starts and
+/// ends with the host.
+fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> {
+    let mut tensors: Vec<Tensor> = Vec::new();
+    for operation in operations {
+        let touched = touched_by(operation);
+        let own = operation.layer.operator.output();
+        let shape = operation.gpu.as_ref().map_or(own, |gpu| gpu.prepared.output_shape());
+        tensors.push(Tensor { shape, touched, read_by: None });
+    }
+    for (stage, operation) in operations.iter().enumerate() {
+        let shapes = shapes_read(operation);
+        let touched = touched_by(operation);
+        for (&read, shape) in operation.reads.iter().zip(shapes) {
+            if read == tensors.len() {
+                let touched = Touched { host: touched.host || meets, ..touched };
+                tensors.push(Tensor { shape, touched, read_by: Some(stage) });
+                continue;
+            }
+            let tensor = &mut tensors[read];
+            if touched.device && !tensor.touched.device {
+                // The device sees the extent that it reads.
+                tensor.shape = shape;
+            }
+            tensor.touched.host |= touched.host;
+            tensor.touched.device |= touched.device;
+        }
+    }
+    for (stage, tensor) in tensors.iter_mut().take(operations.len()).enumerate() {
+        let is_result = !operations.iter().any(|operation| operation.reads.contains(&stage));
+        tensor.touched.host |= is_result && meets;
+    }
+    tensors
+}
+
+fn touched_by<T: Element>(operation: &Operation<T>) -> Touched {
+    Touched { host: operation.cpu.is_some(), device: operation.gpu.is_some() }
+}
+
+/// Extents of what an operator reads, as the device has them where it takes part.
+fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
+    let shapes = read_shapes(&operation.layer);
+    let Some(gpu) = &operation.gpu else { return shapes };
+    let stored = gpu.prepared.input_shapes();
+    let output = gpu.prepared.output_shape();
+    (0..shapes.len()).map(|position| stored.get(position).copied().unwrap_or(output)).collect()
+}
+
+/// The order in which both sides run.
+pub(super) fn schedule<T: Element>(operations: &[Operation<T>], places: &[Place<T>]) -> Schedule {
+    let node = |operation: &Operation<T>| Node {
+        sides: Sides { cpu: operation.cpu.is_some(), gpu: operation.gpu.is_some() },
+        reads: operation.reads.clone(),
+    };
+    let nodes: Vec<Node> = operations.iter().map(node).collect();
+    let copies: Vec<Copies> = places.iter().map(|place| Copies { twice: place.is_twice() }).collect();
+    Schedule::new(&nodes, &copies)
+}

@@ -1,0 +1,204 @@
+//! The machine at hand: its `OpenCL` device, the cores left beside it, and the threads
+//! on them.
+
+use std::sync::Arc;
+
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::kernel::cpu::CoreSet;
+use coexec_sim::plan::synchronisation::Mechanism as Modelled;
+use coexec_sim::workload::Layout;
+use core_affinity::CoreId;
+
+use super::place::Sharing;
+use super::{ExecuteError, cores, sharing};
+use crate::cpu::{InstructionSet, PoolError, ThreadPool};
+use crate::opencl::{Device, DeviceKind, Runtime};
+use crate::sync::{self, Mechanism};
+
+/// What of a machine is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Whether an `OpenCL` device is used at all.
+    pub gpu: bool,
+    /// The device: `PLATFORM:DEVICE`; any where empty.
+    pub opencl: String,
+    /// Compute units of it: a part of a device of cores stands for a GPU, and the other
+    /// cores for a CPU. Half of such a device unless given, all of any other.
+    pub compute_units: Option<u32>,
+}
+
+/// The machine.
+pub struct Machine {
+    runtime: Option<Arc<Runtime>>,
+    /// Cores the device does not use, fastest first.
+    free: Vec<usize>,
+    pools: Vec<Pool>,
+    /// Whether threads can be kept on cores here.
+    pins: bool,
+    /// The core that the calling thread was last kept on.
+    caller: Option<usize>,
+    /// How mechanisms and memory were found to work.
+    tried: Vec<(Modelled, Mechanism, Sharing)>,
+    warnings: Vec<String>,
+}
+
+struct Pool {
+    cores: Vec<usize>,
+    threads: ThreadPool,
+}
+
+/// Threads of a core set: a pool and how many of its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Team {
+    pool: usize,
+    threads: usize,
+}
+
+impl Machine {
+    /// The machine as `choice` has it.
+    ///
+    /// # Errors
+    /// No `OpenCL` library, platform or such device; one that cannot be cut.
+    pub fn open(choice: &Choice) -> Result<Self, ExecuteError> {
+        let mut warnings = Vec::new();
+        let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
+        let taken = runtime.as_ref().map_or(0, |runtime| {
+            let device = runtime.device();
+            if device.kind == DeviceKind::Cpu { device.compute_units as usize } else { 0 }
+        });
+        let free = cores::free(taken);
+        Ok(Self { runtime, free, pools: Vec::new(), pins: true, caller: None, tried: Vec::new(), warnings })
+    }
+
+    /// The `OpenCL` device, where one is used.
+    pub fn runtime(&self) -> Option<&Arc<Runtime>> {
+        self.runtime.as_ref()
+    }
+
+    /// Cores beside the device, fastest first.
+    pub fn free_cores(&self) -> &[usize] {
+        &self.free
+    }
+
+    /// Whether threads are kept on cores.
+    pub fn pins(&self) -> bool {
+        self.pins
+    }
+
+    /// The instructions CPU kernels use.
+    pub fn instruction_set(&self) -> InstructionSet {
+        InstructionSet::detect()
+    }
+
+    /// What a user should know, since the last call.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Threads for all of `sets`, so that one of them does not need another's cores.
+    ///
+    /// # Errors
+    /// Too few cores, or threads cannot be started.
+    pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<(), ExecuteError> {
+        let mut sets = sets.to_vec();
+        sets.sort_by_key(|set| std::cmp::Reverse(set.threads()));
+        sets.iter().try_for_each(|set| self.team(set, cpu).map(drop))
+    }
+
+    /// The threads that stand for `set`.
+    pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team, ExecuteError> {
+        let Some(cores) = cores::of_set(set, cpu, &self.free) else {
+            return Err(ExecuteError::TooFewCores {
+                cores: set.to_string(),
+                needed: set.threads(),
+                free: self.free.len(),
+                taken: self.runtime.as_ref().map_or(0, |runtime| runtime.device().compute_units),
+            });
+        };
+        let threads = cores.len();
+        let fits = |pool: &Pool| pool.cores.starts_with(&cores);
+        if let Some(pool) = self.pools.iter().position(fits) {
+            return Ok(Team { pool, threads });
+        }
+        let pool = match ThreadPool::pinned(&cores) {
+            Err(PoolError::CannotPin { .. }) if self.pins => {
+                self.pins = false;
+                self.warnings.push("threads cannot be kept on cores here: times will spread".to_owned());
+                ThreadPool::new(threads)
+            }
+            Err(PoolError::CannotPin { .. }) => ThreadPool::new(threads),
+            pool => pool,
+        };
+        self.caller = cores.first().copied();
+        self.pools.push(Pool { cores, threads: pool? });
+        Ok(Team { pool: self.pools.len() - 1, threads })
+    }
+
+    /// The pool of `team`, with as many threads as it has.
+    pub(super) fn pool(&mut self, team: Team) -> &mut ThreadPool {
+        let pool = &mut self.pools[team.pool].threads;
+        pool.limit(team.threads);
+        pool
+    }
+
+    /// Keeps the calling thread on the first core of `team`.
+    pub(super) fn stand_on(&mut self, team: Option<Team>) {
+        let core = match team {
+            Some(team) => self.pools[team.pool].cores.first().copied(),
+            None => self.free.first().copied(),
+        };
+        let Some(id) = core.filter(|_| self.pins && core != self.caller) else { return };
+        if core_affinity::set_for_current(CoreId { id }) {
+            self.caller = core;
+        }
+    }
+
+    /// The layout of tensors that the device alone accesses: what the profile's GPU has,
+    /// or buffers of slices where there are no images.
+    pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
+        let Some(runtime) = &self.runtime else { return wanted };
+        if wanted != Layout::Image || runtime.device().images.is_some() {
+            return wanted;
+        }
+        self.warnings.push(format!("{} has no images: tensors are kept in buffers", runtime.device().name));
+        Layout::SlicedBuffer
+    }
+
+    /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
+    /// with a warning where they do not work.
+    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing), ExecuteError> {
+        if let Some(&(_, mechanism, memory)) = self.tried.iter().find(|(tried, ..)| *tried == wanted) {
+            return Ok((mechanism, memory));
+        }
+        let runtime = self.runtime.as_ref().ok_or(ExecuteError::NoGpu)?;
+        let choice = sync::choose(runtime, wanted.into()).map_err(|tried| ExecuteError::NoMechanism {
+            tried: tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        })?;
+        let memory = sharing::choose(runtime, choice.mechanism);
+        for replaced in &choice.replaced {
+            self.warnings.push(format!("{replaced}; {} is used instead", choice.mechanism));
+        }
+        if memory == Sharing::Copies {
+            let device = &runtime.device().name;
+            self.warnings.push(format!("{device} shares no memory with the host: results are copied"));
+        }
+        self.tried.push((wanted, choice.mechanism, memory));
+        Ok((choice.mechanism, memory))
+    }
+}
+
+/// The device of `choice`, ready to compute.
+fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
+    let whole = Device::select(&choice.opencl)?;
+    let description = whole.description().clone();
+    let all = description.compute_units;
+    let is_made_of_cores = description.kind == DeviceKind::Cpu;
+    let wanted = choice.compute_units.unwrap_or(if is_made_of_cores { (all / 2).max(1) } else { all });
+    if is_made_of_cores {
+        if choice.compute_units.is_none() {
+            warnings.push(format!("{wanted} of the {all} cores of {description} stand for the GPU"));
+        }
+    }
+    let device = if wanted == all { whole } else { whole.sub_device(wanted)? };
+    Ok(Runtime::new(device)?)
+}

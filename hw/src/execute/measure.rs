@@ -1,0 +1,248 @@
+//! Measuring variants of a workload side by side: until warm, in random order, each
+//! repetition kept, each result verified.
+
+use std::time::{Duration, Instant};
+
+use coexec_sim::workload::DataType;
+use half::f16;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::check::Verified;
+use super::machine::{Machine, Team};
+use super::program::{Program, Task};
+use super::watch::Control;
+use super::{ExecuteError, Sharing};
+use crate::cpu::SPIN;
+use crate::opencl::Dispatch;
+use crate::sync::Mechanism;
+use coexec_sim::kernel::gpu::Launch;
+use coexec_sim::units::Picos;
+
+/// Runs of the window that decides whether a variant is warm.
+const WARM_WINDOW: usize = 5;
+/// It is warm when the medians of two windows in a row differ by less: the width of the
+/// interval that 30 repetitions of a quiet machine give.
+const WARM_TOLERANCE: f64 = 0.02;
+/// Most runs of a warm-up; a machine that has not settled by then does not.
+const MOST_WARM_UP: usize = 40;
+/// What a warm-up may take once both windows are full.
+const WARM_UP_LIMIT: Duration = Duration::from_secs(2);
+
+/// How variants are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Repetitions of each variant.
+    pub repetitions: u32,
+    /// Seed of their order.
+    pub seed: u64,
+    /// When no further repetition may start.
+    pub deadline: Option<Instant>,
+}
+
+/// What was measured of a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Every repetition, in the order they were made, in microseconds.
+    pub times_us: Vec<f64>,
+    /// Runs before the first repetition.
+    pub warm_up: usize,
+    /// Whether the warm-up ended because times had settled.
+    pub is_warm: bool,
+    /// Elements of the results that were compared with the reference.
+    pub verified_elements: usize,
+    /// How host and device learned of each other and shared memory, where both took part.
+    pub sharing: Option<(Mechanism, Sharing)>,
+    /// The GPU's launch, of a single operator.
+    pub launch: Option<(Launch, Dispatch)>,
+}
+
+/// A program of any number format.
+enum Any {
+    F32(Program<f32>),
+    F16(Program<f16>),
+}
+
+/// Calls the same on a program of either format.
+macro_rules! on_either {
+    ($any:expr, $program:ident => $call:expr) => {
+        match $any {
+            Any::F32($program) => $call,
+            Any::F16($program) => $call,
+        }
+    };
+}
+
+/// A variant that is being measured.
+struct Subject {
+    program: Any,
+    verified: Verified,
+    warm_up: Vec<f64>,
+    is_warm: bool,
+    times: Vec<f64>,
+}
+
+impl Any {
+    fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+        let format = task.stages.first().map_or(DataType::F32, |stage| stage.layer.data_type);
+        match format {
+            DataType::F16 => Ok(Self::F16(Program::new(machine, task)?)),
+            DataType::F32 => Ok(Self::F32(Program::new(machine, task)?)),
+            DataType::I8 | DataType::W4A16 => Err(ExecuteError::Format { format }),
+        }
+    }
+
+    fn team(&self) -> Option<Team> {
+        on_either!(self, program => program.team())
+    }
+}
+
+impl Subject {
+    fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+        let mut program = Any::new(machine, task)?;
+        machine.stand_on(program.team());
+        let verified = on_either!(&mut program, program => program.verify(machine))?;
+        Ok(Self { program, verified, warm_up: Vec::new(), is_warm: false, times: Vec::new() })
+    }
+
+    /// One run, timed and compared with what was verified.
+    fn run(&mut self, machine: &mut Machine) -> Result<f64, ExecuteError> {
+        machine.stand_on(self.program.team());
+        let verified = &self.verified;
+        on_either!(&mut self.program, program => {
+            program.spoil_results()?;
+            let taken: Picos = program.run(machine)?;
+            program.compare(verified)?;
+            Ok(taken.as_micros())
+        })
+    }
+
+    fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<(), ExecuteError> {
+        let started = Instant::now();
+        while self.warm_up.len() < MOST_WARM_UP {
+            control.check()?;
+            let time = self.run(machine)?;
+            self.warm_up.push(time);
+            if is_warm(&self.warm_up) {
+                self.is_warm = true;
+                return Ok(());
+            }
+            if self.warm_up.len() >= 2 * WARM_WINDOW && started.elapsed() > WARM_UP_LIMIT {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, machine: &mut Machine) -> Result<Measured, ExecuteError> {
+        let again = on_either!(&mut self.program, program => program.verify(machine))?;
+        let (sharing, launch) = on_either!(&self.program, program => (program.sharing(), program.launch()));
+        Ok(Measured {
+            times_us: self.times,
+            warm_up: self.warm_up.len(),
+            is_warm: self.is_warm,
+            verified_elements: self.verified.elements + again.elements,
+            sharing,
+            launch,
+        })
+    }
+}
+
+/// Whether the medians of the last two windows agree.
+fn is_warm(times: &[f64]) -> bool {
+    let Some(first) = times.len().checked_sub(2 * WARM_WINDOW) else { return false };
+    let median = |window: &[f64]| {
+        let mut sorted = window.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[WARM_WINDOW / 2]
+    };
+    let [before, after] = [median(&times[first..first + WARM_WINDOW]), median(&times[first + WARM_WINDOW..])];
+    (after - before).abs() <= WARM_TOLERANCE * before
+}
+
+/// Measures `tasks` in random order, repetition by repetition, so that what disturbs the
+/// machine for a while disturbs all of them. One that cannot run here is an error of its
+/// own; a wrong result or a lost device ends all.
+///
+/// # Errors
+/// A result that is wrong, a device that does not answer, or that it was cancelled.
+pub(super) fn measure(
+    machine: &mut Machine,
+    tasks: &[Task<'_>],
+    settings: Settings,
+    control: &Control,
+) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
+    let mut subjects: Vec<Result<Subject, ExecuteError>> = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        control.check()?;
+        subjects.push(match Subject::new(machine, task) {
+            Ok(subject) => Ok(subject),
+            Err(error) if error.is_of_variant() => Err(error),
+            Err(error) => return Err(error),
+        });
+    }
+    for subject in subjects.iter_mut().flatten() {
+        subject.warm_up(machine, control)?;
+    }
+    repeat(machine, &mut subjects, settings, control)?;
+    subjects
+        .into_iter()
+        .map(|subject| match subject {
+            Ok(subject) => subject.finish(machine).map(Ok),
+            Err(reason) => Ok(Err(reason)),
+        })
+        .collect()
+}
+
+fn repeat(
+    machine: &mut Machine,
+    subjects: &mut [Result<Subject, ExecuteError>],
+    settings: Settings,
+    control: &Control,
+) -> Result<(), ExecuteError> {
+    let mut stream = ChaCha8Rng::seed_from_u64(settings.seed);
+    let mut order: Vec<usize> = (0..subjects.len()).filter(|&index| subjects[index].is_ok()).collect();
+    let mut last_team = None;
+    for _ in 0..settings.repetitions {
+        order.shuffle(&mut stream);
+        for &index in &order {
+            control.check()?;
+            let Ok(subject) = &mut subjects[index] else { continue };
+            let team = subject.program.team();
+            if last_team.is_some() && last_team != team {
+                settle();
+            }
+            last_team = team;
+            let time = subject.run(machine)?;
+            subject.times.push(time);
+        }
+        if settings.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the threads of another team have gone to sleep; awake, so that this core
+/// keeps its clock.
+fn settle() {
+    let started = Instant::now();
+    while started.elapsed() < SPIN + SPIN / 4 {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_is_warm_when_two_windows_agree() {
+        let falling: Vec<f64> = (0..12).map(|n| 200.0 - 10.0 * f64::from(n)).collect();
+        assert!(!is_warm(&falling));
+        let settled: Vec<f64> = falling.into_iter().chain([100.0; 10]).collect();
+        assert!(is_warm(&settled));
+        assert!(!is_warm(&[100.0; 9]), "one window is not enough");
+    }
+}

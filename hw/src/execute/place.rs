@@ -1,0 +1,166 @@
+//! Where a tensor lies: with the host, with the device, in memory that both address, or
+//! with both.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use coexec_sim::workload::{Layout, Shape};
+
+use crate::cpu::Element;
+use crate::opencl::{Home, OpenClError, Runtime, Tensor};
+use crate::operands::{Part, lines};
+
+/// Who accesses a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Touched {
+    pub(super) host: bool,
+    pub(super) device: bool,
+}
+
+/// How tensors are kept that both sides access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// In fine-grained shared virtual memory.
+    SharedVirtualMemory,
+    /// In buffers of the host that stay mapped.
+    MappedBuffers,
+    /// With each side, and copied.
+    Copies,
+}
+
+/// Elements that the host alone allocates; a device may copy to and from them while
+/// the host works on others.
+pub(super) struct HostMemory<T> {
+    first: NonNull<T>,
+    length: usize,
+    /// Kept alive where a lost device may still write.
+    runtime: Option<Arc<Runtime>>,
+}
+
+// SAFETY: the memory belongs to no thread; the schedule of a program says who accesses
+// which part when.
+unsafe impl<T: Send> Send for HostMemory<T> {}
+
+/// A tensor of a program.
+pub(super) struct Place<T> {
+    host: Option<HostMemory<T>>,
+    device: Option<Arc<Tensor<T>>>,
+    length: usize,
+}
+
+impl<T: Element> HostMemory<T> {
+    fn new(elements: Vec<T>, runtime: Option<&Arc<Runtime>>) -> Self {
+        let length = elements.len();
+        let first = NonNull::from(Box::leak(elements.into_boxed_slice())).cast::<T>();
+        Self { first, length, runtime: runtime.cloned() }
+    }
+}
+
+impl<T> Drop for HostMemory<T> {
+    fn drop(&mut self) {
+        if self.runtime.as_ref().is_some_and(|runtime| runtime.is_lost()) {
+            return;
+        }
+        // SAFETY: it was leaked from a box of that length in `new`.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.length)) });
+    }
+}
+
+impl<T: Element> Place<T> {
+    /// Memory for a tensor of `shape` that `touched` says who accesses; on the device
+    /// alone it has `layout`, elsewhere the host's. It holds `numbers`, if any.
+    pub(super) fn new(
+        runtime: Option<&Arc<Runtime>>,
+        shape: Shape,
+        touched: Touched,
+        layout: Layout,
+        sharing: Sharing,
+        numbers: Option<&[T]>,
+    ) -> Result<Self, OpenClError> {
+        let length = shape.elements() as usize;
+        let (layout, home) = match (touched.host, sharing) {
+            (false, _) => (layout, Home::Device),
+            (true, Sharing::SharedVirtualMemory) => (Layout::Buffer, Home::Shared),
+            (true, Sharing::MappedBuffers) => (Layout::Buffer, Home::Mapped),
+            (true, Sharing::Copies) => (Layout::Buffer, Home::Device),
+        };
+        let mut device = match runtime {
+            Some(runtime) if touched.device => Some(Tensor::new(runtime, shape, layout, home)?),
+            _ => None,
+        };
+        if let (Some(tensor), Some(numbers)) = (&mut device, numbers) {
+            tensor.write(numbers)?;
+        }
+        let device = device.map(Arc::new);
+        let addressed = device.as_ref().is_some_and(|tensor| tensor.shared_ptr().is_some());
+        let needs_host = touched.host && !addressed;
+        let elements = || numbers.map_or_else(|| vec![T::default(); length], <[T]>::to_vec);
+        let host = needs_host.then(|| HostMemory::new(elements(), runtime.filter(|_| touched.device)));
+        Ok(Self { host, device, length })
+    }
+
+    /// Number of elements.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The first element, where the host addresses the tensor.
+    pub(super) fn host_ptr(&self) -> Option<*mut T> {
+        let host = self.host.as_ref().map(|memory| memory.first.as_ptr());
+        host.or_else(|| self.device.as_ref().and_then(|tensor| tensor.shared_ptr()))
+    }
+
+    /// The tensor on the device.
+    pub(super) fn device(&self) -> Option<&Arc<Tensor<T>>> {
+        self.device.as_ref()
+    }
+
+    /// Whether each side has it.
+    pub(super) fn is_twice(&self) -> bool {
+        self.host.is_some() && self.device.is_some()
+    }
+
+    /// The part that is all of the tensor, as copies count it.
+    pub(super) fn whole(&self) -> Option<Part> {
+        let shape = self.device.as_ref()?.shape();
+        Some(Part { channels: 0..shape.channels, lines: 0..lines(shape) })
+    }
+
+    /// Makes every element not a number on each side, while nobody computes: what is not
+    /// computed afterwards is noticed.
+    pub(super) fn spoil(&self) -> Result<(), OpenClError> {
+        let nothing = T::from_f32(f32::NAN);
+        if let Some(first) = self.host_ptr() {
+            // SAFETY: the memory holds `length` elements, and nobody accesses it now.
+            unsafe { std::slice::from_raw_parts_mut(first, self.length) }.fill(nothing);
+        }
+        match &self.device {
+            Some(tensor) if tensor.shared_ptr().is_none() => tensor.fill(nothing),
+            _ => Ok(()),
+        }
+    }
+
+    /// The tensor as the host has it, or as the device has it where the host does not,
+    /// while nobody computes.
+    pub(super) fn read(&self) -> Result<Vec<T>, OpenClError> {
+        match (self.host_ptr(), &self.device) {
+            (Some(first), _) => {
+                // SAFETY: the memory holds `length` elements, and nobody writes it now.
+                Ok(unsafe { std::slice::from_raw_parts(first, self.length) }.to_vec())
+            }
+            (None, Some(tensor)) => tensor.read(),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Sharing {
+    /// Name in messages and fingerprints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedVirtualMemory => "fine-grained shared virtual memory",
+            Self::MappedBuffers => "buffers that stay mapped",
+            Self::Copies => "copies",
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What identifies the conditions of runs: device, driver, affinity, governor, clocks,
+//! temperature, date. What a system does not tell is absent.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use coexec_sim::measure::runs::Fingerprint;
+
+use crate::execute::Machine;
+
+/// Where Linux and Android tell of cores and of thermal sensors.
+const CORES: &str = "/sys/devices/system/cpu";
+const SENSORS: &str = "/sys/class/thermal";
+/// Millidegrees of a degree, as sensors count.
+const MILLI: f64 = 1e3;
+/// Kilohertz of a megahertz, as clocks are counted.
+const KILO: u64 = 1_000;
+/// A sensor outside of this, in degrees Celsius, is broken or measures something else.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=130.0;
+
+/// The conditions now, with the machine as it is used.
+pub fn fingerprint(machine: &Machine) -> Fingerprint {
+    let opencl = machine.runtime().map(|runtime| runtime.device());
+    let processor = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let device = match opencl {
+        Some(device) => format!("{processor}; {} of {} compute units", device.name, device.compute_units),
+        None => processor,
+    };
+    let cores = machine.free_cores();
+    let mut fingerprint = Fingerprint {
+        id: String::new(),
+        device,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver: opencl.map(|device| format!("{} {}", device.platform, device.driver)),
+        opencl_version: opencl.map(|device| device.version.clone()),
+        affinity: Some(affinity(machine)),
+        governor: governor(cores),
+        clocks: clocks(cores),
+        temperature_c: temperature(),
+        date: today(),
+    };
+    fingerprint.id = id(&fingerprint);
+    fingerprint
+}
+
+/// An id that is the same for the same conditions: the date and a hash of the rest.
+fn id(fingerprint: &Fingerprint) -> String {
+    let text = format!("{fingerprint:?}");
+    let date = fingerprint.date.as_deref().unwrap_or("undated");
+    format!("{date}-{:08x}", fnv1a(text.as_bytes()))
+}
+
+/// Fowler, Noll and Vo's hash, 32 bits: the same on every machine.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+fn affinity(machine: &Machine) -> String {
+    let cores: Vec<String> = machine.free_cores().iter().map(ToString::to_string).collect();
+    let bound = if machine.pins() { "kept on" } else { "placed by the system on" };
+    let device =
+        std::env::var("POCL_AFFINITY").map_or(String::new(), |value| format!("; POCL_AFFINITY={value}"));
+    format!("{bound} the first needed of cores {}{device}", cores.join(","))
+}
+
+/// What the processor calls itself.
+fn processor_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let value = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    value("model name").or_else(|| value("Hardware"))
+}
+
+fn of_core(core: usize, file: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("{CORES}/cpu{core}/cpufreq/{file}")).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn governor(cores: &[usize]) -> Option<String> {
+    let names: BTreeSet<String> =
+        cores.iter().filter_map(|&core| of_core(core, "scaling_governor")).collect();
+    (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+fn clocks(cores: &[usize]) -> Option<String> {
+    let clocks = cores.iter().filter_map(|&core| of_core(core, "scaling_cur_freq")?.parse::<u64>().ok());
+    let clocks: Vec<u64> = clocks.map(|khz| khz / KILO).collect();
+    let (least, most) = (clocks.iter().min()?, clocks.iter().max()?);
+    Some(if least == most { format!("cores {least} MHz") } else { format!("cores {least} to {most} MHz") })
+}
+
+/// The hottest sensor.
+fn temperature() -> Option<f64> {
+    let zones = fs::read_dir(SENSORS).ok()?;
+    let of_zone = |zone: fs::DirEntry| -> Option<f64> {
+        let millidegrees: f64 = fs::read_to_string(zone.path().join("temp")).ok()?.trim().parse().ok()?;
+        Some(millidegrees / MILLI).filter(|degrees| PLAUSIBLE.contains(degrees))
+    };
+    zones.flatten().filter_map(of_zone).max_by(f64::total_cmp)
+}
+
+/// Today in UTC: `2026-05-01`.
+fn today() -> Option<String> {
+    const DAY: u64 = 24 * 3_600;
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / DAY;
+    let [year, month, day] = civil(days);
+    Some(format!("{year:04}-{month:02}-{day:02}"))
+}
+
+/// Year, month and day of the Gregorian calendar, so many days after 1 January 1970
+/// (Hinnant, "chrono-compatible low-level date algorithms").
+fn civil(days: u64) -> [u64; 3] {
+    // Days from 1 March of year 0; eras of 400 years begin there.
+    const TO_MARCH_OF_YEAR_0: u64 = 719_468;
+    const ERA: u64 = 146_097;
+    let days = days + TO_MARCH_OF_YEAR_0;
+    let of_era = days % ERA;
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    [days / ERA * 400 + year_of_era + u64::from(month <= 2), month, day]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_counted_from_1970() {
+        assert_eq!(civil(0), [1970, 1, 1]);
+        assert_eq!(civil(59), [1970, 3, 1]);
+        assert_eq!(civil(11_016), [2000, 2, 29]);
+        assert_eq!(civil(20_088), [2024, 12, 31]);
+        assert_eq!(civil(20_089), [2025, 1, 1]);
+    }
+
+    #[test]
+    fn the_same_conditions_have_the_same_id() {
+        let fingerprint = Fingerprint {
+            device: "a".to_owned(),
+            date: Some("2026-05-01".to_owned()),
+            ..Fingerprint::default()
+        };
+        assert_eq!(id(&fingerprint), id(&fingerprint.clone()));
+        let hotter = Fingerprint { temperature_c: Some(41.0), ..fingerprint.clone() };
+        assert_ne!(id(&fingerprint), id(&hotter));
+        assert!(id(&fingerprint).starts_with("2026-05-01-"));
+    }
+}

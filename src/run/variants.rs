@@ -1,0 +1,210 @@
+//! What is measured of a scenario, and what is predicted of it.
+
+use std::collections::HashSet;
+
+use coexec_hw::execute::{Clock, Variant};
+use coexec_sim::explore::{self, Options, Strategy};
+use coexec_sim::kernel::cpu::{CoreSet, execute};
+use coexec_sim::measure::runs::Ran;
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::scenario::{Scenario, Workload};
+use coexec_sim::simulate::{Measure, Simulator};
+use coexec_sim::validate::gpu::predict;
+use coexec_sim::workload::{Layer, Stage};
+
+use crate::failure::Failure;
+
+/// A variant with what is known of it before it ran.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) variant: Variant,
+    /// Where it runs, in the words of a file of runs.
+    pub(super) ran: Ran,
+    /// The operator, where it is a single one.
+    pub(super) operator: Option<(String, Layer)>,
+    /// Whether it is the plan of the scenario.
+    pub(super) is_plan: bool,
+    pub(super) predicted_us: Option<f64>,
+}
+
+/// Which processors variants may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Processors {
+    pub(super) cpu: bool,
+    pub(super) gpu: bool,
+}
+
+/// Makes the variants of a scenario.
+pub(super) struct Maker<'a> {
+    pub(super) scenario: &'a Scenario,
+    /// Core sets that compute operators alone.
+    pub(super) cores: Vec<CoreSet>,
+    pub(super) processors: Processors,
+    /// Name of the plan's file.
+    pub(super) plan_name: String,
+}
+
+impl Processors {
+    /// Those that a search, or a plan in a file, may use.
+    pub(super) fn of(scenario: &Scenario, plan: Option<&Plan>) -> Self {
+        let has_gpu = scenario.device.gpu.is_some();
+        let strategy = scenario.options.strategy;
+        match plan {
+            Some(plan) => Self {
+                cpu: true,
+                gpu: has_gpu
+                    && plan.placements.iter().any(|placement| !matches!(placement, Placement::Cpu(_))),
+            },
+            None => {
+                Self { cpu: strategy != Strategy::GpuOnly, gpu: has_gpu && strategy != Strategy::CpuOnly }
+            }
+        }
+    }
+}
+
+impl Maker<'_> {
+    /// Groups of variants: the workload as a whole, then each operator alone; of a set of
+    /// operators, each alone. `plan` is what a file says, if any.
+    pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>, Failure> {
+        let scenario = self.scenario;
+        match &scenario.workload {
+            Workload::Set(operators) => operators
+                .iter()
+                .map(|operator| self.whole(std::slice::from_ref(operator), None, Measure::Operators))
+                .collect(),
+            Workload::Model(stages) => {
+                let mut groups = vec![self.whole(stages, plan, scenario.measure)?];
+                let placements = groups[0]
+                    .first()
+                    .map_or(Vec::new(), |candidate| candidate.variant.plan.placements.clone());
+                if stages.len() > 1 {
+                    groups.extend(self.operators(stages, &placements));
+                }
+                Ok(groups)
+            }
+        }
+    }
+
+    /// The plan, and each processor alone. Of a single operator, every core set.
+    fn whole(
+        &self,
+        stages: &[Stage],
+        plan: Option<&Plan>,
+        measure: Measure,
+    ) -> Result<Vec<Candidate>, Failure> {
+        let scenario = self.scenario;
+        let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(measure);
+        let mut plans = Vec::new();
+        plans.push(match plan {
+            Some(plan) => plan.clone(),
+            None => explore::explore(&mut simulator, stages, &scenario.options)?.plan,
+        });
+        if self.processors.gpu {
+            plans.push(self.everywhere(stages, Placement::Gpu));
+        }
+        if self.processors.cpu && stages.len() == 1 {
+            plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::Cpu(cores))));
+        } else if self.processors.cpu {
+            let options = Options {
+                strategy: Strategy::CpuOnly,
+                core_sets: self.cores.clone(),
+                ..scenario.options.clone()
+            };
+            // Not every operator has a kernel on the CPU model; then there is no such plan.
+            plans.extend(explore::explore(&mut simulator, stages, &options).ok().map(|answer| answer.plan));
+        }
+        let mut seen: Vec<Vec<Placement>> = Vec::new();
+        let mut candidates = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            if seen.contains(&plan.placements) {
+                continue;
+            }
+            seen.push(plan.placements.clone());
+            let predicted = self.predicted(&mut simulator, stages, &plan);
+            candidates.push(self.candidate(stages, plan, measure, index == 0, predicted));
+        }
+        Ok(candidates)
+    }
+
+    /// Each distinct operator alone: on each processor, and cut as the plan cuts it.
+    fn operators(&self, stages: &[Stage], placements: &[Placement]) -> Vec<Vec<Candidate>> {
+        let scenario = self.scenario;
+        let mut simulator = Simulator::new(&scenario.device, scenario.library);
+        let mut seen = HashSet::new();
+        let mut groups = Vec::new();
+        for (stage, placement) in stages.iter().zip(placements) {
+            let is_cut = matches!(placement, Placement::Split { .. });
+            if !seen.insert((stage.layer.clone(), is_cut.then(|| format!("{placement:?}")))) {
+                continue;
+            }
+            let alone = [stage.isolated()];
+            let cut = is_cut.then_some(*placement);
+            let gpu = self.processors.gpu.then_some(Placement::Gpu);
+            let cpu = self.cores.iter().filter(|_| self.processors.cpu).map(|&cores| Placement::Cpu(cores));
+            let group = cut.into_iter().chain(gpu).chain(cpu).map(|placement| {
+                let plan = self.everywhere(&alone, placement);
+                let predicted = self.predicted(&mut simulator, &alone, &plan);
+                self.candidate(&alone, plan, Measure::Operators, false, predicted)
+            });
+            groups.push(group.collect());
+        }
+        groups
+    }
+
+    fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
+        Plan {
+            synchronisation: self.scenario.options.synchronisation,
+            placements: vec![placement; stages.len()],
+        }
+    }
+
+    /// What the profile predicts: of a single operator on one processor its kernel's time,
+    /// as calibration takes it; otherwise what the simulator says.
+    fn predicted(&self, simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Option<f64> {
+        let device = &self.scenario.device;
+        match (stages, plan.placements.as_slice()) {
+            ([stage], [Placement::Gpu]) => predict(&stage.layer, device.gpu.as_ref()?).ok(),
+            ([stage], [Placement::Cpu(cores)]) => {
+                let executed = execute(&stage.layer, &device.cpu, cores, self.scenario.library).ok()?;
+                Some(executed.phases.duration().as_micros())
+            }
+            _ => simulator.latency(stages, plan).ok().map(|latency| latency.as_micros()),
+        }
+    }
+
+    fn candidate(
+        &self,
+        stages: &[Stage],
+        plan: Plan,
+        measure: Measure,
+        is_plan: bool,
+        predicted_us: Option<f64>,
+    ) -> Candidate {
+        let operator = match stages {
+            [stage] => Some((stage.name.clone(), stage.layer.clone())),
+            _ => None,
+        };
+        let on_gpu = plan.placements.iter().all(|placement| *placement == Placement::Gpu);
+        let is_timed_by_events = on_gpu && measure == Measure::Operators;
+        let clock = if is_timed_by_events { Clock::Device } else { Clock::Host };
+        let ran = self.ran(&plan.placements);
+        let variant = Variant { stages: stages.to_vec(), plan, clock };
+        Candidate { variant, ran, operator, is_plan, predicted_us }
+    }
+
+    fn ran(&self, placements: &[Placement]) -> Ran {
+        let first = placements.first();
+        match first {
+            Some(&only) if placements.iter().all(|placement| *placement == only) => match only {
+                Placement::Cpu(cores) => Ran::Cpu(cores.to_string()),
+                Placement::Gpu => Ran::Gpu,
+                Placement::Npu => Ran::Npu,
+                Placement::Split { cores, cpu_channels, gpu_channels } if placements.len() == 1 => {
+                    Ran::Split { cores: cores.to_string(), cpu_channels, gpu_channels }
+                }
+                Placement::Split { .. } => Ran::Plan(self.plan_name.clone()),
+            },
+            _ => Ran::Plan(self.plan_name.clone()),
+        }
+    }
+}
