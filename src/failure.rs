@@ -91,7 +91,7 @@ impl Failure {
         }
         eprintln!("{}", text.trim_end());
         let status = shown.failure.status();
-        if matches!(shown.failure, Failure::Execute(_)) {
+        if matches!(shown.failure, Failure::Execute(_) | Failure::Probe(_)) {
             // A device may have been given up while it was computing.
             coexec_hw::leave(status);
         }

@@ -1,8 +1,9 @@
 //! `coexec probe`: micro-benchmarks of this machine into a device profile.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, Options, Probed, probe};
 use coexec_sim::calibrate::interference::HeldOut;
 use coexec_sim::measure::runs::{fingerprints_path, fingerprints_to_toml, to_csv};
@@ -17,7 +18,6 @@ use crate::{points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
 const SECONDS: [u64; 2] = [1_080, 90];
-const SECONDS_PER_DAY: u64 = 86_400;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
         quick: options.quick,
         seed: options.seed,
         limit: Duration::from_secs(options.time_limit.unwrap_or(SECONDS[usize::from(options.quick)])),
-        date: options.date.clone().unwrap_or_else(today),
+        date: date(options)?,
     };
     let progress = Progress::new(common);
     let started = Instant::now();
@@ -87,6 +87,10 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
     } else {
         show(&probed, &groups);
         output::line(&format!("wrote {}", options.out.display()));
+    }
+    if probed.gave_up {
+        // A driver would wait for what still runs on the device.
+        coexec_hw::leave(0);
     }
     Ok(())
 }
@@ -122,25 +126,12 @@ fn name(options: &Probe) -> Result<String, Failure> {
     Ok(name)
 }
 
-/// Today's date, in UTC.
-fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    date(since.as_secs() / SECONDS_PER_DAY)
-}
-
-/// The date so many days after 1970-01-01, in the Gregorian calendar, by eras of 400
-/// years that start on 1 March.
-fn date(days: u64) -> String {
-    const DAYS_TO_1970: u64 = 719_468;
-    const DAYS_OF_ERA: u64 = 146_097;
-    let days = days + DAYS_TO_1970;
-    let (era, day) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("{:04}-{month:02}-{day:02}", 400 * era + year + next)
+/// The date as given, or today's.
+fn date(options: &Probe) -> Result<String, Failure> {
+    options.date.clone().or_else(today).ok_or_else(|| Failure::Usage {
+        problem: "this system does not tell the date".to_owned(),
+        help: "give it with --date".to_owned(),
+    })
 }
 
 /// Writes the profile and what else is asked for.
@@ -198,17 +189,4 @@ fn show(probed: &Probed, groups: &[Scored]) {
         })
         .collect();
     output::table(&["held out", "layers", "MAPE", "within 10 %"], &rows);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_counted_through_leap_years() {
-        assert_eq!(date(0), "1970-01-01");
-        assert_eq!(date(11_016), "2000-02-29");
-        assert_eq!(date(20_453), "2025-12-31");
-        assert_eq!(date(20_454), "2026-01-01");
-    }
 }

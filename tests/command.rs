@@ -20,6 +20,7 @@ mod command {
     mod own_runs;
     mod pictures;
     mod plot;
+    mod probe;
     mod readme;
     mod repeatable;
     mod replay;

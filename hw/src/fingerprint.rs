@@ -65,7 +65,7 @@ fn affinity(machine: &Machine) -> String {
 }
 
 /// What the processor calls itself.
-fn processor_name() -> Option<String> {
+pub(crate) fn processor_name() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let value = |key: &str| {
         let line = text.lines().find(|line| line.starts_with(key))?;
@@ -79,13 +79,13 @@ fn of_core(core: usize, file: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-fn governor(cores: &[usize]) -> Option<String> {
+pub(crate) fn governor(cores: &[usize]) -> Option<String> {
     let names: BTreeSet<String> =
         cores.iter().filter_map(|&core| of_core(core, "scaling_governor")).collect();
     (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-fn clocks(cores: &[usize]) -> Option<String> {
+pub(crate) fn clocks(cores: &[usize]) -> Option<String> {
     let clocks = cores.iter().filter_map(|&core| of_core(core, "scaling_cur_freq")?.parse::<u64>().ok());
     let clocks: Vec<u64> = clocks.map(|khz| khz / KILO).collect();
     let (least, most) = (clocks.iter().min()?, clocks.iter().max()?);
@@ -93,7 +93,7 @@ fn clocks(cores: &[usize]) -> Option<String> {
 }
 
 /// The hottest sensor.
-fn temperature() -> Option<f64> {
+pub(crate) fn temperature() -> Option<f64> {
     let zones = fs::read_dir(SENSORS).ok()?;
     let of_zone = |zone: fs::DirEntry| -> Option<f64> {
         let millidegrees: f64 = fs::read_to_string(zone.path().join("temp")).ok()?.trim().parse().ok()?;
@@ -103,7 +103,7 @@ fn temperature() -> Option<f64> {
 }
 
 /// Today in UTC: `2026-05-01`.
-fn today() -> Option<String> {
+pub fn today() -> Option<String> {
     const DAY: u64 = 24 * 3_600;
     let days = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / DAY;
     let [year, month, day] = civil(days);

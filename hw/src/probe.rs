@@ -9,6 +9,7 @@
 mod assemble;
 mod co_run;
 mod cores;
+mod figures;
 mod fit;
 mod graphics;
 mod launches;
@@ -75,6 +76,9 @@ pub struct Probed {
     pub findings: Vec<Finding>,
     /// What a reader should know before trusting it.
     pub warnings: Vec<String>,
+    /// Whether something did not come back from the device: end the process with
+    /// [`crate::leave`].
+    pub gave_up: bool,
 }
 
 /// A measured value.

@@ -1,85 +1,31 @@
-//! The measurements in their order, and the profile they make.
+//! From measurements to the profile they make.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use coexec_sim::calibrate::interference;
+use coexec_sim::calibrate::interference::{self, HeldOut};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::{Gpu, OwnMemory};
-use coexec_sim::device::memory::Memory;
+use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::device::profile::{Calibration, Jitter, Profile};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Sync;
 use coexec_sim::input::Text;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
+use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::score;
 
-use super::co_run::{Client, Crowded};
-use super::launches::Launches;
+use super::co_run::Crowded;
+use super::figures::{Bandwidth, Figures, Notes, figures};
 use super::statistics::{Measured, median, significant};
-use super::streams::{CpuStream, GpuStream, Stream, gbps, memory_bytes};
 use super::synchronisation::Mechanisms;
-use super::timed_layers::{FINGERPRINT, Sweep};
+use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
-use super::{
-    Bench, Finding, MOST_NOISE, ProbeError, Probed, co_run, cores, fit, graphics, launches, synchronisation,
-    timed_layers, transfers,
-};
+use super::{Bench, ProbeError, Probed, cores, fit, graphics, transfers};
+use crate::fingerprint::{clocks, governor, processor_name, temperature};
 use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
-/// Parts of the time left that each stage may take, in their order.
-mod shares {
-    pub(super) const SYNCHRONISATION: f64 = 0.25;
-    pub(super) const TRANSFERS: f64 = 0.1;
-    pub(super) const CO_RUN: f64 = 0.3;
-    pub(super) const GPU_LAYERS: f64 = 0.65;
-    pub(super) const CPU_LAYERS: f64 = 0.9;
-}
-
-/// Strides of the streams, in texels.
-const STRIDES: [u32; 5] = [1, 2, 4, 8, 16];
-/// Passes of each stream.
-const PASSES: [usize; 2] = [5, 20];
-/// Repetitions of a fork and join.
-const FORK_JOINS: [usize; 2] = [200, 2_000];
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
-
-/// All that was measured.
-struct Figures {
-    launches: Launches,
-    mechanisms: Mechanisms,
-    bandwidth: Bandwidth,
-    transfers: Transfers,
-    crowded: Option<Crowded>,
-    gpu: Sweep,
-    cpu: Sweep,
-}
-
-/// Rates of the streams, in gigabytes a second.
-struct Bandwidth {
-    cpu: Measured,
-    gpu: Measured,
-}
-
-/// What is gathered on the way.
-struct Notes {
-    findings: Vec<Finding>,
-    warnings: Vec<String>,
-}
-
-impl Notes {
-    fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
-        let ci95 = Some(measured.ci95.map(significant));
-        self.findings.push(Finding { what: what.into(), value: significant(measured.value), unit, ci95 });
-    }
-
-    fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
-        self.findings.push(Finding { what: what.into(), value: significant(value), unit, ci95: None });
-    }
-}
 
 /// Measures everything and writes the profile.
 pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed, ProbeError> {
@@ -89,138 +35,36 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let figures = figures(bench, &runtime, &base, &mut notes)?;
     let source = format!("probe, {}", bench.options.date);
     let mut memory = memory(&figures, &base, &source);
+    let mut co_run = Vec::new();
     if let Some(crowded) = &figures.crowded {
-        let what = format!("{source}: fit to {} co-runs of streams", crowded.runs.len());
-        memory.interference =
-            interference::fit(&crowded.runs, &what).into_iter().map(|fit| fit.interference).collect();
+        co_run = interference::held_out(&memory, &crowded.runs);
+        memory.interference = curves(crowded, &co_run, &source, &mut notes);
     }
-    let co_run = figures
-        .crowded
-        .as_ref()
-        .map_or(Vec::new(), |crowded| interference::held_out(&memory.without_interference(), &crowded.runs));
-    let (profile, held_out) = profile(bench, &runtime, figures, (base, memory), &mut notes)?;
-    let (profile, runs) = profile;
+    let gave_up = figures.mechanisms.gave_up;
+    let Made { profile, runs, held_out } = profile(bench, &runtime, figures, (base, memory), &mut notes)?;
     let profile = checked(profile)?;
     let Notes { findings, warnings } = notes;
-    Ok(Probed {
-        profile,
-        runs,
-        fingerprint: fingerprint(bench, &runtime),
-        held_out,
-        co_run,
-        findings,
-        warnings,
-    })
+    let fingerprint = fingerprint(bench, &runtime);
+    Ok(Probed { profile, runs, fingerprint, held_out, co_run, findings, warnings, gave_up })
 }
 
-/// The measurements, one after the other.
-fn figures(
-    bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
-    base: &Gpu,
-    notes: &mut Notes,
-) -> Result<Figures, ProbeError> {
-    let options = bench.options;
-    let quick = options.quick;
-    let noise = launches::noise(runtime)?;
-    if noise > MOST_NOISE {
-        return Err(ProbeError::Noisy { percent: 100.0 * noise, most: 100.0 * MOST_NOISE });
+/// The curves that predict levels of traffic they had not seen better than sharing alone.
+fn curves(crowded: &Crowded, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
+    let what = format!("{source}: fit to {} co-runs of streams", crowded.runs.len());
+    let mut curves: Vec<Interference> =
+        interference::fit(&crowded.runs, &what).into_iter().map(|fit| fit.interference).collect();
+    for held in held_out.iter().filter(|held| held.error_percent > held.plain_error_percent) {
+        curves.retain(|curve| curve.client != held.client);
+        notes.warnings.push(format!(
+            "no interference curve for {}: at held-out levels it errs by {:.0} %, max-min sharing by {:.0} %",
+            held.client, held.error_percent, held.plain_error_percent
+        ));
     }
-    notes.note("noise of one kernel repeated", 100.0 * noise, "%");
-    let launches = launches::measure(runtime, quick)?;
-    notes.find("launch: call to start", &launches.submit, "us");
-    notes.find("launch: end until the host knows", &launches.read_back, "us");
-    notes.find("launch: between kernels of a queue", &launches.gap, "us");
-    let staircase = launches::staircase(runtime, base.compute_units, quick)?;
-    for (groups, time) in &staircase.times {
-        notes.note(format!("{groups} groups that only compute"), *time, "us");
-    }
-    if let Some(at_once) = staircase.at_once {
-        notes.note("groups that run at once", at_once as f64, "groups");
-    }
-    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.stage(shares::SYNCHRONISATION))?;
-    for timed in &mechanisms.timed {
-        notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
-        notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
-    }
-    let unsound = mechanisms.unsound.iter();
-    notes.warnings.extend(unsound.map(|(mechanism, why)| format!("{mechanism} does not work here: {why}")));
-    let image = timed_layers_in_images(runtime, base);
-    let stage = bench.stage(shares::TRANSFERS);
-    let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
-    let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
-    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
-    let cores = bench.cores();
-    for (threads, times) in timed_layers::fork_joins(&cores, FORK_JOINS[usize::from(!quick)])? {
-        if let Some(measured) = Measured::of(&times) {
-            notes.find(format!("fork and join of {threads} threads"), &measured, "us");
-        }
-    }
-    let cpu = unfitted_cpu(bench);
-    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.stage(shares::CPU_LAYERS))?;
-    for sweep in [&gpu, &cpu] {
-        notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
-    }
-    Ok(Figures { launches, mechanisms, bandwidth, transfers, crowded, gpu, cpu })
-}
-
-fn timed_layers_in_images(runtime: &Runtime, base: &Gpu) -> bool {
-    super::layer_runs::layout(runtime, base) == coexec_sim::workload::Layout::Image
-}
-
-/// Rates of the streams alone, strided, and beside each other.
-fn memory_traffic(
-    bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
-    notes: &mut Notes,
-) -> Result<(Bandwidth, Option<Crowded>), ProbeError> {
-    let quick = bench.options.quick;
-    let passes = PASSES[usize::from(!quick)];
-    let stage = bench.stage(shares::CO_RUN);
-    let bytes = memory_bytes(Path::new("/"));
-    let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
-        let times = stream.passes(0, passes)?;
-        let time = Measured::of(&times).ok_or(ProbeError::TooLittleTime { what: "streams" })?;
-        Ok(gbps(stream.bytes(), &time))
-    };
-    let cores = bench.cores();
-    let most = cores.len().min(coexec_sim::kernel::cpu::MAX_THREADS);
-    let one = timed_layers::pool(&cores[..1])?;
-    let alone = measured(&mut Stream::Cpu(CpuStream::new(one, bytes)))?;
-    notes.find("stream of one core", &alone, "GB/s");
-    let all = timed_layers::pool(&cores[..most])?;
-    let mut cpu = Client { name: "cpu", stream: Stream::Cpu(CpuStream::new(all, bytes)) };
-    let of_cpu = measured(&mut cpu.stream)?;
-    notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");
-    let mut stream = GpuStream::new(runtime, bytes)?;
-    for stride in STRIDES {
-        stream.set_stride(stride)?;
-        let mut strided = Stream::Gpu(stream);
-        let rate = measured(&mut strided)?;
-        notes.find(format!("stream of the GPU, every texel in steps of {stride}"), &rate, "GB/s");
-        let Stream::Gpu(unchanged) = strided else { unreachable!("it was made above") };
-        stream = unchanged;
-    }
-    stream.set_stride(1)?;
-    let mut gpu = Client { name: "gpu", stream: Stream::Gpu(stream) };
-    let of_gpu = measured(&mut gpu.stream)?;
-    stage.tell(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
-    let bandwidth = Bandwidth { cpu: of_cpu, gpu: of_gpu };
-    if !runtime.device().unified_memory {
-        notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
-        return Ok((bandwidth, None));
-    }
-    let crowded = co_run::measure(&mut [cpu, gpu], quick, &stage)?;
-    if crowded.runs.len() < interference::FEWEST_RUNS {
-        notes.warnings.push("no co-run: there was too little time for it".to_owned());
-        return Ok((bandwidth, None));
-    }
-    notes.note("both processors together", crowded.together_gbps, "GB/s");
-    Ok((bandwidth, Some(crowded)))
+    curves
 }
 
 /// Clusters whose rates are not known yet.
-fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
+pub(super) fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
     let assumed = "assumed: cores of several clusters do not slow each other down";
     Cpu {
         source: "probe: cores as the operating system tells them".to_owned(),
@@ -295,7 +139,12 @@ fn jitter_percent(measurements: &[Measurement]) -> Option<Measured> {
     Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>())
 }
 
-type Made = ((Profile, Vec<Measurement>), Vec<coexec_sim::validate::point::Point>);
+/// A profile with what it was fitted on.
+struct Made {
+    profile: Profile,
+    runs: Vec<Measurement>,
+    held_out: Vec<Point>,
+}
 
 /// Fits the kernels and puts the profile together.
 fn profile(
@@ -365,12 +214,13 @@ fn profile(
         }),
     };
     let runs = on_gpu.measurements.into_iter().chain(on_cpu.measurements).collect();
-    Ok(((profile, runs), held_out))
+    Ok(Made { profile, runs, held_out })
 }
 
 fn cpu_name(cores: &[usize]) -> String {
     let count = cores.len();
-    format!("{count} core{} of the host", if count == 1 { "" } else { "s" })
+    let name = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    format!("{count} core{} of {name}", if count == 1 { "" } else { "s" })
 }
 
 fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
@@ -417,7 +267,6 @@ fn checked(profile: Profile) -> Result<Profile, ProbeError> {
 fn fingerprint(bench: &Bench<'_>, runtime: &Runtime) -> Fingerprint {
     let device = runtime.device();
     let cores: Vec<String> = bench.cores().iter().map(ToString::to_string).collect();
-    let governor = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
     Fingerprint {
         id: FINGERPRINT.to_owned(),
         device: device.to_string(),
@@ -425,9 +274,9 @@ fn fingerprint(bench: &Bench<'_>, runtime: &Runtime) -> Fingerprint {
         driver: Some(device.driver.clone()),
         opencl_version: Some(device.version.clone()),
         affinity: Some(format!("CPU threads on cores {}", cores.join(", "))),
-        governor: governor.map(|governor| governor.trim().to_owned()),
-        clocks: None,
-        temperature_c: None,
+        governor: governor(&bench.cores()),
+        clocks: clocks(&bench.cores()),
+        temperature_c: temperature(),
         date: Some(bench.options.date.clone()),
     }
 }

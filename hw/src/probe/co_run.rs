@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coexec_sim::calibrate::interference::CoRun;
 
@@ -19,6 +19,7 @@ const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
 const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
 /// Passes of each kind.
 const PASSES: usize = 3;
+const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 /// Until traffic that was started is under way.
 const RAMP: Duration = Duration::from_millis(20);
 
@@ -34,53 +35,71 @@ pub(super) struct Client {
     pub(super) stream: Stream,
 }
 
-/// Measures each of two clients beside the other.
+/// Demands of a client: work on each number, and what it moves alone.
+struct Demands {
+    /// At which it is measured.
+    own: Vec<u32>,
+    /// At which it streams beside the other.
+    levels: Vec<(u32, f64)>,
+}
+
+impl Demands {
+    fn of(stream: &mut Stream, [own, levels]: [&[f64]; 2]) -> Result<Self, ProbeError> {
+        let own = stream.works(own)?;
+        let works = stream.works(levels)?;
+        let levels = works.into_iter().map(|work| Ok((work, rate(stream, work)?)));
+        Ok(Self { own, levels: levels.collect::<Result<_, ProbeError>>()? })
+    }
+}
+
+/// Measures each of two clients beside the other, level by level: where time runs out,
+/// both have been measured at as many.
 pub(super) fn measure(
     clients: &mut [Client; 2],
     quick: bool,
     stage: &Stage<'_>,
 ) -> Result<Crowded, ProbeError> {
+    let parts = if quick { QUICK } else { FULL };
+    let [first, second] = clients;
+    let demands = [Demands::of(&mut first.stream, parts)?, Demands::of(&mut second.stream, parts)?];
     let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0 };
-    for own in 0..2 {
-        let (first, second) = clients.split_at_mut(1);
-        let pair = if own == 0 { [&mut first[0], &mut second[0]] } else { [&mut second[0], &mut first[0]] };
-        beside(pair, if quick { QUICK } else { FULL }, stage, &mut crowded)?;
+    for level in 0..parts[1].len() {
+        for own in 0..2 {
+            let pair = if own == 0 { [&mut *first, &mut *second] } else { [&mut *second, &mut *first] };
+            if stage.is_over() {
+                return Ok(crowded);
+            }
+            beside(pair, &demands[own].own, (level, demands[1 - own].levels[level]), &mut crowded)?;
+            let [client, others] = if own == 0 { [&*first, &*second] } else { [&*second, &*first] };
+            let gbps = demands[1 - own].levels[level].1;
+            stage.tell(&format!("{} beside {} at {gbps:.1} GB/s", client.name, others.name));
+        }
     }
     Ok(crowded)
 }
 
-/// Measures `client` beside `others`.
+/// Measures `client` beside `others` at one level of their traffic.
 fn beside(
     [client, others]: [&mut Client; 2],
-    [demands, levels]: [&[f64]; 2],
-    stage: &Stage<'_>,
+    works: &[u32],
+    (level, (others_work, others_gbps)): (usize, (u32, f64)),
     crowded: &mut Crowded,
 ) -> Result<(), ProbeError> {
-    let demands = client.stream.works(demands)?;
-    let works = others.stream.works(levels)?;
-    for (level, &others_work) in (1..).zip(&works) {
-        let others_gbps = rate(&mut others.stream, others_work)?;
-        for &work in &demands {
-            if stage.is_over() {
-                return Ok(());
-            }
-            let bytes = client.stream.bytes();
-            let (alone, together, flow) = compared(client, work, others, others_work)?;
-            // A gigabyte a second is a thousand bytes a microsecond.
-            let gbps = |time_us: f64| bytes / time_us / 1e3;
-            crowded.together_gbps = crowded.together_gbps.max(gbps(together) + flow);
-            crowded.runs.push(CoRun {
-                client: client.name.to_owned(),
-                own_gbps: gbps(alone),
-                streams: client.stream.streams(),
-                others: others.name.to_owned(),
-                others_gbps,
-                others_streams: others.stream.streams(),
-                level,
-                slowdown: together / alone,
-            });
-        }
-        stage.tell(&format!("{} beside {} at {others_gbps:.1} GB/s", client.name, others.name));
+    for &work in works {
+        let bytes = client.stream.bytes();
+        let (alone, together, flow) = compared(client, work, others, others_work)?;
+        let gbps = |time_us: f64| bytes / time_us / BYTES_PER_MICRO_OF_GBPS;
+        crowded.together_gbps = crowded.together_gbps.max(gbps(together) + flow);
+        crowded.runs.push(CoRun {
+            client: client.name.to_owned(),
+            own_gbps: gbps(alone),
+            streams: client.stream.streams(),
+            others: others.name.to_owned(),
+            others_gbps,
+            others_streams: others.stream.streams(),
+            level: level as u32 + 1,
+            slowdown: together / alone,
+        });
     }
     Ok(())
 }
@@ -88,7 +107,7 @@ fn beside(
 /// Gigabytes a second that a stream moves alone.
 fn rate(stream: &mut Stream, work: u32) -> Result<f64, ProbeError> {
     let times = stream.passes(work, PASSES)?;
-    Ok(stream.bytes() / middle(&times) / 1e3)
+    Ok(stream.bytes() / middle(&times) / BYTES_PER_MICRO_OF_GBPS)
 }
 
 /// Microseconds of a pass of `client` alone and beside the others, and what the others
@@ -103,10 +122,7 @@ fn compared(
     let stop = AtomicBool::new(false);
     let (together, flow) = thread::scope(|scope| {
         let traffic = scope.spawn(|| others.stream.flow(others_work, &stop));
-        let started = Instant::now();
-        while started.elapsed() < RAMP {
-            thread::sleep(RAMP / 4);
-        }
+        thread::sleep(RAMP);
         let times = client.stream.passes(work, PASSES);
         stop.store(true, Ordering::Relaxed);
         let flow = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -14,6 +14,7 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
 use coexec_sim::measure::{Family, GpuRun};
+use coexec_sim::validate::point::Point;
 use coexec_sim::workload::{Layer, Operator};
 
 use super::layers::sweep;
@@ -104,7 +105,22 @@ pub(super) fn gpu(
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
     let base = gpu::calibrate(base, &functions, &how(0, false), &|_| {}).gpu;
     stage.tell("fitting the kernels of the GPU");
-    Ok(gpu::calibrate(&base, &runs, &how(FOLDS, options.residual), &|_| {}))
+    let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, options.residual), &|_| {});
+    if options.residual && !residual_helps(&fitted.held_out) {
+        stage.tell("what the equations leave cannot be learned from these runs");
+        return Ok(gpu::calibrate(&base, &runs, &how(FOLDS, false), &|_| {}));
+    }
+    Ok(fitted)
+}
+
+/// Whether layers that a fit had not seen are predicted better with what was learned of
+/// the others than by the equations alone.
+fn residual_helps(held_out: &[Point]) -> bool {
+    let errors = |predicted: fn(&Point) -> f64| {
+        let error = |point: &Point| (predicted(point) / point.measured_us).ln().abs();
+        held_out.iter().map(error).sum::<f64>()
+    };
+    errors(|point| point.predicted_us) < errors(|point| point.physics_us)
 }
 
 /// The median run of a function of elements on the GPU.
@@ -171,5 +187,115 @@ fn as_xnnpack(rates: &RuyRates) -> XnnpackRates {
         contention_factor: lent(&rates.contention_factor),
         memory_contention_factor: lent(&rates.contention_factor),
         whole_cluster_slowdown_factor: lent(&rates.whole_cluster_slowdown_factor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use coexec_sim::device::gpu::GpuFamily;
+    use coexec_sim::device::profile::Profile;
+    use coexec_sim::kernel::cpu::{CoreSet, Library, execute as execute_on_cpu};
+    use coexec_sim::measure::runs::Repetition;
+
+    use super::*;
+
+    /// The Pixel 4's GPU and memory, as if nobody had timed its kernels.
+    fn untimed(family: GpuFamily) -> (Gpu, Memory) {
+        let profile = Profile::load("pixel4").unwrap();
+        let gpu = Gpu { family, residual: None, residency: Vec::new(), ..profile.gpu.unwrap() };
+        (expected(gpu, &profile.memory, 100_000.0, 1).unwrap(), profile.memory)
+    }
+
+    /// Layers that took what `time_us` says.
+    fn measured(processor: &Ran, time_us: impl Fn(&Layer) -> f64) -> Vec<Measurement> {
+        let layers = sweep(true, 3, u64::MAX).into_iter();
+        let measured = layers.map(|(name, layer)| Measurement {
+            run: name.clone(),
+            network: name.clone(),
+            data_type: layer.data_type,
+            processor: processor.clone(),
+            synchronisation: None,
+            kernel: None,
+            dispatch: None,
+            fingerprint: None,
+            repetitions: vec![Repetition { number: 0, measured_us: time_us(&layer), outlier: false }],
+            operator: Some((name, layer)),
+            line: 1,
+        });
+        measured.collect()
+    }
+
+    fn how() -> Options<'static> {
+        Options { source: "made up", seed: 1, residual: false }
+    }
+
+    fn quietly(fit: impl FnOnce(&Stage<'_>)) {
+        fit(&Stage { end: Instant::now() + Duration::from_secs(60), tell: &|_| {} });
+    }
+
+    #[test]
+    fn a_family_has_the_tables_it_uses_and_all_say_they_are_assumed() {
+        let (generic, _) = untimed(GpuFamily::Generic);
+        assert!(generic.winograd.is_some() && generic.conv_constants.is_none());
+        assert!(generic.conv_generic.source.starts_with("assumed, prior from"), "{:?}", generic.conv_generic);
+        let (nvidia, _) = untimed(GpuFamily::Nvidia);
+        assert!(nvidia.conv_constants.is_some());
+    }
+
+    #[test]
+    fn kernels_that_made_the_times_are_found_again() {
+        let (base, _) = untimed(GpuFamily::Generic);
+        let mut truth = base.clone();
+        for table in KernelTable::ALL {
+            for (_, quantity) in truth.parameters_mut(table).into_iter().flat_map(|table| table.quantities) {
+                quantity.value *= 2.5;
+            }
+        }
+        let time = |layer: &Layer| execute(layer, &truth).unwrap().phases.duration().as_micros();
+        quietly(|stage| {
+            let fitted = gpu(&base, &measured(&Ran::Gpu, time), &how(), stage).unwrap();
+            let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
+            let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
+            assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
+            let layer = sweep(true, 4, u64::MAX).into_iter().map(|(_, layer)| layer);
+            let function = layer.into_iter().find(|layer| matches!(layer.operator, Operator::Elementwise(_)));
+            let function = function.unwrap();
+            let predicted = execute(&function, &fitted.gpu).unwrap().phases.duration().as_micros();
+            assert!((predicted / time(&function) - 1.0).abs() < 0.1, "functions of elements are fitted too");
+        });
+    }
+
+    #[test]
+    fn rates_that_made_the_times_are_found_again_and_lent_to_the_other_library() {
+        let phone = Profile::load("pixel4").unwrap().cpu;
+        let cores = CoreSet::parse("1large", &phone).unwrap();
+        let time = |layer: &Layer| {
+            execute_on_cpu(layer, &phone, &cores, Library::Ruy).unwrap().phases.duration().as_micros()
+        };
+        let mut untimed = phone.clone();
+        for cluster in &mut untimed.clusters {
+            (cluster.ruy_f32, cluster.xnnpack_f32) = (None, None);
+        }
+        quietly(|stage| {
+            let runs = measured(&Ran::Cpu("1large".to_owned()), time);
+            let fitted = cpu(&untimed, &runs, &how(), stage).unwrap();
+            let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
+            let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
+            assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
+            let large = &fitted.cpu.clusters[0];
+            assert!(large.xnnpack_f32.as_ref().unwrap().source.starts_with("assumed"));
+            assert!(fitted.cpu.clusters[1].ruy_f32.is_none(), "nothing ran there");
+        });
+    }
+
+    #[test]
+    fn few_layers_are_too_few_for_a_fit() {
+        let (base, _) = untimed(GpuFamily::Generic);
+        quietly(|stage| {
+            let error = gpu(&base, &[], &how(), stage).unwrap_err();
+            assert!(matches!(error, ProbeError::TooLittleTime { .. }), "{error}");
+        });
     }
 }

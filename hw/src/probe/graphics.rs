@@ -66,14 +66,17 @@ fn mali(words: &str) -> GpuFamily {
     }
 }
 
-/// The first number behind `word`.
+/// The first number that follows `word` at once, or behind a trademark.
 fn number_behind(text: &str, word: &str) -> Option<u32> {
-    let behind = &text[text.find(word)? + word.len()..];
-    let start = behind.find(|letter: char| letter.is_ascii_digit())?;
-    let digits = &behind[start..];
-    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-    // What belongs to the word follows it at once, or behind a trademark.
-    (start <= " (tm) ".len()).then(|| digits[..end].parse().ok()).flatten()
+    const MOST_BETWEEN: usize = " (tm) ".len();
+    text.match_indices(word).find_map(|(at, _)| {
+        let behind = &text[at + word.len()..];
+        let start =
+            behind.find(|letter: char| letter.is_ascii_digit()).filter(|&start| start <= MOST_BETWEEN)?;
+        let digits = &behind[start..];
+        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().ok()
+    })
 }
 
 fn wave(family: GpuFamily) -> u32 {

@@ -14,6 +14,9 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+/// Draws an operator of one kind.
+type Maker = fn(&mut ChaCha8Rng) -> Operator;
+
 /// How many layers of a kind are drawn.
 #[derive(Clone, Copy)]
 struct Counts {
@@ -49,10 +52,11 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
         operators
     };
     let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
-    let makers: [(usize, fn(&mut ChaCha8Rng) -> Operator); 8] = [
+    let makers: [(usize, Maker); 9] = [
         (counts.depthwise, depthwise),
         (counts.others, matrix_vector),
         (counts.others, small_conv),
+        (counts.others, wide_conv),
         (counts.others, grouped),
         (counts.others, pool),
         (counts.others, mean),
@@ -64,12 +68,7 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
 }
 
 /// `count` distinct operators that `make` makes.
-fn made(
-    count: usize,
-    make: fn(&mut ChaCha8Rng) -> Operator,
-    most_macs: u64,
-    random: &mut ChaCha8Rng,
-) -> Vec<Operator> {
+fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> Vec<Operator> {
     /// Draws for each operator that is wanted, before the kind is given up.
     const DRAWS: usize = 50;
     let mut found: Vec<Operator> = Vec::with_capacity(count);
@@ -155,6 +154,14 @@ fn small_conv(random: &mut ChaCha8Rng) -> Operator {
     conv(Shape::image(side, side, inputs), outputs, pick([1, 1, 3], random), pick([1, 2], random), 1)
 }
 
+/// 3x3 windows over many channels, as Winograd's transform pays off for; the ranges of
+/// EPEW'25 have none of so many pixels.
+fn wide_conv(random: &mut ChaCha8Rng) -> Operator {
+    let side = pick([24, 28, 48, 56], random);
+    let [inputs, outputs] = [0, 0].map(|_| pick([64, 96, 128, 192], random));
+    conv(Shape::image(side, side, inputs), outputs, 3, 1, 1)
+}
+
 fn grouped(random: &mut ChaCha8Rng) -> Operator {
     let [side, groups] = [pick([7, 14, 28], random), pick([2, 4, 8], random)];
     let channels = groups * pick([8, 16, 32], random);
@@ -180,8 +187,8 @@ fn concat(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn elementwise(random: &mut ChaCha8Rng) -> Operator {
-    const FUNCTIONS: [Function; 5] =
-        [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish, Function::Sigmoid];
+    // Of functions of one tensor the rates know but two kinds; those of mobile networks.
+    const FUNCTIONS: [Function; 4] = [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish];
     let function = FUNCTIONS[random.random_range(0..FUNCTIONS.len())];
     let input = image(random);
     let other = function.is_binary().then(|| {

@@ -20,7 +20,7 @@ use super::statistics::Measured;
 /// Least memory that a stream walks through, in bytes: several times a phone's caches.
 const LEAST_BYTES: u64 = 32 << 20;
 /// Most: what a phone can spare, and a server's last-level cache.
-const MOST_BYTES: u64 = 512 << 20;
+const MOST_BYTES: u64 = 256 << 20;
 /// Caches that the memory exceeds, in multiples.
 const CACHES: u64 = 2;
 /// Numbers that are in registers together.
@@ -109,11 +109,6 @@ impl GpuStream {
         Ok(Self(Launched::stream(runtime, bytes)?))
     }
 
-    /// Reads texels in steps of `stride`, each still once.
-    pub(super) fn set_stride(&mut self, stride: u32) -> Result<(), OpenClError> {
-        self.0.set_stride(stride)
-    }
-
     /// Bytes that one pass moves.
     pub(super) fn bytes(&self) -> f64 {
         self.0.bytes().0 as f64
@@ -143,6 +138,14 @@ impl Stream {
         match self {
             Self::Cpu(stream) => stream.bytes(),
             Self::Gpu(stream) => stream.bytes(),
+        }
+    }
+
+    /// Makes a GPU's stream read texels in steps of `stride`; the CPU's stays as it is.
+    pub(super) fn set_stride(&mut self, stride: u32) -> Result<(), OpenClError> {
+        match self {
+            Self::Cpu(_) => Ok(()),
+            Self::Gpu(stream) => stream.0.set_stride(stride),
         }
     }
 

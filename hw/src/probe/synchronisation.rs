@@ -37,6 +37,8 @@ pub(super) struct Timed {
 pub(super) struct Mechanisms {
     pub(super) timed: Vec<Timed>,
     pub(super) unsound: Vec<(Mechanism, String)>,
+    /// Whether one of them did not come back from the device.
+    pub(super) gave_up: bool,
 }
 
 /// Times every mechanism that works, each on a runtime of its own: one that hangs must
@@ -50,6 +52,7 @@ pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result
             Soundness::Sound => sync::measure(&runtime, mechanism, ROUNDS[usize::from(!quick)], ROUND_LIMIT)
                 .map_err(|error| error.to_string()),
         };
+        mechanisms.gave_up |= runtime.is_lost();
         match outcome
             .and_then(|told| timed(mechanism, &told).ok_or_else(|| "no meeting was timed".to_owned()))
         {
@@ -159,6 +162,7 @@ mod tests {
                 timed(Mechanism::EventPolling, 20.0, 9.0, 0.1),
             ],
             unsound: vec![(Mechanism::SvmPolling, "no shared memory".to_owned())],
+            gave_up: false,
         };
         let table = mechanisms.table(Mechanism::SvmPolling);
         assert!((table.notification_us.value - 20.0).abs() < 1e-9);

@@ -9,6 +9,8 @@ use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
 use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 
+use core_affinity::CoreId;
+
 use super::cores::CoreGroup;
 use super::fit::FEWEST_LAYERS;
 use super::layer_runs::{Effort, on_cpu, on_gpu};
@@ -100,6 +102,8 @@ pub(super) fn gpu(
 /// Cores that work together, and the pool of threads on them.
 struct Team {
     cores: CoreSet,
+    /// The core of the thread that calls.
+    first: usize,
     pool: ThreadPool,
 }
 
@@ -115,7 +119,8 @@ fn teams(cpu: &Cpu, groups: &[CoreGroup]) -> Result<Vec<Team>, PoolError> {
         for count in counts {
             let text = format!("{count}{}", cluster.name.as_str());
             if let Ok(cores) = CoreSet::parse(&text, cpu) {
-                teams.push(Team { cores, pool: pool(&group.cores[..count])? });
+                let pool = pool(&group.cores[..count])?;
+                teams.push(Team { cores, first: group.cores[0], pool });
             }
         }
     }
@@ -123,7 +128,8 @@ fn teams(cpu: &Cpu, groups: &[CoreGroup]) -> Result<Vec<Team>, PoolError> {
     if groups.len() > 1
         && let Some(cores) = CoreSet::fastest(cpu, all.len().min(MAX_THREADS) as u32)
     {
-        teams.push(Team { cores, pool: pool(&all[..all.len().min(MAX_THREADS)])? });
+        let pool = pool(&all[..all.len().min(MAX_THREADS)])?;
+        teams.push(Team { cores, first: all[0], pool });
     }
     Ok(teams)
 }
@@ -161,8 +167,7 @@ pub(super) fn cpu(
         // Every layer on every team would take too long on a phone of many clusters.
         for turn in 0..teams.len().min(2) {
             let place = if turn == 0 { 0 } else { 1 + index % (teams.len() - 1) };
-            let Team { cores, pool } = &mut teams[place];
-            match timed(name, layer, cores, pool, effort, index) {
+            match timed(name, layer, &mut teams[place], effort, index) {
                 Ok(measurement) => sweep.measurements.push(measurement),
                 Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
             }
@@ -174,11 +179,12 @@ pub(super) fn cpu(
 fn timed(
     name: &str,
     layer: &Layer,
-    cores: &CoreSet,
-    pool: &mut ThreadPool,
+    Team { cores, first, pool }: &mut Team,
     effort: Effort,
     index: usize,
 ) -> Result<Measurement, String> {
+    // The pools of other teams moved the calling thread, which is a worker of each.
+    let _ = core_affinity::set_for_current(CoreId { id: *first });
     let times = on_cpu(&mut [pool], layer, effort)?;
     Ok(Measurement {
         run: format!("{cores} {name}"),

@@ -1,0 +1,178 @@
+//! The measurements in their order.
+//!
+//! Responsible for: what comes first, how much of the time each part may take, and what is
+//! noted on the way. Not for: what the profile makes of it (`assemble`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use coexec_sim::calibrate::interference;
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::kernel::cpu::MAX_THREADS;
+use coexec_sim::workload::Layout;
+
+use super::assemble::unfitted_cpu;
+use super::co_run::{Client, Crowded};
+use super::launches::Launches;
+use super::layer_runs::layout;
+use super::statistics::{Measured, significant};
+use super::streams::{CpuStream, GpuStream, Stream, gbps, memory_bytes};
+use super::synchronisation::Mechanisms;
+use super::timed_layers::Sweep;
+use super::transfers::Transfers;
+use super::{
+    Bench, Finding, MOST_NOISE, ProbeError, co_run, launches, synchronisation, timed_layers, transfers,
+};
+use crate::opencl::Runtime;
+
+/// Parts of the time left that each stage may take, in their order.
+mod shares {
+    pub(super) const SYNCHRONISATION: f64 = 0.25;
+    pub(super) const TRANSFERS: f64 = 0.1;
+    pub(super) const CO_RUN: f64 = 0.5;
+    pub(super) const GPU_LAYERS: f64 = 0.65;
+    pub(super) const CPU_LAYERS: f64 = 0.9;
+}
+
+/// Strides of the streams, in texels.
+const STRIDES: [u32; 5] = [1, 2, 4, 8, 16];
+/// Passes of each stream.
+const PASSES: [usize; 2] = [5, 20];
+/// Repetitions of a fork and join.
+const FORK_JOINS: [usize; 2] = [200, 2_000];
+/// All that was measured.
+pub(super) struct Figures {
+    pub(super) launches: Launches,
+    pub(super) mechanisms: Mechanisms,
+    pub(super) bandwidth: Bandwidth,
+    pub(super) transfers: Transfers,
+    pub(super) crowded: Option<Crowded>,
+    pub(super) gpu: Sweep,
+    pub(super) cpu: Sweep,
+}
+
+/// Rates of the streams, in gigabytes a second.
+pub(super) struct Bandwidth {
+    pub(super) cpu: Measured,
+    pub(super) gpu: Measured,
+}
+
+/// What is gathered on the way.
+pub(super) struct Notes {
+    pub(super) findings: Vec<Finding>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Notes {
+    pub(super) fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
+        let ci95 = Some(measured.ci95.map(significant));
+        self.findings.push(Finding { what: what.into(), value: significant(measured.value), unit, ci95 });
+    }
+
+    pub(super) fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
+        self.findings.push(Finding { what: what.into(), value: significant(value), unit, ci95: None });
+    }
+}
+
+/// The measurements, one after the other.
+pub(super) fn figures(
+    bench: &Bench<'_>,
+    runtime: &Arc<Runtime>,
+    base: &Gpu,
+    notes: &mut Notes,
+) -> Result<Figures, ProbeError> {
+    let options = bench.options;
+    let quick = options.quick;
+    let noise = launches::noise(runtime)?;
+    if noise > MOST_NOISE {
+        return Err(ProbeError::Noisy { percent: 100.0 * noise, most: 100.0 * MOST_NOISE });
+    }
+    notes.note("noise of one kernel repeated", 100.0 * noise, "%");
+    let launches = launches::measure(runtime, quick)?;
+    notes.find("launch: call to start", &launches.submit, "us");
+    notes.find("launch: end until the host knows", &launches.read_back, "us");
+    notes.find("launch: between kernels of a queue", &launches.gap, "us");
+    let staircase = launches::staircase(runtime, base.compute_units, quick)?;
+    for (groups, time) in &staircase.times {
+        notes.note(format!("{groups} groups that only compute"), *time, "us");
+    }
+    if let Some(at_once) = staircase.at_once {
+        notes.note("groups that run at once", at_once as f64, "groups");
+    }
+    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.stage(shares::SYNCHRONISATION))?;
+    for timed in &mechanisms.timed {
+        notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
+        notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
+    }
+    let unsound = mechanisms.unsound.iter();
+    notes.warnings.extend(unsound.map(|(mechanism, why)| format!("{mechanism} does not work here: {why}")));
+    let image = keeps_images(runtime, base);
+    let stage = bench.stage(shares::TRANSFERS);
+    let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
+    let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
+    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
+    let cores = bench.cores();
+    for (threads, times) in timed_layers::fork_joins(&cores, FORK_JOINS[usize::from(!quick)])? {
+        if let Some(measured) = Measured::of(&times) {
+            notes.find(format!("fork and join of {threads} threads"), &measured, "us");
+        }
+    }
+    let cpu = unfitted_cpu(bench);
+    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.stage(shares::CPU_LAYERS))?;
+    for sweep in [&gpu, &cpu] {
+        notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
+    }
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, crowded, gpu, cpu })
+}
+
+/// Whether the device keeps activations in images.
+fn keeps_images(runtime: &Runtime, base: &Gpu) -> bool {
+    layout(runtime, base) == Layout::Image
+}
+
+/// Rates of the streams alone, strided, and beside each other.
+fn memory_traffic(
+    bench: &Bench<'_>,
+    runtime: &Arc<Runtime>,
+    notes: &mut Notes,
+) -> Result<(Bandwidth, Option<Crowded>), ProbeError> {
+    let quick = bench.options.quick;
+    let passes = PASSES[usize::from(!quick)];
+    let stage = bench.stage(shares::CO_RUN);
+    let bytes = memory_bytes(Path::new("/"));
+    let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
+        let times = stream.passes(0, passes)?;
+        let time = Measured::of(&times).ok_or(ProbeError::TooLittleTime { what: "streams" })?;
+        Ok(gbps(stream.bytes(), &time))
+    };
+    let cores = bench.cores();
+    let most = cores.len().min(MAX_THREADS);
+    let one = timed_layers::pool(&cores[..1])?;
+    let alone = measured(&mut Stream::Cpu(CpuStream::new(one, bytes)))?;
+    notes.find("stream of one core", &alone, "GB/s");
+    let all = timed_layers::pool(&cores[..most])?;
+    let mut cpu = Client { name: "cpu", stream: Stream::Cpu(CpuStream::new(all, bytes)) };
+    let of_cpu = measured(&mut cpu.stream)?;
+    notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");
+    let mut gpu = Client { name: "gpu", stream: Stream::Gpu(GpuStream::new(runtime, bytes)?) };
+    let of_gpu = measured(&mut gpu.stream)?;
+    for stride in STRIDES {
+        gpu.stream.set_stride(stride)?;
+        let rate = measured(&mut gpu.stream)?;
+        notes.find(format!("stream of the GPU, every texel in steps of {stride}"), &rate, "GB/s");
+    }
+    gpu.stream.set_stride(1)?;
+    stage.tell(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
+    let bandwidth = Bandwidth { cpu: of_cpu, gpu: of_gpu };
+    if !runtime.device().unified_memory {
+        notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
+        return Ok((bandwidth, None));
+    }
+    let crowded = co_run::measure(&mut [cpu, gpu], quick, &stage)?;
+    if crowded.runs.len() < interference::FEWEST_RUNS {
+        notes.warnings.push("no co-run: there was too little time for it".to_owned());
+        return Ok((bandwidth, None));
+    }
+    notes.note("both processors together", crowded.together_gbps, "GB/s");
+    Ok((bandwidth, Some(crowded)))
+}

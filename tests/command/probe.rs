@@ -1,0 +1,160 @@
+//! `coexec probe`: what it writes on whatever `OpenCL` device there is, and how it ends
+//! where there is none.
+//!
+//! Times depend on the machine and on what else runs there, so that no number is
+//! asserted; that they hang together is.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use crate::{Outcome, coexec_in};
+
+/// A quick probe that stops early: seconds of measurements.
+const SECONDS: u64 = 20;
+/// What it may take in all: kernels are compiled, and tables fitted, without optimisation.
+const LONGEST: Duration = Duration::from_secs(180);
+/// Statuses of a probe that had a device: done, or too much else ran on it.
+const DONE: i32 = 0;
+const UNSOUND: i32 = 3;
+const ABSENT: i32 = 4;
+
+fn probe(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(["probe", "--quick", "--date", "2026-01-01"])
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Outcome {
+        status: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Whether there is a device to probe; a run that must have one fails.
+fn is_there(outcome: &Outcome) -> bool {
+    let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+    if outcome.status == ABSENT {
+        assert!(!required, "{}", outcome.stderr);
+        eprintln!("skipped: {}", outcome.stderr);
+        return false;
+    }
+    if outcome.status == UNSOUND {
+        eprintln!("skipped: the machine is too busy: {}", outcome.stderr);
+        return false;
+    }
+    assert_eq!(outcome.status, DONE, "{}", outcome.stderr);
+    true
+}
+
+fn value(profile: &toml::Table, path: &[&str]) -> f64 {
+    let found = path.iter().fold(Some(&toml::Value::Table(profile.clone())).cloned(), |at, key| {
+        at.and_then(|at| at.get(key).cloned())
+    });
+    let found = found.unwrap_or_else(|| panic!("no {path:?}"));
+    found.get("value").cloned().unwrap_or(found).as_float().unwrap()
+}
+
+/// Notes every value without a source, its own or its table's.
+fn unsourced(value: &toml::Value, path: &str, is_sourced: bool, found: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            let is_sourced = is_sourced || table.contains_key("source");
+            for (key, inner) in table {
+                unsourced(inner, &format!("{path}.{key}"), is_sourced, found);
+            }
+        }
+        toml::Value::Array(items) => items.iter().for_each(|item| unsourced(item, path, is_sourced, found)),
+        toml::Value::Float(_) if !is_sourced => found.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
+    let folder = tempfile::tempdir().unwrap();
+    let seconds = SECONDS.to_string();
+    let started = Instant::now();
+    let options = [
+        "--json",
+        "--out",
+        "here.toml",
+        "--runs",
+        "runs.csv",
+        "--points",
+        "points.csv",
+        "--time-limit",
+        &seconds,
+    ];
+    let outcome = probe(folder.path(), &options, &[]);
+    if !is_there(&outcome) {
+        return;
+    }
+    assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
+    let document: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(document["device"], "here");
+    let content = fs::read_to_string(folder.path().join("here.toml")).unwrap();
+    let profile: toml::Table = content.parse().unwrap();
+    let peak = value(&profile, &["memory", "peak_bandwidth_gbps"]);
+    for capacity in profile["memory"]["concurrent_bandwidth_gbps"].as_array().unwrap() {
+        assert!(capacity["value"].as_float().unwrap() <= peak);
+    }
+    for mechanism in ["blocking_finish", "event_wait", "svm_polling", "sleep_then_poll"] {
+        assert!(value(&profile, &["sync", mechanism, "notification_us"]) >= 0.0);
+    }
+    let mut found = Vec::new();
+    unsourced(&toml::Value::Table(profile), "", false, &mut found);
+    assert_eq!(found, [""; 0], "values without a source");
+    for line in [
+        "simulate vit-b32-fc1 --device here.toml",
+        "explore vit-b32-fc1 --device here.toml --library ruy",
+        "simulate mobilenet-v2 --device here.toml",
+        "validate --profile here.toml --runs runs.csv --format coexec",
+        "calibrate --base here.toml --runs runs.csv --format coexec --no-residual --out again.toml",
+    ] {
+        let outcome = coexec_in(folder.path(), line.split_whitespace());
+        assert_eq!(outcome.status, DONE, "{line}: {}", outcome.stderr);
+    }
+    assert!(fs::read_to_string(folder.path().join("points.csv")).unwrap().lines().count() > 10);
+}
+
+#[test]
+fn without_a_library_or_a_driver_it_ends_with_status_4_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = [
+        [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so"), ("OCL_ICD_VENDORS", "/nonexistent")],
+        [("OCL_ICD_FILENAMES", ""), ("OCL_ICD_VENDORS", "/nonexistent")],
+    ];
+    for environment in nowhere {
+        let outcome = probe(folder.path(), &["--out", "here.toml"], &environment);
+        assert_eq!(outcome.status, ABSENT, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("help: ") && outcome.stdout.is_empty(), "{}", outcome.stderr);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_device_nobody_has_is_named_with_those_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = probe(folder.path(), &["--out", "here.toml", "--opencl", "nobody:s"], &[]);
+    assert_eq!(outcome.status, ABSENT, "{}", outcome.stderr);
+}
+
+#[test]
+fn more_cores_than_there_are_and_names_with_spaces_are_wrong_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = probe(folder.path(), &["--out", "here.toml", "--name", "my phone"], &[]);
+    outcome.assert_refused(&["my phone", "--name"]);
+    let outcome = probe(folder.path(), &["--out", "here.toml", "--gpu-cores", "1000"], &[]);
+    if outcome.status != ABSENT {
+        outcome.assert_refused(&["1000", "--gpu-cores"]);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
