@@ -49,6 +49,9 @@ pub(super) fn remedy(error: &ExecuteError) -> &'static str {
         ExecuteError::OpenCl(OpenClError::TimedOut { .. }) | ExecuteError::Stalled { .. } => {
             "give a run more time with --run-limit, or check that the device works at all"
         }
+        ExecuteError::OpenCl(OpenClError::Unsupported { .. }) => {
+            "place this operator on the CPU in a plan (--plan), or use --strategy cpu-only"
+        }
         ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
         ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
         ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
