@@ -175,10 +175,10 @@ pub(crate) struct Run {
     /// Measured runs to write, one row a repetition; the conditions go into a table beside
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
-    /// OpenCL device that stands for the GPU, by numbers or parts of names
+    /// `OpenCL` device that stands for the GPU, by numbers or parts of names
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "")]
     pub(crate) opencl: String,
-    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
+    /// Compute units of the `OpenCL` device that stand for the GPU; of a device made of this
     /// machine's cores half unless given, the others stand for the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
@@ -186,6 +186,10 @@ pub(crate) struct Run {
     /// use unless given
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     pub(crate) cores: Vec<String>,
+    /// Also cut each single operator at so many places, evenly spaced: what the best cut
+    /// would be
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(crate) splits: u32,
     /// Repetitions of each variant
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=100_000))]
     pub(crate) repetitions: u32,
@@ -193,8 +197,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) time_limit: Option<Duration>,
     /// Give the device up when a single run takes longer than this many seconds
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
-    pub(crate) run_limit: Duration,
+    #[arg(long = "run-limit", value_name = "S", default_value = "10", value_parser = seconds)]
+    pub(crate) longest: Duration,
     /// Call times meaningless whose median's 95 % interval is wider than plus or minus this
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     pub(crate) max_spread: f64,

@@ -64,6 +64,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         scenario: &scenario,
         cores: core_sets(options, &scenario)?,
         processors,
+        splits: options.splits,
         plan_name: file_name(&plan_path),
     };
     let groups = maker.groups(plan.as_ref())?;
@@ -170,7 +171,7 @@ fn measure(
         repetitions: options.repetitions,
         seed: options.seed,
         time_limit: options.time_limit,
-        run_limit: options.run_limit,
+        run_limit: options.longest,
     };
     let stop = stop_on_interrupt();
     let progress = Progress::new(common);

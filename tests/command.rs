@@ -25,6 +25,7 @@ mod command {
     mod repeatable;
     mod replay;
     mod report;
+    mod run;
     mod schemas;
     mod validate;
 }

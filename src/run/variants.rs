@@ -9,8 +9,9 @@ use coexec_sim::measure::runs::Ran;
 use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Measure, Simulator};
+use coexec_sim::units::Picos;
 use coexec_sim::validate::gpu::predict;
-use coexec_sim::workload::{Layer, Stage};
+use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 
 use crate::failure::Failure;
 
@@ -40,6 +41,8 @@ pub(super) struct Maker<'a> {
     /// Core sets that compute operators alone.
     pub(super) cores: Vec<CoreSet>,
     pub(super) processors: Processors,
+    /// Cuts of each single operator, evenly spaced.
+    pub(super) splits: u32,
     /// Name of the plan's file.
     pub(super) plan_name: String,
 }
@@ -102,6 +105,9 @@ impl Maker<'_> {
         if self.processors.gpu {
             plans.push(self.everywhere(stages, Placement::Gpu));
         }
+        if let [stage] = stages {
+            plans.extend(self.cuts(stage).map(|cut| self.everywhere(stages, cut)));
+        }
         if self.processors.cpu && stages.len() == 1 {
             plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::Cpu(cores))));
         } else if self.processors.cpu {
@@ -151,6 +157,26 @@ impl Maker<'_> {
         groups
     }
 
+    /// Cuts of an operator between the GPU and each core set, evenly spaced and at whole
+    /// slices.
+    fn cuts(&self, stage: &Stage) -> impl Iterator<Item = Placement> {
+        let both = self.processors.cpu && self.processors.gpu;
+        let channels = stage.layer.operator.splittable_channels().filter(|_| both).unwrap_or(0);
+        let places = (1..=self.splits).map(move |cut| {
+            let slices =
+                u64::from(channels / CHANNELS_PER_SLICE) * u64::from(cut) / u64::from(self.splits + 1);
+            slices as u32 * CHANNELS_PER_SLICE
+        });
+        let places = places.filter(move |&place| place > 0 && place < channels);
+        places.flat_map(move |cpu_channels| {
+            self.cores.iter().map(move |&cores| Placement::Split {
+                cores,
+                cpu_channels,
+                gpu_channels: channels - cpu_channels,
+            })
+        })
+    }
+
     fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
         Plan {
             synchronisation: self.scenario.options.synchronisation,
@@ -168,7 +194,7 @@ impl Maker<'_> {
                 let executed = execute(&stage.layer, &device.cpu, cores, self.scenario.library).ok()?;
                 Some(executed.phases.duration().as_micros())
             }
-            _ => simulator.latency(stages, plan).ok().map(|latency| latency.as_micros()),
+            _ => simulator.latency(stages, plan).ok().map(Picos::as_micros),
         }
     }
 

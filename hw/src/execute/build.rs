@@ -27,11 +27,12 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
     seed.wrapping_add(SEED_STEP.wrapping_mul(2 * tensor as u64 + 2))
 }
 
-/// The operators with their parts prepared; tensors of the device have `layout`.
+/// The operators with their parts prepared; `sharing` is how tensors are kept that both
+/// sides access, if there are any.
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
-    layout: Layout,
+    sharing: Option<Sharing>,
 ) -> Result<Vec<Operation<T>>, ExecuteError> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
@@ -43,7 +44,7 @@ pub(super) fn operations<T: Element>(
                 next_input - 1
             }
         };
-        let reads = reads(stage, task.stages).into_iter().map(tensor_of).collect();
+        let reads: Vec<usize> = reads(stage, task.stages).into_iter().map(tensor_of).collect();
         let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
         let (cpu_part, gpu_part) = parts(&stage.layer, placement)?;
@@ -56,7 +57,11 @@ pub(super) fn operations<T: Element>(
             _ => None,
         };
         let gpu = match gpu_part {
-            Some(part) => Some(on_gpu(machine, task, &stage.layer, &weights, part, layout)?),
+            Some(part) => {
+                let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
+                let layout = layout(machine, task, sharing, inputs_only);
+                Some(on_gpu(machine, task, (&stage.layer, &weights, part), layout, sharing.is_some())?)
+            }
             None => None,
         };
         operations.push(Operation { layer: stage.layer.clone(), reads, cpu, gpu });
@@ -81,13 +86,27 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
     }
 }
 
+/// Layout of what an operator reads on the device: its own where it shares nothing of it
+/// with the host, or reads the workload's inputs only, of which each side may have its
+/// own. What is copied back and forth has the host's.
+fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inputs_only: bool) -> Layout {
+    let may_differ = match sharing {
+        None => true,
+        Some(Sharing::Copies) => false,
+        Some(Sharing::SharedVirtualMemory | Sharing::MappedBuffers) => inputs_only,
+    };
+    match &task.profile.gpu {
+        Some(gpu) if may_differ => machine.layout(gpu.layout()),
+        _ => Layout::Buffer,
+    }
+}
+
 fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
-    layer: &Layer,
-    weights: &Weights<'_>,
-    part: Part,
+    (layer, weights, part): (&Layer, &Weights<'_>, Part),
     layout: Layout,
+    is_shared: bool,
 ) -> Result<GpuPart<T>, ExecuteError> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
@@ -100,8 +119,12 @@ fn on_gpu<T: Element>(
     };
     let launch = execute(&alone, gpu)?.detail;
     let dispatch = Dispatch::of(&alone, &launch);
-    let prepared = opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)?;
-    Ok(GpuPart { prepared, part, launch })
+    let prepared = if is_shared {
+        opencl::Prepared::with_plain_result(runtime, layer, weights, &part, layout, dispatch)
+    } else {
+        opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)
+    }?;
+    Ok(GpuPart { prepared, part, launch, layout })
 }
 
 /// Memory for all results and inputs.
@@ -109,11 +132,10 @@ pub(super) fn places<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     operations: &[Operation<T>],
-    layout: Layout,
     sharing: Option<Sharing>,
 ) -> Result<Vec<Place<T>>, ExecuteError> {
     let tensors = tensors(operations, sharing.is_some());
-    let sharing = sharing.unwrap_or(Sharing::Copies);
+    let memory = sharing.unwrap_or(Sharing::Copies);
     let mut places = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.into_iter().enumerate() {
         let count = tensor.shape.elements() as usize;
@@ -122,8 +144,16 @@ pub(super) fn places<T: Element>(
             numbers::input::<T>(operator, count, input_seed(task.seed, index))
         });
         let runtime = machine.runtime();
-        let numbers = numbers.as_deref();
-        places.push(Place::new(runtime, tensor.shape, tensor.touched, layout, sharing, numbers)?);
+        let layout = tensor.layout;
+        let place = match (numbers.as_deref(), runtime) {
+            (Some(numbers), Some(runtime))
+                if sharing.is_some() && tensor.touched.device && layout != Layout::Buffer =>
+            {
+                Place::apart(runtime, tensor.shape, tensor.touched, layout, numbers)
+            }
+            (numbers, _) => Place::new(runtime, tensor.shape, tensor.touched, layout, memory, numbers),
+        };
+        places.push(place?);
     }
     Ok(places)
 }
@@ -132,6 +162,8 @@ pub(super) fn places<T: Element>(
 struct Tensor {
     shape: Shape,
     touched: Touched,
+    /// On the device.
+    layout: Layout,
     /// For an input of the workload: the stage that reads it.
     read_by: Option<usize>,
 }
@@ -144,7 +176,8 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         let touched = touched_by(operation);
         let own = operation.layer.operator.output();
         let shape = operation.gpu.as_ref().map_or(own, |gpu| gpu.prepared.output_shape());
-        tensors.push(Tensor { shape, touched, read_by: None });
+        let layout = operation.gpu.as_ref().filter(|_| !meets).map_or(Layout::Buffer, |gpu| gpu.layout);
+        tensors.push(Tensor { shape, touched, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
         let shapes = shapes_read(operation);
@@ -152,7 +185,8 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
                 let touched = Touched { host: touched.host || meets, ..touched };
-                tensors.push(Tensor { shape, touched, read_by: Some(stage) });
+                let layout = operation.gpu.as_ref().map_or(Layout::Buffer, |gpu| gpu.layout);
+                tensors.push(Tensor { shape, touched, layout, read_by: Some(stage) });
                 continue;
             }
             let tensor = &mut tensors[read];
@@ -191,6 +225,6 @@ pub(super) fn schedule<T: Element>(operations: &[Operation<T>], places: &[Place<
         reads: operation.reads.clone(),
     };
     let nodes: Vec<Node> = operations.iter().map(node).collect();
-    let copies: Vec<Copies> = places.iter().map(|place| Copies { twice: place.is_twice() }).collect();
+    let copies: Vec<Copies> = places.iter().map(|place| Copies { twice: place.is_copied() }).collect();
     Schedule::new(&nodes, &copies)
 }

@@ -153,6 +153,13 @@ impl Machine {
         }
     }
 
+    /// Takes for granted what [`Machine::sharing`] would try.
+    #[cfg(test)]
+    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Sharing) {
+        self.tried.retain(|(tried, ..)| *tried != wanted);
+        self.tried.push((wanted, mechanism, memory));
+    }
+
     /// The layout of tensors that the device alone accesses: what the profile's GPU has,
     /// or buffers of slices where there are no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
@@ -194,10 +201,8 @@ fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, 
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
     let wanted = choice.compute_units.unwrap_or(if is_made_of_cores { (all / 2).max(1) } else { all });
-    if is_made_of_cores {
-        if choice.compute_units.is_none() {
-            warnings.push(format!("{wanted} of the {all} cores of {description} stand for the GPU"));
-        }
+    if is_made_of_cores && choice.compute_units.is_none() {
+        warnings.push(format!("{wanted} of the {all} cores of {description} stand for the GPU"));
     }
     let device = if wanted == all { whole } else { whole.sub_device(wanted)? };
     Ok(Runtime::new(device)?)

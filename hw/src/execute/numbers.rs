@@ -12,7 +12,7 @@ const SUMMAND: u64 = 1_442_695_040_888_963_407;
 /// Bits of a drawn number: `f16` holds them all.
 const BITS: u32 = 8;
 /// Uniform weights in plus or minus the root of this over their number keep the size of
-/// results behind a ReLU (He et al., "Delving deep into rectifiers", ICCV 2015).
+/// results behind a `ReLU` (He et al., "Delving deep into rectifiers", ICCV 2015).
 const UNIFORM_GAIN: f32 = 6.0;
 /// Biases, small beside results.
 const BIAS: f32 = 0.125;
@@ -68,7 +68,7 @@ mod tests {
             kernel[channel * 600..(channel + 1) * 600].iter().zip(&input).map(|(w, x)| w * x).sum()
         };
         let mean_square = (0..400).map(|channel| result(channel).powi(2)).sum::<f32>() / 400.0;
-        // Twice the inputs' third, of which a ReLU leaves half.
+        // Twice the inputs' third, of which a `ReLU` leaves half.
         assert!((0.4..1.0).contains(&mean_square), "{mean_square}");
     }
 

@@ -45,6 +45,8 @@ unsafe impl<T: Send> Send for HostMemory<T> {}
 pub(super) struct Place<T> {
     host: Option<HostMemory<T>>,
     device: Option<Arc<Tensor<T>>>,
+    /// Whether what one side computes is copied to the other.
+    copied: bool,
     length: usize,
 }
 
@@ -96,7 +98,22 @@ impl<T: Element> Place<T> {
         let needs_host = touched.host && !addressed;
         let elements = || numbers.map_or_else(|| vec![T::default(); length], <[T]>::to_vec);
         let host = needs_host.then(|| HostMemory::new(elements(), runtime.filter(|_| touched.device)));
-        Ok(Self { host, device, length })
+        let copied = host.is_some() && device.is_some();
+        Ok(Self { host, device, copied, length })
+    }
+
+    /// An input of `shape` that each side has where its kernels like it best: with the
+    /// device in `layout`, and with the host where it reads it too.
+    pub(super) fn apart(
+        runtime: &Arc<Runtime>,
+        shape: Shape,
+        touched: Touched,
+        layout: Layout,
+        numbers: &[T],
+    ) -> Result<Self, OpenClError> {
+        let device = Some(Arc::new(Tensor::of(runtime, shape, layout, numbers)?));
+        let host = touched.host.then(|| HostMemory::new(numbers.to_vec(), None));
+        Ok(Self { host, device, copied: false, length: numbers.len() })
     }
 
     /// Number of elements.
@@ -115,9 +132,9 @@ impl<T: Element> Place<T> {
         self.device.as_ref()
     }
 
-    /// Whether each side has it.
-    pub(super) fn is_twice(&self) -> bool {
-        self.host.is_some() && self.device.is_some()
+    /// Whether each side has it, and is sent what the other computes.
+    pub(super) fn is_copied(&self) -> bool {
+        self.copied
     }
 
     /// The part that is all of the tensor, as copies count it.

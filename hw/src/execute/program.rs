@@ -73,6 +73,8 @@ pub(super) struct GpuPart<T: Element> {
     pub(super) prepared: opencl::Prepared<T>,
     pub(super) part: Part,
     pub(super) launch: Launch,
+    /// Layout of what it reads.
+    pub(super) layout: Layout,
 }
 
 /// One operator.
@@ -126,14 +128,10 @@ impl<T: Element> Program<T> {
         // What the host must see at the end, or computes a part of, both must address.
         let meets = uses_gpu && (task.clock == Clock::Host || sides.iter().any(|sides| sides.cpu));
         let sharing = if meets { Some(machine.sharing(task.plan.synchronisation)?) } else { None };
-        let layout = match &task.profile.gpu {
-            Some(gpu) if !meets => machine.layout(gpu.layout()),
-            _ => Layout::Buffer,
-        };
-        let operations = build::operations(machine, task, layout)?;
         let memory = sharing.map(|(_, memory)| memory);
+        let operations = build::operations(machine, task, memory)?;
         let mut program = Self {
-            places: build::places(machine, task, &operations, layout, memory)?,
+            places: build::places(machine, task, &operations, memory)?,
             operations,
             schedule: Schedule::default(),
             link: None,

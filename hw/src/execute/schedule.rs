@@ -96,11 +96,11 @@ impl Schedule {
             device_knows: 0,
             owed: 0,
         };
-        for stage in 0..nodes.len() {
-            if nodes[stage].sides.gpu {
+        for (stage, node) in nodes.iter().enumerate() {
+            if node.sides.gpu {
                 maker.on_device(stage);
             }
-            if nodes[stage].sides.cpu {
+            if node.sides.cpu {
                 maker.on_host(stage);
             }
         }

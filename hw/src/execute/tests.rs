@@ -1,1 +1,269 @@
+//! Plans on whatever device there is.
+//!
+//! Without a platform the tests say that they are skipped; with
+//! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use coexec_sim::input::Text;
+use coexec_sim::plan::Placement;
+use coexec_sim::plan::synchronisation::Mechanism as Modelled;
+use coexec_sim::scenario::{Overrides, Scenario, Workload};
+
+use super::program::Program;
+use super::*;
+use crate::sync::Mechanism;
+
+/// What a step may take on a busy machine that also compiles.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A chain, a branch and a join of operators that both processors compute.
+const NETWORK: &str = r#"
+title = "a test"
+device = "pixel4"
+[[operator]]
+name = "conv"
+conv2d = { input = [9, 7, 8], output_channels = 16, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "relu"
+function = "relu"
+[[operator]]
+name = "left"
+conv2d = { input = [9, 7, 16], output_channels = 24, kernel = [1, 1] }
+[[operator]]
+name = "depthwise"
+from = ["relu"]
+depthwise_conv2d = { input = [9, 7, 16], kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "right"
+conv2d = { input = [9, 7, 16], output_channels = 24, kernel = [1, 1] }
+[[operator]]
+name = "sum"
+from = ["left", "right"]
+function = "add"
+[[operator]]
+name = "head"
+conv2d = { input = [9, 7, 24], output_channels = 20, kernel = [1, 1] }
+"#;
+
+const SINGLE: &str = r#"
+title = "a test"
+device = "pixel4"
+[[operator]]
+name = "linear"
+linear = { rows = 12, input_features = 40, output_features = 48 }
+"#;
+
+fn scenario(text: &str) -> (Vec<Stage>, Profile) {
+    let text = Text { name: "test.toml".to_owned(), content: text.to_owned() };
+    let scenario = Scenario::parse("test", &text, &Overrides::default()).unwrap();
+    match scenario.workload {
+        Workload::Model(stages) => (stages, scenario.device),
+        Workload::Set(_) => panic!("it has operators"),
+    }
+}
+
+fn choice() -> Choice {
+    let opencl = std::env::var("COEXEC_OPENCL").unwrap_or_default();
+    Choice { gpu: true, opencl, compute_units: None }
+}
+
+/// The machine with its device, with nobody else on it.
+fn machine() -> Option<(Machine, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    match Machine::open(&choice()) {
+        Ok(machine) => Some((machine, alone)),
+        Err(error) => {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+fn cores(profile: &Profile) -> CoreSet {
+    CoreSet::fastest(&profile.cpu, 1).unwrap()
+}
+
+/// Placements by number, cut where the operator can be.
+fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Placement> {
+    let cores = cores(profile);
+    let placement = |(stage, number): (&Stage, &usize)| match (number % 3, &stage.layer.operator) {
+        (0, _) => Placement::Cpu(cores),
+        (2, operator) if operator.splittable_channels().is_some_and(|channels| channels > 8) => {
+            let channels = operator.splittable_channels().unwrap();
+            Placement::Split { cores, cpu_channels: 8, gpu_channels: channels - 8 }
+        }
+        _ => Placement::Gpu,
+    };
+    stages.iter().zip(numbers).map(placement).collect()
+}
+
+/// Runs a plan several times; every result of every operator must be right.
+fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
+    let (stages, profile) = scenario(text);
+    let plan = Plan { synchronisation, placements: placements(&stages, &profile, numbers) };
+    let task = Task {
+        stages: &stages,
+        plan: &plan,
+        profile: &profile,
+        library: Library::Xnnpack,
+        clock,
+        seed: 7,
+        limit: LIMIT,
+    };
+    let context = format!("{:?} by {synchronisation}", plan.placements);
+    let mut program =
+        Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert!(verified.elements > 0);
+    for _ in 0..3 {
+        program.spoil_results().unwrap();
+        let taken = program.run(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert!(taken.as_micros() > 0.0, "{context}");
+        program.compare(&verified).unwrap_or_else(|error| panic!("{context}: {error}"));
+    }
+    program.spoil_results().unwrap();
+    assert!(matches!(program.compare(&verified), Err(ExecuteError::Changed { .. })), "{context}");
+}
+
+#[test]
+fn a_cut_operator_is_right_by_every_mechanism() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    for mechanism in Modelled::ALL {
+        check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
+    }
+}
+
+#[test]
+fn networks_are_right_wherever_their_operators_run() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, _) = scenario(NETWORK);
+    let plans = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0], [1, 0, 0, 1, 1, 2], [2, 0, 1, 2, 1, 1]];
+    for numbers in plans {
+        check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
+    }
+    check(&mut machine, NETWORK, &vec![2; stages.len()], Modelled::EventWait, Clock::Host);
+}
+
+#[test]
+fn one_processor_alone_is_right() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, _) = scenario(NETWORK);
+    for (number, clock) in [(0, Clock::Host), (1, Clock::Host), (1, Clock::Device)] {
+        check(&mut machine, NETWORK, &vec![number; stages.len()], Modelled::SvmPolling, clock);
+    }
+}
+
+#[test]
+fn without_shared_memory_results_are_copied_and_right() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, _) = scenario(NETWORK);
+    for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
+        machine.assume(Modelled::SvmPolling, mechanism, Sharing::Copies);
+        for numbers in [[2; 7], [0, 1, 2, 0, 1, 2, 0], [1, 0, 2, 1, 0, 1, 2]] {
+            check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
+        }
+    }
+}
+
+#[test]
+fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, _) = scenario(NETWORK);
+    if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Sharing::MappedBuffers {
+        eprintln!("skipped: the device does not share mapped buffers");
+        return;
+    }
+    for mechanism in [Mechanism::PinnedPolling, Mechanism::EventWait] {
+        machine.assume(Modelled::SvmPolling, mechanism, Sharing::MappedBuffers);
+        check(&mut machine, NETWORK, &vec![2; stages.len()], Modelled::SvmPolling, Clock::Host);
+    }
+}
+
+/// What came of a plan for [`SINGLE`].
+fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
+    let (stages, profile) = scenario(SINGLE);
+    let plan = Plan { synchronisation: Modelled::SvmPolling, placements: vec![placement] };
+    let task = Task {
+        stages: &stages,
+        plan: &plan,
+        profile: &profile,
+        library: Library::Ruy,
+        clock: Clock::Host,
+        seed: 0,
+        limit: LIMIT,
+    };
+    Program::<f32>::new(machine, &task).map(drop)
+}
+
+#[test]
+fn what_cannot_run_here_says_why() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (_, profile) = scenario(SINGLE);
+    let cut = Placement::Split { cores: cores(&profile), cpu_channels: 6, gpu_channels: 42 };
+    let error = attempt(&mut machine, cut).unwrap_err();
+    assert!(matches!(error, ExecuteError::CutSlice { channels: 6, .. }), "{error}");
+    let error = attempt(&mut machine, Placement::Npu).unwrap_err();
+    assert!(matches!(error, ExecuteError::NoNpu { .. }) && error.is_of_variant(), "{error}");
+}
+
+#[test]
+fn a_plan_of_the_cpu_alone_needs_no_device() {
+    let mut machine = Machine::open(&Choice::default()).unwrap();
+    assert!(machine.runtime().is_none());
+    let (stages, _) = scenario(NETWORK);
+    check(&mut machine, NETWORK, &vec![0; stages.len()], Modelled::SvmPolling, Clock::Host);
+    let error = attempt(&mut machine, Placement::Gpu).unwrap_err();
+    assert!(matches!(error, ExecuteError::NoGpu), "{error}");
+}
+
+fn request(gpu: bool, repetitions: u32) -> Request {
+    let (stages, profile) = scenario(SINGLE);
+    let plan = |placement| Plan { synchronisation: Modelled::SvmPolling, placements: vec![placement] };
+    let variant = |placement, clock| Variant { stages: stages.clone(), plan: plan(placement), clock };
+    let mut group = vec![variant(Placement::Cpu(cores(&profile)), Clock::Host)];
+    if gpu {
+        group.push(variant(Placement::Gpu, Clock::Device));
+    }
+    Request {
+        library: Library::Xnnpack,
+        choice: Choice { gpu, ..choice() },
+        groups: vec![group],
+        repetitions,
+        seed: 1,
+        time_limit: None,
+        run_limit: LIMIT,
+        profile,
+    }
+}
+
+#[test]
+fn variants_are_measured_with_all_their_repetitions() {
+    let Some((machine, _alone)) = machine() else { return };
+    drop(machine);
+    let report = execute(request(true, 9), &Arc::default(), &mut |_| {}).unwrap();
+    let group = report.groups[0].as_ref().unwrap();
+    for measured in group {
+        let measured = measured.as_ref().unwrap();
+        assert_eq!(measured.times_us.len(), 9);
+        assert!(measured.times_us.iter().all(|&time| time > 0.0));
+        assert!(measured.verified_elements >= 2 * 12 * 48, "all of it, twice");
+    }
+    assert!(group[1].as_ref().unwrap().launch.is_some());
+    assert!(report.fingerprint.driver.is_some(), "{:?}", report.fingerprint);
+}
+
+#[test]
+fn a_cancelled_measurement_ends_soon() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
+    let stopping = Arc::clone(&stop);
+    let result = execute(request(false, u32::MAX), &stop, &mut move |_| {
+        stopping.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(matches!(result, Err(ExecuteError::Cancelled)), "{result:?}");
+    assert!(started.elapsed() < LIMIT);
+}

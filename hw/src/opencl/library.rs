@@ -1,9 +1,11 @@
 //! Where the `OpenCL` library is looked for.
 //!
 //! The environment variable `OPENCL_DYLIB_PATH` names libraries, separated by `;`;
-//! the first that loads is taken. After it, or without it, the loader's
-//! `libOpenCL.so.1` is tried. Android has no such loader: there, without the
+//! the first that loads is taken, and where it names only files that do not exist there
+//! is none. After it, or without it, the loader's `libOpenCL.so.1` is tried. Android has no such loader: there, without the
 //! variable, the vendors' libraries are tried in the order of [`ANDROID_PATHS`].
+
+use std::path::Path;
 
 use super::error::OpenClError;
 
@@ -30,12 +32,23 @@ const LOADER: &str = "libOpenCL.so.1";
 pub(super) fn load() -> Result<(), OpenClError> {
     #[cfg(target_os = "android")]
     name_vendor_paths();
+    let named = std::env::var(PATH_VARIABLE).unwrap_or_default();
+    if names_nothing(&named) {
+        return Err(OpenClError::NoLibrary { searched: named });
+    }
     if cl3::is_opencl_runtime_available() {
         return Ok(());
     }
-    let named = std::env::var(PATH_VARIABLE).unwrap_or_default();
     let searched = named.split(';').filter(|path| !path.is_empty()).chain([LOADER]);
     Err(OpenClError::NoLibrary { searched: searched.collect::<Vec<_>>().join(", ") })
+}
+
+/// Whether all that is named are paths to nothing. A name without a folder is the
+/// system's to find.
+fn names_nothing(named: &str) -> bool {
+    let mut paths = named.split(';').filter(|path| !path.is_empty()).map(Path::new).peekable();
+    paths.peek().is_some()
+        && paths.all(|path| path.parent().is_some_and(|folder| folder != Path::new("")) && !path.exists())
 }
 
 #[cfg(target_os = "android")]
@@ -54,6 +67,14 @@ fn name_vendor_paths() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_to_nothing_are_no_library() {
+        assert!(names_nothing("/nonexistent/a.so;/nonexistent/b.so"));
+        assert!(!names_nothing(""));
+        assert!(!names_nothing("/nonexistent/a.so;libOpenCL.so"), "the system looks for a name");
+        assert!(!names_nothing("/"), "it is there");
+    }
 
     #[test]
     fn android_tries_the_common_path_before_a_vendor_s_own() {

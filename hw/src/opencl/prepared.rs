@@ -28,7 +28,7 @@ use super::timing::{Timing, wait};
 use super::weights::CHANNELS;
 use crate::cpu::Element;
 use crate::operands::{OperandError, Part, Weights};
-use step::{Argument, Region, Step};
+use step::{Argument, Grid, Region, Step};
 
 /// A layer, or a part of one, with its kernels and weights on a device.
 pub struct Prepared<T: Element> {
@@ -37,6 +37,8 @@ pub struct Prepared<T: Element> {
     part: Part,
     dispatch: Dispatch,
     layout: Layout,
+    /// Layout of the output.
+    result: Layout,
     steps: Vec<Step<T>>,
     /// Tensors between the steps.
     inner: Vec<Tensor<T>>,
@@ -57,6 +59,7 @@ struct Builder<'a, T> {
     weights: &'a Weights<'a>,
     dispatch: Dispatch,
     layout: Layout,
+    result: Layout,
     steps: Vec<Step<T>>,
     inner: Vec<Tensor<T>>,
 }
@@ -75,6 +78,33 @@ impl<T: Element> Prepared<T> {
         weights: &Weights<'_>,
         part: &Part,
         layout: Layout,
+        dispatch: Dispatch,
+    ) -> Result<Self, OpenClError> {
+        Self::prepare(runtime, layer, weights, part, [layout; 2], dispatch)
+    }
+
+    /// The same with an output in plain layout, whose other parts the host may compute,
+    /// whatever `layout` the inputs have.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn with_plain_result(
+        runtime: &Arc<Runtime>,
+        layer: &Layer,
+        weights: &Weights<'_>,
+        part: &Part,
+        layout: Layout,
+        dispatch: Dispatch,
+    ) -> Result<Self, OpenClError> {
+        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], dispatch)
+    }
+
+    fn prepare(
+        runtime: &Arc<Runtime>,
+        layer: &Layer,
+        weights: &Weights<'_>,
+        part: &Part,
+        [layout, result]: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
         let unsupported =
@@ -97,8 +127,17 @@ impl<T: Element> Prepared<T> {
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
-        let mut builder =
-            Builder { runtime, layer, part, weights, dispatch, layout, steps: Vec::new(), inner: Vec::new() };
+        let mut builder = Builder {
+            runtime,
+            layer,
+            part,
+            weights,
+            dispatch,
+            layout,
+            result,
+            steps: Vec::new(),
+            inner: Vec::new(),
+        };
         builder.build()?;
         let Builder { steps, inner, .. } = builder;
         Ok(Self {
@@ -107,6 +146,7 @@ impl<T: Element> Prepared<T> {
             part: part.clone(),
             dispatch,
             layout,
+            result,
             steps,
             inner,
             bound: None,
@@ -174,7 +214,8 @@ impl<T: Element> Prepared<T> {
         input: Option<usize>,
     ) -> Result<(), OpenClError> {
         let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
-        if tensor.layout() != self.layout || tensor.shape() != expected {
+        let layout = if input.is_some() { self.layout } else { self.result };
+        if tensor.layout() != layout || tensor.shape() != expected {
             return Err(match input {
                 Some(index) if found != elements => {
                     OperandError::InputLength { index, found, expected: elements }.into()
@@ -186,7 +227,7 @@ impl<T: Element> Prepared<T> {
                         "found a tensor of {} in layout {:?}, expected {expected} in {:?}",
                         tensor.shape(),
                         tensor.layout(),
-                        self.layout
+                        layout
                     ),
                 },
             });
@@ -266,6 +307,23 @@ impl<T: Element> Builder<'_, T> {
             }
             (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }
+    }
+
+    /// A kernel of `source`; one that writes the output does so in the output's layout.
+    fn step(
+        &self,
+        source: &Source,
+        entry: &'static str,
+        grid: Grid,
+        arguments: Vec<Argument<T>>,
+    ) -> Result<Step<T>, OpenClError> {
+        let writes_result = arguments.iter().any(|argument| matches!(argument, Argument::Output));
+        if !writes_result || self.result == self.layout {
+            return Step::new(self.runtime, source, entry, grid, arguments);
+        }
+        let mut source = source.clone();
+        source.option("PLAIN_RESULT");
+        Step::new(self.runtime, &source, entry, grid, arguments)
     }
 
     fn unsupported(&self, reason: String) -> OpenClError {

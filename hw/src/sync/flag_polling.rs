@@ -10,10 +10,13 @@ use coexec_sim::units::Picos;
 use super::event_polling::poll;
 use super::round::{Bench, Round};
 use super::{Mechanism, SyncError, milliseconds};
-use crate::opencl::signals::{FlagHome, Meeting, Signals, flush, stamps};
+use crate::opencl::signals::{FlagHome, Meeting, SPIN_LIMIT, Signals, flush, stamps};
 use crate::opencl::timing::of_duration;
 use crate::opencl::{OpenClError, Runtime};
 
+/// By when a kernel has ended that never sees the host's flag, not even its release: where
+/// the two share no memory after all.
+const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
 /// Spins between two looks at the clock, which costs as much as many of them.
 const SPINS_A_LOOK: u32 = 64;
 
@@ -45,7 +48,7 @@ pub(super) fn round_after(
     }
     let signalled = Instant::now();
     // Also a kernel that was released has to end before its flags are used again.
-    poll(&bench.runtime, &meeting, limit)?;
+    poll(&bench.runtime, &meeting, limit.max(SPUN_OUT))?;
     reached?;
     check_meeting(signals, round)?;
     let [_, _, resumed] = stamps(&meeting)?;
@@ -115,7 +118,7 @@ pub fn ping_pong(
     for round in 1..=rounds {
         if let Err(error) = await_device(&signals, round, limit) {
             signals.release();
-            poll(runtime, &kernel, limit)?;
+            poll(runtime, &kernel, limit.max(SPUN_OUT))?;
             return Err(error);
         }
         let now = Instant::now();

@@ -78,13 +78,33 @@ fn check<T: Element>(
     layout: Layout,
     dispatch: Dispatch,
 ) -> Timing {
+    let timing = check_result::<T>(runtime, layer, part, [layout; 2], dispatch);
+    if layout != Layout::Buffer {
+        check_result::<T>(runtime, layer, part, [layout, Layout::Buffer], dispatch);
+    }
+    timing
+}
+
+/// The same with inputs and output in layouts of their own.
+fn check_result<T: Element>(
+    runtime: &Arc<Runtime>,
+    layer: &Layer,
+    part: &Part,
+    [layout, result]: [Layout; 2],
+    dispatch: Dispatch,
+) -> Timing {
     let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
-    let context = format!("{} {:?} in {layout:?} by {dispatch:?}", layer.operator, layer.linked);
+    let context =
+        format!("{} {:?} in {layout:?} to {result:?} by {dispatch:?}", layer.operator, layer.linked);
     let [kernel, bias] = weight_counts(&layer.operator);
     let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
     let weights = Weights { kernel: &kernel, bias: &bias };
-    let mut prepared = Prepared::<T>::new(runtime, layer, &weights, part, layout, dispatch)
-        .unwrap_or_else(|error| panic!("{context}: {error}"));
+    let prepared = if result == layout {
+        Prepared::<T>::new(runtime, layer, &weights, part, layout, dispatch)
+    } else {
+        Prepared::<T>::with_plain_result(runtime, layer, &weights, part, layout, dispatch)
+    };
+    let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     let output_shape = prepared.output_shape();
     let shapes: Vec<Shape> =
         prepared.input_shapes().into_iter().chain(operand_shapes(layer, output_shape)).collect();
@@ -93,12 +113,13 @@ fn check<T: Element>(
         .enumerate()
         .map(|(index, shape)| numbers(shape.elements() as usize, index as u32))
         .collect();
-    let tensor = |shape: Shape, numbers: &[f32]| {
+    let tensor = |shape: Shape, layout: Layout, numbers: &[f32]| {
         let converted: Vec<T> = numbers.iter().map(|&number| T::from_f32(number)).collect();
         Arc::new(Tensor::of(runtime, shape, layout, &converted).unwrap_or_else(|error| panic!("{error}")))
     };
-    let tensors = shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, numbers)).collect();
-    let output = tensor(output_shape, &vec![UNTOUCHED; output_shape.elements() as usize]);
+    let tensors =
+        shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, layout, numbers)).collect();
+    let output = tensor(output_shape, result, &vec![UNTOUCHED; output_shape.elements() as usize]);
     prepared.bind(tensors, Arc::clone(&output)).unwrap();
     // Twice: a second run must not see what the first left.
     prepared.run(LIMIT).unwrap_or_else(|error| panic!("{context}: {error}"));

@@ -6,7 +6,8 @@
 //   IMAGE    in a two-dimensional image, texel (x, y * slices + slice)
 //   SLICED   in a buffer, texel (slice * height + y) * width + x
 //   PLAIN    in a buffer with the channels innermost and batches outermost (NHWC)
-// HALF computes in 16 bits, BATCHED says that there is more than one image.
+// PLAIN_RESULT writes the output so, whatever the inputs are. HALF computes in 16 bits,
+// BATCHED says that there is more than one image.
 
 #ifdef HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -54,30 +55,43 @@ typedef struct {
   int before_y;
 } Window;
 
-#ifdef IMAGE
+#if defined(IMAGE)
 
 #define SOURCE __read_only image2d_t
-#define DESTINATION __write_only image2d_t
 __constant sampler_t TEXEL = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
 #define READ(tensor, extent, x, y, slice) \
   READ_IMAGE(tensor, TEXEL, (int2)((x), (y) * (extent).slices + (slice)))
-#define WRITE(tensor, extent, x, y, slice, value) \
-  WRITE_IMAGE(tensor, (int2)((x), (y) * (extent).slices + (slice)), value)
 
 #elif defined(SLICED)
 
 #define SOURCE __global const Number4 *restrict
-#define DESTINATION __global Number4 *restrict
 #define READ(tensor, extent, x, y, slice) (tensor)[((slice) * (extent).height + (y)) * (extent).width + (x)]
+
+#else
+
+#define SOURCE __global const Number *restrict
+#define READ(tensor, extent, x, y, slice) read_plain(tensor, extent, x, y, slice)
+
+#endif
+
+#if defined(IMAGE) && !defined(PLAIN_RESULT)
+
+#define DESTINATION __write_only image2d_t
+#define WRITE(tensor, extent, x, y, slice, value) \
+  WRITE_IMAGE(tensor, (int2)((x), (y) * (extent).slices + (slice)), value)
+
+#elif defined(SLICED) && !defined(PLAIN_RESULT)
+
+#define DESTINATION __global Number4 *restrict
 #define WRITE(tensor, extent, x, y, slice, value) \
   (tensor)[((slice) * (extent).height + (y)) * (extent).width + (x)] = (value)
 
 #else
 
-#define SOURCE __global const Number *restrict
 #define DESTINATION __global Number *restrict
-#define READ(tensor, extent, x, y, slice) read_plain(tensor, extent, x, y, slice)
 #define WRITE(tensor, extent, x, y, slice, value) write_plain(tensor, extent, x, y, slice, value)
+
+#endif
 
 // Index of a texel's first channel.
 int plain_index(Extent extent, int x, int y, int slice) {
@@ -112,8 +126,6 @@ void write_plain(__global Number *tensor, Extent extent, int x, int y, int slice
   if (channels > 1) texel[1] = value.y;
   if (channels > 2) texel[2] = value.z;
 }
-
-#endif
 
 // One channel of a texel.
 Number component(Number4 texel, int index) {

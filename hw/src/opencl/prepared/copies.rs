@@ -10,7 +10,7 @@ use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, CHANNELS};
 use super::Builder;
-use super::step::{Argument, Grid, Step};
+use super::step::{Argument, Grid};
 use crate::cpu::Element;
 use crate::operands::Part;
 
@@ -57,7 +57,8 @@ impl<T: Element> Builder<'_, T> {
         ]);
         arguments.extend(operands);
         let grid = Grid { threads: region.size(), work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, source, "elementwise", grid, arguments)?);
+        let step = self.step(source, "elementwise", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 
@@ -84,7 +85,8 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend(self.linked_operands());
         let [width, height, _] = region.size();
         let grid = Grid { threads: [width, height, 1], work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, &source, "concat", grid, arguments)?);
+        let step = self.step(&source, "concat", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 }

@@ -104,7 +104,8 @@ impl<T: Element> Builder<'_, T> {
             Argument::Count((self.first_channel() / CHANNELS) as i32),
         ];
         let grid = Grid { threads: arranged, work_group: ARRANGING_GROUP };
-        self.steps.push(Step::new(self.runtime, &source, "arrange_weights", grid, arguments)?);
+        let step = self.step(&source, "arrange_weights", grid, arguments)?;
+        self.steps.push(step);
 
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
@@ -175,7 +176,7 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend(operands);
         let threads = blocks(region.size(), self.dispatch.tile);
         let grid = Grid { threads: self.dispatch.grid(threads), work_group: self.dispatch.work_group };
-        Step::new(self.runtime, &source, "conv", grid, arguments)
+        self.step(&source, "conv", grid, arguments)
     }
 
     /// Fits a source to the dispatch.
@@ -209,7 +210,8 @@ impl<T: Element> Builder<'_, T> {
         ];
         arguments.extend(self.linked_operands());
         let grid = Grid { threads: [count as u32, sharers, 1], work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, &source, "fully_connected", grid, arguments)?);
+        let step = self.step(&source, "fully_connected", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 
@@ -245,7 +247,8 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend(self.linked_operands());
         let [width, height, _] = region.size();
         let grid = Grid { threads: [width, height, 1], work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, &source, "conv_constants", grid, arguments)?);
+        let step = self.step(&source, "conv_constants", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use super::super::error::OpenClError;
 use super::super::weights;
 use super::Builder;
 use super::product::window_of;
-use super::step::{Argument, Grid, Step};
+use super::step::{Argument, Grid};
 use crate::cpu::Element;
 
 impl<T: Element> Builder<'_, T> {
@@ -52,7 +52,8 @@ impl<T: Element> Builder<'_, T> {
         }
         let grid =
             Grid { threads: blocks(region.size(), self.dispatch.tile), work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, &source, entry, grid, arguments)?);
+        let step = self.step(&source, entry, grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 
@@ -72,7 +73,8 @@ impl<T: Element> Builder<'_, T> {
         ];
         arguments.extend(self.linked_operands());
         let grid = Grid { threads: region.size(), work_group: self.dispatch.work_group };
-        self.steps.push(Step::new(self.runtime, &source, "pool", grid, arguments)?);
+        let step = self.step(&source, "pool", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 
@@ -93,7 +95,8 @@ impl<T: Element> Builder<'_, T> {
         // A group for each image and its slices.
         let threads = [input.batch * group[0], group[1], self.slices() as u32];
         let grid = Grid { threads, work_group: group };
-        self.steps.push(Step::new(self.runtime, &source, "mean", grid, arguments)?);
+        let step = self.step(&source, "mean", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::super::weights::{self, Blocks};
 use super::super::winograd::{SIDE, definitions, weight_points};
 use super::Builder;
 use super::product::{PIXEL, Product, window_of};
-use super::step::{Argument, Grid, Region, Step, Tiles};
+use super::step::{Argument, Grid, Region, Tiles};
 use crate::cpu::Element;
 
 /// Work-groups of the transform to points, the first that fits (LiteRT sources).
@@ -59,7 +59,8 @@ impl<T: Element> Builder<'_, T> {
         ];
         let threads = [count, SIDE as u32, conv.input.channels.div_ceil(4)];
         let grid = Grid { threads, work_group: self.fitting(TO_POINTS_GROUPS) };
-        self.steps.push(Step::new(self.runtime, &source, "to_points", grid, arguments)?);
+        let step = self.step(&source, "to_points", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 
@@ -110,7 +111,8 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend(self.linked_operands());
         let threads = [count, WINOGRAD_TILE, self.slices() as u32];
         let grid = Grid { threads, work_group: self.fitting(TO_PIXELS_GROUPS) };
-        self.steps.push(Step::new(self.runtime, &source, "to_pixels", grid, arguments)?);
+        let step = self.step(&source, "to_pixels", grid, arguments)?;
+        self.steps.push(step);
         Ok(())
     }
 

@@ -1,0 +1,358 @@
+//! `run`: measuring on this machine, and what can go wrong.
+//!
+//! Without an `OpenCL` device the tests that need one say that they are skipped; with
+//! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use coexec_sim::measure::runs::read;
+
+use crate::{Outcome, coexec_in, words};
+
+/// A small operator.
+const SMALL: &str = "\
+title = \"a small linear layer\"
+device = \"pixel4\"
+[[operator]]
+name = \"fc\"
+linear = { rows = 12, input_features = 40, output_features = 48 }
+";
+/// Two of them, one behind the other.
+const CHAIN: &str = "\
+title = \"two small convolutions\"
+device = \"pixel4\"
+[[operator]]
+name = \"first\"
+conv2d = { input = [8, 8, 16], output_channels = 32, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = \"second\"
+conv2d = { input = [8, 8, 32], output_channels = 16, kernel = [1, 1] }
+";
+/// Takes any device that is a few cores longer than a third of a second.
+const LONG: &str = "\
+title = \"a large linear layer\"
+device = \"pixel4\"
+[[operator]]
+name = \"fc\"
+linear = { rows = 4096, input_features = 4096, output_features = 4096 }
+";
+/// Reads half a gigabyte.
+const LARGE: &str = "\
+title = \"a large image\"
+device = \"pixel4\"
+[[operator]]
+name = \"depthwise\"
+depthwise_conv2d = { input = [4096, 4096, 8], kernel = [1, 1] }
+";
+/// Times of a machine that tests share spread widely.
+const ANY_SPREAD: &str = "--max-spread 1000";
+
+/// Scenarios by name.
+const SCENARIOS: [(&str, &str); 4] =
+    [("small.toml", SMALL), ("chain.toml", CHAIN), ("long.toml", LONG), ("large.toml", LARGE)];
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in SCENARIOS {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+/// Runs the command with settings of the environment.
+fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("coexec"));
+    command.args(words(line)).current_dir(folder).envs(settings.iter().copied());
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Outcome {
+        status: output.status.code().expect("no signal ended the command"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// Whether there is a device that can be cut in two; says why not otherwise.
+fn has_device() -> bool {
+    let folder = folder();
+    let outcome = coexec_in(
+        folder.path(),
+        words("run small.toml --threads 1 --repetitions 5 --out probe.csv --max-spread 1000"),
+    );
+    if outcome.status == 4 {
+        let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+        assert!(!required, "{}", outcome.stderr);
+        eprintln!("skipped: {}", outcome.stderr);
+        return false;
+    }
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    true
+}
+
+/// Asserts that the command ended with `status`, an error with a remedy that says each of
+/// `expected`, and no file.
+fn assert_failed(folder: &Path, outcome: &Outcome, status: i32, expected: &[&str]) {
+    assert_eq!(outcome.status, status, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert!(outcome.stderr.contains("help: "), "{}", outcome.stderr);
+    for words in expected {
+        assert!(outcome.stderr.contains(words), "{words:?} is not in: {}", outcome.stderr);
+    }
+    assert_nothing_written(folder);
+}
+
+fn assert_nothing_written(folder: &Path) {
+    let names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !SCENARIOS.iter().any(|(scenario, _)| scenario == name))
+        .collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn cores_alone_are_measured_without_any_device() {
+    let folder = folder();
+    let line = format!(
+        "run small.toml --strategy cpu-only --threads 1 --repetitions 7 --out runs.csv --json {ANY_SPREAD}"
+    );
+    let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
+    let outcome = coexec_with(folder.path(), &nowhere, &line);
+    let document = outcome.json();
+    let variants = document["variants"].as_array().unwrap();
+    assert_eq!(variants.len(), 1, "{document}");
+    assert_eq!(variants[0]["processor"], "1large");
+    assert!(variants[0]["predicted_us"].as_f64().unwrap() > 0.0);
+    assert!(variants[0]["verified_elements"].as_u64().unwrap() >= 2 * 12 * 48);
+    let table = read(&folder.path().join("runs.csv")).unwrap();
+    assert_eq!((table.measurements.len(), table.left_out.len()), (1, 0));
+    assert_eq!(table.measurements[0].repetitions.len(), 7, "every repetition is kept");
+    let fingerprint = &table.fingerprints[0];
+    assert_eq!(table.measurements[0].fingerprint.as_ref(), Some(&fingerprint.id));
+    assert!(fingerprint.driver.is_none() && fingerprint.affinity.is_some(), "{fingerprint:?}");
+}
+
+#[test]
+fn both_processors_and_the_plan_are_measured_and_read_back() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let line =
+        format!("run chain.toml --threads 1 --repetitions 6 --seed 3 --out runs.csv --json {ANY_SPREAD}");
+    let document = coexec_in(folder.path(), words(&line)).json();
+    let variants = document["variants"].as_array().unwrap();
+    let ran = |what: &str, processor: &str| {
+        variants.iter().any(|variant| {
+            variant["what"] == what && variant["processor"].as_str().unwrap().starts_with(processor)
+        })
+    };
+    for (what, processor) in [
+        ("chain", "gpu"),
+        ("chain", "1large"),
+        ("first", "gpu"),
+        ("first", "1large"),
+        ("second", "gpu"),
+        ("second", "1large"),
+    ] {
+        assert!(ran(what, processor), "{what} on {processor}: {document}");
+    }
+    let validated =
+        coexec_in(folder.path(), words("validate --profile pixel4 --format coexec --json --runs runs.csv"));
+    assert_eq!(validated.json()["unusable"].as_array().unwrap().len(), 0, "{}", validated.stdout);
+    // The plan lies beside the runs and can be given back.
+    let line = format!(
+        "run chain.toml --threads 1 --repetitions 5 --plan runs.plan.toml --out again.csv --json {ANY_SPREAD}"
+    );
+    assert_eq!(coexec_in(folder.path(), words(&line)).status, 0);
+}
+
+#[test]
+fn a_plan_that_cuts_an_operator_is_run_as_written() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let plan = "scenario = \"small\"\ndevice = \"pixel4\"\nsynchronisation = \"event-wait\"\n\
+                [[operator]]\nname = \"fc\"\npartition = \"output-channels\"\nshares = [\n\
+                { processor = \"cpu\", cores = \"1large\", channels = 16 },\n\
+                { processor = \"gpu\", channels = 32 },\n]\n";
+    fs::write(folder.path().join("cut.toml"), plan).unwrap();
+    let line = format!(
+        "run small.toml --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+    );
+    let document = coexec_in(folder.path(), words(&line)).json();
+    let variants = document["variants"].as_array().unwrap();
+    let cut = variants.iter().find(|variant| variant["is_plan"] == true).unwrap();
+    assert_eq!(cut["processor"], "1large:16+gpu:32");
+    assert!(cut["memory"].is_string() && cut["synchronisation"].is_string(), "{cut}");
+    fs::write(folder.path().join("cut.toml"), plan.replace("16 }", "18 }").replace("32 }", "30 }")).unwrap();
+    let outcome = coexec_in(folder.path(), words(&line));
+    assert_eq!(outcome.status, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("after 18 channels"), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_operator_is_also_cut_where_no_search_would() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let line =
+        format!("run small.toml --threads 1 --splits 3 --repetitions 5 --out runs.csv --json {ANY_SPREAD}");
+    let document = coexec_in(folder.path(), words(&line)).json();
+    let variants = document["variants"].as_array().unwrap();
+    let processors: Vec<&str> =
+        variants.iter().map(|variant| variant["processor"].as_str().unwrap()).collect();
+    for cut in ["1large:12+gpu:36", "1large:24+gpu:24", "1large:36+gpu:12"] {
+        assert_eq!(processors.iter().filter(|processor| **processor == cut).count(), 1, "{processors:?}");
+    }
+}
+
+#[test]
+fn a_set_of_operators_is_measured_one_by_one_until_the_time_is_over() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let line = format!(
+        "run epew-conv --device pixel4 --strategy gpu-only --repetitions 5 --time-limit 3 --out runs.csv --json {ANY_SPREAD}"
+    );
+    let outcome = coexec_in(folder.path(), words(&line));
+    let document = outcome.json();
+    let variants = document["variants"].as_array().unwrap();
+    assert!(!variants.is_empty() && variants.len() < 100, "{}", variants.len());
+    assert!(variants.iter().all(|variant| variant["processor"] == "gpu"));
+    assert!(outcome.stderr.contains("groups unmeasured"), "{}", outcome.stderr);
+}
+
+#[test]
+fn times_that_spread_too_far_are_kept_but_refused() {
+    let folder = folder();
+    let line =
+        "run small.toml --strategy cpu-only --threads 1 --repetitions 20 --out runs.csv --max-spread 0";
+    let outcome = coexec_in(folder.path(), words(line));
+    // A median may be known exactly where the clock is coarse.
+    if outcome.status != 0 {
+        assert_eq!(outcome.status, 3, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("its median is known to"), "{}", outcome.stderr);
+        let table = read(&folder.path().join("runs.csv")).unwrap();
+        assert_eq!(table.measurements[0].repetitions.len(), 20);
+        assert!(
+            table.measurements[0].repetitions.iter().all(|repetition| repetition.outlier),
+            "in no median"
+        );
+    }
+}
+
+#[test]
+fn hardware_that_is_not_there_ends_with_status_4() {
+    let folder = folder();
+    let line = "run small.toml --threads 1 --out runs.csv";
+    let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
+    let outcome = coexec_with(folder.path(), &nowhere, line);
+    assert_failed(
+        folder.path(),
+        &outcome,
+        4,
+        &["no OpenCL library", "/nonexistent/libOpenCL.so", "cpu-only"],
+    );
+    if !has_device() {
+        return;
+    }
+    let vendors = tempfile::tempdir().unwrap();
+    let no_driver = [("OCL_ICD_VENDORS", vendors.path().to_str().unwrap())];
+    let outcome = coexec_with(folder.path(), &no_driver, line);
+    assert_failed(folder.path(), &outcome, 4, &["no platform", "install an OpenCL driver"]);
+    let outcome = coexec_in(folder.path(), words(&format!("{line} --opencl 99:0")));
+    assert_failed(folder.path(), &outcome, 4, &["no OpenCL platform \"99\"", "--opencl PLATFORM:DEVICE"]);
+    let outcome = coexec_in(folder.path(), words(&format!("{line} --gpu-cores 100000")));
+    assert_failed(folder.path(), &outcome, 1, &["sub-device of 100000"]);
+}
+
+#[test]
+fn a_run_that_does_not_end_is_given_up_in_time() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let started = Instant::now();
+    let line = "run long.toml --strategy gpu-only --run-limit 0.05 --out runs.csv --gpu-cores 1";
+    let outcome = coexec_in(folder.path(), words(line));
+    assert_failed(folder.path(), &outcome, 3, &["did not finish", "within 50 ms", "--run-limit"]);
+    assert!(started.elapsed() < Duration::from_mins(2), "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_does_not_fit_into_the_device_s_memory_ends_with_status_3() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    // PoCL alone has the setting; other devices hold as much.
+    let one_gigabyte = [("POCL_MEMORY_LIMIT", "1")];
+    let outcome = coexec_with(
+        folder.path(),
+        &one_gigabyte,
+        "run large.toml --strategy gpu-only --repetitions 5 --out runs.csv --max-spread 1000",
+    );
+    if outcome.status != 0 {
+        assert_failed(folder.path(), &outcome, 3, &["out of memory on the OpenCL device", "536870912 bytes"]);
+    }
+}
+
+fn start(folder: &Path, line: &str) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(words(line))
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
+    let folder = folder();
+    fs::write(folder.path().join("runs.csv"), "the old file").unwrap();
+    let line = "run small.toml --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
+    let mut child = start(folder.path(), line);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // It has started to measure.
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("1 of 1"), "{first}");
+    let interrupted = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert!(interrupted.elapsed() < Duration::from_secs(20), "{:?}", interrupted.elapsed());
+    let told: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(status.code(), Some(3), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("cancelled")), "{told:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).unwrap(), "the old file");
+    fs::remove_file(folder.path().join("runs.csv")).unwrap();
+    assert_nothing_written(folder.path());
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let folder = folder();
+    let refused = |line: &str, expected: &[&str]| {
+        let outcome = coexec_in(folder.path(), words(line));
+        assert_eq!(outcome.status, 1, "{}", outcome.stderr);
+        for words in expected {
+            assert!(outcome.stderr.contains(words), "{words:?} is not in: {}", outcome.stderr);
+        }
+        assert_nothing_written(folder.path());
+    };
+    refused("run small.toml --out runs.csv --repetitions 2", &["5..=100000"]);
+    refused("run small.toml --out runs.csv --run-limit 0", &["seconds above 0"]);
+    refused("run small.toml --out missing/runs.csv", &["there is no folder missing"]);
+    refused("run small.toml --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
+    refused("run small.toml --out runs.csv --plan none.toml", &["cannot read none.toml"]);
+    refused("run small.toml", &["--out"]);
+}
