@@ -218,3 +218,23 @@ impl Diagnostic for Shown {
         Some(Box::new(std::iter::once(label)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coexec_hw::opencl::OpenClError;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_that_cannot_be_sound_is_told_from_hardware_that_is_absent_and_from_wrong_input() {
+        let status = |error: ProbeError| Failure::Probe(error).status();
+        assert_eq!(status(ProbeError::Noisy { percent: 80.0, most: 50.0 }), UNSOUND);
+        assert_eq!(status(ProbeError::TooLittleTime { what: "layers" }), UNSOUND);
+        let lost = OpenClError::TimedOut { what: "a kernel", limit_ms: 10 };
+        assert_eq!(status(lost.into()), UNSOUND);
+        assert_eq!(status(OpenClError::NoPlatform.into()), ABSENT);
+        let matching = "0:0 a, 0:1 a".to_owned();
+        let several = OpenClError::Ambiguous { what: "device", wanted: "a".to_owned(), matching };
+        assert_eq!(status(several.into()), WRONG_INPUT);
+    }
+}

@@ -16,7 +16,7 @@ use crate::{Outcome, coexec_in};
 /// A quick probe that stops early: seconds of measurements.
 const SECONDS: u64 = 20;
 /// What it may take in all: kernels are compiled, and tables fitted, without optimisation.
-const LONGEST: Duration = Duration::from_secs(180);
+const LONGEST: Duration = Duration::from_mins(3);
 /// Statuses of a probe that had a device: done, or too much else ran on it.
 const DONE: i32 = 0;
 const UNSOUND: i32 = 3;

@@ -305,6 +305,70 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opencl::Device;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// A device, where there is one.
+    fn runtime() -> Option<Arc<Runtime>> {
+        let Ok(device) = Device::select("") else {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "there is no OpenCL device");
+            eprintln!("skipped: there is no OpenCL device");
+            return None;
+        };
+        Some(Runtime::new(device).unwrap())
+    }
+
+    /// Fills the first buffer with the numbers of its texels, runs, and reads the second.
+    fn moved(runtime: &Arc<Runtime>, launched: &mut Launched, texels: usize) -> Vec<usize> {
+        let numbers: Vec<f32> = (0..texels * TEXEL).map(|number| (number / TEXEL) as f32).collect();
+        runtime.fill(&mut launched.memory[0], &numbers).unwrap();
+        launched.run(LIMIT).unwrap();
+        let mut result = vec![0.0_f32; texels * TEXEL];
+        runtime.fetch(&launched.memory[1], &mut result).unwrap();
+        result.iter().step_by(TEXEL).map(|&number| number as usize).collect()
+    }
+
+    #[test]
+    fn a_stream_of_any_stride_reads_every_texel_once() {
+        let Some(runtime) = runtime() else { return };
+        let mut stream = Launched::stream(&runtime, 1 << 16).unwrap();
+        let texels = (1 << 16) / TEXEL_BYTES;
+        assert_eq!(stream.bytes(), Bytes(2 << 16));
+        for stride in [1, 2, 16] {
+            stream.set_stride(stride).unwrap();
+            let mut read = moved(&runtime, &mut stream, texels);
+            assert_eq!(read[1], stride as usize);
+            read.sort_unstable();
+            assert!(read.into_iter().eq(0..texels), "a stride of {stride}");
+        }
+    }
+
+    #[test]
+    fn a_transform_brings_the_channels_of_a_pixel_together() {
+        let Some(runtime) = runtime() else { return };
+        let mut transform = Launched::transform(&runtime, 10, 3, false).unwrap();
+        let moved = moved(&runtime, &mut transform, 30);
+        assert_eq!(moved[..6], [0, 10, 20, 1, 11, 21]);
+    }
+
+    #[test]
+    fn what_is_exchanged_takes_time_in_both_directions() {
+        let Some(runtime) = runtime() else { return };
+        let mut exchange = Exchange::new(&runtime, 1 << 20).unwrap();
+        assert_eq!(exchange.bytes(), Bytes(1 << 20));
+        let times = [exchange.map_and_unmap().unwrap(), exchange.copy().unwrap()].concat();
+        assert!(times.iter().all(|&time| time > Picos::ZERO), "{times:?}");
+    }
+
+    #[test]
+    fn launches_behind_one_another_are_timed_one_by_one() {
+        let Some(runtime) = runtime() else { return };
+        let timing = Launched::spin(&runtime, 2, 8, 10).unwrap().run_times(5, LIMIT).unwrap();
+        assert_eq!(timing.kernels.len(), 5);
+        assert!(timing.wall >= timing.device || timing.device == Picos::ZERO);
+    }
 
     #[test]
     fn work_groups_cover_a_grid_exactly() {

@@ -129,7 +129,7 @@ fn greatest_rate(measurements: &[Measurement]) -> f64 {
 }
 
 /// Mean absolute deviation from the median, in percent, over all layers.
-fn jitter_percent(measurements: &[Measurement]) -> Option<Measured> {
+pub(super) fn jitter_percent(measurements: &[Measurement]) -> Option<Measured> {
     let of = |run: &Measurement| {
         let times = times(run);
         let middle = median(&times)?;

@@ -17,8 +17,8 @@ use super::{ProbeError, Stage};
 /// stream beside it.
 const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
 const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
-/// Passes of each kind.
-const PASSES: usize = 3;
+/// Passes of each kind, quick and full.
+const PASSES: [usize; 2] = [3, 7];
 const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 /// Until traffic that was started is under way.
 const RAMP: Duration = Duration::from_millis(20);
@@ -27,6 +27,8 @@ const RAMP: Duration = Duration::from_millis(20);
 pub(super) struct Crowded {
     pub(super) runs: Vec<CoRun>,
     pub(super) together_gbps: f64,
+    /// Passes behind each time.
+    passes: usize,
 }
 
 /// A processor's stream, by the name of its client in a profile.
@@ -44,10 +46,10 @@ struct Demands {
 }
 
 impl Demands {
-    fn of(stream: &mut Stream, [own, levels]: [&[f64]; 2]) -> Result<Self, ProbeError> {
+    fn of(stream: &mut Stream, [own, levels]: [&[f64]; 2], passes: usize) -> Result<Self, ProbeError> {
         let own = stream.works(own)?;
         let works = stream.works(levels)?;
-        let levels = works.into_iter().map(|work| Ok((work, rate(stream, work)?)));
+        let levels = works.into_iter().map(|work| Ok((work, rate(stream, work, passes)?)));
         Ok(Self { own, levels: levels.collect::<Result<_, ProbeError>>()? })
     }
 }
@@ -61,8 +63,10 @@ pub(super) fn measure(
 ) -> Result<Crowded, ProbeError> {
     let parts = if quick { QUICK } else { FULL };
     let [first, second] = clients;
-    let demands = [Demands::of(&mut first.stream, parts)?, Demands::of(&mut second.stream, parts)?];
-    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0 };
+    let passes = PASSES[usize::from(!quick)];
+    let demands =
+        [Demands::of(&mut first.stream, parts, passes)?, Demands::of(&mut second.stream, parts, passes)?];
+    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0, passes };
     for level in 0..parts[1].len() {
         for own in 0..2 {
             let pair = if own == 0 { [&mut *first, &mut *second] } else { [&mut *second, &mut *first] };
@@ -87,7 +91,8 @@ fn beside(
 ) -> Result<(), ProbeError> {
     for &work in works {
         let bytes = client.stream.bytes();
-        let (alone, together, flow) = compared(client, work, others, others_work)?;
+        let (alone, together, flow) =
+            compared([&mut *client, &mut *others], [work, others_work], crowded.passes)?;
         let gbps = |time_us: f64| bytes / time_us / BYTES_PER_MICRO_OF_GBPS;
         crowded.together_gbps = crowded.together_gbps.max(gbps(together) + flow);
         crowded.runs.push(CoRun {
@@ -105,25 +110,24 @@ fn beside(
 }
 
 /// Gigabytes a second that a stream moves alone.
-fn rate(stream: &mut Stream, work: u32) -> Result<f64, ProbeError> {
-    let times = stream.passes(work, PASSES)?;
+fn rate(stream: &mut Stream, work: u32, passes: usize) -> Result<f64, ProbeError> {
+    let times = stream.passes(work, passes)?;
     Ok(stream.bytes() / middle(&times) / BYTES_PER_MICRO_OF_GBPS)
 }
 
 /// Microseconds of a pass of `client` alone and beside the others, and what the others
 /// moved meanwhile.
 fn compared(
-    client: &mut Client,
-    work: u32,
-    others: &mut Client,
-    others_work: u32,
+    [client, others]: [&mut Client; 2],
+    [work, others_work]: [u32; 2],
+    passes: usize,
 ) -> Result<(f64, f64, f64), ProbeError> {
-    let alone = middle(&client.stream.passes(work, PASSES)?);
+    let alone = middle(&client.stream.passes(work, passes)?);
     let stop = AtomicBool::new(false);
     let (together, flow) = thread::scope(|scope| {
         let traffic = scope.spawn(|| others.stream.flow(others_work, &stop));
         thread::sleep(RAMP);
-        let times = client.stream.passes(work, PASSES);
+        let times = client.stream.passes(work, passes);
         stop.store(true, Ordering::Relaxed);
         let flow = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok::<_, ProbeError>((middle(&times?), flow?))

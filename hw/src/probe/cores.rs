@@ -219,6 +219,7 @@ fn has_matrix_product() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
     use std::path::PathBuf;
 
     use super::*;
@@ -235,9 +236,9 @@ mod tests {
                 fs::create_dir_all(folder.join("cpufreq")).unwrap();
                 fs::write(folder.join("cpufreq/cpuinfo_max_freq"), format!("{max_khz}\n")).unwrap();
                 fs::write(folder.join("cpu_capacity"), format!("{capacity}\n")).unwrap();
-                info += &format!("processor\t: {number}\n");
+                writeln!(info, "processor\t: {number}").unwrap();
                 if *part > 0 {
-                    info += &format!("CPU implementer\t: 0x41\nCPU part\t: {part:#x}\n\n");
+                    writeln!(info, "CPU implementer\t: 0x41\nCPU part\t: {part:#x}\n").unwrap();
                 }
             }
             fs::create_dir_all(root.join("proc")).unwrap();

@@ -11,7 +11,7 @@ use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::workload::Layout;
 
-use super::assemble::unfitted_cpu;
+use super::assemble::{jitter_percent, unfitted_cpu};
 use super::co_run::{Client, Crowded};
 use super::launches::Launches;
 use super::layer_runs::layout;
@@ -34,6 +34,8 @@ mod shares {
     pub(super) const CPU_LAYERS: f64 = 0.9;
 }
 
+/// Spread of a layer's times, in percent of its median, above which a reader is warned.
+const DOUBTFUL_PERCENT: f64 = 10.0;
 /// Strides of the streams, in texels.
 const STRIDES: [u32; 5] = [1, 2, 4, 8, 16];
 /// Passes of each stream.
@@ -119,7 +121,13 @@ pub(super) fn figures(
     }
     let cpu = unfitted_cpu(bench);
     let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.stage(shares::CPU_LAYERS))?;
-    for sweep in [&gpu, &cpu] {
+    for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
+        let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
+        if spread > DOUBTFUL_PERCENT {
+            notes.warnings.push(format!(
+                "layers on the {processor} vary by {spread:.0} % from run to run: does something else run here?"
+            ));
+        }
         notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
     }
     Ok(Figures { launches, mechanisms, bandwidth, transfers, crowded, gpu, cpu })

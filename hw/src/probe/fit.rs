@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn quietly(fit: impl FnOnce(&Stage<'_>)) {
-        fit(&Stage { end: Instant::now() + Duration::from_secs(60), tell: &|_| {} });
+        fit(&Stage { end: Instant::now() + Duration::from_mins(1), tell: &|_| {} });
     }
 
     #[test]

@@ -117,11 +117,20 @@ impl ByProcessor {
     /// The network that consists of that layer.
     fn network_of_one(&mut self, layer: &Layer) -> String {
         let operators = passes(layer);
-        let parts: Vec<String> = operators.iter().map(ToString::to_string).collect();
-        let name = parts.join(" then ");
-        if !self.networks.iter().any(|known| known.name == name) {
-            self.networks.push(CpuNetwork { name: name.clone(), operators });
+        if let Some(known) = self.networks.iter().find(|known| known.operators == operators) {
+            return known.name.clone();
         }
+        let parts: Vec<String> = operators.iter().map(ToString::to_string).collect();
+        let mut name = parts.join(" then ");
+        // Operators of several extents are called by their output alone.
+        if self.networks.iter().any(|known| known.name == name) {
+            let inputs: Vec<String> = layer.operator.inputs().iter().map(ToString::to_string).collect();
+            name = format!("{name} of {}", inputs.join(" and "));
+        }
+        while self.networks.iter().any(|known| known.name == name) {
+            name.push_str(", another");
+        }
+        self.networks.push(CpuNetwork { name: name.clone(), operators });
         name
     }
 }

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::workload::{Function, Linear, Operator};
+use crate::workload::{Function, Linear, Mean, Operator, Shape};
 
 use strategies::{any_operator, functions, processors};
 
@@ -179,6 +179,23 @@ fn a_layer_alone_on_the_cpu_is_a_network_of_its_passes() {
     assert_eq!(sorted.networks[0].operators.len(), 2);
     assert!((sorted.cpu[0].deviation_us.unwrap() - 2.0_f64.sqrt()).abs() < 1e-12);
     assert_eq!(sorted.cpu[1].deviation_us, None);
+}
+
+#[test]
+fn layers_of_one_output_but_other_inputs_are_not_taken_for_each_other() {
+    let mean = |run: &str, side: u32| {
+        let operator = Operator::Mean(Mean { input: Shape::image(side, side, 32) });
+        let measurement = linear(run, Ran::Cpu("1large".to_owned()), &[1.0]);
+        Measurement {
+            operator: Some(("mean".to_owned(), Layer::new(operator, DataType::F32))),
+            ..measurement
+        }
+    };
+    let measurements = vec![mean("a", 112), mean("b", 7), mean("c", 7)];
+    let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
+    let names: Vec<&str> = sorted.networks.iter().map(|network| network.name.as_str()).collect();
+    assert_eq!(names, ["mean -> 1x1x32", "mean -> 1x1x32 of 7x7x32"]);
+    assert_eq!(sorted.cpu[1].network, sorted.cpu[2].network);
 }
 
 #[test]
