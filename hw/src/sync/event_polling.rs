@@ -22,6 +22,9 @@ pub(super) fn round(bench: &mut Bench, limit: Duration) -> Result<Round, SyncErr
     let signalled = Instant::now();
     // Also after a failure: what waits for the signal must not wait for ever.
     signal.complete()?;
+    // A driver may leave what a signal has freed in its own queue until it is flushed
+    // or waited for; asking for a status does neither.
+    flush(&bench.runtime)?;
     ended?;
     poll(&bench.runtime, &next, limit)?;
     let [_, resumed, _] = stamps(&next)?;
