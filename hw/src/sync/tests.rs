@@ -3,7 +3,7 @@
 //! Without a platform the tests say that they are skipped; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::flag_polling::{await_device, check_meeting};
@@ -16,10 +16,29 @@ use crate::opencl::{Device, DeviceKind, Runtime};
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A device of one compute unit where the device can be cut, with nobody else on it.
-fn device() -> Option<(Arc<Runtime>, MutexGuard<'static, ()>)> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+/// Runs `body` in a process that ends with it: after a device was given up, a driver's
+/// threads may run on and use what another test, or the end of the process, has freed.
+fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
+    const TEST: &str = "COEXEC_TEST_ALONE";
+    // They would be in each other's way on one device.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    if std::env::var(TEST).is_ok_and(|alone| alone == test) {
+        body();
+        crate::leave(0);
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", &format!("sync::tests::{test}")])
+        .env(TEST, test)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    print!("{}{said}", String::from_utf8_lossy(&child.stdout));
+    assert!(child.status.success(), "{}: {said}", child.status);
+}
+
+/// A device of one compute unit where the device can be cut, in a process of its own.
+fn device() -> Option<Arc<Runtime>> {
     let selection = std::env::var("COEXEC_OPENCL").unwrap_or_default();
     let device = match Device::select(&selection) {
         Ok(device) => device,
@@ -34,7 +53,7 @@ fn device() -> Option<(Arc<Runtime>, MutexGuard<'static, ()>)> {
         DeviceKind::Cpu => device.sub_device(1).unwrap(),
         _ => device,
     };
-    Some((Runtime::new(device).unwrap(), alone))
+    Some(Runtime::new(device).unwrap())
 }
 
 /// Flags, where the device has the memory for them.
@@ -48,119 +67,140 @@ fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
 
 #[test]
 fn every_mechanism_notifies_or_says_why_it_cannot() {
-    let Some((runtime, _alone)) = device() else { return };
-    for mechanism in Mechanism::ALL {
-        let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
-        if found != Soundness::Sound {
-            assert!(!runtime.is_lost(), "{mechanism}: {found:?}");
-            println!("{mechanism}: {found:?}");
-            continue;
+    in_a_process_of_its_own("every_mechanism_notifies_or_says_why_it_cannot", || {
+        let Some(runtime) = device() else { return };
+        for mechanism in Mechanism::ALL {
+            let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
+            if found != Soundness::Sound {
+                assert!(!runtime.is_lost(), "{mechanism}: {found:?}");
+                println!("{mechanism}: {found:?}");
+                continue;
+            }
+            let times = measure(&runtime, mechanism, 50, LIMIT).unwrap();
+            assert_eq!((times.to_host.len(), times.to_device.len()), (50, 50));
+            println!(
+                "{mechanism}: to host {}, to device {}, +-{}",
+                median(&times.to_host),
+                median(&times.to_device),
+                times.uncertainty
+            );
         }
-        let times = measure(&runtime, mechanism, 50, LIMIT).unwrap();
-        assert_eq!((times.to_host.len(), times.to_device.len()), (50, 50));
-        println!(
-            "{mechanism}: to host {}, to device {}, +-{}",
-            median(&times.to_host),
-            median(&times.to_device),
-            times.uncertainty
-        );
-    }
+    });
 }
 
 #[test]
 fn flags_meet_without_a_launch() {
-    let Some((runtime, _alone)) = device() else { return };
-    for mechanism in [Mechanism::SvmPolling, Mechanism::PinnedPolling] {
-        match ping_pong(&runtime, mechanism, 1_000, LIMIT) {
-            Ok(times) => {
-                assert_eq!(times.len(), 999);
-                println!("{mechanism}: round trip {}", median(&times));
+    in_a_process_of_its_own("flags_meet_without_a_launch", || {
+        let Some(runtime) = device() else { return };
+        for mechanism in [Mechanism::SvmPolling, Mechanism::PinnedPolling] {
+            match ping_pong(&runtime, mechanism, 1_000, LIMIT) {
+                Ok(times) => {
+                    assert_eq!(times.len(), 999);
+                    println!("{mechanism}: round trip {}", median(&times));
+                }
+                Err(error) => println!("{mechanism}: {error}"),
             }
-            Err(error) => println!("{mechanism}: {error}"),
         }
-    }
-    assert!(ping_pong(&runtime, Mechanism::EventWait, 1, LIMIT).is_err());
+        assert!(ping_pong(&runtime, Mechanism::EventWait, 1, LIMIT).is_err());
+    });
 }
 
 #[test]
 fn of_many_groups_only_the_last_one_spins_so_that_all_get_their_turn() {
-    let Some((runtime, _alone)) = device() else { return };
-    let Some(mut signals) = signals(&runtime) else { return };
-    let groups = runtime.device().compute_units as usize * 64;
-    for round in 1..=20 {
-        let kernel = signals.enqueue_meeting(round, groups).unwrap();
-        flush(&runtime).unwrap();
-        await_device(&signals, round, LIMIT).unwrap();
-        signals.answer(round);
-        wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        check_meeting(&signals, round).unwrap();
-    }
+    in_a_process_of_its_own("of_many_groups_only_the_last_one_spins_so_that_all_get_their_turn", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        let groups = runtime.device().compute_units as usize * 64;
+        for round in 1..=20 {
+            let kernel = signals.enqueue_meeting(round, groups).unwrap();
+            flush(&runtime).unwrap();
+            await_device(&signals, round, LIMIT).unwrap();
+            signals.answer(round);
+            wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
+            check_meeting(&signals, round).unwrap();
+        }
+    });
 }
 
 #[test]
 fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
-    let Some((runtime, _alone)) = device() else { return };
-    let Some(mut signals) = signals(&runtime) else { return };
-    let kernel = signals.enqueue_meeting(7, 1).unwrap();
-    wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-    assert_eq!(signals.meeting(), Meeting::SpunOut);
-    assert_eq!(check_meeting(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
+    in_a_process_of_its_own("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        let kernel = signals.enqueue_meeting(7, 1).unwrap();
+        wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
+        assert_eq!(signals.meeting(), Meeting::SpunOut);
+        assert_eq!(check_meeting(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
+    });
 }
 
 #[test]
 fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
-    let Some((runtime, _alone)) = device() else { return };
-    let Some(mut signals) = signals(&runtime) else { return };
-    let kernel = signals.enqueue_meeting(1, 1).unwrap();
-    flush(&runtime).unwrap();
-    let started = Instant::now();
-    let limit = Duration::from_millis(100);
-    // The device is in round 1 and never comes to round 2.
-    let error = await_device(&signals, 2, limit).unwrap_err();
-    assert_eq!(error, SyncError::Unanswered { round: 2, limit_ms: 100 });
-    assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
-    wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
-    assert_eq!(signals.meeting(), Meeting::GivenUp);
-    // The device is as good as before.
-    signals.reset();
-    let kernel = signals.enqueue_meeting(3, 1).unwrap();
-    flush(&runtime).unwrap();
-    await_device(&signals, 3, LIMIT).unwrap();
-    signals.answer(3);
-    wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-    check_meeting(&signals, 3).unwrap();
+    in_a_process_of_its_own("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        let kernel = signals.enqueue_meeting(1, 1).unwrap();
+        flush(&runtime).unwrap();
+        let started = Instant::now();
+        let limit = Duration::from_millis(100);
+        // The device is in round 1 and never comes to round 2.
+        let error = await_device(&signals, 2, limit).unwrap_err();
+        assert_eq!(error, SyncError::Unanswered { round: 2, limit_ms: 100 });
+        assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
+        wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
+        assert_eq!(signals.meeting(), Meeting::GivenUp);
+        // The device is as good as before.
+        signals.reset();
+        let kernel = signals.enqueue_meeting(3, 1).unwrap();
+        flush(&runtime).unwrap();
+        await_device(&signals, 3, LIMIT).unwrap();
+        signals.answer(3);
+        wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
+        check_meeting(&signals, 3).unwrap();
+    });
 }
 
 #[test]
 fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
-    let Some((runtime, _alone)) = device() else { return };
-    let Some(mut signals) = signals(&runtime) else { return };
-    // It spins for about two seconds.
-    let kernel = signals.enqueue_meeting(1, 1).unwrap();
-    let started = Instant::now();
-    let error = wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
-    assert_eq!(error.to_string(), "the OpenCL device did not finish a kernel that hangs within 50 ms");
-    assert!(started.elapsed() < Duration::from_secs(1));
-    assert!(runtime.is_lost());
-    let found = probe(&runtime, Mechanism::BlockingFinish);
-    assert!(matches!(found, Soundness::Unsound { .. }), "{found:?}");
-    signals.release();
-    // A driver's threads must not run on while the process ends.
-    crate::opencl::signals::wait_for(&kernel).unwrap();
+    in_a_process_of_its_own(
+        "a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up",
+        || {
+            let Some(runtime) = device() else { return };
+            let Some(mut signals) = signals(&runtime) else { return };
+            // It spins for about two seconds.
+            let kernel = signals.enqueue_meeting(1, 1).unwrap();
+            let started = Instant::now();
+            let error =
+                wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "the OpenCL device did not finish a kernel that hangs within 50 ms"
+            );
+            assert!(started.elapsed() < Duration::from_secs(1));
+            assert!(runtime.is_lost());
+            let found = probe(&runtime, Mechanism::BlockingFinish);
+            assert!(matches!(found, Soundness::Unsound { .. }), "{found:?}");
+            signals.release();
+            // A driver's threads must not run on while the process ends.
+            crate::opencl::signals::wait_for(&kernel).unwrap();
+        },
+    );
 }
 
 #[test]
 fn a_probe_that_never_returns_is_left_behind() {
-    let Some((runtime, _alone)) = device() else { return };
-    let Some(mut signals) = signals(&runtime) else { return };
-    // The queue is in order: what the probe runs waits behind this.
-    let kernel = signals.enqueue_meeting(1, 1).unwrap();
-    flush(&runtime).unwrap();
-    let limit = Duration::from_millis(100);
-    let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);
-    assert_eq!(found, Soundness::Unsound { why: "the device did not answer within 100 ms".into() });
-    signals.release();
-    crate::opencl::signals::wait_for(&kernel).unwrap();
+    in_a_process_of_its_own("a_probe_that_never_returns_is_left_behind", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        // The queue is in order: what the probe runs waits behind this.
+        let kernel = signals.enqueue_meeting(1, 1).unwrap();
+        flush(&runtime).unwrap();
+        let limit = Duration::from_millis(100);
+        let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);
+        assert_eq!(found, Soundness::Unsound { why: "the device did not answer within 100 ms".into() });
+        signals.release();
+        crate::opencl::signals::wait_for(&kernel).unwrap();
+    });
 }
 
 #[test]
