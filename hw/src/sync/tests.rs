@@ -26,6 +26,9 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
         body();
         crate::leave(0);
     }
+    if selected().is_none() {
+        return;
+    }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", &format!("sync::tests::{test}")])
@@ -37,18 +40,22 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
     assert!(child.status.success(), "{}: {said}", child.status);
 }
 
-/// A device of one compute unit where the device can be cut, in a process of its own.
-fn device() -> Option<Arc<Runtime>> {
-    let selection = std::env::var("COEXEC_OPENCL").unwrap_or_default();
-    let device = match Device::select(&selection) {
-        Ok(device) => device,
+/// The device to test on; none where there is no `OpenCL`.
+fn selected() -> Option<Device> {
+    match Device::select(&std::env::var("COEXEC_OPENCL").unwrap_or_default()) {
+        Ok(device) => Some(device),
         Err(error) => {
             let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
             assert!(!required, "{error}");
             eprintln!("skipped: {error}");
-            return None;
+            None
         }
-    };
+    }
+}
+
+/// A device of one compute unit where the device can be cut, in a process of its own.
+fn device() -> Option<Arc<Runtime>> {
+    let device = selected()?;
     let device = match device.description().kind {
         DeviceKind::Cpu => device.sub_device(1).unwrap(),
         _ => device,
