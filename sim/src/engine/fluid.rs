@@ -4,14 +4,15 @@
 //! it. Not for: whose turn it is (`engine`), or how much there is to share and how
 //! clients disturb each other (`capacity`).
 //! Invariants: the flows never move more than the capacity; a flow that was
-//! never slowed ends exactly its duration after its start; nothing depends on
-//! the order in which flows were started.
+//! never slowed ends exactly its duration after its start; a flow more makes no
+//! other faster; nothing depends on the order in which flows were started.
 //!
 //! A flow is one phase of one processor: a class of `streams` equal streams,
-//! each with the rate it reaches alone as its ceiling. Where the others disturb it,
-//! its cap is what they leave of the ceiling; else the ceiling itself. Water-filling
-//! gives every stream either its cap or the common water level. All streams below
-//! their cap thus move at one speed, so one running total, `SharedMemory::served`,
+//! each with the rate it reaches alone as its ceiling. Water-filling gives every
+//! stream either its ceiling or the common water level. Where the others disturb a
+//! flow, what they leave of its ceiling caps it below that; what it thereby loses is
+//! lost, not given to the others: a disturbed memory moves less in all. All streams
+//! at the water level move at one speed, so one running total, `SharedMemory::served`,
 //! tells what each of them has moved, and a slowed flow keeps one fixed target on
 //! that total however often the level changes. Only a flow that crosses the level,
 //! or whose cap moves, is converted; the others are not touched when the flows
@@ -57,7 +58,7 @@ struct Flow {
     streams: f64,
     /// What one stream moves alone, in bytes per picosecond.
     ceiling: f64,
-    /// Most one stream moves beside the flows last settled.
+    /// What the flows last settled leave of the ceiling.
     cap: f64,
     progress: Progress,
 }
@@ -65,11 +66,11 @@ struct Flow {
 /// The flows in motion.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMemory {
-    /// By cap, lowest first: the order in which water-filling meets them.
+    /// By ceiling, lowest first: the order in which water-filling meets them.
     flows: Vec<Flow>,
-    /// Bytes per picosecond of each stream below its cap; zero for none.
+    /// Bytes per picosecond of each stream slowed to the water level; zero for none.
     level: f64,
-    /// Bytes a stream below its cap has moved since there last was none.
+    /// Bytes such a stream has moved since there last was none.
     served: f64,
     /// The time `served` refers to.
     since: Picos,
@@ -141,30 +142,30 @@ impl SharedMemory {
         if capacity.has_interference() {
             self.disturb(now, capacity);
         }
-        let (full, level) = self.water_level(capacity);
-        let mut next_end = Picos::MAX;
-        for flow in &mut self.flows[..full] {
-            let end = match flow.progress {
-                Progress::Full { end } => end,
-                Progress::Slowed { target } => later(now, picos((target - self.served) / flow.cap)),
-            };
-            flow.progress = Progress::Full { end };
-            next_end = next_end.min(end);
+        let (unlimited, level) = self.water_level(capacity);
+        let (mut next_end, mut next_target) = (Picos::MAX, f64::INFINITY);
+        for (place, flow) in self.flows.iter_mut().enumerate() {
+            if place < unlimited || flow.cap <= level {
+                let end = match flow.progress {
+                    Progress::Full { end } => end,
+                    Progress::Slowed { target } => later(now, picos((target - self.served) / flow.cap)),
+                };
+                flow.progress = Progress::Full { end };
+                next_end = next_end.min(end);
+            } else {
+                let target = match flow.progress {
+                    Progress::Full { end } => self.served + (end - now).0 as f64 * flow.cap,
+                    Progress::Slowed { target } => target,
+                };
+                flow.progress = Progress::Slowed { target };
+                next_target = next_target.min(target);
+            }
+        }
+        if next_target == f64::INFINITY {
+            (self.level, self.served) = (0.0, 0.0);
+            return (!self.flows.is_empty()).then_some(next_end);
         }
         self.level = level;
-        if full == self.flows.len() {
-            self.served = 0.0;
-            return (full > 0).then_some(next_end);
-        }
-        let mut next_target = f64::INFINITY;
-        for flow in &mut self.flows[full..] {
-            let target = match flow.progress {
-                Progress::Full { end } => self.served + (end - now).0 as f64 * flow.cap,
-                Progress::Slowed { target } => target,
-            };
-            flow.progress = Progress::Slowed { target };
-            next_target = next_target.min(target);
-        }
         Some(next_end.min(later(now, picos((next_target - self.served) / level))))
     }
 
@@ -192,20 +193,19 @@ impl SharedMemory {
             }
             flow.cap = cap;
         }
-        self.flows.sort_unstable_by(Flow::order);
     }
 
-    /// How many flows reach their cap, and what a stream of the others gets.
+    /// How many flows the water does not limit, and what a stream of the others gets.
     fn water_level(&self, capacity: &Capacity) -> (usize, f64) {
         // A flow without company is not slowed, whatever its phase claims.
         if self.flows.len() > 1 {
             let mut left = capacity.shared_by(self.flows.len());
             let mut streams: f64 = self.flows.iter().map(|flow| flow.streams).sum();
             for (place, flow) in self.flows.iter().enumerate() {
-                if flow.cap * streams > left {
+                if flow.ceiling * streams > left {
                     return (place, left / streams);
                 }
-                left -= flow.cap * flow.streams;
+                left -= flow.ceiling * flow.streams;
                 streams -= flow.streams;
             }
         }
@@ -226,7 +226,7 @@ impl Flow {
 
     /// A total order that only equal flows leave to the number of their task.
     fn order(&self, other: &Self) -> Ordering {
-        let order = self.cap.total_cmp(&other.cap);
+        let order = self.ceiling.total_cmp(&other.ceiling);
         order.then(self.streams.total_cmp(&other.streams)).then(self.task.cmp(&other.task))
     }
 }
