@@ -17,6 +17,7 @@ mod leave;
 pub mod opencl;
 pub mod operands;
 pub mod probe;
+mod statistics;
 pub mod sync;
 pub mod verify;
 

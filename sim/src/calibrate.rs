@@ -11,4 +11,3 @@ pub mod host;
 pub mod interference;
 pub mod learning;
 pub mod least_squares;
-mod rounding;

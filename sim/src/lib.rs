@@ -16,6 +16,7 @@ pub mod measure;
 pub mod plan;
 pub mod scenario;
 pub mod simulate;
+pub mod statistics;
 pub mod timeline;
 pub mod units;
 pub mod validate;

@@ -16,6 +16,8 @@ pub mod score;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::statistics::quantile;
+
 /// A prediction counts as close within this part of the measured time.
 const CLOSE: f64 = 0.10;
 /// Part of the errors that the 95th percentile covers.
@@ -55,25 +57,11 @@ pub fn figures(name: impl Into<String>, pairs: &[(f64, f64)]) -> Group {
         name: name.into(),
         n: pairs.len(),
         mape_percent: 100.0 * absolute.iter().sum::<f64>() / count,
-        median_ape_percent: 100.0 * median(&absolute),
+        median_ape_percent: 100.0 * quantile(&absolute, 0.5),
         within_10_percent: 100.0 * close / count,
         p95_ape_percent: 100.0 * quantile(&absolute, HIGH_PERCENTILE),
         bias_percent: 100.0 * errors().sum::<f64>() / count,
     }
-}
-
-/// Median of ascending values; not a number where there are none.
-pub(crate) fn median(ascending: &[f64]) -> f64 {
-    quantile(ascending, 0.5)
-}
-
-/// Quantile of ascending values, linear between neighbours; not a number where
-/// there are none.
-fn quantile(ascending: &[f64], part: f64) -> f64 {
-    let Some(last) = ascending.len().checked_sub(1) else { return f64::NAN };
-    let position = part * last as f64;
-    let (below, above) = (position.floor() as usize, position.ceil() as usize);
-    ascending[below] + (position - position.floor()) * (ascending[above] - ascending[below])
 }
 
 #[cfg(test)]

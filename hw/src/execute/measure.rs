@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use coexec_sim::statistics::median;
 use coexec_sim::workload::DataType;
 use half::f16;
 use rand::SeedableRng;
@@ -152,13 +153,10 @@ impl Subject {
 /// Whether the medians of the last two windows agree.
 fn is_warm(times: &[f64]) -> bool {
     let Some(first) = times.len().checked_sub(2 * WARM_WINDOW) else { return false };
-    let median = |window: &[f64]| {
-        let mut sorted = window.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[WARM_WINDOW / 2]
-    };
-    let [before, after] = [median(&times[first..first + WARM_WINDOW]), median(&times[first + WARM_WINDOW..])];
-    (after - before).abs() <= WARM_TOLERANCE * before
+    let (before, after) = times[first..].split_at(WARM_WINDOW);
+    median(before)
+        .zip(median(after))
+        .is_some_and(|(before, after)| (after - before).abs() <= WARM_TOLERANCE * before)
 }
 
 /// Measures `tasks` in random order, repetition by repetition, so that what disturbs the

@@ -1,17 +1,12 @@
 //! What repetitions say: their median, how sure it is, and which of them were disturbed.
 
+use coexec_sim::statistics::median;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-/// A repetition this many scaled median absolute deviations from the median is marked
-/// (Leys et al., "Detecting outliers", J. Exp. Soc. Psychol. 2013, name 3 very
-/// conservative, 2.5 moderate: times have long tails).
-const OUTLIER_DEVIATIONS: f64 = 5.0;
-/// The median absolute deviation of normal errors times this is their standard deviation.
-const NORMAL_CONSISTENCY: f64 = 1.4826;
-/// A deviation below this share of the median is the clock's, not a disturbance's.
-const LEAST_DEVIATION: f64 = 0.005;
+use crate::statistics::outliers;
+
 /// Resamples of a bootstrap: enough for two digits of a 95 % interval (Efron and
 /// Tibshirani, "An introduction to the bootstrap", 1993, name 1,000).
 const RESAMPLES: usize = 1_000;
@@ -35,7 +30,7 @@ impl Summary {
         let outliers = outliers(times);
         let kept: Vec<f64> =
             times.iter().zip(&outliers).filter(|(_, outlier)| !**outlier).map(|(&time, _)| time).collect();
-        Self { median_us: median(&kept), ci95_us: interval(&kept, seed), outliers }
+        Self { median_us: median(&kept).unwrap_or(f64::NAN), ci95_us: interval(&kept, seed), outliers }
     }
 
     /// Half the interval's width as a share of the median, in percent.
@@ -45,25 +40,11 @@ impl Summary {
     }
 }
 
-/// The median; not a number of none.
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    middle(&sorted)
-}
-
 fn middle(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => f64::NAN,
         count => f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]),
     }
-}
-
-fn outliers(times: &[f64]) -> Vec<bool> {
-    let centre = median(times);
-    let deviations: Vec<f64> = times.iter().map(|time| (time - centre).abs()).collect();
-    let deviation = (NORMAL_CONSISTENCY * median(&deviations)).max(LEAST_DEVIATION * centre);
-    deviations.iter().map(|&off| off > OUTLIER_DEVIATIONS * deviation).collect()
 }
 
 /// The percentile bootstrap of the median.

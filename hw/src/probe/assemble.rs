@@ -10,12 +10,13 @@ use coexec_sim::device::sync::Sync;
 use coexec_sim::input::Text;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
+use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::score;
 
 use super::co_run::Crowded;
 use super::figures::{Bandwidth, Figures, Notes, figures};
-use super::statistics::{Measured, median, significant};
+use super::statistics::Measured;
 use super::synchronisation::Mechanisms;
 use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
@@ -104,11 +105,14 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
     let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
     let peak = cached.fold(alone.value.max(together), f64::max);
-    let plain =
-        |value: f64, what: String| Quantity { value: significant(value), source: Some(what), ci95: None };
+    let plain = |value: f64, what: String| Quantity {
+        value: rounded(value, VALUE_DIGITS),
+        source: Some(what),
+        ci95: None,
+    };
     let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
     // Rounding must not lift what is achieved above the peak.
-    let peak = significant(peak * 1.0001);
+    let peak = rounded(peak * 1.0001, VALUE_DIGITS);
     first.value = first.value.min(peak);
     let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
     Memory {

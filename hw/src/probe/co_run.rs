@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use coexec_sim::calibrate::interference::CoRun;
+use coexec_sim::statistics::median;
 
-use super::statistics::median;
 use super::streams::Stream;
 use super::{ProbeError, Stage};
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use coexec_sim::calibrate::interference;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::MAX_THREADS;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::workload::Layout;
 
 use super::assemble::{jitter_percent, unfitted_cpu};
 use super::co_run::{Client, Crowded};
 use super::launches::Launches;
 use super::layer_runs::layout;
-use super::statistics::{Measured, significant};
+use super::statistics::Measured;
 use super::streams::{CpuStream, GpuStream, Stream, gbps, memory_bytes};
 use super::synchronisation::Mechanisms;
 use super::timed_layers::Sweep;
@@ -67,12 +68,22 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
-        let ci95 = Some(measured.ci95.map(significant));
-        self.findings.push(Finding { what: what.into(), value: significant(measured.value), unit, ci95 });
+        let ci95 = Some(measured.ci95.map(|end| rounded(end, VALUE_DIGITS)));
+        self.findings.push(Finding {
+            what: what.into(),
+            value: rounded(measured.value, VALUE_DIGITS),
+            unit,
+            ci95,
+        });
     }
 
     pub(super) fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
-        self.findings.push(Finding { what: what.into(), value: significant(value), unit, ci95: None });
+        self.findings.push(Finding {
+            what: what.into(),
+            value: rounded(value, VALUE_DIGITS),
+            unit,
+            ci95: None,
+        });
     }
 }
 

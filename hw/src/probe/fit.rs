@@ -14,11 +14,11 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
 use coexec_sim::measure::{Family, GpuRun};
+use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::validate::point::Point;
 use coexec_sim::workload::{Layer, Operator};
 
 use super::layers::sweep;
-use super::statistics::{median, significant};
 use super::{ProbeError, Stage};
 
 /// Folds of the cross-validation.
@@ -44,7 +44,7 @@ pub(super) fn expected(
 ) -> Result<Gpu, ProbeError> {
     let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
     gpu.multiply_accumulates_per_cycle = Some(Quantity {
-        value: significant((macs_per_us / cycles).max(f64::MIN_POSITIVE)),
+        value: rounded((macs_per_us / cycles).max(f64::MIN_POSITIVE), VALUE_DIGITS),
         source: Some("probe: the greatest rate of any layer over the clock".to_owned()),
         ci95: None,
     });

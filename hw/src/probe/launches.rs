@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::quantity::Quantity;
+use coexec_sim::statistics::median;
 
 use super::ProbeError;
-use super::statistics::{Measured, median, relative_deviation};
+use super::statistics::{Measured, relative_deviation};
 use crate::opencl::traffic::Launched;
 use crate::opencl::{OpenClError, Runtime};
 

@@ -3,22 +3,15 @@
 //! Invariant: an interval always holds its value, so that a profile takes both.
 
 use coexec_sim::device::quantity::Quantity;
+use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::units::Picos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Deviations either side of the mean that hold 95 % of a normal distribution.
 const DEVIATIONS_95: f64 = 1.96;
-/// Distances of the lower quartile from the least time that a repetition may lie above
-/// the quartile. Ten normal errors spread 0.9 deviations below their lower quartile, so
-/// that an undisturbed one hardly ever exceeds it.
-const OUTLIER_DISTANCES: f64 = 5.0;
-/// Part of the lower quartile that it may lie above in any case: caches and clocks.
-const UNDISTURBED: f64 = 0.05;
 /// Resamplings behind the interval of a line.
 const RESAMPLINGS: usize = 200;
-/// Significant digits of a written value.
-const DIGITS: usize = 5;
 
 /// A measured value.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,14 +33,6 @@ pub(super) struct Line {
     pub(super) slope: Measured,
 }
 
-/// Middle of the values in order; none of none.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let sorted = sorted(values);
-    let middle = sorted.len() / 2;
-    let low = sorted.get(middle.saturating_sub(usize::from(sorted.len().is_multiple_of(2))))?;
-    Some(f64::midpoint(*low, sorted[middle]))
-}
-
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -64,17 +49,6 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values).filter(|&middle| middle > 0.0) else { return 0.0 };
     let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     median(&away).unwrap_or(0.0) / middle
-}
-
-/// Which repetitions were disturbed. Other work on the machine only ever lengthens a
-/// time, and may lengthen most of them: what is usual is told by the quickest quarter.
-pub(super) fn outliers(times: &[f64]) -> Vec<bool> {
-    let sorted = sorted(times);
-    let Some((&least, &quartile)) = sorted.first().zip(sorted.get(times.len() / 4)) else {
-        return Vec::new();
-    };
-    let usual = (OUTLIER_DISTANCES * (quartile - least)).max(UNDISTURBED * quartile);
-    times.iter().map(|&time| time > quartile + usual).collect()
 }
 
 impl Measured {
@@ -104,8 +78,8 @@ impl Measured {
 
     /// As a profile has it. `source` says what was measured; the repetitions are added.
     pub(super) fn quantity(&self, source: &str) -> Quantity {
-        let value = significant(self.value);
-        let ci95 = around(value, self.ci95.map(significant));
+        let value = rounded(self.value, VALUE_DIGITS);
+        let ci95 = around(value, self.ci95.map(|end| rounded(end, VALUE_DIGITS)));
         let source = format!("{source}, {} repetitions", self.repetitions);
         Quantity { value, source: Some(source), ci95: Some(ci95) }
     }
@@ -113,11 +87,6 @@ impl Measured {
 
 fn around(value: f64, [low, high]: [f64; 2]) -> [f64; 2] {
     [low.min(value), high.max(value)]
-}
-
-/// `value` with a few significant digits.
-pub(super) fn significant(value: f64) -> f64 {
-    format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
 }
 
 impl Line {
@@ -185,12 +154,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_count_lies_between_the_middle_two() {
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!((median(&[7.0]), median(&[])), (Some(7.0), None));
-    }
-
-    #[test]
     fn an_interval_holds_the_median_and_narrows_with_repetitions() {
         let values = |count: u32| (0..count).map(|n| 10.0 + f64::from(n * 7 % 10)).collect::<Vec<_>>();
         let width = |count| {
@@ -199,27 +162,6 @@ mod tests {
             measured.ci95[1] - measured.ci95[0]
         };
         assert!(width(400) < width(10));
-    }
-
-    #[test]
-    fn a_disturbed_repetition_is_marked_and_ordinary_ones_are_not() {
-        let times = [10.0, 10.2, 9.9, 10.1, 25.0, 10.0, 9.8];
-        assert_eq!(outliers(&times).iter().filter(|&&outlier| outlier).count(), 1);
-        assert!(outliers(&times)[4]);
-        assert_eq!(outliers(&[5.0, 5.0, 5.1]), [false; 3]);
-    }
-
-    #[test]
-    fn times_of_a_machine_that_is_shared_most_of_the_time_are_those_of_the_quick_quarter() {
-        let times = [30.0, 10.0, 28.0, 10.1, 31.0, 10.2, 29.0, 33.0, 10.1, 30.0];
-        let kept: Vec<f64> = times
-            .iter()
-            .zip(outliers(&times))
-            .filter(|(_, outlier)| !outlier)
-            .map(|(&time, _)| time)
-            .collect();
-        assert!(kept.iter().all(|&time| time < 11.0) && kept.len() == 4, "{kept:?}");
-        assert!(outliers(&[]).is_empty());
     }
 
     #[test]

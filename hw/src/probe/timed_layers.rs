@@ -7,18 +7,18 @@ use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
 use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
+use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
-
 use core_affinity::CoreId;
 
 use super::cores::CoreGroup;
 use super::fit::FEWEST_LAYERS;
 use super::layer_runs::{Effort, on_cpu, on_gpu};
 use super::layers::sweep;
-use super::statistics::{median, outliers};
 use super::{ProbeError, Stage};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::Runtime;
+use crate::statistics::outliers;
 
 /// What all runs name as their conditions.
 pub(super) const FINGERPRINT: &str = "probe";

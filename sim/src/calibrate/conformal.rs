@@ -4,7 +4,7 @@
 //! network. Not for: those of single layers, which widen with the distance from
 //! what was measured (`gpu::spread`).
 
-use super::rounding::{VALUE_DIGITS, rounded};
+use crate::statistics::{VALUE_DIGITS, rounded};
 
 /// Part of the networks beyond each end of an interval.
 const TAIL: f64 = 0.05;

@@ -156,16 +156,5 @@ fn folds_of(networks: usize, folds: usize, seed: u64) -> Vec<usize> {
     fold_of
 }
 
-/// Middle value; none where there is none.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -10,11 +10,11 @@ use nalgebra::DVector;
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
 use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use super::rounding::{VALUE_DIGITS, rounded};
 use crate::device::gpu::{Gpu, HostPath, InferenceSpread};
 use crate::device::quantity::Quantity;
 use crate::measure::LeftOut;
 use crate::measure::benchmark_gpu_network::GpuNetwork;
+use crate::statistics::{VALUE_DIGITS, rounded};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
 

@@ -17,6 +17,7 @@ use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::device::memory::{Interference, Memory};
 use crate::device::quantity::Quantity;
 use crate::simulate::memory::curve;
+use crate::statistics::{VALUE_DIGITS, rounded};
 
 /// One client's time beside others' traffic, against its time alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,20 +273,15 @@ fn quantities(solution: &Solution, scale: Scale, runs: usize, source: &str) -> [
         })
     };
     std::array::from_fn(|parameter| {
-        let value = significant(values[parameter]);
+        let value = rounded(values[parameter], VALUE_DIGITS);
         let ci95 = solution.inverse_normal.as_ref().map(|inverse| {
             let gradient = gradient(parameter);
             let deviation = (variance * (inverse * &gradient).dot(&gradient)).max(0.0).sqrt();
-            [-DEVIATIONS_95, DEVIATIONS_95].map(|away| significant(value + away * deviation))
+            [-DEVIATIONS_95, DEVIATIONS_95].map(|away| rounded(value + away * deviation, VALUE_DIGITS))
         });
         let ci95 = ci95.map(|[low, high]| [low.min(value), high.max(value)]);
         Quantity { value, source: Some(source.to_owned()), ci95 }
     })
-}
-
-/// `value` with five significant digits.
-fn significant(value: f64) -> f64 {
-    format!("{value:.4e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod predictor;
 
 use std::collections::{HashMap, HashSet};
 
-use super::median;
 use super::point::Point;
 use super::score::{Scored, score};
 use crate::device::gpu::Gpu;
@@ -12,6 +11,7 @@ use crate::device::profile::Calibration;
 use crate::kernel::Unsupported;
 use crate::kernel::gpu::execute;
 use crate::measure::{GpuRun, LeftOut};
+use crate::statistics::median;
 use crate::workload::{Layer, Operator};
 
 pub(crate) use predictor::Predictor;
@@ -87,11 +87,8 @@ pub(crate) fn deviations<'a>(runs: impl IntoIterator<Item = &'a GpuRun>) -> Devi
         by_layer.entry(&run.layer).or_default().push(run.measured_us);
     }
     by_layer.retain(|_, times| times.len() > 1);
-    let middle = |(layer, mut times): (_, Vec<f64>)| {
-        times.sort_by(f64::total_cmp);
-        (layer, median(&times))
-    };
-    Deviations { medians: by_layer.into_iter().map(middle).collect() }
+    let middle = |(layer, times): (_, Vec<f64>)| Some((layer, median(&times)?));
+    Deviations { medians: by_layer.into_iter().filter_map(middle).collect() }
 }
 
 #[cfg(test)]

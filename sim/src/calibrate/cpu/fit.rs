@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::rates::{COUNT, KINDS, Prior, RATES, free};
 use super::terms::Terms;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::cpu::RuyRates;
 use crate::device::quantity::Quantity;
+use crate::statistics::{VALUE_DIGITS, rounded};
 
 /// Relative error expected of a prediction, and where the loss turns from
 /// squares to absolute values: a corrupt run pulls no harder than one twice as far

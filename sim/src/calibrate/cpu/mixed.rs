@@ -5,10 +5,10 @@ use nalgebra::DVector;
 
 use super::fit::QUANTILE_95;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::cpu::{Cpu, MixedClusters, RuyRates};
 use crate::device::quantity::Quantity;
 use crate::measure::benchmark_cpu::CpuRun;
+use crate::statistics::{VALUE_DIGITS, rounded};
 use crate::validate::cpu::{Layers, predict};
 use crate::workload::DataType;
 

@@ -2,6 +2,7 @@
 
 use crate::device::cpu::{Cluster, Core, Cpu, RuyRates};
 use crate::device::quantity::Quantity;
+use crate::statistics;
 use crate::workload::DataType;
 
 /// Number of rates in a table, fork cost and contention apart.
@@ -206,7 +207,8 @@ impl Prior {
         }
         let median = |value: &dyn Fn(&Cluster, &mut RuyRates) -> f64, none: f64| {
             let logarithms = alike.iter().map(|(cluster, rates)| value(cluster, &mut (*rates).clone()).ln());
-            super::median(logarithms.filter(|value| value.is_finite()).collect()).unwrap_or(none)
+            let finite: Vec<f64> = logarithms.filter(|value| value.is_finite()).collect();
+            statistics::median(&finite).unwrap_or(none)
         };
         let mut ln_rates = generic;
         for (ln_rate, rate) in ln_rates.iter_mut().zip(RATES) {

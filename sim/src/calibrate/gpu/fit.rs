@@ -10,11 +10,10 @@ use nalgebra::DVector;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::calibrate::rounding::{VALUE_DIGITS, rounded};
 use crate::device::gpu::{Gpu, KernelTable};
 use crate::measure::GpuRun;
+use crate::statistics::{VALUE_DIGITS, median, rounded};
 use crate::validate::gpu::predict;
-use crate::validate::median;
 use crate::workload::Layer;
 
 /// Error from which the loss grows linearly: 10 %, a few times the repeat noise.
@@ -85,9 +84,9 @@ pub(super) fn samples<'a>(runs: &[&'a GpuRun]) -> Vec<Sample<'a>> {
     }
     times
         .into_iter()
-        .map(|(layer, mut times)| {
-            times.sort_by(f64::total_cmp);
-            Sample { layer, log_us: median(&times).ln(), weight: (times.len() as f64).sqrt() }
+        .map(|(layer, times)| {
+            let middle = median(&times).expect("a layer is listed with its first time");
+            Sample { layer, log_us: middle.ln(), weight: (times.len() as f64).sqrt() }
         })
         .collect()
 }

@@ -14,10 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use super::fit::{Sample, samples};
 use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
 use super::{Classified, deal};
-use crate::calibrate::rounding::rounded;
 use crate::device::gpu::{Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable};
 use crate::kernel::gpu::{execute, features};
 use crate::measure::GpuRun;
+use crate::statistics::rounded;
 use crate::workload::Operator;
 
 /// Fewest distinct layers to learn from, and fewest that some fold keeps out.

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use super::fit::TableFit;
-use crate::calibrate::rounding::rounded;
 use crate::device::gpu::{KernelTable, TableSpread};
+use crate::statistics::rounded;
 use crate::validate::interval::Doubt;
 
 /// Part of the errors an interval holds.

@@ -8,7 +8,7 @@ use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
 use crate::measure::benchmark_gpu_network::GpuNetwork;
 use crate::measure::{Family, GpuRun, LeftOut};
 use crate::scenario::{Overrides, Scenario, Workload};
-use crate::validate::median;
+use crate::statistics::median;
 use crate::workload::{Elementwise, Layer, Operator, Stage, fuse, network};
 
 /// Runs by the processor they ran on, each with the median of its repetitions.
@@ -49,12 +49,10 @@ impl RunTable {
 }
 
 impl Measurement {
-    /// Times of the repetitions that are no outliers, ascending.
+    /// Times of the repetitions that are no outliers.
     fn times(&self) -> Vec<f64> {
         let sound = self.repetitions.iter().filter(|repetition| !repetition.outlier);
-        let mut times: Vec<f64> = sound.map(|repetition| repetition.measured_us).collect();
-        times.sort_by(f64::total_cmp);
-        times
+        sound.map(|repetition| repetition.measured_us).collect()
     }
 }
 
@@ -63,10 +61,9 @@ impl ByProcessor {
     /// `networks` knows.
     fn add(&mut self, measurement: &Measurement, networks: &[Network]) -> Result<(), String> {
         let times = measurement.times();
-        if times.is_empty() {
+        let Some(measured_us) = median(&times) else {
             return Err(format!("every repetition of run {} is an outlier", measurement.run));
-        }
-        let measured_us = median(&times);
+        };
         match (&measurement.processor, &measurement.operator) {
             (Ran::Gpu, Some((_, layer))) => {
                 let family = family(&layer.operator)
