@@ -1,10 +1,5 @@
 //! Whole inferences on six phones' GPUs, mobile-ml-benchmark data set, predicted by
-//! fits of kernels and host path that had not seen their networks. Skipped, and it
-//! says so, where the data are not.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::path::PathBuf;
+//! fits of kernels and host path that had not seen their networks.
 
 use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
 use coexec_sim::calibrate::gpu::{Options, calibrate};
@@ -20,22 +15,10 @@ const PHONES: [(&str, f64); 6] =
 /// Part of the inferences that 90 % intervals hold, in percent.
 const COVERAGE: std::ops::RangeInclusive<f64> = 85.0..=95.0;
 
-/// The data folder: where the environment says, or beside the repository.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/mobile-ml-benchmark");
-    let folder = std::env::var_os("COEXEC_BENCHMARK_DATA").map_or_else(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("SKIPPED: no data in {}; set COEXEC_BENCHMARK_DATA", folder.display());
-    None
-}
-
 #[test]
 fn inferences_of_networks_kept_out_are_predicted_on_six_phones() {
-    let Some(folder) = data() else { return };
-    if cfg!(debug_assertions) {
-        println!("SKIPPED: six calibrations take many minutes unless built with --release");
+    let Some(folder) = crate::data() else { return };
+    if !crate::is_optimised() {
         return;
     }
     for (name, limit) in &PHONES {

@@ -1,11 +1,7 @@
 //! The CPU half on the mobile-ml-benchmark data set: what is recovered of its
-//! networks, and the errors on networks kept out of the fit. The data are not
-//! part of the repository; without them these tests say that they were skipped.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! networks, and the errors on networks kept out of the fit.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use coexec_sim::calibrate::cpu::{Options, calibrate};
@@ -22,17 +18,6 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-/// Folder of the data set: what the variable says, or beside the repository.
-fn data() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/mobile-ml-benchmark");
-    let folder = std::env::var_os("COEXEC_BENCHMARK_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    let found = folder.is_dir();
-    if !found {
-        println!("skipped: no mobile-ml-benchmark data set at {}", folder.display());
-    }
-    found.then_some(folder)
-}
-
 #[derive(Deserialize)]
 struct Document {
     cpu: Cpu,
@@ -45,12 +30,12 @@ fn cpu(text: &str) -> Cpu {
 /// The phones and their clusters; rates in these files are not used as priors.
 fn phones() -> [(&'static str, Cpu); 6] {
     [
-        ("pixel4", cpu(include_str!("golden/cpu_pixel4.toml"))),
-        ("s10", cpu(include_str!("golden/cpu_s10.toml"))),
-        ("mi8se", cpu(include_str!("golden/cpu_mi8se.toml"))),
-        ("a03s", cpu(include_str!("golden/cpu_a03s.toml"))),
-        ("iphone7", cpu(include_str!("golden/cpu_iphone7.toml"))),
-        ("iphonexs", cpu(include_str!("golden/cpu_iphonexs.toml"))),
+        ("pixel4", cpu(include_str!("../golden/cpu_pixel4.toml"))),
+        ("s10", cpu(include_str!("../golden/cpu_s10.toml"))),
+        ("mi8se", cpu(include_str!("../golden/cpu_mi8se.toml"))),
+        ("a03s", cpu(include_str!("../golden/cpu_a03s.toml"))),
+        ("iphone7", cpu(include_str!("../golden/cpu_iphone7.toml"))),
+        ("iphonexs", cpu(include_str!("../golden/cpu_iphonexs.toml"))),
     ]
 }
 
@@ -83,7 +68,7 @@ fn line(operator: &Operator) -> String {
 
 #[test]
 fn the_recovered_networks_are_those_of_the_cpu_model() {
-    let Some(folder) = data() else { return };
+    let Some(folder) = crate::data() else { return };
     let table = read(&folder, "pixel4").unwrap();
     assert_eq!((table.networks.len(), table.left_out.len()), (82, 0));
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -106,7 +91,7 @@ fn the_recovered_networks_are_those_of_the_cpu_model() {
     assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
 
     let mut golden: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for row in include_str!("golden/cpu_networks.csv").lines().skip(1) {
+    for row in include_str!("../golden/cpu_networks.csv").lines().skip(1) {
         let (network, operator) = row.split_once(',').unwrap();
         golden.entry(network).or_default().push(operator);
     }
@@ -182,7 +167,7 @@ fn phones_in_time() -> impl Iterator<Item = (&'static str, Cpu)> {
 
 #[test]
 fn networks_kept_out_of_the_fit_are_predicted() {
-    let Some(folder) = data() else { return };
+    let Some(folder) = crate::data() else { return };
     let mut means: BTreeMap<(String, Kind), Vec<f64>> = BTreeMap::new();
     for (device, cpu) in phones_in_time() {
         let table = read(&folder, device).unwrap();
@@ -254,9 +239,8 @@ fn after_few(
 
 #[test]
 fn ten_networks_calibrate_a_cpu() {
-    let Some(folder) = data() else { return };
-    if cfg!(debug_assertions) {
-        println!("skipped: takes an optimised build");
+    let Some(folder) = crate::data() else { return };
+    if !crate::is_optimised() {
         return;
     }
     let phones = phones();
@@ -289,7 +273,7 @@ const PARTS: usize = 5;
 
 #[test]
 fn intervals_hold_nine_in_ten_networks_kept_out() {
-    let Some(folder) = data() else { return };
+    let Some(folder) = crate::data() else { return };
     for (device, cpu) in phones_in_time() {
         let table = read(&folder, device).unwrap();
         let names = shuffled(&table, 1);
@@ -313,7 +297,7 @@ const LEAST_ADVANTAGE: f64 = 2.0;
 
 #[test]
 fn the_model_beats_one_linear_in_flops_on_every_core_set() {
-    let Some(folder) = data() else { return };
+    let Some(folder) = crate::data() else { return };
     for (device, cpu) in phones_in_time() {
         let table = read(&folder, device).unwrap();
         let points = calibrate(&cpu, &table, &OPTIONS, &|_, _| ()).held_out;

@@ -1,9 +1,4 @@
-//! Learning curves of six phones' GPUs on the mobile-ml-benchmark data set. Skipped,
-//! and it says so, where the data are not.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::path::PathBuf;
+//! Learning curves of six phones' GPUs on the mobile-ml-benchmark data set.
 
 use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
 use coexec_sim::calibrate::gpu::{self, calibrate};
@@ -33,17 +28,6 @@ const ROWS: [usize; 2] = [30, 100];
 /// Splits whose errors are averaged: one's figures move with its networks.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// The data folder: where the environment says, or beside the repository.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/mobile-ml-benchmark");
-    let folder = std::env::var_os("COEXEC_BENCHMARK_DATA").map_or_else(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("SKIPPED: no data in {}; set COEXEC_BENCHMARK_DATA", folder.display());
-    None
-}
-
 fn profiles() -> Vec<Profile> {
     PHONES.iter().map(|(name, ..)| Profile::load(name).unwrap()).collect()
 }
@@ -62,15 +46,6 @@ fn mean(points: &[LearningPoint], series: &str, rows: usize) -> f64 {
     found.iter().sum::<f64>() / found.len() as f64
 }
 
-/// Whether there are data, and the build is fast enough for thousands of fits.
-fn ready() -> Option<PathBuf> {
-    if cfg!(debug_assertions) {
-        println!("SKIPPED: takes minutes in an unoptimised build");
-        return None;
-    }
-    data()
-}
-
 /// The phones but one, as what is known of that one.
 fn others(profiles: &[Profile], index: usize) -> Vec<Phone<'_>> {
     let is_other = |&(other, _): &(usize, &Profile)| other != index;
@@ -79,7 +54,7 @@ fn others(profiles: &[Profile], index: usize) -> Vec<Phone<'_>> {
 
 #[test]
 fn a_hundred_measured_convolutions_suffice_on_six_phones() {
-    let Some(folder) = ready() else { return };
+    let Some(folder) = crate::data().filter(|_| crate::is_optimised()) else { return };
     let profiles = profiles();
     let mut best = [Vec::new(), Vec::new()];
     for (index, (name, limits, ceilings)) in PHONES.iter().enumerate() {
@@ -125,7 +100,7 @@ const MOST_PRIOR_EFFECT: f64 = 0.1;
 
 #[test]
 fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
-    let Some(folder) = ready() else { return };
+    let Some(folder) = crate::data().filter(|_| crate::is_optimised()) else { return };
     let profiles = profiles();
     for (index, (name, ..)) in PHONES.iter().enumerate() {
         let runs = read(&folder, name).unwrap().runs;

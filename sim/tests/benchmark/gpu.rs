@@ -1,14 +1,12 @@
 //! Calibration of six phones' GPUs on the mobile-ml-benchmark data set, against
-//! networks kept out of the fit. Skipped, and it says so, where the data are not.
+//! networks kept out of the fit.
 //!
 //! Each phone starts from the geometric mean of the other five phones' parameters,
 //! so that nothing of its own times is in the prior. Its residency (waves per
 //! compute unit) is taken as the profile has it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use coexec_sim::calibrate::gpu::{Options, calibrate};
@@ -38,12 +36,12 @@ const fn phone(name: &'static str, gpu: &'static str, limits: [f64; 2]) -> Phone
 
 /// The limits are what these splits reached when they were set, and a tenth more.
 const PHONES: [Phone; 6] = [
-    phone("pixel4", include_str!("golden/gpu_pixel4.toml"), [10.0, 6.7]),
-    phone("s10", include_str!("golden/gpu_s10.toml"), [10.0, 7.6]),
-    phone("mi8se", include_str!("golden/gpu_mi8se.toml"), [5.7, 4.0]),
-    phone("a03s", include_str!("golden/gpu_a03s.toml"), [6.1, 5.8]),
-    phone("iphone7", include_str!("golden/gpu_iphone7.toml"), [6.5, 4.5]),
-    phone("iphonexs", include_str!("golden/gpu_iphonexs.toml"), [6.4, 5.0]),
+    phone("pixel4", include_str!("../golden/gpu_pixel4.toml"), [10.0, 6.7]),
+    phone("s10", include_str!("../golden/gpu_s10.toml"), [10.0, 7.6]),
+    phone("mi8se", include_str!("../golden/gpu_mi8se.toml"), [5.7, 4.0]),
+    phone("a03s", include_str!("../golden/gpu_a03s.toml"), [6.1, 5.8]),
+    phone("iphone7", include_str!("../golden/gpu_iphone7.toml"), [6.5, 4.5]),
+    phone("iphonexs", include_str!("../golden/gpu_iphonexs.toml"), [6.4, 5.0]),
 ];
 
 /// Part of the unseen runs that 90 % intervals hold, in percent.
@@ -58,17 +56,6 @@ const HELD_OUT: usize = 20;
 /// Seeds of the splits. One split's figures move by a third with the networks it
 /// holds out, so the errors of several are pooled.
 const SEEDS: [u64; 3] = [1, 2, 3];
-
-/// The data folder: where the environment says, or beside the repository.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/mobile-ml-benchmark");
-    let folder = std::env::var_os("COEXEC_BENCHMARK_DATA").map_or_else(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("SKIPPED: no data in {}; set COEXEC_BENCHMARK_DATA", folder.display());
-    None
-}
 
 /// Waves of depthwise kernels that a compute unit keeps resident, chosen on the
 /// cross-validated errors of these networks; the iPhones show no limit.
@@ -177,9 +164,8 @@ fn print_figures(phone: &str, splits: &[Validation]) {
 
 #[test]
 fn convolutions_of_unseen_shapes_are_predicted_on_six_phones() {
-    let Some(folder) = data() else { return };
-    if cfg!(debug_assertions) {
-        println!("SKIPPED: eighteen calibrations take many minutes unless built with --release");
+    let Some(folder) = crate::data() else { return };
+    if !crate::is_optimised() {
         return;
     }
     let mut failed = Vec::new();
