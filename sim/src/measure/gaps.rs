@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 use csv::StringRecord;
 
-use super::benchmark_gpu::{FUSED_KERNEL, LINK};
+use super::benchmark_gpu::FUSED_KERNEL;
+use super::benchmark_gpu::operators::LINK;
 use crate::workload::Operator;
 
 /// End of the names of the columns with kernel names.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use csv::StringRecord;
 
 use super::super::LeftOut;
-use super::super::benchmark_gpu::{Feature, MAX_SIDE, linked, operator};
+use super::super::benchmark_gpu::operators::{Feature, MAX_SIDE, linked, operator};
 use super::super::gaps::{Gaps, most_linked_column};
 use super::CpuNetwork;
 use crate::input::{InputError, Text};
