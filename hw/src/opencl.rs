@@ -21,6 +21,7 @@
 mod device;
 mod dispatch;
 mod error;
+mod host_view;
 mod library;
 mod mapped;
 mod prepared;

@@ -11,18 +11,17 @@ use opencl3::memory::{Buffer, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, 
 use opencl3::types::{CL_BLOCKING, cl_mem};
 
 use super::error::{Naming, OpenClError};
+use super::host_view::HostView;
 use super::runtime::Runtime;
 
 /// Elements of a buffer in the host's memory, mapped as long as this lives.
 pub(crate) struct MappedMemory<T> {
     runtime: Arc<Runtime>,
     buffer: Buffer<T>,
-    first: NonNull<T>,
-    length: usize,
+    view: HostView<T>,
 }
 
-// SAFETY: the memory belongs to no thread; who accesses it when is up to the users of
-// `as_ptr`, and `read` and `write` need the device to be at rest as documented.
+// SAFETY: the buffer belongs to no thread.
 unsafe impl<T: Send> Send for MappedMemory<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for MappedMemory<T> {}
@@ -33,12 +32,14 @@ impl<T: Copy> MappedMemory<T> {
         let length = length.max(1);
         let buffer = runtime.buffer_with(length, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
         let first = map(runtime, &buffer, length)?;
-        Ok(Self { runtime: Arc::clone(runtime), buffer, first, length })
+        // SAFETY: the buffer stays mapped there until this is dropped.
+        let view = unsafe { HostView::new(first, length) };
+        Ok(Self { runtime: Arc::clone(runtime), buffer, view })
     }
 
     /// The first element, for the host.
     pub(crate) fn as_ptr(&self) -> *mut T {
-        self.first.as_ptr()
+        self.view.first().as_ptr()
     }
 
     /// The buffer, for a kernel.
@@ -48,22 +49,18 @@ impl<T: Copy> MappedMemory<T> {
 
     /// Overwrites the start with `content`, while no kernel accesses it.
     pub(crate) fn write(&mut self, content: &[T]) {
-        let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
-        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), self.first.as_ptr(), count) };
+        self.view.write(content);
     }
 
     /// Copies the start to `content`, while no kernel writes it.
     pub(crate) fn read(&self, content: &mut [T]) {
-        let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
-        unsafe { std::ptr::copy_nonoverlapping(self.first.as_ptr(), content.as_mut_ptr(), count) };
+        self.view.read(content);
     }
 
     /// Maps the buffer once more and gives that up again: what a mechanism that maps
     /// results pays.
     pub(crate) fn map_and_unmap(&self) -> Result<(), OpenClError> {
-        let again = map(&self.runtime, &self.buffer, self.length)?;
+        let again = map(&self.runtime, &self.buffer, self.view.length())?;
         unmap(&self.runtime, &self.buffer, again).naming("clEnqueueUnmapMemObject")
     }
 }
@@ -93,6 +90,6 @@ impl<T> Drop for MappedMemory<T> {
             return;
         }
         // What cannot be unmapped is left to the end of the process.
-        let _ = unmap(&self.runtime, &self.buffer, self.first);
+        let _ = unmap(&self.runtime, &self.buffer, self.view.first());
     }
 }

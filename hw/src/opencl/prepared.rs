@@ -253,12 +253,23 @@ impl<T: Element> Prepared<T> {
     /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
     /// then it is given up and waited for no more.
     pub fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
+        Ok(self.run_times(1, limit)?.swap_remove(0))
+    }
+
+    /// Runs the layer `count` times (at least once), one behind the other in the queue,
+    /// and waits for the end of the last, at most for `limit`: a time for each, of which
+    /// the host's clock saw but the whole.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`].
+    pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>, OpenClError> {
         let started = Instant::now();
-        let events = self.enqueue()?;
-        if let Some((name, last)) = events.last() {
+        let runs = (0..count.max(1)).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
+        if let Some((name, last)) = runs.last().and_then(|events| events.last()) {
             wait(&self.runtime, last, name, limit)?;
         }
-        Timing::of(&events, started.elapsed())
+        let wall = started.elapsed();
+        runs.iter().map(|events| Timing::of(events, wall)).collect()
     }
 }
 

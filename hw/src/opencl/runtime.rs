@@ -12,7 +12,10 @@ use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
 use opencl3::context::Context;
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
-use opencl3::memory::Buffer;
+use opencl3::memory::{
+    Buffer, CL_HALF_FLOAT, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE, CL_RGBA, Image, cl_image_desc,
+    cl_image_format,
+};
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
@@ -125,7 +128,7 @@ impl Runtime {
 
     /// An uninitialised buffer of `count` elements.
     pub(crate) fn buffer<T>(&self, count: usize) -> Result<Buffer<T>, OpenClError> {
-        self.buffer_with(count, opencl3::memory::CL_MEM_READ_WRITE)
+        self.buffer_with(count, CL_MEM_READ_WRITE)
     }
 
     /// An uninitialised buffer of `count` elements where `flags` says.
@@ -137,6 +140,41 @@ impl Runtime {
         // SAFETY: the context is valid, and no memory of the host is handed over.
         let buffer = unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
         buffer.allocating("clCreateBuffer", bytes)
+    }
+
+    /// An image of texels whose four numbers have the type `channel`.
+    pub(crate) fn image(&self, width: usize, height: usize, channel: u32) -> Result<Image, OpenClError> {
+        let refused = |most: String| OpenClError::Image { width, height, most };
+        let limit =
+            self.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
+        if width > limit.width || height > limit.height {
+            return Err(refused(format!("{}x{}", limit.width, limit.height)));
+        }
+        let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: channel };
+        let description = cl_image_desc {
+            image_type: CL_MEM_OBJECT_IMAGE2D,
+            image_width: width,
+            image_height: height,
+            image_depth: 1,
+            image_array_size: 1,
+            image_row_pitch: 0,
+            image_slice_pitch: 0,
+            num_mip_levels: 0,
+            num_samples: 0,
+            buffer: std::ptr::null_mut(),
+        };
+        // SAFETY: the context is valid, and no memory of the host is handed over.
+        let image = unsafe {
+            Image::create(
+                &self.context,
+                CL_MEM_READ_WRITE,
+                &raw const format,
+                &raw const description,
+                std::ptr::null_mut(),
+            )
+        };
+        let channel_bytes = if channel == CL_HALF_FLOAT { size_of::<u16>() } else { size_of::<f32>() };
+        image.allocating("clCreateImage", width * height * 4 * channel_bytes)
     }
 
     /// Copies `content` to the start of `buffer`, and waits.

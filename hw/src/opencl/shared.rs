@@ -9,20 +9,14 @@ use opencl3::memory::{
 };
 
 use super::error::{Naming, OpenClError};
+use super::host_view::HostView;
 use super::runtime::Runtime;
 
 /// Elements that host and device both address.
 pub(crate) struct SharedMemory<T> {
     runtime: Arc<Runtime>,
-    first: NonNull<T>,
-    length: usize,
+    view: HostView<T>,
 }
-
-// SAFETY: the memory belongs to no thread; who accesses it when is up to the users of
-// `as_ptr`, and `read` and `write` need the device to be at rest as documented.
-unsafe impl<T: Send> Send for SharedMemory<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for SharedMemory<T> {}
 
 impl<T: Copy> SharedMemory<T> {
     /// Room for `length` elements, all bits zero.
@@ -40,26 +34,24 @@ impl<T: Copy> SharedMemory<T> {
         let first = first.ok_or(OpenClError::OutOfMemory { call: "clSVMAlloc", bytes })?;
         // SAFETY: that many bytes were just allocated.
         unsafe { first.as_ptr().cast::<u8>().write_bytes(0, bytes) };
-        Ok(Self { runtime: Arc::clone(runtime), first, length })
+        // SAFETY: it is freed when this is dropped.
+        let view = unsafe { HostView::new(first, length) };
+        Ok(Self { runtime: Arc::clone(runtime), view })
     }
 
     /// The first element.
     pub(crate) fn as_ptr(&self) -> *mut T {
-        self.first.as_ptr()
+        self.view.first().as_ptr()
     }
 
     /// Overwrites the start with `content`, while no kernel accesses it.
     pub(crate) fn write(&mut self, content: &[T]) {
-        let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
-        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), self.first.as_ptr(), count) };
+        self.view.write(content);
     }
 
     /// Copies the start to `content`, while no kernel writes it.
     pub(crate) fn read(&self, content: &mut [T]) {
-        let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
-        unsafe { std::ptr::copy_nonoverlapping(self.first.as_ptr(), content.as_mut_ptr(), count) };
+        self.view.read(content);
     }
 }
 
@@ -73,7 +65,7 @@ impl<T> Drop for SharedMemory<T> {
         // as whoever runs them waits for them or gives the runtime up.
         unsafe {
             // What cannot be freed is left to the process's end.
-            let _ = svm_free(self.runtime.context().get(), self.first.as_ptr().cast());
+            let _ = svm_free(self.runtime.context().get(), self.view.first().as_ptr().cast());
         }
     }
 }

@@ -70,6 +70,12 @@ impl Source {
         let _ = writeln!(self.definitions, "#define {name} {text}");
     }
 
+    /// Compiles every kernel for groups of `threads`: a compiler that is not told may
+    /// give a thread more registers than a group of that size has.
+    pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3]) {
+        self.define("WORK_GROUP", &format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))"));
+    }
+
     /// Defines what runs behind the operator: `functions` in order, each of two
     /// tensors with an operand of its own, of the output's size or of one pixel.
     pub(super) fn link(&mut self, functions: &[Function]) {

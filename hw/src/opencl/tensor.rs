@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape, slices};
 use opencl3::memory::{
-    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE,
-    CL_RGBA, ClMem, Image, cl_image_desc, cl_image_format,
+    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem, Image,
 };
 use opencl3::types::CL_BLOCKING;
 
@@ -268,39 +267,11 @@ fn texels(extent: Extent) -> usize {
     extent.width as usize * extent.height as usize * extent.slices as usize
 }
 
+/// The image that holds a tensor of `extent`.
 fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image, OpenClError> {
     let [_, [width, height, _]] = whole_image(extent);
-    let refused = |most: String| OpenClError::Image { width, height, most };
-    let limit =
-        runtime.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
-    if width > limit.width || height > limit.height {
-        return Err(refused(format!("{}x{}", limit.width, limit.height)));
-    }
-    let number = if size_of::<T>() == size_of::<u16>() { CL_HALF_FLOAT } else { CL_FLOAT };
-    let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: number };
-    let description = cl_image_desc {
-        image_type: CL_MEM_OBJECT_IMAGE2D,
-        image_width: width,
-        image_height: height,
-        image_depth: 1,
-        image_array_size: 1,
-        image_row_pitch: 0,
-        image_slice_pitch: 0,
-        num_mip_levels: 0,
-        num_samples: 0,
-        buffer: std::ptr::null_mut(),
-    };
-    // SAFETY: the context is valid, and no memory of the host is handed over.
-    let image = unsafe {
-        Image::create(
-            runtime.context(),
-            CL_MEM_READ_WRITE,
-            &raw const format,
-            &raw const description,
-            std::ptr::null_mut(),
-        )
-    };
-    image.allocating("clCreateImage", texels(extent) * CHANNELS * size_of::<T>())
+    let channel = if size_of::<T>() == size_of::<u16>() { CL_HALF_FLOAT } else { CL_FLOAT };
+    runtime.image(width, height, channel)
 }
 
 /// Origin and region of a tensor's whole image.

@@ -11,8 +11,7 @@ use coexec_sim::units::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{
-    Buffer, CL_FLOAT, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_OBJECT_IMAGE2D,
-    CL_MEM_READ_WRITE, CL_RGBA, ClMem, Image, cl_image_desc, cl_image_format,
+    Buffer, CL_FLOAT, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem, Image,
 };
 use opencl3::types::CL_BLOCKING;
 
@@ -137,7 +136,7 @@ impl Launched {
         let grid = [[pixels as usize, slices as usize], [1, 1]];
         let bytes = count * TEXEL_BYTES;
         let mut transform = if image {
-            let from = new_image(runtime, pixels as usize, slices as usize)?;
+            let from = runtime.image(pixels as usize, slices as usize, CL_FLOAT)?;
             let memory = vec![zeros(runtime, count)?];
             let transform = Self::new(runtime, "image_to_pixels", grid, memory, bytes)?;
             set(&transform.kernel, 0, &from.get())?;
@@ -211,38 +210,6 @@ fn largest_divisor(count: usize, most: usize) -> usize {
 /// A buffer of `count` texels of zeros: pages that were never written may all be one.
 fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>, OpenClError> {
     runtime.buffer_of(&vec![0.0; count * TEXEL])
-}
-
-fn new_image(runtime: &Runtime, width: usize, height: usize) -> Result<Image, OpenClError> {
-    let refused = |most: String| OpenClError::Image { width, height, most };
-    let limit = runtime.device().images.ok_or_else(|| refused("none".to_owned()))?;
-    if width > limit.width || height > limit.height {
-        return Err(refused(format!("{}x{}", limit.width, limit.height)));
-    }
-    let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: CL_FLOAT };
-    let description = cl_image_desc {
-        image_type: CL_MEM_OBJECT_IMAGE2D,
-        image_width: width,
-        image_height: height,
-        image_depth: 1,
-        image_array_size: 1,
-        image_row_pitch: 0,
-        image_slice_pitch: 0,
-        num_mip_levels: 0,
-        num_samples: 0,
-        buffer: std::ptr::null_mut(),
-    };
-    // SAFETY: the context is valid, and no memory of the host is handed over.
-    let image = unsafe {
-        Image::create(
-            runtime.context(),
-            CL_MEM_READ_WRITE,
-            &raw const format,
-            &raw const description,
-            std::ptr::null_mut(),
-        )
-    };
-    image.allocating("clCreateImage", width * height * TEXEL_BYTES)
 }
 
 impl Exchange {

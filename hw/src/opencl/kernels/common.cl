@@ -7,7 +7,8 @@
 //   SLICED   in a buffer, texel (slice * height + y) * width + x
 //   PLAIN    in a buffer with the channels innermost and batches outermost (NHWC)
 // PLAIN_RESULT writes the output so, whatever the inputs are. HALF computes in 16 bits,
-// BATCHED says that there is more than one image.
+// BATCHED says that there is more than one image. WORK_GROUP tells the compiler the
+// threads of a group, so that it gives each no more registers than all of them can have.
 
 #ifdef HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable

@@ -31,7 +31,8 @@
     }                                                                   \
   }
 
-__kernel void concat(SOURCES, DESTINATION destination, Extent destination_extent, Region region OPERANDS) {
+__kernel WORK_GROUP void concat(SOURCES, DESTINATION destination, Extent destination_extent,
+                               Region region OPERANDS) {
   const int4 block = block_of_thread(region);
   if (block.x >= region.width || block.y >= region.height || block.z > 0) return;
   const int x = region.x + block.x;

@@ -18,7 +18,7 @@ typedef struct {
   int outputs;
 } Groups;
 
-__kernel void conv(SOURCE source, __global const Number4 *restrict weights,
+__kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict weights,
                    __global const Number4 *restrict bias, DESTINATION destination,
                    Extent source_extent, Extent destination_extent, Region region, Window window,
                    Groups groups OPERANDS) {
@@ -138,8 +138,8 @@ __kernel void conv(SOURCE source, __global const Number4 *restrict weights,
 
 // The right operand of a matrix product in the order of weights: a thread arranges
 // four rows of four columns of one product.
-__kernel void arrange_weights(SOURCE source, __global Number4 *restrict weights, Extent source_extent,
-                              int depth, int blocks, int first_slice) {
+__kernel WORK_GROUP void arrange_weights(SOURCE source, __global Number4 *restrict weights,
+                                         Extent source_extent, int depth, int blocks, int first_slice) {
   const int slice = get_global_id(0);
   const int row = get_global_id(1);
   const int product = get_global_id(2);

@@ -4,7 +4,7 @@
 // Weights lie in the order: window row, window column, input channel, output slice; an
 // element is the four output channels. Channels of padding have none.
 
-__kernel void conv_constants(SOURCE source, __constant const Number4 *weights,
+__kernel WORK_GROUP void conv_constants(SOURCE source, __constant const Number4 *weights,
                              __constant const Number4 *bias, DESTINATION destination,
                              Extent source_extent, Extent destination_extent, Region region,
                              Window window OPERANDS) {

@@ -3,7 +3,7 @@
 
 // Any window: a thread computes TILE_X x TILE_Y pixels of a slice, each on its own.
 // MULTIPLIER is the number of output channels of an input channel.
-__kernel void depthwise(SOURCE source, __global const Number4 *restrict weights,
+__kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restrict weights,
                         __global const Number4 *restrict bias, DESTINATION destination,
                         Extent source_extent, Extent destination_extent, Region region,
                         Window window OPERANDS) {
@@ -59,7 +59,7 @@ __kernel void depthwise(SOURCE source, __global const Number4 *restrict weights,
 
 // A 3x3 window of stride 1 over one image, one output a channel: the pixels of a tile
 // share what they read.
-__kernel void depthwise_3x3(SOURCE source, __global const Number4 *restrict weights,
+__kernel WORK_GROUP void depthwise_3x3(SOURCE source, __global const Number4 *restrict weights,
                             __global const Number4 *restrict bias, DESTINATION destination,
                             Extent source_extent, Extent destination_extent, Region region,
                             Window window OPERANDS) {

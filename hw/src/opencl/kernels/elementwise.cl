@@ -1,7 +1,7 @@
 // Functions of each element, all in LINKED; with SCALED after a scale and a shift a
 // channel. A thread computes a slice of a pixel.
 
-__kernel void elementwise(SOURCE source,
+__kernel WORK_GROUP void elementwise(SOURCE source,
 #ifdef SCALED
                           __global const Number4 *restrict scale, __global const Number4 *restrict shift,
 #endif

@@ -4,8 +4,7 @@
 // Weights lie in the order: source slice, output slice, input channel; an element is
 // the four output channels.
 
-__kernel __attribute__((reqd_work_group_size(GROUP, SHARERS, 1)))
-void fully_connected(SOURCE source, __global const Number4 *restrict weights,
+__kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *restrict weights,
                      __global const Number4 *restrict bias, DESTINATION destination,
                      Extent source_extent, Extent destination_extent, Region region OPERANDS) {
   __local Number4 parts[SHARERS][GROUP];

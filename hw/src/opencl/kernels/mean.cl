@@ -1,9 +1,8 @@
 // The mean over the pixels of each channel: the GROUP_X x GROUP_Y threads of a group
 // share the pixels of a slice, and a group holds GROUP_SLICES slices.
 
-__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, GROUP_SLICES)))
-void mean(SOURCE source, DESTINATION destination, Extent source_extent, Extent destination_extent,
-          Region region OPERANDS) {
+__kernel WORK_GROUP void mean(SOURCE source, DESTINATION destination, Extent source_extent,
+                             Extent destination_extent, Region region OPERANDS) {
   __local float4 parts[GROUP_SLICES][GROUP_Y * GROUP_X];
   const int image = get_group_id(0);
   const int slice = get_global_id(2);

@@ -1,7 +1,7 @@
 // The largest element or, with AVERAGE, the mean of a window: a thread computes a slice
 // of a pixel. Padding does not count.
 
-__kernel void pool(SOURCE source, DESTINATION destination, Extent source_extent,
+__kernel WORK_GROUP void pool(SOURCE source, DESTINATION destination, Extent source_extent,
                    Extent destination_extent, Region region, Window window OPERANDS) {
   const int4 block = block_of_thread(region);
   if (!is_inside(region, block)) return;

@@ -14,8 +14,8 @@ typedef struct {
 } Tiles;
 
 // A thread transforms a tile's slice to one row of its points.
-__kernel void to_points(SOURCE source, DESTINATION points, Extent source_extent, Extent points_extent,
-                        Region region, Window window, Tiles tiles) {
+__kernel WORK_GROUP void to_points(SOURCE source, DESTINATION points, Extent source_extent,
+                                  Extent points_extent, Region region, Window window, Tiles tiles) {
   const int tile = get_global_id(0);
   const int row = get_global_id(1);
   const int slice = get_global_id(2);
@@ -46,7 +46,7 @@ __kernel void to_points(SOURCE source, DESTINATION points, Extent source_extent,
 }
 
 // A thread transforms a tile's slice of products to one row of its pixels.
-__kernel void to_pixels(SOURCE products, __global const Number4 *restrict bias, DESTINATION destination,
+__kernel WORK_GROUP void to_pixels(SOURCE products, __global const Number4 *restrict bias, DESTINATION destination,
                         Extent points_extent, Extent destination_extent, Region region,
                         Tiles tiles OPERANDS) {
   const int tile = get_global_id(0);

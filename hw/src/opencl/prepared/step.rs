@@ -110,8 +110,11 @@ impl<T: Element> Step<T> {
         grid: Grid,
         arguments: Vec<Argument<T>>,
     ) -> Result<Self, OpenClError> {
-        let kernel = runtime.kernel(source, entry)?;
-        check_work_group(runtime, &kernel, entry, grid.work_group)?;
+        check_axes(runtime, entry, grid.work_group)?;
+        let mut source = source.clone();
+        source.work_group(grid.work_group);
+        let kernel = runtime.kernel(&source, entry)?;
+        check_threads(runtime, &kernel, entry, grid.work_group)?;
         let local = grid.work_group.map(|threads| threads as usize);
         let threads = grid.threads.map(|threads| threads as usize);
         let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(local[axis]));
@@ -181,22 +184,39 @@ impl<T: Element> Step<T> {
     }
 }
 
-fn check_work_group(
+/// Refuses a group that no kernel can have, which a compiler need not explain.
+fn check_axes(runtime: &Runtime, entry: &'static str, found: [u32; 3]) -> Result<(), OpenClError> {
+    let device = runtime.device();
+    let axes = device.max_work_item_sizes;
+    if (0..3).any(|axis| found[axis] == 0 || found[axis] as usize > axes[axis]) {
+        return Err(too_large(entry, found, format!("{axes:?} along the axes")));
+    }
+    at_most(device.max_work_group_size, entry, found)
+}
+
+/// Refuses a group that is too large for the registers of its threads.
+fn check_threads(
     runtime: &Runtime,
     kernel: &Kernel,
     entry: &'static str,
     found: [u32; 3],
 ) -> Result<(), OpenClError> {
     let device = runtime.device();
-    let refused = |most: String| Err(OpenClError::WorkGroup { kernel: entry, found, most });
-    let axes = device.max_work_item_sizes;
-    if (0..3).any(|axis| found[axis] == 0 || found[axis] as usize > axes[axis]) {
-        return refused(format!("{axes:?} along the axes"));
-    }
-    let most = kernel.get_work_group_size(runtime.device_id()).unwrap_or(device.max_work_group_size);
+    at_most(
+        kernel.get_work_group_size(runtime.device_id()).unwrap_or(device.max_work_group_size),
+        entry,
+        found,
+    )
+}
+
+fn at_most(most: usize, entry: &'static str, found: [u32; 3]) -> Result<(), OpenClError> {
     let threads: u64 = found.iter().map(|&threads| u64::from(threads)).product();
     if threads > most as u64 {
-        return refused(format!("{most} threads in all"));
+        return Err(too_large(entry, found, format!("{most} threads in all")));
     }
     Ok(())
+}
+
+fn too_large(kernel: &'static str, found: [u32; 3], most: String) -> OpenClError {
+    OpenClError::WorkGroup { kernel, found, most }
 }

@@ -2,7 +2,7 @@
 //! products of several rows, the middle kernel of Winograd; and the convolution
 //! with constant weights.
 
-use super::latency::{Cost, waves_per_unit};
+use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::tile::{Task, Tile};
 use super::work_group::{ConvMapping, Dispatch, Linearisation};
@@ -184,7 +184,7 @@ impl Problem<'_> {
         let output_bytes = self.output.bytes();
         let bytes = self.input_bytes + output_bytes + self.weight_bytes;
         let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
-        let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+        let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
             launch_us: table.launch_us.value,
             latency_us,
@@ -257,7 +257,7 @@ fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], g
     let [forward, inverse, bytes] = moved;
     let slices = f64::from(dispatch.tile.slices);
     let texels = f64::from(dispatch.tile.texels());
-    let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+    let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     Cost {
         launch_us: table.launch_us.value,
         latency_us: table.latency_us.value + table.latency_slice_us.value * slices,

@@ -1,6 +1,6 @@
 //! The three depthwise convolution kernels.
 
-use super::latency::{Cost, waves_per_unit};
+use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::tile::Tile;
 use super::work_group::Dispatch;
@@ -65,7 +65,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
         resident_waves: gpu.resident_depthwise_waves(tile.texels()),
         loop_factor: if activated { 1.0 + table.activation_factor.value } else { 1.0 },
         traffic_us: table.traffic_us_per_byte.value * moved + table.spill_us_per_byte.value * spilled,
-        epilogue_us: table.group_us.value * waves_per_unit(dispatch.groups, 1, gpu),
+        epilogue_us: table.group_us.value * f64::from(dispatch.groups.div_ceil(gpu.compute_units)),
         bytes,
         ..Cost::default()
     };

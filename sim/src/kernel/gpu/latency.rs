@@ -53,9 +53,10 @@ struct Occupancy {
 }
 
 impl Occupancy {
-    fn new(groups: u32, waves_per_group: u32, resident_waves: Option<f64>, gpu: &Gpu) -> Self {
+    fn new(dispatch: &Dispatch, resident_waves: Option<f64>, gpu: &Gpu) -> Self {
+        let (groups, waves_per_group) = (dispatch.groups, dispatch.waves(gpu));
         let Some(resident_waves) = resident_waves else {
-            let last_waves = waves_per_unit(groups, waves_per_group, gpu);
+            let last_waves = dispatch.waves_per_unit(groups, gpu);
             return Self {
                 slots: None,
                 full_rounds: 0,
@@ -78,14 +79,9 @@ impl Occupancy {
             full_rounds: groups / slots,
             full_waves: held * waves,
             last_round_groups,
-            last_waves: waves_per_unit(last_round_groups, waves_per_group, gpu),
+            last_waves: dispatch.waves_per_unit(last_round_groups, gpu),
         }
     }
-}
-
-/// Waves on the compute unit that gets the most of `groups` work-groups.
-pub(super) fn waves_per_unit(groups: u32, waves_per_group: u32, gpu: &Gpu) -> f64 {
-    f64::from(groups.div_ceil(gpu.compute_units)) * f64::from(waves_per_group)
 }
 
 /// Waves that are missing to a power of two up to eight, to a multiple of four
@@ -120,7 +116,7 @@ pub(super) fn execution(
     gpu: &Gpu,
 ) -> Execution<Launch> {
     let waves_per_group = dispatch.waves(gpu);
-    let occupancy = Occupancy::new(dispatch.groups, waves_per_group, cost.resident_waves, gpu);
+    let occupancy = Occupancy::new(dispatch, cost.resident_waves, gpu);
     let last_waves = occupancy.last_waves + cost.tail_rounding * missing_waves(occupancy.last_waves);
     let trips = f64::from(dispatch.iterations) * cost.loop_factor;
     let round_us =

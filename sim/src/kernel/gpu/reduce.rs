@@ -1,6 +1,6 @@
 //! Kernels that reduce pixels: windowed pooling and the mean of a whole image.
 
-use super::latency::{Cost, waves_per_unit};
+use super::latency::Cost;
 use super::select::Kernel;
 use super::tile::Tile;
 use super::work_group::Dispatch;
@@ -23,7 +23,7 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
     };
     let stride = f64::from(pool.stride[1]);
     let dispatch = Dispatch::new(Kernel::Pool, tile, grid, group, window);
-    let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+    let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let cost = Cost {
         launch_us: table.launch_us.value,
         latency_us: table.latency_us.value,
@@ -63,7 +63,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let steps = reduction.map_or(0, |[width, height]| reduction_steps(width * height));
     let wave_us = table.wave_us.value + value_or_zero(table.reduction_step_us.as_ref()) * f64::from(steps);
     let lone_reads = if reduction.is_some() { 0.0 } else { f64::from(dispatch.iterations) };
-    let waves = waves_per_unit(dispatch.groups, dispatch.waves(gpu), gpu);
+    let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let bytes = u64::from(batch) * (extent.bytes() + Extent { width: 1, height: 1, ..extent }.bytes());
     let cost = Cost {
         launch_us: table.launch_us.value,

@@ -8,6 +8,8 @@ use crate::device::gpu::{Gpu, GpuFamily};
 
 /// Most threads of a convolution's group, whatever the driver allows.
 const MOST_CONV_THREADS: u32 = 256;
+/// Most threads of a group on the families of [`small_groups`].
+const MOST_SMALL_GROUP_THREADS: u32 = 256;
 /// Threads of a group with a fixed, linear size.
 const LINEAR_GROUP: u32 = 32;
 
@@ -55,6 +57,22 @@ impl Dispatch {
     /// Waves of one work-group.
     pub(super) fn waves(&self, gpu: &Gpu) -> u32 {
         self.threads().div_ceil(gpu.simd_width)
+    }
+
+    /// Waves on the compute unit that gets the most of `groups` of the launch.
+    ///
+    /// A CPU device (the generic family) runs the threads of a group one after another,
+    /// and one beyond the grid returns at once: there only the first group of a core
+    /// counts as full, the others as the average.
+    pub(super) fn waves_per_unit(&self, groups: u32, gpu: &Gpu) -> f64 {
+        let of_unit = f64::from(groups.div_ceil(gpu.compute_units));
+        let full = f64::from(self.waves(gpu));
+        if gpu.family != GpuFamily::Generic || groups == 0 {
+            return of_unit * full;
+        }
+        let threads: f64 = self.grid.iter().map(|&threads| f64::from(threads)).product();
+        let needed = threads / f64::from(gpu.simd_width);
+        full.min(needed) + (of_unit - 1.0) * (needed / f64::from(self.groups)).min(full)
     }
 }
 
@@ -156,10 +174,24 @@ pub(super) fn generic_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
         return apple_work_group(grid);
     }
     let z = slices_of_group(grid[2]);
-    let plane = (gpu.max_work_group_size / z).max(1);
+    let most = if small_groups(gpu.family) {
+        gpu.max_work_group_size.min(MOST_SMALL_GROUP_THREADS)
+    } else {
+        gpu.max_work_group_size
+    };
+    let plane = (most / z).max(1);
     let x = grid[0].div_ceil(2).min(plane);
     let y = (plane / x).min(grid[1]);
     [x, y, z]
+}
+
+/// Families whose drivers let a group of the device's size be asked for, but not had or
+/// not used. The delegate asks for what the driver answers for the compiled kernel;
+/// NVIDIA's (driver 580) answers 256 for every kernel that was not compiled for a larger
+/// group, whatever its registers. A CPU device (the generic family) has thousands of
+/// threads to a group, which one core would then run while the others wait.
+fn small_groups(family: GpuFamily) -> bool {
+    matches!(family, GpuFamily::Nvidia | GpuFamily::Generic)
 }
 
 /// 8, 4 or 2 where they divide the grid's `slices`, else the largest divisor up
@@ -201,6 +233,31 @@ mod tests {
         assert_eq!(slices_of_group(140), 4);
         assert_eq!(slices_of_group(7), 7);
         assert_eq!(slices_of_group(11), 1);
+    }
+
+    fn gpu(family: GpuFamily) -> Gpu {
+        let gpu: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        Gpu { family, compute_units: 8, simd_width: 1, max_work_group_size: 1_024, ..gpu }
+    }
+
+    #[test]
+    fn groups_stay_small_where_a_driver_answers_so_or_a_core_would_run_them_alone() {
+        let group = |family| generic_work_group([14, 14, 144], &gpu(family));
+        assert_eq!(group(GpuFamily::Nvidia), [7, 4, 8]);
+        assert_eq!(group(GpuFamily::Generic), [7, 4, 8]);
+        assert_eq!(group(GpuFamily::Adreno6xx), [7, 14, 8]);
+    }
+
+    #[test]
+    fn a_thread_beyond_the_grid_costs_a_core_nothing() {
+        let waves = |columns, family| {
+            let dispatch = Dispatch::new(Kernel::Pool, Tile::new(1, 1, 1), [columns, 1, 1], [10, 1, 1], 1);
+            dispatch.waves_per_unit(dispatch.groups, &gpu(family))
+        };
+        // Two groups for each of eight cores, the last of 16 with a single thread.
+        let [cores, lanes] = [GpuFamily::Generic, GpuFamily::Adreno6xx].map(|family| waves(151, family));
+        assert!((cores - (10.0 + 151.0 / 16.0)).abs() < 1e-9 && (lanes - 20.0).abs() < 1e-9);
+        assert!((waves(4, GpuFamily::Generic) - 4.0).abs() < 1e-9);
     }
 
     #[test]
