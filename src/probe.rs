@@ -51,7 +51,7 @@ struct Found<'a> {
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
     if options.gpu_cores.is_some() {
-        workers::keep_on_their_cores()?;
+        workers::keep_on_their_cores(options.gpu_cores)?;
     }
     let how = Options {
         name: name(options)?,

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
-        workers::keep_on_their_cores()?;
+        workers::keep_on_their_cores(options.gpu_cores)?;
     }
     let maker = Maker {
         scenario: &scenario,

@@ -4,11 +4,18 @@ use crate::failure::Failure;
 
 /// Setting of `PoCL` that keeps its worker `i` on core `i`.
 const POCL_AFFINITY: &str = "POCL_AFFINITY";
+/// Settings of `PoCL` (the second one's since version 5) that limit its workers.
+const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
 
-/// Starts this command anew with such threads kept on their cores, where the environment
-/// does not say so yet: `PoCL` reads it once, when it is loaded.
+/// Starts this command anew with such threads kept on their cores, and with no more of
+/// them than stand for the GPU (half of the cores unless given): `PoCL` reads both once,
+/// when it is loaded, and not where the environment says so already.
+///
+/// A sub-device alone would not do: `PoCL` wakes all its workers for each command, and
+/// those of the other cores take them from whatever computes there, which is the CPU's
+/// part.
 #[cfg(unix)]
-pub(crate) fn keep_on_their_cores() -> Result<(), Failure> {
+pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt;
     if std::env::var_os(POCL_AFFINITY).is_some() {
         return Ok(());
@@ -18,14 +25,22 @@ pub(crate) fn keep_on_their_cores() -> Result<(), Failure> {
         help: format!("set {POCL_AFFINITY}=1 in the environment"),
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let mut command = std::process::Command::new(program);
+    command.args(std::env::args_os().skip(1)).env(POCL_AFFINITY, "1");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
+    // More workers than cores are refused where the device is cut.
+    if workers <= cores {
+        for setting in POCL_WORKERS.into_iter().filter(|setting| std::env::var_os(setting).is_none()) {
+            command.env(setting, workers.to_string());
+        }
+    }
     // Comes back only where it fails.
-    let error =
-        std::process::Command::new(program).args(std::env::args_os().skip(1)).env(POCL_AFFINITY, "1").exec();
-    Err(failed(error.to_string()))
+    Err(failed(command.exec().to_string()))
 }
 
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) fn keep_on_their_cores() -> Result<(), Failure> {
+pub(crate) fn keep_on_their_cores(_gpu_cores: Option<u32>) -> Result<(), Failure> {
     Ok(())
 }

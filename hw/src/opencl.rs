@@ -18,6 +18,7 @@
     reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
 )]
 
+mod announcing;
 mod device;
 mod dispatch;
 mod error;

@@ -39,11 +39,12 @@ pub enum Mechanism {
     /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
     /// the device's next kernel waits for.
     EventWait,
-    /// The host asks for an event's status again and again; otherwise as the above.
+    /// The host asks for an event's status again and again, and queues what the device does
+    /// next only when it has ended.
     EventPolling,
-    /// Both spin on flags in fine-grained shared virtual memory: a kernel of one thread
-    /// behind the computing one sets its flag and waits for the host's (EPEW'25,
-    /// section 4).
+    /// Both spin on flags in fine-grained shared virtual memory: the computing kernel's
+    /// last-finishing group sets the device's, and a kernel of one thread behind it waits
+    /// for the host's (EPEW'25, section 4).
     SvmPolling,
     /// The same with flags in a host buffer that stays mapped.
     PinnedPolling,

@@ -12,6 +12,7 @@ use super::schedule::{Copies, Node, Schedule, Sides};
 use super::wiring::{Read, read_shapes, reads};
 use super::{ExecuteError, numbers};
 use crate::cpu::{self, Element, InstructionSet};
+use crate::opencl::signals::Signals;
 use crate::opencl::{self, Dispatch};
 use crate::operands::{Part, Weights};
 
@@ -28,11 +29,13 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
 }
 
 /// The operators with their parts prepared; `sharing` is how tensors are kept that both
-/// sides access, if there are any.
+/// sides access, if there are any, and `flags` those through which kernels announce
+/// themselves.
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     sharing: Option<Sharing>,
+    flags: Option<&Signals>,
 ) -> Result<Vec<Operation<T>>, ExecuteError> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
@@ -60,7 +63,8 @@ pub(super) fn operations<T: Element>(
             Some(part) => {
                 let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
                 let layout = layout(machine, task, sharing, inputs_only);
-                Some(on_gpu(machine, task, (&stage.layer, &weights, part), layout, sharing.is_some())?)
+                let shared = (sharing.is_some(), flags);
+                Some(on_gpu(machine, task, (&stage.layer, &weights, part), layout, shared)?)
             }
             None => None,
         };
@@ -106,7 +110,7 @@ fn on_gpu<T: Element>(
     task: &Task<'_>,
     (layer, weights, part): (&Layer, &Weights<'_>, Part),
     layout: Layout,
-    is_shared: bool,
+    (is_shared, flags): (bool, Option<&Signals>),
 ) -> Result<GpuPart<T>, ExecuteError> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
@@ -120,7 +124,7 @@ fn on_gpu<T: Element>(
     let launch = execute(&alone, gpu)?.detail;
     let dispatch = Dispatch::of(&alone, &launch);
     let prepared = if is_shared {
-        opencl::Prepared::with_plain_result(runtime, layer, weights, &part, layout, dispatch)
+        opencl::Prepared::announcing(runtime, layer, weights, &part, layout, (dispatch, flags))
     } else {
         opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)
     }?;

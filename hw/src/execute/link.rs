@@ -38,12 +38,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(
+    /// The flags of mechanisms that poll some.
+    pub(super) fn flags(
         runtime: &Arc<Runtime>,
         mechanism: Mechanism,
-        [announcements, signals]: [u32; 2],
-        limit: Duration,
-    ) -> Result<Self, ExecuteError> {
+    ) -> Result<Option<Signals>, ExecuteError> {
         let fine = runtime.device().shared_virtual_memory.allows_polling();
         let home = match mechanism {
             Mechanism::SvmPolling => Some(FlagHome::Shared),
@@ -55,8 +54,18 @@ impl Link {
         if let Some(flags) = &mut flags {
             flags.reset();
         }
+        Ok(flags)
+    }
+
+    /// A link by `mechanism` through its `flags`, for so many announcements and signals.
+    pub(super) fn new(
+        runtime: &Arc<Runtime>,
+        (mechanism, flags): (Mechanism, Option<Signals>),
+        [announcements, signals]: [u32; 2],
+        limit: Duration,
+    ) -> Self {
         let none = |count: u32| (0..count).map(|_| None).collect();
-        Ok(Self {
+        Self {
             runtime: Arc::clone(runtime),
             mechanism,
             signals: flags,
@@ -66,27 +75,37 @@ impl Link {
             held: (0..signals).map(|_| None).collect(),
             waited: vec![Duration::ZERO; announcements as usize],
             limit,
-        })
+        }
     }
 
     /// How many signals ahead the device's queue may be filled: what the device does
     /// next is queued before the host is done, so that no launch is waited for. An empty
-    /// queue is what a blocking finish waits for.
+    /// queue is what a blocking finish waits for; one that polls events gives the device
+    /// something when it knows.
     pub(super) fn ahead(&self) -> u32 {
-        u32::from(self.mechanism != Mechanism::BlockingFinish)
+        u32::from(!matches!(self.mechanism, Mechanism::BlockingFinish | Mechanism::EventPolling))
     }
 
-    /// Queues an announcement and, right behind it, the wait for a signal, if any.
-    /// `last` is the command before.
+    /// What a kernel that announces itself does in a given announcement; none where the
+    /// host learns of it otherwise.
+    pub(super) fn number_of(&self, announcement: u32) -> Option<u32> {
+        self.signals.as_ref().map(|_| self.announced_before + announcement)
+    }
+
+    /// Queues an announcement, unless the command before has made it, and right behind it
+    /// the wait for a signal, if any. `last` is the command before.
     pub(super) fn announce(
         &mut self,
-        announcement: u32,
+        (announcement, is_made): (u32, bool),
         awaited: Option<u32>,
         last: Option<Rc<Event>>,
     ) -> Result<(), ExecuteError> {
         if let Some(signals) = &mut self.signals {
             let awaited = awaited.map(|signal| self.signalled_before + signal);
-            signals.enqueue_hand_over(Some(self.announced_before + announcement), awaited)?;
+            let announced = (!is_made).then_some(self.announced_before + announcement);
+            if announced.is_some() || awaited.is_some() {
+                signals.enqueue_hand_over(announced, awaited)?;
+            }
             return Ok(());
         }
         self.announcements[announcement as usize - 1] = last;

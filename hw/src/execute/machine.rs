@@ -200,10 +200,19 @@ fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, 
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
-    let wanted = choice.compute_units.unwrap_or(if is_made_of_cores { (all / 2).max(1) } else { all });
+    let cores = cores::free(0).len();
+    // One that was limited to some of the cores leaves the others as it is.
+    let is_limited = (all as usize) < cores;
+    let wanted = match choice.compute_units {
+        Some(units) => units,
+        None if is_made_of_cores && !is_limited => (all / 2).max(1),
+        None => all,
+    };
     if is_made_of_cores && choice.compute_units.is_none() {
-        warnings.push(format!("{wanted} of the {all} cores of {description} stand for the GPU"));
+        warnings.push(format!("{wanted} of the {cores} cores of {description} stand for the GPU"));
     }
-    let device = if wanted == all { whole } else { whole.sub_device(wanted)? };
+    // A device made of cores is used the same way whether all its workers take part or not:
+    // a part of one has no images.
+    let device = if wanted == all && !is_made_of_cores { whole } else { whole.sub_device(wanted)? };
     Ok(Runtime::new(device)?)
 }

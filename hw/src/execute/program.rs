@@ -103,6 +103,8 @@ pub(super) struct Program<T: Element> {
 struct Progress {
     queued: usize,
     signalled: u32,
+    /// Whether the latest kernel announces itself.
+    is_announced: bool,
     /// First and latest kernel.
     first: Option<Rc<Event>>,
     last: Option<Rc<Event>>,
@@ -129,7 +131,13 @@ impl<T: Element> Program<T> {
         let meets = uses_gpu && (task.clock == Clock::Host || sides.iter().any(|sides| sides.cpu));
         let sharing = if meets { Some(machine.sharing(task.plan.synchronisation)?) } else { None };
         let memory = sharing.map(|(_, memory)| memory);
-        let operations = build::operations(machine, task, memory)?;
+        // What the device's clock covers ends before the host learns of it.
+        let mechanism = sharing.map_or(Mechanism::EventPolling, |(mechanism, _)| mechanism);
+        let flags = match machine.runtime().filter(|_| uses_gpu) {
+            Some(runtime) => Link::flags(runtime, mechanism)?,
+            None => None,
+        };
+        let operations = build::operations(machine, task, memory, flags.as_ref())?;
         let mut program = Self {
             places: build::places(machine, task, &operations, memory)?,
             operations,
@@ -142,10 +150,8 @@ impl<T: Element> Program<T> {
         program.bind()?;
         program.schedule = build::schedule(&program.operations, &program.places);
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
-            // What the device's clock covers ends before the host learns of it.
-            let mechanism = sharing.map_or(Mechanism::EventPolling, |(mechanism, _)| mechanism);
             let meetings = [program.schedule.announcements, program.schedule.signals];
-            program.link = Some(Link::new(runtime, mechanism, meetings, task.limit)?);
+            program.link = Some(Link::new(runtime, (mechanism, flags), meetings, task.limit));
         }
         Ok(program)
     }
@@ -280,12 +286,19 @@ impl<T: Element> Program<T> {
             _ => None,
         };
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.announce(announcement, awaited, progress.last.clone())
+        link.announce((announcement, progress.is_announced), awaited, progress.last.clone())
     }
 
     fn launch_part(&mut self, stage: usize, progress: &mut Progress) -> Result<(), ExecuteError> {
         let Some(gpu) = &self.operations[stage].gpu else { return Ok(()) };
-        for (_, event) in gpu.prepared.enqueue()? {
+        let number = match (self.schedule.queue.get(progress.queued), &self.link) {
+            (Some(&Queued::Announce(announcement)), Some(link)) if gpu.prepared.announces() => {
+                link.number_of(announcement)
+            }
+            _ => None,
+        };
+        progress.is_announced = number.is_some();
+        for (_, event) in gpu.prepared.enqueue_announcing(number.unwrap_or(0))? {
             let event = Rc::new(event);
             progress.first.get_or_insert_with(|| Rc::clone(&event));
             progress.last = Some(event);

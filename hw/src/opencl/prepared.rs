@@ -2,7 +2,7 @@
 //!
 //! Responsible for: choosing the steps of an operator, binding tensors to them, running
 //! and timing them. Invariant: once bound, a run allocates nothing on the device and
-//! sets no argument.
+//! sets no argument but the number it announces.
 
 mod copies;
 mod product;
@@ -22,6 +22,7 @@ use opencl3::event::Event;
 use super::dispatch::{Dispatch, stored};
 use super::error::OpenClError;
 use super::runtime::Runtime;
+use super::signals::Signals;
 use super::source::Source;
 use super::tensor::Tensor;
 use super::timing::{Timing, wait};
@@ -60,6 +61,8 @@ struct Builder<'a, T> {
     dispatch: Dispatch,
     layout: Layout,
     result: Layout,
+    /// Through which the step that writes the output announces itself.
+    signals: Option<&'a Signals>,
     steps: Vec<Step<T>>,
     inner: Vec<Tensor<T>>,
 }
@@ -80,7 +83,7 @@ impl<T: Element> Prepared<T> {
         layout: Layout,
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout; 2], dispatch)
+        Self::prepare(runtime, layer, weights, part, [layout; 2], (dispatch, None))
     }
 
     /// The same with an output in plain layout, whose other parts the host may compute,
@@ -96,7 +99,19 @@ impl<T: Element> Prepared<T> {
         layout: Layout,
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], dispatch)
+        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], (dispatch, None))
+    }
+
+    /// The same, which can tell the host of its end through `signals`, which outlive it.
+    pub(crate) fn announcing(
+        runtime: &Arc<Runtime>,
+        layer: &Layer,
+        weights: &Weights<'_>,
+        part: &Part,
+        layout: Layout,
+        (dispatch, signals): (Dispatch, Option<&Signals>),
+    ) -> Result<Self, OpenClError> {
+        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], (dispatch, signals))
     }
 
     fn prepare(
@@ -105,7 +120,7 @@ impl<T: Element> Prepared<T> {
         weights: &Weights<'_>,
         part: &Part,
         [layout, result]: [Layout; 2],
-        dispatch: Dispatch,
+        (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
         let unsupported =
             |reason: String| OpenClError::Unsupported { operator: layer.operator.to_string(), reason };
@@ -135,6 +150,7 @@ impl<T: Element> Prepared<T> {
             dispatch,
             layout,
             result,
+            signals,
             steps: Vec::new(),
             inner: Vec::new(),
         };
@@ -240,6 +256,19 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// Where nothing was bound, or the driver refuses a launch.
     pub fn enqueue(&self) -> Result<Vec<(&'static str, Event)>, OpenClError> {
+        self.enqueue_announcing(0)
+    }
+
+    /// Whether the layer's last kernel can tell the host of its end.
+    pub(crate) fn announces(&self) -> bool {
+        self.steps.last().is_some_and(Step::announces)
+    }
+
+    /// The same, of which the last kernel announces `number` where it announces anything.
+    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<(&'static str, Event)>, OpenClError> {
+        if let Some(last) = self.steps.last() {
+            last.announce(number)?;
+        }
         if self.bound.is_none() {
             let expected = self.layer.operator.inputs().len();
             return Err(OperandError::InputCount { found: 0, expected }.into());
@@ -329,12 +358,14 @@ impl<T: Element> Builder<'_, T> {
         arguments: Vec<Argument<T>>,
     ) -> Result<Step<T>, OpenClError> {
         let writes_result = arguments.iter().any(|argument| matches!(argument, Argument::Output));
-        if !writes_result || self.result == self.layout {
-            return Step::new(self.runtime, source, entry, grid, arguments);
-        }
         let mut source = source.clone();
-        source.option("PLAIN_RESULT");
-        Step::new(self.runtime, &source, entry, grid, arguments)
+        if writes_result && self.result != self.layout {
+            source.option("PLAIN_RESULT");
+        }
+        match self.signals.filter(|_| writes_result) {
+            Some(signals) => Step::announcing(self.runtime, (&source, signals), entry, grid, arguments),
+            None => Step::new(self.runtime, &source, entry, grid, arguments),
+        }
     }
 
     fn unsupported(&self, reason: String) -> OpenClError {

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: the words, the kernels, and the bounds of their spins. Not for: what
 //! a meeting is worth (`crate::sync`).
-//! Invariants: only one group of a kernel spins, the one that finishes last; each spin
+//! Invariants: a kernel that announces does so when all its groups have finished; only one group of a kernel spins, the one that finishes last; each spin
 //! ends after about [`SPIN_LIMIT`], or when the host releases it.
 
 mod hand_over;
@@ -24,6 +24,8 @@ use super::shared::SharedMemory;
 use super::source::Source;
 use super::timing::wait;
 
+/// Words and what is done with them.
+const FLAGS: &str = include_str!("kernels/flags.cl");
 /// How long a kernel spins at most, about: a lost host must not hold the device.
 pub(crate) const SPIN_LIMIT: Duration = Duration::from_secs(2);
 /// Reads of a flag by which the duration of one is measured.
@@ -85,6 +87,7 @@ enum Memory {
 pub(crate) struct Signals {
     runtime: Arc<Runtime>,
     memory: Memory,
+    home: FlagHome,
     groups_done: Buffer<u32>,
     meet: Kernel,
     ping_pong: Kernel,
@@ -122,6 +125,7 @@ impl Signals {
         let mut signals = Self {
             runtime: Arc::clone(runtime),
             memory: Memory::new(runtime, home)?,
+            home,
             groups_done: runtime.buffer_of(&[0])?,
             meet: runtime.kernel(&source, "meet")?,
             ping_pong: runtime.kernel(&source, "ping_pong")?,
@@ -147,7 +151,7 @@ impl Signals {
     fn spin_ns(&mut self) -> Result<f64, OpenClError> {
         self.reset();
         // Nobody answers.
-        let event = self.enqueue_meeting(1, 1)?;
+        let event = self.enqueue_meeting(1, 1, true)?;
         wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
         let [_, started, ended] = stamps(&event)?;
         Ok(ended.saturating_sub(started).max(1) as f64 / f64::from(CALIBRATION_SPINS))
@@ -160,32 +164,59 @@ impl Signals {
         }
     }
 
-    /// Queues a kernel of `groups` groups that meets the host in `round`, from 1.
-    pub(crate) fn enqueue_meeting(&mut self, round: u32, groups: usize) -> Result<Event, OpenClError> {
-        self.set_words(&self.meet)?;
+    /// Queues a kernel of `groups` groups that meets the host in `round`, from 1; unless it
+    /// `tells` the host of itself, what runs before does.
+    pub(crate) fn enqueue_meeting(
+        &mut self,
+        round: u32,
+        groups: usize,
+        tells: bool,
+    ) -> Result<Event, OpenClError> {
+        self.set_words(&self.meet, 0)?;
         set(&self.meet, 1, &self.groups_done.get())?;
-        set(&self.meet, 2, &round)?;
-        set(&self.meet, 3, &self.spins)?;
+        set(&self.meet, 2, &u32::from(tells))?;
+        set(&self.meet, 3, &round)?;
+        set(&self.meet, 4, &self.spins)?;
         enqueue(&self.runtime, &self.meet, groups, 1, &[])
     }
 
     /// Queues a kernel that meets the host in rounds 1 to `rounds`.
     pub(crate) fn enqueue_meetings(&mut self, rounds: u32) -> Result<Event, OpenClError> {
-        self.set_words(&self.ping_pong)?;
+        self.set_words(&self.ping_pong, 0)?;
         set(&self.ping_pong, 1, &rounds)?;
         set(&self.ping_pong, 2, &self.spins)?;
         enqueue(&self.runtime, &self.ping_pong, 1, 1, &[])
     }
 
-    fn set_words(&self, kernel: &Kernel) -> Result<(), OpenClError> {
+    /// Makes `source`'s kernel `entry` announce itself through these flags.
+    pub(super) fn announce_in(&self, source: &mut Source, entry: &'static str) {
+        let (standard, scope) = atomics(&self.runtime, self.home);
+        source.need(standard, &format!("{scope}{FLAGS}"));
+        source.announce(entry);
+    }
+
+    /// Sets the parameters of such a kernel, of which the first is number `first`; it
+    /// announces nothing until [`Self::set_announced`] says so.
+    pub(super) fn set_parameters(&self, kernel: &Kernel, first: u32) -> Result<(), OpenClError> {
+        self.set_words(kernel, first)?;
+        set(kernel, first + 1, &self.groups_done.get())?;
+        Self::set_announced(kernel, first, 0)
+    }
+
+    /// Sets what such a kernel announces when it is queued next: nothing where it is 0.
+    pub(super) fn set_announced(kernel: &Kernel, first: u32, number: u32) -> Result<(), OpenClError> {
+        set(kernel, first + 2, &number)
+    }
+
+    fn set_words(&self, kernel: &Kernel, index: u32) -> Result<(), OpenClError> {
         match &self.memory {
             Memory::Shared(memory) => {
                 // SAFETY: shared memory of the kernel's context, which lives as long as
                 // the kernel.
-                unsafe { kernel.set_arg_svm_pointer(0, memory.as_ptr().cast()) }
+                unsafe { kernel.set_arg_svm_pointer(index, memory.as_ptr().cast()) }
                     .naming("clSetKernelArgSVMPointer")
             }
-            Memory::Pinned(memory) => set(kernel, 0, &memory.object()),
+            Memory::Pinned(memory) => set(kernel, index, &memory.object()),
         }
     }
 
@@ -222,18 +253,24 @@ impl Signals {
     }
 }
 
-/// The kernels, with flags as C11 atomics where the device has them for this memory.
+/// The kernels of this file, with flags in `home`.
 fn source(runtime: &Runtime, home: FlagHome) -> Source {
-    let body = include_str!("kernels/signals.cl");
+    let (standard, scope) = atomics(runtime, home);
+    let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
+    source.need(standard, &format!("{scope}{FLAGS}"));
+    source
+}
+
+/// The standard by which flags are C11 atomics, where the device has them for this memory,
+/// and their scope.
+fn atomics(runtime: &Runtime, home: FlagHome) -> (&'static str, &'static str) {
     let version = runtime.device().version.as_str();
     match home {
         FlagHome::Shared if version.starts_with("OpenCL 2.") => {
-            Source::with_standard("signals", body, "CL2.0", "#define SCOPE memory_scope_all_svm_devices\n")
+            ("CL2.0", "#define SCOPE memory_scope_all_svm_devices\n")
         }
-        FlagHome::Shared if version.starts_with("OpenCL 3.") => {
-            Source::with_standard("signals", body, "CL3.0", SCOPE_OF_FEATURES)
-        }
-        _ => Source::new("signals", body),
+        FlagHome::Shared if version.starts_with("OpenCL 3.") => ("CL3.0", SCOPE_OF_FEATURES),
+        _ => ("CL1.2", ""),
     }
 }
 
@@ -279,23 +316,47 @@ fn enqueue(
 pub(crate) struct Busy {
     runtime: Arc<Runtime>,
     kernel: Kernel,
+    announces: bool,
     _result: Buffer<f32>,
 }
 
 impl Busy {
-    /// One of `steps` dependent multiply-adds.
-    pub(crate) fn new(runtime: &Arc<Runtime>, steps: u32) -> Result<Self, OpenClError> {
-        let kernel = runtime.kernel(&Source::new("signals", include_str!("kernels/signals.cl")), "busy")?;
+    /// Parameters of the kernel's own.
+    const OWN_PARAMETERS: u32 = 2;
+
+    /// One of `steps` dependent multiply-adds, which may announce itself through `signals`.
+    pub(crate) fn new(
+        runtime: &Arc<Runtime>,
+        steps: u32,
+        signals: Option<&Signals>,
+    ) -> Result<Self, OpenClError> {
+        let mut source = Source::new("busy", include_str!("kernels/busy.cl"));
+        if let Some(signals) = signals {
+            signals.announce_in(&mut source, "busy");
+        }
+        let kernel = runtime.kernel(&source, "busy")?;
         let result = runtime.buffer::<f32>(BUSY_THREADS)?;
         set(&kernel, 0, &result.get())?;
         set(&kernel, 1, &steps)?;
-        Ok(Self { runtime: Arc::clone(runtime), kernel, _result: result })
+        if let Some(signals) = signals {
+            signals.set_parameters(&kernel, Self::OWN_PARAMETERS)?;
+        }
+        let announces = signals.is_some();
+        Ok(Self { runtime: Arc::clone(runtime), kernel, announces, _result: result })
     }
 
     /// Queues it, to start after `event`, if any, has ended.
     pub(crate) fn enqueue(&self, event: Option<&UserEvent>) -> Result<Event, OpenClError> {
         let after: Vec<cl_event> = event.map(|event| event.0.get()).into_iter().collect();
         enqueue(&self.runtime, &self.kernel, 1, BUSY_THREADS, &after)
+    }
+
+    /// Queues it, to announce `number` in the end, where it announces anything.
+    pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event, OpenClError> {
+        if self.announces {
+            Signals::set_announced(&self.kernel, Self::OWN_PARAMETERS, number)?;
+        }
+        self.enqueue(None)
     }
 }
 

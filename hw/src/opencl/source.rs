@@ -4,8 +4,13 @@ use std::fmt::Write;
 
 use coexec_sim::workload::{DataType, Function, Layout};
 
+use super::announcing::announcing;
+
 /// What every kernel starts with.
 const COMMON: &str = include_str!("kernels/common.cl");
+
+/// The standard that all devices have.
+const STANDARD: &str = "-cl-std=CL1.2";
 
 /// A kernel's file with what is defined for it: what a built program is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,23 +20,27 @@ pub(crate) struct Source {
     /// Definitions that hold more than one word, before the body.
     definitions: String,
     options: String,
+    /// The kernel whose last-finishing group tells the host.
+    announcer: Option<&'static str>,
 }
 
 impl Source {
     /// The kernels of a file that need nothing defined.
     pub(crate) fn new(name: &'static str, body: &'static str) -> Self {
-        Self { name, body, definitions: String::new(), options: "-cl-std=CL1.2 -cl-mad-enable".to_owned() }
+        let options = format!("{STANDARD} -cl-mad-enable");
+        Self { name, body, definitions: String::new(), options, announcer: None }
     }
 
-    /// The kernels of a file that need a `standard` of `OpenCL` C and `definitions`.
-    pub(super) fn with_standard(
-        name: &'static str,
-        body: &'static str,
-        standard: &str,
-        definitions: &str,
-    ) -> Self {
-        let options = format!("-cl-std={standard}");
-        Self { name, body, definitions: definitions.to_owned(), options }
+    /// Compiles it by another `standard` of `OpenCL` C, with `definitions` before all else.
+    pub(super) fn need(&mut self, standard: &str, definitions: &str) {
+        self.options = self.options.replace(STANDARD, &format!("-cl-std={standard}"));
+        self.definitions.insert_str(0, definitions);
+    }
+
+    /// Makes the kernel `entry` tell the host when it has finished; its flags' words are
+    /// defined already.
+    pub(super) fn announce(&mut self, entry: &'static str) {
+        self.announcer = Some(entry);
     }
 
     /// The kernels of a file, behind what all that work on tensors share.
@@ -110,7 +119,10 @@ impl Source {
 
     /// The whole program.
     pub(super) fn text(&self) -> String {
-        format!("{}\n{}", self.definitions, self.body)
+        match self.announcer {
+            Some(entry) => format!("{}\n{}", self.definitions, announcing(self.body, entry)),
+            None => format!("{}\n{}", self.definitions, self.body),
+        }
     }
 }
 

@@ -2,50 +2,66 @@
 //!
 //! Drivers stamp a command with the device's clock when the host queues it, between two
 //! readings of the host's clock: each command bounds the difference of the clocks from
-//! both sides, and many bound it closely.
+//! both sides, and some in a row bound it closely. No more than some: clocks drift, and
+//! one that a time server slews does so by hundreds of millionths.
 
 use std::time::{Duration, Instant};
 
 use coexec_sim::units::Picos;
 
-/// The difference of two clocks, between bounds that shrink with every command.
+/// Commands on either side of one whose bounds are taken together with its own.
+const NEIGHBOURS: usize = 8;
+
+/// The difference of two clocks at each of several commands.
 pub(super) struct Clock {
     base: Instant,
-    /// Bounds of the host's nanoseconds since `base` less the device's.
-    least: i128,
-    most: i128,
+    /// Bounds by command: the least and the most of the host's nanoseconds since `base` less
+    /// the device's.
+    bounds: Vec<[i128; 2]>,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        Self { base: Instant::now(), least: i128::MIN, most: i128::MAX }
+        Self { base: Instant::now(), bounds: Vec::new() }
     }
 
-    /// A command was queued at `queued`, between two readings of the host's clock.
-    pub(super) fn observe(&mut self, queued: u64, [before, after]: [Instant; 2]) {
-        self.least = self.least.max(self.host(before) - i128::from(queued));
-        self.most = self.most.min(self.host(after) - i128::from(queued));
+    /// The next command was queued at `queued`, between two readings of the host's clock.
+    pub(super) fn observe(&mut self, queued: u64, bracket: [Instant; 2]) {
+        self.bounds.push(bracket.map(|at| self.host(at) - i128::from(queued)));
     }
 
-    /// From `from` by the device's clock to `to` by the host's; zero where it is not
-    /// later.
-    pub(super) fn since_device(&self, from: u64, to: Instant) -> Picos {
-        picos(self.host(to) - i128::from(from) - self.difference())
+    /// Around command number `command`: from `from` by the device's clock to `to` by the
+    /// host's; zero where it is not later.
+    pub(super) fn since_device(&self, command: usize, from: u64, to: Instant) -> Picos {
+        picos(self.host(to) - i128::from(from) - self.difference(command))
     }
 
     /// From `from` by the host's clock to `to` by the device's.
-    pub(super) fn until_device(&self, from: Instant, to: u64) -> Picos {
-        picos(i128::from(to) + self.difference() - self.host(from))
+    pub(super) fn until_device(&self, command: usize, from: Instant, to: u64) -> Picos {
+        picos(i128::from(to) + self.difference(command) - self.host(from))
     }
 
-    /// How far a time across the clocks may be off, either way.
+    /// How far a time across the clocks may be off, either way: the median command's.
     pub(super) fn uncertainty(&self) -> Picos {
+        let half = |[least, most]: [i128; 2]| most.saturating_sub(least).abs() / 2;
+        let mut halves: Vec<i128> =
+            (0..self.bounds.len()).map(|command| half(self.around(command))).collect();
+        halves.sort_unstable();
         // Bounds that cross mean that one clock drifted against the other by as much.
-        picos(self.most.saturating_sub(self.least).abs() / 2)
+        halves.get(halves.len() / 2).map_or(Picos::ZERO, |&half| picos(half))
     }
 
-    fn difference(&self) -> i128 {
-        i128::midpoint(self.least, self.most)
+    fn difference(&self, command: usize) -> i128 {
+        let [least, most] = self.around(command);
+        i128::midpoint(least, most)
+    }
+
+    /// The bounds of a command and its neighbours.
+    fn around(&self, command: usize) -> [i128; 2] {
+        let last = (command + NEIGHBOURS + 1).min(self.bounds.len());
+        let near = &self.bounds[command.saturating_sub(NEIGHBOURS).min(last)..last];
+        near.iter()
+            .fold([i128::MIN, i128::MAX], |[least, most], &[low, high]| [least.max(low), most.min(high)])
     }
 
     fn host(&self, at: Instant) -> i128 {
@@ -78,8 +94,29 @@ mod tests {
         }
         assert_eq!(clock.uncertainty(), Picos::from_nanos(1_500.0));
         // The first puts the device 998 to 1,005 us ahead, the second 990 to 1,001.
-        let late = clock.since_device(1_040_000, known);
+        let late = clock.since_device(0, 1_040_000, known);
         assert_eq!(late, Picos::from_nanos(1_500.0));
-        assert_eq!(clock.until_device(known, 1_040_000), Picos::ZERO);
+        assert_eq!(clock.until_device(1, known, 1_040_000), Picos::ZERO);
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_compared_at_each_command() {
+        let mut clock = Clock::new();
+        let base = clock.base;
+        // A command each millisecond; the device's clock gains 200 ns between two.
+        let device = |command: u64| 1_000_000 * command + 200 * command;
+        for command in 0..1_000 {
+            let queued = base + Duration::from_millis(command);
+            clock.observe(
+                device(command),
+                [queued - Duration::from_micros(2), queued + Duration::from_micros(2)],
+            );
+        }
+        // 5 us behind each command, by the clock of the device.
+        for command in [100, 500, 900] {
+            let known = base + Duration::from_millis(command) + Duration::from_micros(5);
+            let late = clock.since_device(command as usize, device(command), known);
+            assert!((late.as_micros() - 5.0).abs() < 0.5, "{late}");
+        }
     }
 }

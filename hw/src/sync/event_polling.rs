@@ -1,4 +1,7 @@
-//! Event polling: the host asks for the event's status again and again.
+//! Event polling: the host asks for the event's status again and again, and queues what
+//! the device does next once it knows. A command that waits for the host's own event would
+//! be left to a thread of the driver, which some wake every few milliseconds unless the host
+//! sleeps in a call of theirs (NVIDIA: 7.9 ms).
 
 use std::time::{Duration, Instant};
 
@@ -7,28 +10,22 @@ use crate::opencl::signals::Event;
 use super::SyncError;
 use super::round::{Bench, Round};
 use crate::opencl::Runtime;
-use crate::opencl::signals::{UserEvent, flush, has_ended, stamps};
+use crate::opencl::signals::{flush, has_ended, stamps};
 use crate::opencl::timing::timed_out;
 
 pub(super) fn round(bench: &mut Bench, limit: Duration) -> Result<Round, SyncError> {
-    let signal = UserEvent::new(&bench.runtime)?;
     let before = Instant::now();
     let work = bench.work.enqueue(None)?;
     let queueing = [before, Instant::now()];
-    let next = bench.next.enqueue(Some(&signal))?;
     flush(&bench.runtime)?;
-    let ended = poll(&bench.runtime, &work, limit);
+    poll(&bench.runtime, &work, limit)?;
     let known = Instant::now();
-    let signalled = Instant::now();
-    // Also after a failure: what waits for the signal must not wait for ever.
-    signal.complete()?;
-    // A driver may leave what a signal has freed in its own queue until it is flushed
-    // or waited for; asking for a status does neither.
+    // The device goes on when it is given something.
+    let next = bench.next.enqueue(None)?;
     flush(&bench.runtime)?;
-    ended?;
     poll(&bench.runtime, &next, limit)?;
     let [_, resumed, _] = stamps(&next)?;
-    Ok(Round { queueing, work: stamps(&work)?, known, signalled, resumed })
+    Ok(Round { queueing, work: stamps(&work)?, known, signalled: known, resumed })
 }
 
 /// Asks until `event` has ended, at most for `limit`; a device that takes longer is

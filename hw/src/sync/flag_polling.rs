@@ -1,6 +1,6 @@
-//! Polling of flags, in shared virtual memory or in a pinned buffer: behind the
-//! computing kernel runs one that sets the device's flag and spins on the host's, while
-//! the host spins on the device's (EPEW'25, section 4).
+//! Polling of flags, in shared virtual memory or in a pinned buffer: of the computing
+//! kernel's groups the one that finishes last sets the device's flag, on which the host
+//! spins; a kernel behind it spins on the host's (EPEW'25, section 4).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,10 +32,10 @@ pub(super) fn round_after(
     meanwhile: impl FnOnce(&Bench),
 ) -> Result<Round, SyncError> {
     let before = Instant::now();
-    let work = bench.work.enqueue(None)?;
+    let work = bench.work.enqueue_announcing(round)?;
     let queueing = [before, Instant::now()];
     let meeting = match bench.signals.as_mut() {
-        Some(signals) => signals.enqueue_meeting(round, 1)?,
+        Some(signals) => signals.enqueue_meeting(round, 1, false)?,
         None => return Err(no_flags(&bench.runtime).into()),
     };
     flush(&bench.runtime)?;

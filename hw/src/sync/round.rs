@@ -51,6 +51,7 @@ pub(super) struct Round {
 /// What rounds are made with.
 pub(super) struct Bench {
     pub(super) runtime: Arc<Runtime>,
+    /// Announces itself where there are flags.
     pub(super) work: Busy,
     /// What the device does next.
     pub(super) next: Busy,
@@ -72,8 +73,8 @@ impl Bench {
         let signals = home.map(|home| Signals::new(runtime, home)).transpose()?;
         Ok(Self {
             runtime: Arc::clone(runtime),
-            work: Busy::new(runtime, steps)?,
-            next: Busy::new(runtime, 1)?,
+            work: Busy::new(runtime, steps, signals.as_ref())?,
+            next: Busy::new(runtime, 1, None)?,
             signals,
             predicted: Duration::ZERO,
         })
@@ -112,13 +113,16 @@ pub fn measure(
         // By the device's clock: what the host overslept must not lengthen its next sleep.
         let [queued, _, ended] = round.work;
         bench.predicted = Duration::from_nanos(ended.saturating_sub(queued));
-        if number > WARM_UP {
-            measured.push(round);
-        }
+        measured.push(round);
     }
+    let counted = || measured.iter().enumerate().skip(WARM_UP as usize);
     Ok(Notifications {
-        to_host: measured.iter().map(|round| clock.since_device(round.work[2], round.known)).collect(),
-        to_device: measured.iter().map(|round| clock.until_device(round.signalled, round.resumed)).collect(),
+        to_host: counted()
+            .map(|(number, round)| clock.since_device(number, round.work[2], round.known))
+            .collect(),
+        to_device: counted()
+            .map(|(number, round)| clock.until_device(number, round.signalled, round.resumed))
+            .collect(),
         uncertainty: clock.uncertainty(),
     })
 }

@@ -119,7 +119,7 @@ fn of_many_groups_only_the_last_one_spins_so_that_all_get_their_turn() {
         let Some(mut signals) = signals(&runtime) else { return };
         let groups = runtime.device().compute_units as usize * 64;
         for round in 1..=20 {
-            let kernel = signals.enqueue_meeting(round, groups).unwrap();
+            let kernel = signals.enqueue_meeting(round, groups, true).unwrap();
             flush(&runtime).unwrap();
             await_device(&signals, round, LIMIT).unwrap();
             signals.answer(round);
@@ -134,7 +134,7 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
     in_a_process_of_its_own("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
-        let kernel = signals.enqueue_meeting(7, 1).unwrap();
+        let kernel = signals.enqueue_meeting(7, 1, true).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
         assert_eq!(signals.meeting(), Meeting::SpunOut);
         assert_eq!(check_meeting(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
@@ -146,7 +146,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
     in_a_process_of_its_own("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
-        let kernel = signals.enqueue_meeting(1, 1).unwrap();
+        let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
         flush(&runtime).unwrap();
         let started = Instant::now();
         let limit = Duration::from_millis(100);
@@ -158,7 +158,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         assert_eq!(signals.meeting(), Meeting::GivenUp);
         // The device is as good as before.
         signals.reset();
-        let kernel = signals.enqueue_meeting(3, 1).unwrap();
+        let kernel = signals.enqueue_meeting(3, 1, true).unwrap();
         flush(&runtime).unwrap();
         await_device(&signals, 3, LIMIT).unwrap();
         signals.answer(3);
@@ -175,7 +175,7 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
             let Some(runtime) = device() else { return };
             let Some(mut signals) = signals(&runtime) else { return };
             // It spins for about two seconds.
-            let kernel = signals.enqueue_meeting(1, 1).unwrap();
+            let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
             let started = Instant::now();
             let error =
                 wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
@@ -200,7 +200,7 @@ fn a_probe_that_never_returns_is_left_behind() {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         // The queue is in order: what the probe runs waits behind this.
-        let kernel = signals.enqueue_meeting(1, 1).unwrap();
+        let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
         flush(&runtime).unwrap();
         let limit = Duration::from_millis(100);
         let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);

@@ -8,6 +8,7 @@ use opencl3::memory::{Buffer, ClMem};
 
 use super::super::error::{Naming, OpenClError};
 use super::super::runtime::Runtime;
+use super::super::signals::Signals;
 use super::super::source::Source;
 use super::super::tensor::{Handle, Tensor};
 use crate::cpu::Element;
@@ -90,6 +91,7 @@ pub(super) struct Step<T> {
     arguments: Vec<Argument<T>>,
     global: [usize; 3],
     local: [usize; 3],
+    announces: bool,
 }
 
 /// How a step is launched.
@@ -118,7 +120,35 @@ impl<T: Element> Step<T> {
         let local = grid.work_group.map(|threads| threads as usize);
         let threads = grid.threads.map(|threads| threads as usize);
         let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(local[axis]));
-        Ok(Self { name: entry, kernel, arguments, global, local })
+        Ok(Self { name: entry, kernel, arguments, global, local, announces: false })
+    }
+
+    /// The same that announces itself through `signals`, which outlive it.
+    pub(super) fn announcing(
+        runtime: &Runtime,
+        (source, signals): (&Source, &Signals),
+        entry: &'static str,
+        grid: Grid,
+        arguments: Vec<Argument<T>>,
+    ) -> Result<Self, OpenClError> {
+        let mut source = source.clone();
+        signals.announce_in(&mut source, entry);
+        let step = Self { announces: true, ..Self::new(runtime, &source, entry, grid, arguments)? };
+        signals.set_parameters(&step.kernel, step.arguments.len() as u32)?;
+        Ok(step)
+    }
+
+    /// Whether it announces itself.
+    pub(super) fn announces(&self) -> bool {
+        self.announces
+    }
+
+    /// Sets what it announces when it is queued next: nothing where it is 0.
+    pub(super) fn announce(&self, number: u32) -> Result<(), OpenClError> {
+        if !self.announces {
+            return Ok(());
+        }
+        Signals::set_announced(&self.kernel, self.arguments.len() as u32, number)
     }
 
     /// Sets every argument.

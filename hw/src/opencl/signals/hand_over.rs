@@ -16,7 +16,7 @@ impl Signals {
         announced: Option<u32>,
         awaited: Option<u32>,
     ) -> Result<Event, OpenClError> {
-        self.set_words(&self.hand_over)?;
+        self.set_words(&self.hand_over, 0)?;
         set(&self.hand_over, 1, &announced.unwrap_or(0))?;
         set(&self.hand_over, 2, &awaited.unwrap_or(0))?;
         set(&self.hand_over, 3, &self.spins)?;

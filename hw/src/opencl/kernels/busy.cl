@@ -1,0 +1,6 @@
+// Something that takes its time.
+__kernel void busy(__global float *result, uint steps) {
+  float value = get_global_id(0);
+  for (uint step = 0; step < steps; step++) value = value * 0.9990234375f + 1.0f;
+  result[get_global_id(0)] = value;
+}

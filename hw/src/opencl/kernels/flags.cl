@@ -1,0 +1,51 @@
+// Flags in memory that host and device both see. Words, in order: the device's flag, the
+// host's flag, what became of the meeting, what the device hands over, what the host hands
+// over.
+
+#define DEVICE_FLAG 0
+#define HOST_FLAG 1
+#define STATUS 2
+#define DEVICE_DATA 3
+#define HOST_DATA 4
+
+// Turns a round's number into what is handed over in it.
+#define DATA_OF_ROUND(round) ((round) * 2654435761u)
+
+// With SCOPE (the memory scope of C11's atomics that both sides share) flags are atomics;
+// without, volatile words.
+#ifdef SCOPE
+typedef atomic_uint Flag;
+#define STORE_FLAG(flag, value) atomic_store_explicit(flag, value, memory_order_seq_cst, SCOPE)
+#define LOAD_FLAG(flag) atomic_load_explicit(flag, memory_order_seq_cst, SCOPE)
+#define COUNT_FLAG(flag) atomic_fetch_add_explicit(flag, 1u, memory_order_seq_cst, SCOPE)
+#else
+typedef uint Flag;
+#define STORE_FLAG(flag, value)       \
+  do {                                \
+    mem_fence(CLK_GLOBAL_MEM_FENCE);  \
+    *(flag) = (value);                \
+    mem_fence(CLK_GLOBAL_MEM_FENCE);  \
+  } while (0)
+#define LOAD_FLAG(flag) (*(flag))
+uint count_flag(volatile __global Flag *flag) {
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  const uint before = atomic_inc(flag);
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  return before;
+}
+#define COUNT_FLAG(flag) count_flag(flag)
+#endif
+
+// What a kernel that announces takes behind its other parameters, and what it does at its
+// end: of its groups the one that finishes last tells the host (EPEW'25, section 4), unless
+// the number is 0.
+#define ANNOUNCE_PARAMETERS \
+  , volatile __global Flag *flag_words, volatile __global Flag *flag_groups, uint flag_number
+#define ANNOUNCE                                                                             \
+  barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
+  if (flag_number != 0 && get_local_id(0) + get_local_id(1) + get_local_id(2) == 0 &&        \
+      COUNT_FLAG(flag_groups) == get_num_groups(0) * get_num_groups(1) * get_num_groups(2) - 1) { \
+    STORE_FLAG(flag_groups, 0u);                                                             \
+    STORE_FLAG(flag_words + DEVICE_DATA, DATA_OF_ROUND(flag_number));                        \
+    STORE_FLAG(flag_words + DEVICE_FLAG, flag_number);                                       \
+  }
