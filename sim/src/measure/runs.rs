@@ -173,13 +173,14 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
     row::check_header(&header, text)?;
     let mut parser = Parser::default();
     let mut table = RunTable { fingerprints, ..RunTable::default() };
+    let mut before = csv::StringRecord::new();
     for (index, record) in reader.records().enumerate() {
         // Without a position (the reader gives each record one), count rows after the header.
         let counted = index as u64 + 2;
         let (line, added) = match record {
             Ok(record) => {
                 let line = record.position().map_or(counted, csv::Position::line);
-                let row = row::of_record(&record, &header);
+                let row = row::of_record(&record, &mut before, &header);
                 (line, row.and_then(|row| parser.add(row, line, &mut table)))
             }
             Err(error) => (counted, Err(error.to_string())),
@@ -199,8 +200,12 @@ pub fn to_csv(measurements: &[Measurement]) -> Result<String, WriteError> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for measurement in measurements {
-        for row in row::of_measurement(measurement)? {
-            writer.serialize(row)?;
+        for (index, row) in row::of_measurement(measurement)?.into_iter().enumerate() {
+            if index == 0 {
+                writer.serialize(row)?;
+            } else {
+                writer.write_record(row::repeated(&row))?;
+            }
         }
     }
     let bytes =

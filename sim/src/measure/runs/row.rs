@@ -10,6 +10,9 @@ use crate::input::{InputError, Text};
 use crate::plan::synchronisation::Mechanism;
 use crate::workload::{DataType, Layer};
 
+/// Columns of a repetition alone; the others are the same in all rows of a run.
+const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
+
 /// The columns, in the order they are written; a file may have them in any order.
 pub const COLUMNS: [&str; 14] = [
     "run",
@@ -29,7 +32,8 @@ pub const COLUMNS: [&str; 14] = [
 ];
 
 /// A row of a file of runs: one repetition. Rows of one run differ in
-/// `repetition`, `measured_us` and `outlier` only.
+/// `repetition`, `measured_us` and `outlier` only; a row whose `network` is empty
+/// repeats the other columns of the row before it, which is of the same run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -82,11 +86,29 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
     }
 }
 
-/// The row in a record, or what is wrong with it.
-pub(super) fn of_record(record: &StringRecord, header: &StringRecord) -> Result<Row, String> {
+/// The cells of a row that repeats the one before it.
+pub(super) fn repeated(row: &Row) -> [String; COLUMNS.len()] {
+    COLUMNS.map(|column| match column {
+        "run" => row.run.clone(),
+        "repetition" => row.repetition.to_string(),
+        "measured_us" => row.measured_us.to_string(),
+        "outlier" => row.outlier.to_string(),
+        _ => String::new(),
+    })
+}
+
+/// The row in a record, or what is wrong with it. `before` is the record before it, and
+/// becomes this one.
+pub(super) fn of_record(
+    record: &StringRecord,
+    before: &mut StringRecord,
+    header: &StringRecord,
+) -> Result<Row, String> {
     if record.len() != header.len() {
         return Err(format!("{} cells, expected {}", record.len(), header.len()));
     }
+    *before = if repeats(record, before, header) { filled(record, before, header) } else { record.clone() };
+    let record = &*before;
     record.deserialize(Some(header)).map_err(|error| match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => {
             match err.field().and_then(|index| header.get(index as usize)) {
@@ -96,6 +118,22 @@ pub(super) fn of_record(record: &StringRecord, header: &StringRecord) -> Result<
         }
         _ => error.to_string(),
     })
+}
+
+/// Whether a record leaves it to the one `before` it what their run is.
+fn repeats(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> bool {
+    let cell = |record: &StringRecord, name: &str| {
+        let index = header.iter().position(|column| column == name);
+        index.and_then(|index| record.get(index)).unwrap_or_default().to_owned()
+    };
+    let run = cell(record, "run");
+    !run.is_empty() && run == cell(before, "run") && cell(record, "network").is_empty()
+}
+
+/// The record with what the one `before` it says of their run.
+fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> StringRecord {
+    let cells = header.iter().zip(record).zip(before);
+    cells.map(|((name, own), before)| if OF_REPETITION.contains(&name) { own } else { before }).collect()
 }
 
 impl Row {

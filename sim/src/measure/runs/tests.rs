@@ -270,11 +270,18 @@ fn a_row_that_cannot_be_used_says_its_line_and_why() {
 #[test]
 fn rows_of_one_run_agree_and_count_on() {
     let good = to_csv(&[linear("a", Ran::Gpu, &[1.0, 2.0])]).unwrap();
-    for (from, to, reason) in [
-        (",1,2.0", ",0,2.0", "repetition 0 of run a is there twice"),
-        (",gpu,,,,1,2.0", ",npu,,,,1,2.0", "the processor of run a is not the one on line 2"),
+    let lines: Vec<&str> = good.lines().collect();
+    assert_eq!(lines[2], "a,,,,,,,,,,1,2,false,", "what the first row says is not said again");
+    let second = lines[1].replace(",0,1.0,", ",1,2.0,");
+    let with = |second: &str| parse(&text([lines[0], lines[1], second].join("\n")), Vec::new()).unwrap();
+    assert_eq!(with(&second), with(lines[2]), "it may be said again");
+    for (second, reason) in [
+        (lines[2].replace(",1,2,", ",0,2,"), "repetition 0 of run a is there twice"),
+        (second.replace(",gpu,", ",npu,"), "the processor of run a is not the one on line 2"),
+        (lines[2].replace("a,,", "b,,"), "unknown variant ``, expected one of `f32`, `f16`, `i8`, `w4a16`"),
+        ("a,1".to_owned(), "2 cells, expected 14"),
     ] {
-        let table = parse(&text(good.replace(from, to)), Vec::new()).unwrap();
+        let table = with(&second);
         assert_eq!(table.measurements[0].repetitions.len(), 1);
         assert_eq!(table.left_out[0], LeftOut { line: 3, reason: reason.into() });
     }
