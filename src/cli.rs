@@ -365,13 +365,14 @@ pub(crate) struct Plot {
 /// `coexec report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Folder of the mobile-ml-benchmark data set
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) runs: PathBuf,
+    /// Folder of the mobile-ml-benchmark data set, or a file of coexec's own runs, named as
+    /// the profile they are of; several, if separated by commas
+    #[arg(long, value_name = "FOLDER|RUNS.csv", required = true, value_delimiter = ',')]
+    pub(crate) runs: Vec<PathBuf>,
     /// Folder for the page, accuracy.md, and its pictures; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Bundled profiles to report on; all that the data set has columns for unless given
+    /// Profiles to report on; all that there are runs of unless given
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// What to expect of the kernels before any run, as for `calibrate`

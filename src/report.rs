@@ -1,4 +1,5 @@
-//! `coexec report`: the accuracy page, from cross-validation on a data set.
+//! `coexec report`: the accuracy page, from cross-validation on a data set and on runs of
+//! our own.
 //!
 //! Every error of the page is of a network that the fit behind it had not seen.
 
@@ -6,7 +7,7 @@ mod page;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
@@ -33,6 +34,8 @@ struct Phone {
     title: String,
     /// Runs that were used.
     runs: usize,
+    /// What they were measured with and when, where a table beside them says so.
+    conditions: Vec<String>,
     /// Each run beside its prediction by a fit that had not seen its network.
     points: Vec<Point>,
     /// Their errors, worst first.
@@ -90,32 +93,60 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The profiles that the data set has columns for, and their runs.
+/// The profiles that there are runs of, and these.
 fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>, Failure> {
-    let columns = runs::device_columns(&options.runs)?;
     let asked = options.device.iter().map(|name| Profile::load(name)).collect::<Result<Vec<_>, _>>()?;
-    let profiles = if asked.is_empty() { Profile::bundled()? } else { asked };
+    let mut found = Vec::new();
+    for path in &options.runs {
+        if path.is_file() {
+            found.extend(own(path, &asked, common)?);
+        } else {
+            found.extend(of_data_set(path, &asked, common)?);
+        }
+    }
+    match asked.iter().find(|profile| found.iter().all(|(known, _)| known.name != profile.name)) {
+        Some(missing) => Err(Failure::Usage {
+            problem: format!("there are no runs of {}", missing.name),
+            help: "a folder has columns by the profile's name or an alias; a file of runs is named as the \
+                   profile"
+                .to_owned(),
+        }),
+        None => Ok(found),
+    }
+}
+
+/// The profile that a file of coexec's own runs is named as, and the runs; none where
+/// others are asked for.
+fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>, Failure> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let profile = match asked.iter().find(|profile| profile.name == name) {
+        Some(profile) => profile.clone(),
+        None if asked.is_empty() => Profile::load(&name)?,
+        None => return Ok(None),
+    };
+    let measured = runs::own(&profile, path, common)?;
+    Ok(Some((profile, measured)))
+}
+
+/// The profiles that the data set has columns for, and their runs.
+fn of_data_set(
+    folder: &Path,
+    asked: &[Profile],
+    common: &Common,
+) -> Result<Vec<(Profile, Measured)>, Failure> {
+    let columns = runs::device_columns(folder)?;
+    let profiles = if asked.is_empty() { Profile::bundled()? } else { asked.to_vec() };
     let mut found = Vec::new();
     for profile in profiles {
         let mut names = std::iter::once(&profile.name).chain(&profile.aliases);
-        match names.find(|name| columns.contains(name)) {
-            Some(column) => {
-                let column = column.clone();
-                let measured = runs::benchmark(&profile, &options.runs, &column, common)?;
-                found.push((profile, measured));
-            }
-            None if options.device.is_empty() => {}
-            None => {
-                return Err(Failure::Usage {
-                    problem: format!("{} has no columns for {}", options.runs.display(), profile.name),
-                    help: format!("its columns are of {}", columns.join(", ")),
-                });
-            }
+        if let Some(column) = names.find(|name| columns.contains(name)).cloned() {
+            let measured = runs::benchmark(&profile, folder, &column, common)?;
+            found.push((profile, measured));
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && asked.is_empty() {
         return Err(Failure::Usage {
-            problem: format!("no bundled profile is of a phone in {}", options.runs.display()),
+            problem: format!("no bundled profile is of a phone in {}", folder.display()),
             help: format!("its columns are of {}; name profiles with --device", columns.join(", ")),
         });
     }
@@ -137,6 +168,7 @@ fn phone(
     left_out.extend(fitted.left_out);
     Ok(Phone {
         runs: measured.count(),
+        conditions: measured.conditions(),
         groups: score(&fitted.held_out),
         points: fitted.held_out,
         left_out: reasons(&left_out),

@@ -34,6 +34,8 @@ pub(crate) struct Measured {
     device: String,
     /// How the runs were drawn from more.
     drawn: Option<String>,
+    /// Conditions of coexec's own runs.
+    fingerprints: Vec<runs::Fingerprint>,
 }
 
 impl Measured {
@@ -51,6 +53,20 @@ impl Measured {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
         let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
         format!("{data}{} runs of {}{drawn}", self.count(), self.device)
+    }
+
+    /// What coexec's own runs were measured with and when, a line each.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let line = |fingerprint: &runs::Fingerprint| {
+            let driver = fingerprint.driver.as_ref().map(|driver| format!("driver {driver}"));
+            let clocks = fingerprint.clocks.as_ref().map(|clocks| format!("clocks {clocks}"));
+            let date = fingerprint.date.clone();
+            let parts =
+                [Some(fingerprint.device.clone()), driver, fingerprint.affinity.clone(), clocks, date];
+            let version = format!("coexec {}", fingerprint.tool_version);
+            parts.into_iter().flatten().chain([version]).collect::<Vec<_>>().join("; ")
+        };
+        self.fingerprints.iter().map(line).collect()
     }
 
     /// Keeps `count` runs of layers on the GPU, drawn at random, and none of whole
@@ -204,7 +220,7 @@ fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<GpuTabl
 }
 
 /// The runs in a file of coexec's own.
-fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
+pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
     let table = runs::read(path)?;
     let sorted = table.by_processor();
     let mut measured = Measured { left_out: table.left_out, ..Measured::default() };
@@ -230,6 +246,7 @@ fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Fail
     devices.sort_unstable();
     devices.dedup();
     measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
+    measured.fingerprints = table.fingerprints;
     if !common.quiet {
         eprintln!("{}: {}", path.display(), measured.source());
         if sorted.outliers > 0 {

@@ -16,8 +16,10 @@ const MOST_REASONS: usize = 5;
 pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
     let mut text = format!(
         "# Accuracy\n\n\
-         Predicted against measured times of the mobile-ml-benchmark data set. Each network is predicted by a \
-         fit that had not seen it: 5-fold cross-validation by network. `unseen` holds the layers whose \
+         Predicted against measured times: of phones, those of the mobile-ml-benchmark data set; of machines \
+         that say what they were measured with, coexec's own. Each network is predicted by a fit that had not \
+         seen it: 5-fold cross-validation by network, and a layer that was timed alone is a network of its \
+         own. `unseen` holds the layers whose \
          operation and shape occur in no network of the fit. Made by coexec {} with\n\n```sh\n{}\n```\n\n",
         env!("CARGO_PKG_VERSION"),
         command(options)
@@ -39,7 +41,12 @@ repetitions), *in interval* how many measured times are inside the predicted 90 
 
 /// The command that makes the page.
 fn command(options: &Report) -> String {
-    let mut command = format!("coexec report --runs DATA --out DIR --prior {}", options.prior);
+    let paths = options.runs.iter().map(|path| {
+        // Where the data set lies says nothing to a reader.
+        if path.is_file() { path.display().to_string() } else { "DATA".to_owned() }
+    });
+    let runs = paths.collect::<Vec<_>>().join(",");
+    let mut command = format!("coexec report --runs {runs} --out DIR --prior {}", options.prior);
     let _ = write!(command, " --seed {}", options.seed);
     if !options.device.is_empty() {
         let _ = write!(command, " --device {}", options.device.join(","));
@@ -93,6 +100,9 @@ impl Columns {
 /// What there is to say of one phone.
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
     let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.title, phone.runs);
+    for line in &phone.conditions {
+        let _ = write!(text, "\nMeasured on {line}.\n");
+    }
     for (prefix, title) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
         let of_processor = |scored: &&Scored| scored.group.name.starts_with(prefix);
         let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();

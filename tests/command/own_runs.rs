@@ -184,3 +184,24 @@ fn a_written_row_follows_the_schema_of_runs() {
     let text = coexec_sim::input::Text { name: "runs.csv".to_owned(), content };
     assert_eq!(parse(&text, Vec::new()).unwrap().left_out.len(), 3, "no fingerprints are there");
 }
+
+#[test]
+fn own_runs_are_reported_with_what_they_were_measured_on() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(&folder.path().join("bench"), &measurements());
+    for (file, name) in [("runs.csv", "pixel4.csv"), ("runs.fingerprints.toml", "pixel4.fingerprints.toml")] {
+        fs::rename(folder.path().join("bench").join(file), folder.path().join(name)).unwrap();
+    }
+    let line = "report --runs pixel4.csv --out page --quiet";
+    let outcome = coexec_in(folder.path(), words(line));
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""));
+    let page = fs::read_to_string(folder.path().join("page/accuracy.md")).unwrap();
+    for words in
+        ["--runs pixel4.csv", "Measured on a test bench; coexec 0.1.0.", "| gpu/fully_connected/all | 55 |"]
+    {
+        assert!(page.contains(words), "{words:?} is not in {page}");
+    }
+    fs::copy(folder.path().join("pixel4.csv"), folder.path().join("mi9.csv")).unwrap();
+    coexec_in(folder.path(), words("report --runs mi9.csv --out page"))
+        .assert_refused(&["no device profile named \"mi9\""]);
+}

@@ -79,7 +79,7 @@ fn a_report_on_what_is_not_there_is_refused() {
         assert!(!folder.join("page").exists(), "{line}");
     };
     refused("--runs nowhere --out page", &["cannot read nowhere"]);
-    refused("--runs data --out page --device mi8se", &["data has no columns for mi8se", "pixel4, brick"]);
+    refused("--runs data --out page --device mi8se", &["there are no runs of mi8se"]);
     refused("--runs data --out page --device mi9", &["no device profile named \"mi9\""]);
     refused("--runs data --out page --prior mi9", &["no device profile named \"mi9\""]);
     fs::write(folder.join("file"), "").unwrap();
