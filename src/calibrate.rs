@@ -49,7 +49,13 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = learning_curve(&profile, &measured, &prior, options, &progress)?;
-    let how = Options { source: &source, prior: &prior, residual: !options.no_residual, seed: options.seed };
+    let how = Options {
+        source: &source,
+        prior: &prior,
+        residual: !options.no_residual,
+        library: runs::library(&profile, &options.runs),
+        seed: options.seed,
+    };
     let fitted = fit(&mut profile, &measured, &how, &progress)?;
     let errors = score(&fitted.held_out);
     drop(progress);

@@ -266,6 +266,10 @@ pub(crate) struct Runs {
     /// `pixel4|gpu|float`
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
+    /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's
+    /// and no others
+    #[arg(long, value_enum)]
+    pub(crate) library: Option<LibraryName>,
 }
 
 /// `coexec calibrate`.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, score};
@@ -162,7 +163,7 @@ fn phone(
     common: &Common,
 ) -> Result<Phone, Failure> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
-    let how = Options { source: &source, prior, residual: true, seed: options.seed };
+    let how = Options { source: &source, prior, residual: true, library: Library::Ruy, seed: options.seed };
     let fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
     let mut left_out = measured.unusable();
     left_out.extend(fitted.left_out);

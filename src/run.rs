@@ -162,7 +162,6 @@ fn measure(
 ) -> Result<(Report, Vec<String>), Failure> {
     let request = Request {
         profile: scenario.device.clone(),
-        library: scenario.library,
         choice: Choice { gpu, opencl: options.opencl.clone(), compute_units: options.gpu_cores },
         groups: groups
             .iter()

@@ -6,6 +6,7 @@ use std::path::Path;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
 use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
 use coexec_sim::measure::benchmark_gpu_network::{self, GpuNetwork, GpuNetworkTable};
@@ -36,6 +37,11 @@ pub(crate) struct Measured {
     drawn: Option<String>,
     /// Conditions of coexec's own runs.
     fingerprints: Vec<runs::Fingerprint>,
+}
+
+/// The CPU kernels that made the runs.
+pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
+    options.library.map_or_else(|| Library::of_runs(&profile.cpu), Into::into)
 }
 
 impl Measured {

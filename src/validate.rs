@@ -75,7 +75,8 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     }
     if let Some(table) = &measured.cpu {
         let seen = seen.as_ref().map(|seen| &seen.cpu);
-        let validation = cpu::validate(&profile.cpu, calibration, table, seen);
+        let validation =
+            cpu::validate(&profile.cpu, calibration, table, seen, runs::library(profile, &options.runs));
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }

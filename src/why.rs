@@ -53,7 +53,7 @@ fn detail(detail: &Detail) -> String {
                 String::new()
             } else {
                 let [rows, columns] = schedule.tile;
-                let name = if schedule.library == cpu::Library::Ruy { "blocks" } else { "tiles" };
+                let name = if schedule.library == cpu::Library::Xnnpack { "tiles" } else { "blocks" };
                 format!(", {rows}x{columns} micro-kernel, {} {name}", schedule.blocks)
             };
             format!(

@@ -14,9 +14,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use coexec_hw::cpu::{InstructionSet, Prepared, ThreadPool};
+use coexec_hw::cpu::{Available as _, InstructionSet, Prepared, ThreadPool};
 use coexec_hw::operands::{Output, Part, Weights};
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
@@ -87,8 +86,7 @@ fn ours(shape: Shape, set: InstructionSet) -> Contender {
     let layer = Layer::new(Operator::Linear(linear), DataType::F32);
     let (kernel, bias) = (numbers(shape.channels * shape.depth, 2), numbers(shape.channels, 3));
     let weights = Weights { kernel: &kernel, bias: &bias };
-    let mut prepared =
-        Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).expect("the layer and its weights fit");
+    let mut prepared = Prepared::<f32>::new(&layer, &weights, set).expect("the layer and its weights fit");
     let mut pool = ThreadPool::new(1).expect("one thread is the calling one");
     let (inputs, mut results) = (shape.inputs(), shape.results());
     let part = Part::whole(&layer.operator);

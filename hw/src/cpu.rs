@@ -1,8 +1,8 @@
 //! CPU kernels: single operators on a set of cores.
 //!
 //! Responsible for: micro-kernels for AVX2, AVX-512, NEON and plain code,
-//! packing, the division of the work that the simulator assumes, and the threads
-//! that share it. Not for: plans, measuring, and other processors.
+//! packing, and the threads that share the work as the simulator's model of these
+//! kernels divides it. Not for: plans, measuring, and other processors.
 //! Invariants: a prepared layer allocates nothing when it runs; its results do
 //! not depend on the division over threads; instructions that the processor does
 //! not have are never run.
@@ -13,7 +13,6 @@
 )]
 
 mod depthwise;
-mod division;
 mod element;
 mod elementwise;
 mod instruction_set;
@@ -39,8 +38,9 @@ mod neon;
 #[cfg(target_arch = "aarch64")]
 mod neon_f16;
 
-pub use division::{Division, Extent};
+pub use coexec_sim::device::cpu::InstructionSet;
+pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};
 pub use element::Element;
-pub use instruction_set::InstructionSet;
+pub use instruction_set::Available;
 pub use prepared::{PrepareError, Prepared};
 pub use thread_pool::{PoolError, SPIN, ThreadPool};

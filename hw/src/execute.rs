@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::Unsupported;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::measure::runs::Fingerprint;
 use coexec_sim::plan::Plan;
 use coexec_sim::workload::{DataType, Stage};
@@ -171,8 +171,6 @@ pub struct Variant {
 pub struct Request {
     /// Its GPU's dispatch rules and its core sets are used.
     pub profile: Profile,
-    /// How CPU kernels are divided over threads.
-    pub library: Library,
     /// What of the machine is used.
     pub choice: Choice,
     /// Groups of variants; those of a group are measured alternately.
@@ -302,7 +300,6 @@ impl Request {
             stages: &variant.stages,
             plan: &variant.plan,
             profile: &self.profile,
-            library: self.library,
             clock: variant.clock,
             seed: self.seed,
             limit: self.run_limit,

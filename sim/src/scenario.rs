@@ -188,7 +188,7 @@ impl Scenario {
             name: name.to_owned(),
             title: file.title,
             workload,
-            library: overrides.library.or(file.library).unwrap_or(Library::Xnnpack),
+            library: overrides.library.or(file.library).unwrap_or_else(|| Library::default_for(&device.cpu)),
             measure,
             device,
             options,

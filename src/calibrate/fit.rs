@@ -6,6 +6,7 @@ use coexec_sim::calibrate::host;
 use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::{InferenceSpread, TableSpread};
 use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::benchmark_gpu::GpuTable;
@@ -28,6 +29,8 @@ pub(crate) struct Options<'a> {
     pub(crate) prior: &'a Chosen,
     /// Whether to learn what the equations leave.
     pub(crate) residual: bool,
+    /// The CPU kernels that ran.
+    pub(crate) library: Library,
     /// Seed of the cross-validation's folds.
     pub(crate) seed: u64,
 }
@@ -130,7 +133,13 @@ fn fit_cpu(
     fitted: &mut Fitted,
 ) {
     let others = options.prior.cpus();
-    let fit = cpu::Options { folds: FOLDS, seed: options.seed, others: &others, source: options.source };
+    let fit = cpu::Options {
+        folds: FOLDS,
+        seed: options.seed,
+        others: &others,
+        library: options.library,
+        source: options.source,
+    };
     let calibrated = cpu::calibrate(&profile.cpu, table, &fit, &|done, of| {
         progress.tell(&format!("CPU: {done} of {of} fits"));
     });

@@ -1,6 +1,7 @@
 //! What a calibration prints.
 
 use coexec_sim::calibrate::cpu::FittedTable;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::validate::score::Scored;
 use coexec_sim::workload::DataType;
 
@@ -77,6 +78,10 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
 
 /// Where in the profile a table of the CPU is.
 pub(super) fn cpu_key(fit: &FittedTable) -> String {
-    let table = if fit.data_type == DataType::I8 { "ruy_i8" } else { "ruy_f32" };
+    let table = match (fit.library, fit.data_type) {
+        (Library::Coexec, _) => "coexec_f32",
+        (_, DataType::I8) => "ruy_i8",
+        _ => "ruy_f32",
+    };
     format!("cpu.{}.{table}", fit.cluster)
 }

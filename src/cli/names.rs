@@ -34,6 +34,8 @@ pub(crate) enum LibraryName {
     Ruy,
     /// XNNPACK
     Xnnpack,
+    /// coexec's own, which `run` and `probe` run
+    Coexec,
 }
 
 impl From<LibraryName> for Library {
@@ -41,6 +43,7 @@ impl From<LibraryName> for Library {
         match name {
             LibraryName::Ruy => Self::Ruy,
             LibraryName::Xnnpack => Self::Xnnpack,
+            LibraryName::Coexec => Self::Coexec,
         }
     }
 }

@@ -114,7 +114,7 @@ fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
     assert_eq!(found, [""; 0], "values without a source");
     for line in [
         "simulate vit-b32-fc1 --device here.toml",
-        "explore vit-b32-fc1 --device here.toml --library ruy",
+        "explore vit-b32-fc1 --device here.toml --library coexec",
         "simulate mobilenet-v2 --device here.toml",
         "validate --profile here.toml --runs runs.csv --format coexec",
         "calibrate --base here.toml --runs runs.csv --format coexec --no-residual --out again.toml",

@@ -11,13 +11,15 @@ use std::arch::x86_64::{
     _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
 };
 
+use coexec_sim::device::cpu::InstructionSet;
+
 use super::micro_kernel::{MicroKernel, TileCall};
 use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
-const PIXELS: usize = 6;
+const PIXELS: usize = InstructionSet::Avx2.tile().pixels;
 /// Numbers in a vector.
-const LANES: usize = 8;
+const LANES: usize = InstructionSet::Avx2.lanes();
 /// Vectors of output channels of a tile.
 const VECTORS: usize = 2;
 /// Steps along the depth with sums of their own in the product with a vector:

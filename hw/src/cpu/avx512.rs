@@ -11,13 +11,15 @@ use std::arch::x86_64::{
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
+use coexec_sim::device::cpu::InstructionSet;
+
 use super::micro_kernel::{MicroKernel, TileCall};
 use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
-const PIXELS: usize = 14;
+const PIXELS: usize = InstructionSet::Avx512.tile().pixels;
 /// Numbers in a vector.
-const LANES: usize = 16;
+const LANES: usize = InstructionSet::Avx512.lanes();
 /// Vectors of output channels of a tile.
 const VECTORS: usize = 2;
 /// Steps along the depth with sums of their own in the product with a vector:

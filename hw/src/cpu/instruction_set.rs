@@ -1,7 +1,6 @@
 //! Vector instructions: which the processor has, which kernels use them.
 
-use std::fmt;
-
+use coexec_sim::device::cpu::InstructionSet;
 use half::f16;
 
 use super::element::{Element, Kernels};
@@ -9,31 +8,23 @@ use super::micro_kernel::MicroKernel;
 use super::portable;
 use super::vector::{Plain, Vector};
 
-/// Numbers in a register of plain code: a 128-bit vector, which the baselines of
-/// most processors have.
-const PLAIN_LANES: usize = 4;
+/// Numbers in a register of plain code.
+const PLAIN_LANES: usize = InstructionSet::Portable.lanes();
 
-/// Vector instructions the kernels are written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InstructionSet {
-    /// Whatever the compiler makes of plain loops.
-    Portable,
-    /// x86-64 with AVX2 and fused multiply-add.
-    Avx2,
-    /// x86-64 with AVX-512 (foundation).
-    Avx512,
-    /// 64-bit Arm with NEON.
-    Neon,
-    /// 64-bit Arm with NEON and half-precision arithmetic.
-    NeonF16,
+/// Which sets this processor has.
+pub trait Available: Sized {
+    /// Whether this processor has the instructions.
+    fn is_available(&self) -> bool;
+
+    /// The widest set this processor has.
+    fn detect() -> Self;
+
+    /// The sets this processor has, narrower vectors first.
+    fn available() -> impl Iterator<Item = Self>;
 }
 
-impl InstructionSet {
-    /// All sets, narrower vectors first.
-    pub const ALL: [Self; 5] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon, Self::NeonF16];
-
-    /// Whether this processor has the instructions.
-    pub fn is_available(self) -> bool {
+impl Available for InstructionSet {
+    fn is_available(&self) -> bool {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
@@ -49,26 +40,12 @@ impl InstructionSet {
         }
     }
 
-    /// The widest set this processor has.
-    pub fn detect() -> Self {
+    fn detect() -> Self {
         Self::available().last().unwrap_or(Self::Portable)
     }
 
-    /// The sets this processor has, narrower vectors first.
-    pub fn available() -> impl Iterator<Item = Self> {
+    fn available() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|set| set.is_available())
-    }
-}
-
-impl fmt::Display for InstructionSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "AVX2",
-            Self::Avx512 => "AVX-512",
-            Self::Neon => "NEON",
-            Self::NeonF16 => "NEON f16",
-        })
     }
 }
 
@@ -162,6 +139,14 @@ mod tests {
     #[test]
     fn every_processor_runs_the_portable_kernels() {
         assert_eq!(InstructionSet::available().next(), Some(InstructionSet::Portable));
+    }
+
+    #[test]
+    fn tiles_are_those_that_the_model_counts() {
+        for set in InstructionSet::available() {
+            let kernel = <f32 as Kernels>::micro_kernel(set);
+            assert_eq!([kernel.pixels, kernel.channels], [set.tile().pixels, set.tile().channels], "{set}");
+        }
     }
 
     #[test]

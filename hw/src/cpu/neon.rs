@@ -12,13 +12,15 @@ use std::arch::aarch64::{
     vminq_f32, vmulq_f32, vst1q_f32,
 };
 
+use coexec_sim::device::cpu::InstructionSet;
+
 use super::micro_kernel::{MicroKernel, TileCall};
 use super::vector::{Plain, Vector};
 
 /// Pixels of a tile.
-const PIXELS: usize = 8;
+const PIXELS: usize = InstructionSet::Neon.tile().pixels;
 /// Numbers in a vector, and steps along the depth taken at once.
-const LANES: usize = 4;
+const LANES: usize = InstructionSet::Neon.lanes();
 /// Vectors of output channels of a tile.
 const VECTORS: usize = 2;
 /// Output channels of a tile.

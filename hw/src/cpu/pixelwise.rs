@@ -54,13 +54,6 @@ impl<T> Results<T> {
         }
     }
 
-    /// The same pixels, and of the channels computed those numbered `channels`.
-    pub(super) fn with_channels(&self, channels: Range<usize>) -> Self {
-        let first = self.channels.start;
-        let channels = first + channels.start..first + channels.end;
-        Self { first: self.first, channels, ..*self }
-    }
-
     /// Pixels computed.
     pub(super) fn pixels(&self) -> usize {
         self.stretch * self.stretches

@@ -1,15 +1,16 @@
 //! Micro-kernels in plain loops, for processors without others and as the
 //! yardstick of the others. Sums are kept in `f32` for either format.
 
+use coexec_sim::device::cpu::InstructionSet;
 use half::f16;
 
 use super::element::Element;
 use super::micro_kernel::{MicroKernel, TileCall};
 
 /// Pixels of a tile: with [`CHANNELS`], eight 128-bit accumulators.
-const PIXELS: usize = 4;
+const PIXELS: usize = InstructionSet::Portable.tile().pixels;
 /// Output channels of a tile.
-const CHANNELS: usize = 8;
+const CHANNELS: usize = InstructionSet::Portable.tile().channels;
 
 pub(super) const F32_MICRO_KERNEL: MicroKernel<f32> =
     MicroKernel { pixels: PIXELS, channels: CHANNELS, tile: tile::<f32, PIXELS>, vector: tile::<f32, 1> };

@@ -6,7 +6,7 @@
 
 mod run;
 
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::device::cpu::InstructionSet;
 use coexec_sim::workload::{
     Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, MatMul, NormKind, Operator, OperatorError,
     Shape, Slice, check_operator,
@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::depthwise::Depthwise;
 use super::element::Element;
-use super::instruction_set::InstructionSet;
+use super::instruction_set::Available as _;
 use super::normalise::Normalisation;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
@@ -53,7 +53,6 @@ pub struct Prepared<T: Element> {
     /// Bounds that the operator's kernel applies to its results.
     clamp: Option<[T; 2]>,
     passes: Vec<Pass<T>>,
-    library: Library,
     set: InstructionSet,
 }
 
@@ -86,18 +85,13 @@ pub(super) struct Pass<T> {
 }
 
 impl<T: Element> Prepared<T> {
-    /// Prepares `layer` for `set`, to be divided over threads as `library` does.
+    /// Prepares `layer` for `set`.
     ///
     /// # Errors
     /// Where the layer's number format is not `T`, this processor does not have
     /// `set`, the operator's dimensions make no sense, or `weights` has too many
     /// or too few numbers.
-    pub fn new(
-        layer: &Layer,
-        weights: &Weights<'_>,
-        library: Library,
-        set: InstructionSet,
-    ) -> Result<Self, PrepareError> {
+    pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self, PrepareError> {
         if layer.data_type != T::DATA_TYPE {
             return Err(PrepareError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
         }
@@ -109,7 +103,7 @@ impl<T: Element> Prepared<T> {
         let (clamp, passes) = epilogue(layer);
         let kind = Kind::new(&layer.operator, weights, clamp, set);
         let input_lengths = operands::input_lengths(&layer.operator);
-        Ok(Self { layer: layer.clone(), input_lengths, kind, clamp, passes, library, set })
+        Ok(Self { layer: layer.clone(), input_lengths, kind, clamp, passes, set })
     }
 
     /// The layer.

@@ -7,26 +7,18 @@
 //! else, so blocks run on any threads in any order; the result does not depend
 //! on the division.
 
-mod depth_blocks;
-
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::division::{Block, Division, Extent};
+use coexec_sim::kernel::cpu::coexec::{
+    Block, DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, Division, Extent, MAX_SEGMENTS,
+};
+
 use super::element::Element;
 use super::micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use super::packing::{Aligned, Panels};
 use super::window::{Position, Window};
-use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 
-/// Bytes of weights that are passed over before the next block of the depth:
-/// they stay in a second-level cache of 512 KiB while tile after tile reads them
-/// (half of it, for the other half is inputs and results).
-const SWEEP_BYTES: usize = 256 * 1024;
-/// Inputs of consecutive pixels this far apart, or a multiple, fall into the same
-/// lines of a first-level cache (4 KiB a way, as most have) and evict one another;
-/// they are then copied side by side.
-const CONFLICT_BYTES: usize = 4096;
 /// Bytes between copied pixels beyond a block's own, so that they do not conflict.
 const SPREAD_BYTES: usize = 64;
 /// Most elements of a tile's copied inputs (of the smallest element, two bytes).
@@ -172,7 +164,7 @@ impl<T: Element> Product<T> {
             tile: [const { MaybeUninit::uninit() }; MAX_TILE_PIXELS * MAX_TILE_CHANNELS],
         };
         let depth_blocks = DepthBlocks::new(self.window.taps(), self.group_inputs, size_of::<T>());
-        let sweep = (SWEEP_BYTES / (depth_blocks.largest() * panels.width() * size_of::<T>())).max(1);
+        let sweep = depth_blocks.panels_a_sweep(panels.width());
         for first_of_sweep in block_panels.clone().step_by(sweep) {
             let sweep_panels = first_of_sweep..block_panels.end.min(first_of_sweep + sweep);
             for depth in depth_blocks.iter() {
@@ -205,7 +197,7 @@ impl<T: Element> Product<T> {
         // SAFETY: the caller vouches for the input, whose groups lie this far apart.
         let input = unsafe { part.input.add(group * self.input_step) };
         self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
-        if panels.len() > 1 && self.conflicts(depth) {
+        if panels.len() > 1 && depth.conflicts(self.window.pixel_stride() * size_of::<T>()) {
             // SAFETY: the pointers were just made for inputs of this depth.
             unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
         }
@@ -328,11 +320,6 @@ impl<T: Element> Product<T> {
                 *pointer = start.wrapping_add(depth.first_input);
             }
         }
-    }
-
-    /// Whether the inputs of a tile's pixels evict one another from the cache.
-    fn conflicts(&self, depth: DepthBlock) -> bool {
-        depth.taps == 1 && (self.window.pixel_stride() * size_of::<T>()).is_multiple_of(CONFLICT_BYTES)
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use coexec_sim::workload::NormKind;
-
 use super::element::Element;
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
@@ -26,17 +24,6 @@ pub(super) struct Visit<'a, T: Element> {
     /// Channels of the output tensor.
     pub(super) all_channels: usize,
     pub(super) pixels: Range<usize>,
-}
-
-impl<T> Step<'_, T> {
-    /// Whether each channel can be computed by itself.
-    pub(super) fn is_channelwise(&self) -> bool {
-        match self {
-            Self::Operator(Kind::Normalisation(norm), _) => norm.kind == NormKind::Batch,
-            Self::Operator(Kind::Softmax, _) => false,
-            _ => true,
-        }
-    }
 }
 
 impl<T: Element> Loops<T> for Visit<'_, T> {

@@ -11,7 +11,7 @@ use super::program::{CpuPart, GpuPart, Operation, Task, borrowed};
 use super::schedule::{Copies, Node, Schedule, Sides};
 use super::wiring::{Read, read_shapes, reads};
 use super::{ExecuteError, numbers};
-use crate::cpu::{self, Element, InstructionSet};
+use crate::cpu::{self, Available as _, Element, InstructionSet};
 use crate::opencl::signals::Signals;
 use crate::opencl::{self, Dispatch};
 use crate::operands::{Part, Weights};
@@ -54,7 +54,7 @@ pub(super) fn operations<T: Element>(
         let cpu = match (cpu_part, placement) {
             (Some(part), Placement::Cpu(cores) | Placement::Split { cores, .. }) => {
                 let set = InstructionSet::detect();
-                let prepared = cpu::Prepared::new(&stage.layer, &weights, task.library, set)?;
+                let prepared = cpu::Prepared::new(&stage.layer, &weights, set)?;
                 Some(CpuPart { prepared, part, team: machine.team(cores, &task.profile.cpu)? })
             }
             _ => None,

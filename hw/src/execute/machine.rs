@@ -11,7 +11,7 @@ use core_affinity::CoreId;
 
 use super::place::Sharing;
 use super::{ExecuteError, cores, sharing};
-use crate::cpu::{InstructionSet, PoolError, ThreadPool};
+use crate::cpu::{Available as _, InstructionSet, PoolError, ThreadPool};
 use crate::opencl::{Device, DeviceKind, Runtime};
 use crate::sync::{self, Mechanism};
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::units::Picos;
@@ -41,8 +40,6 @@ pub(super) struct Task<'a> {
     pub(super) plan: &'a Plan,
     /// Its GPU's dispatch rules and its core sets are used.
     pub(super) profile: &'a Profile,
-    /// How CPU kernels are divided over threads.
-    pub(super) library: Library,
     /// What a time covers.
     pub(super) clock: Clock,
     /// Seed of weights and inputs.

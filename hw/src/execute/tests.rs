@@ -105,15 +105,7 @@ fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Pla
 fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
     let (stages, profile) = scenario(text);
     let plan = Plan { synchronisation, placements: placements(&stages, &profile, numbers) };
-    let task = Task {
-        stages: &stages,
-        plan: &plan,
-        profile: &profile,
-        library: Library::Xnnpack,
-        clock,
-        seed: 7,
-        limit: LIMIT,
-    };
+    let task = Task { stages: &stages, plan: &plan, profile: &profile, clock, seed: 7, limit: LIMIT };
     let context = format!("{:?} by {synchronisation}", plan.placements);
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -187,15 +179,8 @@ fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so()
 fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
     let (stages, profile) = scenario(SINGLE);
     let plan = Plan { synchronisation: Modelled::SvmPolling, placements: vec![placement] };
-    let task = Task {
-        stages: &stages,
-        plan: &plan,
-        profile: &profile,
-        library: Library::Ruy,
-        clock: Clock::Host,
-        seed: 0,
-        limit: LIMIT,
-    };
+    let task =
+        Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 0, limit: LIMIT };
     Program::<f32>::new(machine, &task).map(drop)
 }
 
@@ -229,7 +214,6 @@ fn request(gpu: bool, repetitions: u32) -> Request {
         group.push(variant(Placement::Gpu, Clock::Device));
     }
     Request {
-        library: Library::Xnnpack,
         choice: Choice { gpu, ..choice() },
         groups: vec![group],
         repetitions,

@@ -10,9 +10,14 @@ use std::path::Path;
 use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
 use coexec_sim::device::quantity::Quantity;
 
+use crate::cpu::{Available as _, InstructionSet};
+
 /// Clock that is assumed where the system tells none, in MHz.
 const ASSUMED_MHZ: f64 = 2_000.0;
 const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
+/// Caches that the system lists of a core: instructions, data, and two further levels.
+const MOST_CACHES: usize = 8;
+const BYTES_PER_KIBIBYTE: u32 = 1024;
 
 /// Part numbers of Arm's implementer field (0x41) in the main identification register
 /// (Arm's technical reference manuals of each core).
@@ -58,6 +63,9 @@ pub(super) struct CoreGroup {
     core: Core,
     /// Highest clock, where the system tells one.
     clock_mhz: Option<f64>,
+    /// Bytes of a core's data caches of the first and of the second level, where the system
+    /// tells them.
+    caches: [Option<u32>; 2],
 }
 
 /// What tells cores apart.
@@ -89,9 +97,11 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
         let max_khz = kinds.keys().map(|kind| kind.max_khz).max().unwrap_or(0);
         let clock_mhz = Some(max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0);
         let clock_mhz = clock_mhz.or_else(|| megahertz(&info));
-        return vec![CoreGroup { cores: usable.to_vec(), core: Core::Other, clock_mhz }];
+        let caches = caches(root, usable);
+        return vec![CoreGroup { cores: usable.to_vec(), core: Core::Other, clock_mhz, caches }];
     }
     let group = |(kind, cores): (Kind, Vec<usize>)| CoreGroup {
+        caches: caches(root, &cores),
         cores,
         core: core(kind.part),
         clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0),
@@ -99,6 +109,26 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
     let mut groups: Vec<CoreGroup> = kinds.into_iter().rev().map(group).collect();
     groups.truncate(MAX_CLUSTERS);
     groups
+}
+
+/// Data caches of the first of the cores.
+fn caches(root: &Path, cores: &[usize]) -> [Option<u32>; 2] {
+    let Some(core) = cores.first() else { return [None; 2] };
+    let folder = root.join(format!("sys/devices/system/cpu/cpu{core}/cache"));
+    let read = |index: usize, what: &str| {
+        let text = fs::read_to_string(folder.join(format!("index{index}/{what}"))).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let of_level = |level: &str| {
+        let holds_data = |&index: &usize| {
+            read(index, "level").as_deref() == Some(level)
+                && read(index, "type").is_some_and(|kind| kind != "Instruction")
+        };
+        let index = (0..MOST_CACHES).find(holds_data)?;
+        let kibibytes: u32 = read(index, "size")?.strip_suffix('K')?.parse().ok()?;
+        kibibytes.checked_mul(BYTES_PER_KIBIBYTE).filter(|&bytes| bytes > 0)
+    };
+    [of_level("1"), of_level("2")]
 }
 
 fn number(path: &Path) -> Option<u64> {
@@ -177,11 +207,15 @@ pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
         dot_product: has_dot_product(),
         f16_arithmetic: has_f16(),
         int8_matrix_product: has_matrix_product(),
+        instruction_set: Some(InstructionSet::detect()),
+        l1_cache_bytes: group.caches[0],
+        l2_cache_bytes: group.caches[1],
         ruy_f32: None,
         ruy_i8: None,
         xnnpack_f32: None,
         xnnpack_f16: None,
         xnnpack_i8: None,
+        coexec_f32: None,
         source: "probe: core numbers, clocks and part numbers as the operating system tells them".to_owned(),
     };
     groups.iter().zip(names(groups.len())).map(cluster).collect()
@@ -236,6 +270,14 @@ mod tests {
                 fs::create_dir_all(folder.join("cpufreq")).unwrap();
                 fs::write(folder.join("cpufreq/cpuinfo_max_freq"), format!("{max_khz}\n")).unwrap();
                 fs::write(folder.join("cpu_capacity"), format!("{capacity}\n")).unwrap();
+                let caches = [("1", "Data", "64K"), ("1", "Instruction", "32K"), ("2", "Unified", "512K")];
+                for (index, (level, kind, size)) in caches.into_iter().enumerate() {
+                    let folder = folder.join(format!("cache/index{index}"));
+                    fs::create_dir_all(&folder).unwrap();
+                    fs::write(folder.join("level"), format!("{level}\n")).unwrap();
+                    fs::write(folder.join("type"), format!("{kind}\n")).unwrap();
+                    fs::write(folder.join("size"), format!("{size}\n")).unwrap();
+                }
                 writeln!(info, "processor\t: {number}").unwrap();
                 if *part > 0 {
                     writeln!(info, "CPU implementer\t: 0x41\nCPU part\t: {part:#x}\n").unwrap();
@@ -267,6 +309,7 @@ mod tests {
             [("large", Core::CortexA76, 1), ("med", Core::CortexA76, 3), ("small", Core::CortexA55, 4)];
         assert_eq!(told, expected);
         assert_eq!(groups[2].cores, [0, 1, 2, 3]);
+        assert_eq!((clusters[0].l1_cache_bytes, clusters[0].l2_cache_bytes), (Some(65_536), Some(524_288)));
         assert!((clusters[1].clock_mhz.value - 2_419.2).abs() < 1e-9);
     }
 

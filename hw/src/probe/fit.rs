@@ -6,10 +6,11 @@
 use coexec_sim::calibrate::cpu;
 use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
 use coexec_sim::calibrate::gpu::{self, Calibrated};
-use coexec_sim::device::cpu::{Cpu, RuyRates, XnnpackRates};
+use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::quantity::Quantity;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
@@ -134,7 +135,7 @@ fn element_wise(measurement: &Measurement) -> Option<GpuRun> {
     Some(run(&measurement.network, layer.clone(), median(&times)?))
 }
 
-/// Fits the rates of the CPU's clusters, and lets them stand in for the other library's.
+/// Fits the rates of the CPU's clusters.
 pub(super) fn cpu(
     base: &Cpu,
     measurements: &[Measurement],
@@ -148,46 +149,14 @@ pub(super) fn cpu(
     }
     stage.tell("fitting the kernels of the CPU");
     let runs = CpuTable { runs: sorted.cpu, networks: sorted.networks, left_out: Vec::new() };
-    let how = cpu::Options { folds: FOLDS, seed: options.seed, others: &[], source: options.source };
-    let mut fitted = cpu::calibrate(base, &runs, &how, &|_, _| {});
-    for cluster in &mut fitted.cpu.clusters {
-        cluster.xnnpack_f32 = cluster.ruy_f32.as_ref().map(as_xnnpack);
-    }
-    Ok(fitted)
-}
-
-/// The rates of the same kernels under the division of XNNPACK: what ran was divided as
-/// TFLite's own kernels are.
-fn as_xnnpack(rates: &RuyRates) -> XnnpackRates {
-    let lent = |quantity: &Quantity| Quantity::plain(quantity.value);
-    let nothing = || Quantity {
-        value: 0.0,
-        source: Some("assumed: our kernels do nothing of the kind".to_owned()),
-        ci95: None,
+    let how = cpu::Options {
+        folds: FOLDS,
+        seed: options.seed,
+        others: &[],
+        library: Library::Coexec,
+        source: options.source,
     };
-    XnnpackRates {
-        source: "assumed: the rates under ruy_f32, as the same kernels run under either division".to_owned(),
-        multiply_accumulate_ns: lent(&rates.multiply_accumulate_ns),
-        tile_ns: lent(&rates.tile_ns),
-        tap_ns: nothing(),
-        beyond_l1_ns: nothing(),
-        beyond_l3_ns: nothing(),
-        input_byte_ns: nothing(),
-        allocated_byte_ns: nothing(),
-        gemv_weight_ns: lent(&rates.gemv_weight_ns),
-        depthwise_tap_ns: lent(&rates.depthwise_tap_ns),
-        large_depthwise_tap_ns: lent(&rates.depthwise_tap_ns),
-        element_wise_ns: lent(&rates.element_wise_ns),
-        sigmoid_ns: lent(rates.activation_element_ns.as_ref().unwrap_or(&rates.element_wise_ns)),
-        pool_tap_ns: lent(&rates.pool_tap_ns),
-        copy_element_ns: lent(&rates.copy_element_ns),
-        operator_ns: lent(&rates.operator_ns),
-        convolution_ns: nothing(),
-        fork_us: lent(&rates.fork_us),
-        contention_factor: lent(&rates.contention_factor),
-        memory_contention_factor: lent(&rates.contention_factor),
-        whole_cluster_slowdown_factor: lent(&rates.whole_cluster_slowdown_factor),
-    }
+    Ok(cpu::calibrate(base, &runs, &how, &|_, _| {}))
 }
 
 #[cfg(test)]
@@ -196,7 +165,7 @@ mod tests {
 
     use coexec_sim::device::gpu::GpuFamily;
     use coexec_sim::device::profile::Profile;
-    use coexec_sim::kernel::cpu::{CoreSet, Library, execute as execute_on_cpu};
+    use coexec_sim::kernel::cpu::{CoreSet, execute as execute_on_cpu};
     use coexec_sim::measure::runs::Repetition;
 
     use super::*;
@@ -268,25 +237,25 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_made_the_times_are_found_again_and_lent_to_the_other_library() {
-        let phone = Profile::load("pixel4").unwrap().cpu;
-        let cores = CoreSet::parse("1large", &phone).unwrap();
-        let time = |layer: &Layer| {
-            execute_on_cpu(layer, &phone, &cores, Library::Ruy).unwrap().phases.duration().as_micros()
-        };
-        let mut untimed = phone.clone();
-        for cluster in &mut untimed.clusters {
+    fn rates_that_made_the_times_are_found_again() {
+        let mut phone = Profile::load("pixel4").unwrap().cpu;
+        for cluster in &mut phone.clusters {
             (cluster.ruy_f32, cluster.xnnpack_f32) = (None, None);
         }
+        let mut truth = phone.clone();
+        truth.clusters[0].coexec_f32 =
+            Some(toml::from_str(include_str!("../../../sim/tests/golden/coexec_rates.toml")).unwrap());
+        let cores = CoreSet::parse("1large", &truth).unwrap();
+        let time = |layer: &Layer| {
+            execute_on_cpu(layer, &truth, &cores, Library::Coexec).unwrap().phases.duration().as_micros()
+        };
         quietly(|stage| {
             let runs = measured(&Ran::Cpu("1large".to_owned()), time);
-            let fitted = cpu(&untimed, &runs, &how(), stage).unwrap();
+            let fitted = cpu(&phone, &runs, &how(), stage).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
-            let large = &fitted.cpu.clusters[0];
-            assert!(large.xnnpack_f32.as_ref().unwrap().source.starts_with("assumed"));
-            assert!(fitted.cpu.clusters[1].ruy_f32.is_none(), "nothing ran there");
+            assert!(fitted.cpu.clusters[1].coexec_f32.is_none(), "nothing ran there");
         });
     }
 

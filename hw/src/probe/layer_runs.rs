@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::device::gpu::Gpu;
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::{Launch, execute};
 use coexec_sim::workload::{Layer, Layout};
 
-use crate::cpu::{self, InstructionSet, ThreadPool};
+use crate::cpu::{self, Available as _, InstructionSet, ThreadPool};
 use crate::opencl::{self, Dispatch, Runtime, Tensor};
 use crate::operands::{Output, Part, Weights, weight_counts};
 use crate::verify::Reference;
@@ -159,8 +158,7 @@ pub(super) fn on_cpu(
     let operands = Operands::of(layer);
     let weights = operands.weights();
     let set = InstructionSet::detect();
-    let mut prepared =
-        cpu::Prepared::<f32>::new(layer, &weights, Library::Ruy, set).map_err(|error| error.to_string())?;
+    let mut prepared = cpu::Prepared::<f32>::new(layer, &weights, set).map_err(|error| error.to_string())?;
     let inputs = operands.inputs();
     let part = Part::whole(&layer.operator);
     let mut result = vec![0.0; layer.operator.output().elements() as usize];

@@ -1,4 +1,5 @@
-//! Fits the rates of TFLite's CPU kernels to end-to-end times of networks.
+//! Fits the rates of TFLite's CPU kernels, or of coexec's own, to times of networks or
+//! single layers.
 //!
 //! Responsible for: one table per core type and number format, each from the
 //! runs on all its core counts at once; what mixed core sets cost; the errors on
@@ -7,6 +8,7 @@
 //! fit that saw no run of its network; the result depends on the runs, the
 //! options and nothing else.
 
+mod coexec;
 mod evidence;
 mod fit;
 mod mixed;
@@ -23,6 +25,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::device::cpu::{CoreSetSpread, Cpu};
+use crate::kernel::cpu::Library;
 use crate::measure::LeftOut;
 use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
 use crate::validate::cpu::{Baselines, point, predict, within};
@@ -44,6 +47,8 @@ pub struct Options<'a> {
     /// CPUs of other devices, whose tables say what to expect of a core type
     /// before any run; generic figures of its class do where there are none.
     pub others: &'a [Cpu],
+    /// The kernels that ran. XNNPACK's rates cannot be fitted: its runs are left out.
+    pub library: Library,
     /// What the tables' `source` says.
     pub source: &'a str,
 }
@@ -55,6 +60,8 @@ pub struct FittedTable {
     pub cluster: String,
     /// Number format: [`DataType::F32`] or [`DataType::I8`].
     pub data_type: DataType,
+    /// The kernels whose rates it holds.
+    pub library: Library,
     /// Runs it was fitted to.
     pub runs: usize,
     /// How well its parameters are known.
@@ -86,7 +93,7 @@ pub fn calibrate(
     options: &Options<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Calibration {
-    let evidence = Evidence::of(cpu, table, options.others);
+    let evidence = Evidence::of(cpu, table, options);
     let folds = options.folds.max(2);
     let fold_of = folds_of(evidence.networks.len(), folds, options.seed);
     let done = AtomicUsize::new(0);
@@ -137,7 +144,7 @@ fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]
         let Usable { run, network, .. } = *usable;
         let fold = fold_of[network];
         // Only a mixed core set can lack a table: of a cluster that never ran alone.
-        let predicted_us = predict(run, &without_fold[fold], &evidence.layers).ok()?;
+        let predicted_us = predict(run, &without_fold[fold], &evidence.layers, evidence.library).ok()?;
         let flops_linear_us = baselines[fold].predict(run, &evidence.layers);
         let point = Point { unseen: true, flops_linear_us, ..point(run, predicted_us) };
         Some(HeldOut { run, network, point })

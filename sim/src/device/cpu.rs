@@ -6,7 +6,9 @@
 //! Invariant: clusters stand fastest first, by clock; the threads of a core set
 //! take cores in that order.
 
+mod coexec_rates;
 mod core;
+mod instruction_set;
 mod rates;
 mod spread;
 
@@ -18,6 +20,8 @@ use super::check::Checker;
 use super::quantity::Quantity;
 
 pub use self::core::Core;
+pub use coexec_rates::{CoexecRates, CoexecUnit};
+pub use instruction_set::{InstructionSet, TileExtent};
 pub use rates::{MixedClusters, RuyRates, XnnpackRates};
 pub use spread::CoreSetSpread;
 
@@ -27,6 +31,9 @@ pub const MAX_CLUSTERS: usize = 4;
 
 /// Most cores of one cluster: what the largest server processors have.
 const MAX_CORES: u32 = 256;
+
+/// Most bytes of a core's own cache: far more than any has.
+const MAX_CACHE_BYTES: u32 = 1 << 30;
 
 /// Longest cluster name, in letters.
 const MAX_NAME_LETTERS: usize = 12;
@@ -74,6 +81,15 @@ pub struct Cluster {
     /// Whether the cores have the int8 matrix product (Armv8.6 `I8MM`).
     #[serde(default)]
     pub int8_matrix_product: bool,
+    /// Vector instructions that coexec's own kernels use; NEON where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction_set: Option<InstructionSet>,
+    /// First-level data cache of a core, in bytes; 32 KiB where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l1_cache_bytes: Option<u32>,
+    /// Second-level cache of a core, in bytes; 512 KiB where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_cache_bytes: Option<u32>,
     /// Rates of TFLite's own kernels on 32-bit floating point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruy_f32: Option<RuyRates>,
@@ -89,6 +105,9 @@ pub struct Cluster {
     /// Rates of XNNPACK on 8-bit integers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xnnpack_i8: Option<XnnpackRates>,
+    /// Rates of coexec's own kernels on 32-bit floating point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coexec_f32: Option<CoexecRates>,
     /// Where the table's values come from.
     pub source: String,
 }
@@ -168,6 +187,17 @@ impl Cpu {
     pub fn cores(&self) -> u32 {
         self.clusters.iter().map(|cluster| cluster.cores).sum()
     }
+
+    /// Whether its tables describe coexec's own kernels and no other library's.
+    pub fn has_only_coexec(&self) -> bool {
+        let others = |cluster: &Cluster| {
+            [&cluster.ruy_f32, &cluster.ruy_i8].into_iter().any(Option::is_some)
+                || [&cluster.xnnpack_f32, &cluster.xnnpack_f16, &cluster.xnnpack_i8]
+                    .into_iter()
+                    .any(Option::is_some)
+        };
+        self.clusters.iter().any(|cluster| cluster.coexec_f32.is_some()) && !self.clusters.iter().any(others)
+    }
 }
 
 impl Cluster {
@@ -188,6 +218,15 @@ impl Cluster {
         for (key, rates) in xnnpack {
             if let Some(rates) = rates {
                 checker.table(key, |checker| rates.check(checker));
+            }
+        }
+        if let Some(rates) = &self.coexec_f32 {
+            checker.table("coexec_f32", |checker| rates.check(checker));
+        }
+        let caches = [("l1_cache_bytes", self.l1_cache_bytes), ("l2_cache_bytes", self.l2_cache_bytes)];
+        for (key, bytes) in caches {
+            if let Some(bytes) = bytes {
+                checker.count(key, bytes, MAX_CACHE_BYTES);
             }
         }
     }

@@ -6,6 +6,7 @@
 //! time comes from the profile's rate tables.
 //! Invariant: nothing here allocates; a search calls it once per candidate.
 
+pub mod coexec;
 mod core_set;
 mod makespan;
 pub mod ruy;
@@ -41,6 +42,23 @@ pub enum Library {
     Ruy,
     /// XNNPACK, behind `TFLite`'s delegate or `PyTorch` Mobile.
     Xnnpack,
+    /// coexec's own kernels: what runs on real hardware, whatever is modelled.
+    Coexec,
+}
+
+impl Library {
+    /// The library of a simulation where nobody names one: that which the only tables of
+    /// the CPU describe, else XNNPACK.
+    pub fn default_for(cpu: &Cpu) -> Self {
+        if cpu.has_only_coexec() { Self::Coexec } else { Self::Xnnpack }
+    }
+
+    /// The library that made measured runs where nobody names one: that which the only
+    /// tables of the CPU describe, else TFLite's own kernels, of which the public data
+    /// are.
+    pub fn of_runs(cpu: &Cpu) -> Self {
+        if cpu.has_only_coexec() { Self::Coexec } else { Self::Ruy }
+    }
 }
 
 impl fmt::Display for Library {
@@ -48,6 +66,7 @@ impl fmt::Display for Library {
         f.pad(match self {
             Self::Ruy => "ruy",
             Self::Xnnpack => "xnnpack",
+            Self::Coexec => "coexec",
         })
     }
 }
@@ -141,6 +160,7 @@ pub fn execute(
     let tally = match library {
         Library::Ruy => tflite::execute(layer, cpu, cores)?,
         Library::Xnnpack => xnnpack::execute(layer, cpu, cores)?,
+        Library::Coexec => coexec::execute(layer, cpu, cores)?,
     };
     Ok(tally.finish(library, traffic::bytes(layer, library)))
 }

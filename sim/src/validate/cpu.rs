@@ -43,20 +43,20 @@ pub(crate) fn layers(networks: &[CpuNetwork]) -> Layers<'_> {
 
 /// Time of a run as the kernel model says, operator after operator, in
 /// microseconds; why there is none otherwise.
-pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, layers: &Layers<'_>) -> Result<f64, String> {
+pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, layers: &Layers<'_>, library: Library) -> Result<f64, String> {
     let network = layers
         .get(&(run.network.as_str(), run.data_type))
         .ok_or_else(|| format!("the operators of {} are not known", run.network))?;
     let cores = CoreSet::parse(&run.core_set, cpu).map_err(|error| error.to_string())?;
     let mut micros = 0.0;
     for layer in network {
-        let execution = execute(layer, cpu, &cores, Library::Ruy).map_err(|error| error.to_string())?;
+        let execution = execute(layer, cpu, &cores, library).map_err(|error| error.to_string())?;
         micros += execution.phases.duration().as_micros();
     }
     Ok(micros)
 }
 
-/// Compares predictions of `cpu` with the runs of `table`. `calibration` is that of
+/// Compares predictions of `cpu` with the runs of `table`, which `library` made. `calibration` is that of
 /// the profile, for the intervals; `seen` holds the runs it was fitted on, which the
 /// FLOPs-linear baseline is fitted on too.
 pub fn validate(
@@ -64,6 +64,7 @@ pub fn validate(
     calibration: Option<&Calibration>,
     table: &CpuTable,
     seen: Option<&CpuTable>,
+    library: Library,
 ) -> Validation {
     let layers = layers(&table.networks);
     let baselines = seen.map(|seen| Baselines::fit(seen.runs.iter(), &self::layers(&seen.networks)));
@@ -72,7 +73,7 @@ pub fn validate(
     let spreads = calibration.map_or(&[][..], |calibration| &calibration.cpu_core_set);
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for run in &table.runs {
-        match predict(run, cpu, &layers) {
+        match predict(run, cpu, &layers, library) {
             Ok(predicted_us) => {
                 let flops_linear_us =
                     baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));

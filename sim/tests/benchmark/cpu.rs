@@ -7,7 +7,7 @@ use std::time::Instant;
 use coexec_sim::calibrate::cpu::{Options, calibrate};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::profile::Calibration;
-use coexec_sim::kernel::cpu::CoreSet;
+use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::measure::benchmark_cpu::{CpuTable, read};
 use coexec_sim::validate::cpu::validate;
 use coexec_sim::validate::point::Point;
@@ -158,7 +158,8 @@ const INT8_LIMITS: [f64; 2] = [3.5, 4.4];
 /// all that is fitted of a phone.
 const MOST_SECONDS: f64 = 20.0;
 
-const OPTIONS: Options<'static> = Options { folds: 5, seed: 7, others: &[], source: "test" };
+const OPTIONS: Options<'static> =
+    Options { folds: 5, seed: 7, others: &[], library: Library::Ruy, source: "test" };
 
 /// Unoptimised, one phone with mixed core sets has to do.
 fn phones_in_time() -> impl Iterator<Item = (&'static str, Cpu)> {
@@ -227,7 +228,7 @@ fn after_few(
             let names = &shuffled(table, draw)[..networks];
             let options = Options { folds: 2, others: &others, ..OPTIONS };
             let few = calibrate(cpu, &part(table, names, true), &options, &|_, _| ());
-            let rest = validate(&few.cpu, None, &part(table, names, false), None);
+            let rest = validate(&few.cpu, None, &part(table, names, false), None, Library::Ruy);
             for (key, mape) in mean_mapes(&rest.points, cpu) {
                 *means.entry(key).or_default() += mape / (DRAWS as f64 * tables.len() as f64);
             }
@@ -283,7 +284,7 @@ fn intervals_hold_nine_in_ten_networks_kept_out() {
             let fitted = calibrate(&cpu, &seen, &OPTIONS, &|_, _| ());
             let calibration = Calibration { cpu_core_set: fitted.spreads, ..Calibration::default() };
             let rest = part(&table, unseen, true);
-            points.extend(validate(&fitted.cpu, Some(&calibration), &rest, Some(&seen)).points);
+            points.extend(validate(&fitted.cpu, Some(&calibration), &rest, Some(&seen), Library::Ruy).points);
         }
         assert!(points.iter().all(|point| point.unseen && point.flops_linear_us.is_some()));
         let coverage = coverage_percent(points.iter()).unwrap();

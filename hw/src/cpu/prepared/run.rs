@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::workload::Operator;
 
 use super::{Kind, Prepared};
-use crate::cpu::division::Division;
 use crate::cpu::element::Element;
 use crate::cpu::instruction_set::run_compiled_for;
 use crate::cpu::pixelwise::Results;
@@ -14,22 +13,6 @@ use crate::cpu::product::{self, Product};
 use crate::cpu::thread_pool::ThreadPool;
 use crate::cpu::visit::{Step, Visit};
 use crate::operands::{self, OperandError, Output, Part};
-
-/// Depthwise multiply-accumulates that justify one more thread (TFLite,
-/// depthwise convolution).
-const DEPTHWISE_MACS_PER_THREAD: usize = 8_192;
-
-/// How the results of an operator are shared out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sharing {
-    /// The calling thread computes them all.
-    Alone,
-    /// Equal numbers of lines for so many threads.
-    Lines(usize),
-    /// Equal numbers of pixels for all threads, or of channels where there are
-    /// fewer pixels than threads.
-    Even,
-}
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, which is the whole
@@ -55,7 +38,7 @@ impl<T: Element> Prepared<T> {
         match &self.kind {
             Kind::Product(product) | Kind::BatchedProduct(product) => {
                 for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
-                    let division = Division::new(&product.extent(&part), self.library, pool.threads());
+                    let division = Division::new(&product.extent(&part), pool.threads());
                     pool.self_scheduled(division.threads, division.blocks(), &|block| {
                         // SAFETY: input and output have the operator's sizes, the output was borrowed
                         // exclusively for this part, and the instructions were checked.
@@ -78,7 +61,7 @@ impl<T: Element> Prepared<T> {
         let results = Results::new(std::ptr::null_mut(), self.layer.operator.output(), part);
         let parts = self.product_parts(product, std::ptr::null(), &results);
         let part = parts.into_iter().flatten().next()?;
-        Some(Division::new(&product.extent(&part), self.library, threads))
+        Some(Division::new(&product.extent(&part), threads))
     }
 
     fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: &Part) -> Result<(), OperandError> {
@@ -157,42 +140,31 @@ impl<T: Element> Prepared<T> {
         [make(whole, 0..group), head, tail]
     }
 
-    /// How the model of the library divides this step.
-    fn sharing(&self, step: &Step<'_, T>, results: &Results<T>, threads: usize) -> Sharing {
-        match (self.library, step) {
-            (Library::Ruy, Step::Operator(Kind::Depthwise(depthwise), _)) => {
+    /// Threads that share a step, each with lines of its own; most steps are the calling
+    /// thread's alone.
+    fn threads(step: &Step<'_, T>, results: &Results<T>, most: usize) -> usize {
+        match step {
+            Step::Operator(Kind::Depthwise(depthwise), _) => {
                 let macs = results.pixels() * results.channels.len() * depthwise.window.taps();
-                Sharing::Lines((macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, threads))
+                depthwise_threads(macs as u64, most)
             }
-            (Library::Ruy, _)
-            | (_, Step::Operator(Kind::Concat(_) | Kind::Slice(_) | Kind::Reshape | Kind::Embedding(_), _)) => {
-                Sharing::Alone
-            }
-            (Library::Xnnpack, _) => Sharing::Even,
+            _ => 1,
         }
     }
 
     fn share_out(&self, pool: &mut ThreadPool, step: &Step<'_, T>, inputs: &[&[T]], results: &Results<T>) {
         let all_channels = self.layer.operator.output().channels as usize;
-        let visit = |results: &Results<T>, pixels: Range<usize>| {
+        let visit = |pixels: Range<usize>| {
             let visit = Visit { step, inputs, results, all_channels, pixels };
-            // SAFETY: the instructions were checked; each pixel and channel is visited once,
-            // and inputs and output have the operator's sizes.
+            // SAFETY: the instructions were checked; each pixel is visited once, and inputs
+            // and output have the operator's sizes.
             unsafe { run_compiled_for(self.set, visit) };
         };
-        let threads = pool.threads();
-        let all = results.pixels();
-        match self.sharing(step, results, threads) {
-            Sharing::Alone => visit(results, 0..all),
-            Sharing::Lines(threads) => pool.equal_parts(threads, all / results.line, &|lines| {
-                visit(results, lines.start * results.line..lines.end * results.line);
+        match Self::threads(step, results, pool.threads()) {
+            1 => visit(0..results.pixels()),
+            threads => pool.equal_parts(threads, results.pixels() / results.line, &|lines| {
+                visit(lines.start * results.line..lines.end * results.line);
             }),
-            Sharing::Even if all < threads && step.is_channelwise() => {
-                pool.equal_parts(threads, results.channels.len(), &|channels| {
-                    visit(&results.with_channels(channels), 0..all);
-                });
-            }
-            Sharing::Even => pool.equal_parts(threads, all, &|pixels| visit(results, pixels)),
         }
     }
 }

@@ -49,7 +49,7 @@ fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
 }
 
 /// Runs `part` of a layer and compares it; what lies outside must stay untouched.
-fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, library: Library, set: InstructionSet) {
+fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, set: InstructionSet) {
     let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
     let [kernel, bias] = weight_counts(&layer.operator);
     let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
@@ -60,7 +60,7 @@ fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, library: Librar
     let channels = layer.operator.output().channels as usize;
     let mut output = vec![T::from_f32(UNTOUCHED); layer.operator.output().elements() as usize];
     let mut pool = ThreadPool::new(threads).unwrap();
-    let mut prepared = Prepared::<T>::new(layer, &weights, library, set).unwrap();
+    let mut prepared = Prepared::<T>::new(layer, &weights, set).unwrap();
     // Twice: a second run must not see what the first left.
     for _ in 0..2 {
         prepared.run(&mut pool, &operands, &mut Output::from(output.as_mut_slice()), part).unwrap();
@@ -78,9 +78,7 @@ fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, library: Librar
 fn check_all(layer: &Layer, part: &Part, threads: usize) {
     layer_is_valid(layer);
     for set in InstructionSet::available() {
-        for library in [Library::Ruy, Library::Xnnpack] {
-            check::<f32>(layer, part, threads, library, set);
-        }
+        check::<f32>(layer, part, threads, set);
     }
 }
 
@@ -230,7 +228,7 @@ proptest! {
         for operator in [Operator::Linear(linear), Operator::Conv2d(conv)] {
             let layer = layer(operator, &[Function::Relu6]);
             for set in InstructionSet::available() {
-                check::<f16>(&layer, &part(&layer.operator, channels, lines), 2, Library::Ruy, set);
+                check::<f16>(&layer, &part(&layer.operator, channels, lines), 2, set);
             }
         }
     }
@@ -292,7 +290,7 @@ fn running_allocates_nothing() {
         let [kernel, bias] = weight_counts(&layer.operator);
         let weights = Weights { kernel: &numbers(kernel, 1), bias: &numbers(bias, 2) };
         let set = InstructionSet::detect();
-        let mut prepared = Prepared::<f32>::new(&layer, &weights, Library::Xnnpack, set).unwrap();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let inputs = inputs_of(&layer);
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let mut output = vec![0.0; layer.operator.output().elements() as usize];

@@ -7,6 +7,7 @@ use super::fit::QUANTILE_95;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::device::cpu::{Cpu, MixedClusters, RuyRates};
 use crate::device::quantity::Quantity;
+use crate::kernel::cpu::Library;
 use crate::measure::benchmark_cpu::CpuRun;
 use crate::statistics::{VALUE_DIGITS, rounded};
 use crate::validate::cpu::{Layers, predict};
@@ -61,7 +62,7 @@ fn observe(cpu: &Cpu, run: &CpuRun, layers: &Layers<'_>) -> Option<Observation> 
             slowdown_factor: Quantity::plain(1.0),
             fork_us: Quantity::plain(fork_us),
         });
-        predict(run, &probe, layers).ok()
+        predict(run, &probe, layers, Library::Ruy).ok()
     };
     let work_us = time(0.0)?;
     Some(Observation { work_us, forks: time(1.0)? - work_us, measured_us: run.measured_us })

@@ -77,14 +77,15 @@ fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> CpuTable
                 deviation_us: None,
                 line: 1,
             };
-            run.measured_us = predict(&run, cpu, &known).unwrap();
+            run.measured_us = predict(&run, cpu, &known, Library::Ruy).unwrap();
             table.runs.push(run);
         }
     }
     table
 }
 
-const OPTIONS: Options<'static> = Options { folds: 5, seed: 1, others: &[], source: "test" };
+const OPTIONS: Options<'static> =
+    Options { folds: 5, seed: 1, others: &[], library: Library::Ruy, source: "test" };
 
 #[test]
 fn the_terms_of_a_network_give_its_time_for_any_rates() {
@@ -198,4 +199,28 @@ fn parts_are_equal_and_the_same_for_a_seed() {
     assert_eq!(sizes, [17, 17, 16, 16, 16]);
     assert_eq!(folds, folds_of(82, 5, 7));
     assert_ne!(folds, folds_of(82, 5, 8));
+}
+
+#[test]
+fn rates_of_coexec_s_kernels_that_made_the_times_are_found_again() {
+    let mut truth = cpu();
+    let table = include_str!("../../../tests/golden/coexec_rates.toml");
+    truth.clusters[1].coexec_f32 = Some(toml::from_str(table).unwrap());
+    let mut table = runs(&cpu(), &["1med", "3med"], 1..31);
+    let known = layers(&table.networks);
+    for run in &mut table.runs {
+        run.measured_us = predict(run, &truth, &known, Library::Coexec).unwrap();
+    }
+    let calibration = calibrate(&cpu(), &table, &Options { library: Library::Coexec, ..OPTIONS }, &|_, _| ());
+    let errors =
+        calibration.held_out.iter().map(|point| (point.predicted_us / point.measured_us - 1.0).abs());
+    let worst = errors.fold(0.0, f64::max);
+    assert!(worst < 0.1, "{worst}");
+    assert!(
+        calibration.cpu.clusters[1].coexec_f32.is_some() && calibration.cpu.clusters[0].coexec_f32.is_none()
+    );
+    assert_eq!(calibration.tables[0].library, Library::Coexec);
+    let xnnpack = Options { library: Library::Xnnpack, ..OPTIONS };
+    let refused = calibrate(&cpu(), &table, &xnnpack, &|_, _| ());
+    assert_eq!(refused.left_out.len(), table.runs.len());
 }

@@ -73,6 +73,22 @@ pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
     Makespan::of_counts(taken, block_nanos)
 }
 
+/// The same of blocks of different sizes, taken in their order: `unit_nanos[i]` is what
+/// thread `i` takes for a size of 1.
+pub(super) fn self_scheduled_blocks(sizes: impl Iterator<Item = f64>, unit_nanos: &[f64]) -> Makespan {
+    let mut busy = [0.0; MAX_THREADS];
+    for size in sizes {
+        let mut next = 0;
+        for thread in 1..unit_nanos.len() {
+            if busy[thread] < busy[next] {
+                next = thread;
+            }
+        }
+        busy[next] += size * unit_nanos[next];
+    }
+    Makespan { nanos: busy.into_iter().fold(0.0, f64::max), busy }
+}
+
 /// A fixed division of `rows`: equal contiguous parts, the last threads taking
 /// the larger ones (TFLite's depthwise convolution); `row_nanos[i]` is what
 /// thread `i` takes for one row.

@@ -8,17 +8,17 @@ fn results_do_not_depend_on_the_threads() {
     let layer = layer(Operator::Linear(linear), &[Function::Relu]);
     let (kernel, input) = (numbers(96 * 300, 3), numbers(50 * 300, 4));
     let weights = Weights { kernel: &kernel, bias: &numbers(96, 5) };
-    let run = |threads: usize, library: Library| {
+    let run = |threads: usize| {
         let set = InstructionSet::detect();
-        let mut prepared = Prepared::<f32>::new(&layer, &weights, library, set).unwrap();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![0.0; 50 * 96];
         let mut pool = ThreadPool::new(threads).unwrap();
         let part = Part::whole(&layer.operator);
         prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
         output
     };
-    assert_eq!(run(1, Library::Ruy), run(3, Library::Ruy));
-    assert_eq!(run(1, Library::Ruy), run(2, Library::Xnnpack));
+    assert_eq!(run(1), run(2));
+    assert_eq!(run(1), run(3));
 }
 
 /// Runs each of `parts` on its own and compares all of the output.
@@ -31,7 +31,7 @@ fn check_parts(operator: Operator, parts: &[Part]) {
     let elements = layer.operator.output().elements() as usize;
     let mut pool = ThreadPool::new(2).unwrap();
     for set in InstructionSet::available() {
-        let mut prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
+        let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![UNTOUCHED; elements];
         for part in parts {
             prepared.run(&mut pool, &inputs, &mut Output::from(output.as_mut_slice()), part).unwrap();
@@ -119,7 +119,7 @@ fn the_division_is_the_simulators_on_ruys_tile() {
     let kernel = numbers(512 * 512, 1);
     let weights = Weights { kernel: &kernel, bias: &[] };
     for set in InstructionSet::available() {
-        let prepared = Prepared::<f32>::new(&layer, &weights, Library::Ruy, set).unwrap();
+        let prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let division = prepared.division(&Part::whole(&layer.operator), 4).unwrap();
         let map = ruy::block_map(
             Product { channels: 512, pixels: 196, depth: 512 },

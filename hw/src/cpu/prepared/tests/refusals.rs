@@ -9,17 +9,14 @@ fn what_does_not_fit_is_refused() {
     let kernel = [0.0; 12];
     let weights = Weights { kernel: &kernel, bias: &[] };
     let portable = InstructionSet::Portable;
-    let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, Library::Ruy, set);
+    let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, set);
     assert!(matches!(
         prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
         Err(PrepareError::Weights(OperandError::WeightCount { .. }))
     ));
     let absent = InstructionSet::ALL.into_iter().find(|set| !set.is_available()).unwrap();
     assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
-    assert!(matches!(
-        Prepared::<f16>::new(&layer, &weights, Library::Ruy, portable),
-        Err(PrepareError::DataType { .. })
-    ));
+    assert!(matches!(Prepared::<f16>::new(&layer, &weights, portable), Err(PrepareError::DataType { .. })));
     let mut prepared = prepare(&weights, portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
     let mut output = [0.0; 8];
@@ -38,8 +35,7 @@ fn an_index_beyond_the_table_is_refused() {
     let table = Operator::Embedding(Embedding { rows: 1, vocabulary: 3, features: 2 });
     let layer = layer(table, &[]);
     let weights = Weights { kernel: &[0.0; 6], bias: &[] };
-    let mut prepared =
-        Prepared::<f32>::new(&layer, &weights, Library::Ruy, InstructionSet::Portable).unwrap();
+    let mut prepared = Prepared::<f32>::new(&layer, &weights, InstructionSet::Portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
     let part = Part::whole(&layer.operator);
     for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {

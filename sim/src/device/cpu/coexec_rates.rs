@@ -1,0 +1,196 @@
+//! Rates of coexec's own CPU kernels: what a unit of their work costs on one core.
+//!
+//! Responsible for: the schema, and the rates as a list by unit of work. Not for: how
+//! many units an operator is made of (`kernel::cpu::coexec`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::check::Checker;
+use crate::device::quantity::Quantity;
+
+/// Contention terms may be slightly negative in a fit; eight threads must still take
+/// time.
+const LOWEST_FACTOR: f64 = -0.1;
+/// More is a percentage written for a fraction.
+const HIGHEST_FACTOR: f64 = 10.0;
+
+/// The rates: of each its key in the profile, the unit of work that it prices, and
+/// what that is.
+macro_rules! rates {
+    ($($(#[doc = $what:literal])+ $key:ident: $unit:ident,)+) => {
+        /// A unit of the work of coexec's own kernels.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(clippy::doc_markdown, reason = "the profile's schema shows the same text")]
+        pub enum CoexecUnit {
+            $($(#[doc = $what])+ $unit,)+
+        }
+
+        impl CoexecUnit {
+            /// All units, in the order of [`CoexecRates::rates`].
+            pub const ALL: [Self; [$(Self::$unit),+].len()] = [$(Self::$unit),+];
+
+            /// Key of its rate in the profile.
+            pub fn key(self) -> &'static str {
+                match self {
+                    $(Self::$unit => stringify!($key),)+
+                }
+            }
+        }
+
+        /// Rates of coexec's own kernels on one core, in 32-bit floating point.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct CoexecRates {
+            /// Where the table's values come from.
+            pub source: String,
+            $($(#[doc = $what])+ pub $key: Quantity,)+
+            /// Weights of a product that the core finds in a cache, in bytes: what exceeds
+            /// them costs `far_weight_byte_ns`.
+            pub near_weight_bytes: Quantity,
+            /// Waking a worker thread for one parallel region and waiting for it, in
+            /// microseconds.
+            pub fork_us: Quantity,
+            /// What each further worker adds to that, in microseconds.
+            pub further_thread_us: Quantity,
+            /// What each further thread of the cluster adds to parallel work, as a part of
+            /// it: work takes `1 + contention_factor * (threads - 1)`.
+            pub contention_factor: Quantity,
+            /// What the slowest thread of the cluster takes more than the fastest for the same
+            /// work, as a part of it (clocks, neighbours, data further away); the others lie
+            /// evenly between.
+            pub straggler_factor: Quantity,
+        }
+
+        impl CoexecRates {
+            /// The rates in nanoseconds, in the order of [`CoexecUnit::ALL`].
+            pub fn rates(&self) -> [f64; CoexecUnit::ALL.len()] {
+                [$(self.$key.value),+]
+            }
+
+            /// The rates, in the order of [`CoexecUnit::ALL`].
+            pub(crate) fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
+                [$(&mut self.$key),+]
+            }
+
+            /// A table in which everything is free.
+            pub(crate) fn free(source: &str) -> Self {
+                let zero = || Quantity::plain(0.0);
+                Self {
+                    source: source.to_owned(),
+                    $($key: zero(),)+
+                    near_weight_bytes: zero(),
+                    fork_us: zero(),
+                    further_thread_us: zero(),
+                    contention_factor: zero(),
+                    straggler_factor: zero(),
+                }
+            }
+        }
+    };
+}
+
+rates! {
+    /// One multiply-accumulate of a product, tiles counted whole.
+    multiply_accumulate_ns: MultiplyAccumulate,
+    /// One call of the micro-kernel: a tile's block of the depth.
+    tile_call_ns: TileCall,
+    /// What a call takes more that goes on with the sums of a block of the depth before.
+    continued_call_ns: ContinuedCall,
+    /// Finding where one pixel's inputs start for one position of a window.
+    window_pointer_ns: WindowPointer,
+    /// Copying one pixel's results of a tile of which a part exists.
+    edge_pixel_ns: EdgePixel,
+    /// Copying one input aside whose place in the cache its neighbours want.
+    copied_input_ns: CopiedInput,
+    /// Writing one result of a product.
+    product_output_ns: ProductOutput,
+    /// Starting one block of a product's division.
+    block_ns: Block,
+    /// One weight of a product with one row, panels counted whole.
+    vector_weight_ns: VectorWeight,
+    /// One byte of a product's weights beyond `near_weight_bytes`.
+    far_weight_byte_ns: FarWeightByte,
+    /// One output pixel of a depthwise convolution or a pooling.
+    window_pixel_ns: WindowPixel,
+    /// Four vectors of channels at one position of a depthwise window.
+    depthwise_chunk_ns: DepthwiseChunk,
+    /// One more vector of channels at one position of a depthwise window.
+    depthwise_vector_ns: DepthwiseVector,
+    /// One channel that fills no vector at one position of a depthwise window.
+    depthwise_lane_ns: DepthwiseLane,
+    /// Four vectors of channels at one position of a pooling window, or at one pixel of a mean.
+    pool_chunk_ns: PoolChunk,
+    /// One more vector of channels there.
+    pool_vector_ns: PoolVector,
+    /// One channel there that fills no vector.
+    pool_lane_ns: PoolLane,
+    /// One output pixel of any other operator.
+    pixel_ns: Pixel,
+    /// One element of a sum, product or bound.
+    element_ns: Element,
+    /// One element of a function with a few of these: hard swish, hard sigmoid, a norm.
+    activation_element_ns: ActivationElement,
+    /// One element of a function with an exponential in it.
+    exponential_element_ns: ExponentialElement,
+    /// Copying one element: concatenation, slice, packing of an operand.
+    copied_element_ns: CopiedElement,
+    /// One byte that a window or an element-wise function finds beyond the first-level cache.
+    beyond_l1_byte_ns: BeyondL1Byte,
+    /// One byte beyond the second-level cache, of anything but a product of many rows.
+    beyond_l2_byte_ns: BeyondL2Byte,
+    /// Dispatching one operator.
+    operator_ns: Operator,
+}
+
+impl CoexecRates {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        let mut table = self.clone();
+        for (unit, rate) in CoexecUnit::ALL.into_iter().zip(table.rates_mut()) {
+            checker.non_negative(unit.key(), rate);
+        }
+        let others = [
+            ("near_weight_bytes", &self.near_weight_bytes),
+            ("fork_us", &self.fork_us),
+            ("further_thread_us", &self.further_thread_us),
+        ];
+        for (key, value) in others {
+            checker.non_negative(key, value);
+        }
+        let factors =
+            [("contention_factor", &self.contention_factor), ("straggler_factor", &self.straggler_factor)];
+        for (key, factor) in factors {
+            checker.within(key, factor, LOWEST_FACTOR, HIGHEST_FACTOR);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_stand_in_the_order_of_their_units() {
+        let mut table = CoexecRates::free("test");
+        for (index, rate) in table.rates_mut().into_iter().enumerate() {
+            rate.value = index as f64;
+        }
+        for (index, unit) in CoexecUnit::ALL.into_iter().enumerate() {
+            assert_eq!(unit as usize, index);
+            assert!((table.rates()[unit as usize] - index as f64).abs() < f64::EPSILON);
+        }
+        assert!((table.operator_ns.value - (CoexecUnit::Operator as usize) as f64).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_rate_below_zero_is_named() {
+        let mut table = CoexecRates::free("test");
+        table.edge_pixel_ns.value = -1.0;
+        table.straggler_factor.value = 40.0;
+        let mut checker = Checker::default();
+        table.check(&mut checker);
+        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        assert_eq!(keys, ["edge_pixel_ns", "straggler_factor"]);
+    }
+}

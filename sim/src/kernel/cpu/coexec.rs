@@ -1,0 +1,91 @@
+//! coexec's own CPU kernels: what the crate `coexec-hw` runs on real hardware.
+//!
+//! Responsible for: the work that an operator is made of in their loops, and its time.
+//! The equation is `operator + makespan(work . rates) + fork`; the rates are the
+//! profile's. Weights are packed ahead, windows read through pointers, the depth of
+//! a product is cut into blocks that stay in cache; edges of tiles are computed whole
+//! and copied in part. Products and depthwise convolutions are shared by the threads, all
+//! else is the calling thread's. Not for: the kernels themselves, which take their
+//! tiles, division and blocks from here.
+
+mod depth_blocks;
+mod division;
+mod time;
+mod work;
+
+use super::tally::{Shares, Tally};
+use super::team::Team;
+use super::{CoreSet, NANOS_PER_MICRO, unsupported};
+use crate::device::cpu::{CoexecUnit, Cpu};
+use crate::kernel::Unsupported;
+use crate::workload::{DataType, Layer};
+
+pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
+pub use division::{Block, Division, Extent};
+pub(crate) use time::Costs;
+use work::Sharing;
+pub use work::depthwise_threads;
+pub(crate) use work::{Caches, Work};
+
+/// What `layer` costs on `cores`.
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+    if layer.data_type != DataType::F32 {
+        let reason = format!("the model of coexec's kernels is of f32, not of {}", layer.data_type);
+        return Err(unsupported(layer, reason));
+    }
+    let team = Team::new(layer, cpu, cores, "coexec_f32", |cluster| cluster.coexec_f32.as_ref())?;
+    let threads = team.threads() as usize;
+    let main = team.main();
+    let costs = Costs::of(main.rates);
+    let caches = Caches::of(main.cluster);
+    let mut tally = Tally::new(super::Kernel::Nothing);
+    for (index, work) in Work::of_layer(layer, &caches, threads).enumerate() {
+        if index == 0 {
+            (tally.kernel, tally.tile) = (work.kernel, work.tile);
+            (tally.blocks, tally.threads) = (work.pieces() as u64, work.threads() as u32);
+        }
+        if matches!(work.sharing, Sharing::Alone) {
+            tally.serial += costs.operator_ns() + costs.nanos(&work);
+            continue;
+        }
+        tally.serial += costs.operator_ns();
+        let mut slot = 0;
+        let mut per_thread = [0.0; super::MAX_THREADS];
+        for member in team.members() {
+            let costs = Costs::of(member.rates);
+            let nanos = costs.nanos(&work);
+            let own = (work.threads() - slot).min(member.threads as usize);
+            for thread in 0..own {
+                per_thread[slot + thread] = nanos * costs.stretch(thread, own);
+            }
+            slot += own;
+        }
+        let makespan = work.makespan(&per_thread[..slot]);
+        tally.add_parallel(&makespan, &shares(&work, &costs));
+        if work.threads() > 1 {
+            let further = work.threads() as f64 - 2.0;
+            let micros = |rates: &crate::device::cpu::CoexecRates| {
+                rates.fork_us.value + further * rates.further_thread_us.value
+            };
+            tally.fork += team.fork_us(|member| micros(member.rates)) * NANOS_PER_MICRO;
+        }
+    }
+    tally.scale(team.slowdown(0.0));
+    Ok(tally)
+}
+
+/// What the work goes into.
+fn shares(work: &Work, costs: &Costs) -> Shares {
+    let of = |units: &[CoexecUnit]| -> f64 { units.iter().map(|&unit| costs.of_unit(work, unit)).sum() };
+    let packing = of(&[CoexecUnit::CopiedInput, CoexecUnit::CopiedElement]);
+    let memory = of(&[
+        CoexecUnit::VectorWeight,
+        CoexecUnit::FarWeightByte,
+        CoexecUnit::BeyondL1Byte,
+        CoexecUnit::BeyondL2Byte,
+    ]);
+    Shares { compute: costs.nanos(work) - packing - memory, packing, memory }
+}
+
+#[cfg(test)]
+mod tests;
