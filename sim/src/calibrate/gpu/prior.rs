@@ -209,6 +209,10 @@ const GROUP_US: f64 = 0.02;
 const SMALL_US: f64 = 0.3;
 /// Bytes up to which a cache serves overlapping windows.
 const CACHE_BYTES: f64 = 1e6;
+/// The same of the last-level cache of a GPU that keeps whole layers there.
+const LAST_LEVEL_BYTES: f64 = 1e7;
+/// Relative rise of a latency where data come from memory rather than from that cache.
+const SPILL_FACTOR: f64 = 0.5;
 /// Bytes a microsecond in 1 GB/s.
 const BYTES_PER_MICRO: f64 = 1e3;
 
@@ -257,7 +261,9 @@ impl Hardware {
             "wave_us" if writes_tiles => WAVE * self.texel_us(),
             "group_us" => GROUP_US,
             "wave_us" | "reduction_step_us" | "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
-            "cache_bytes" => CACHE_BYTES,
+            "cache_bytes" if table == KernelTable::Depthwise => CACHE_BYTES,
+            "cache_bytes" => LAST_LEVEL_BYTES,
+            "spill_latency_factor" => SPILL_FACTOR,
             "tail_rounding_factor" => TAIL_ROUNDING,
             "window_reuse_factor" | "row_reuse_factor" => REUSE,
             "dot_latency_factor" => DOT_FACTOR,
