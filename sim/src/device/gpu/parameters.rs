@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConvGenericKernel, Gpu};
+use super::{ConvGenericKernel, Gpu, GpuFamily};
 use crate::device::quantity::Quantity;
 
 /// The parameters of one kernel table.
@@ -111,6 +111,8 @@ impl KernelTable {
 /// Where the fit of a relative rise starts: small enough to vanish if the runs say
 /// so, large enough to be felt.
 const START_OF_A_RISE: f64 = 0.3;
+/// Where the search for the size of a last-level cache starts, in bytes.
+const START_OF_A_CACHE: f64 = 1e7;
 
 impl Gpu {
     /// The parameters of `table`; none where the GPU does not have it.
@@ -131,15 +133,21 @@ impl Gpu {
 
     /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
     /// a fit can start from: that of the parameter of their own table they stand
-    /// closest to, or of a small rise. A value of 0 keeps a parameter switched off.
+    /// closest to, or of a small rise; besides, where the family has such a cache, its
+    /// size and what lies beyond it. A value of 0 keeps a parameter switched off.
     pub(crate) fn switch_on_optional(&mut self, table: KernelTable) {
         let switch_on = |optional: &mut Option<Quantity>, start: &Quantity| {
             optional.get_or_insert_with(|| Quantity { source: None, ci95: None, ..start.clone() });
         };
         let rise = Quantity::plain(START_OF_A_RISE);
+        let has_cache = self.family == GpuFamily::Nvidia;
         let switch_on_reuse = |conv: &mut ConvGenericKernel| {
             switch_on(&mut conv.window_reuse_factor, &rise);
             switch_on(&mut conv.row_reuse_factor, &rise);
+            if has_cache {
+                switch_on(&mut conv.cache_bytes, &Quantity::plain(START_OF_A_CACHE));
+                switch_on(&mut conv.spill_latency_factor, &rise);
+            }
         };
         match table {
             KernelTable::ConvGeneric => switch_on_reuse(&mut self.conv_generic),

@@ -15,6 +15,9 @@ use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
 
 /// Bytes of the 16-bit weights between one input and one output slice.
 const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
+/// Part of a cache's size by which a working set must exceed it until nothing of it is
+/// found there again: it is walked through in the same order each time.
+const SPILL_RAMP: f64 = 0.2;
 /// Products of the transformed domain: 6 x 6 for a 4x4 tile of a 3x3 window.
 const WINOGRAD_POINTS: u32 = 36;
 
@@ -151,6 +154,16 @@ impl Problem<'_> {
         value_or_zero(table.window_reuse_factor.as_ref()) + rows
     }
 
+    /// Relative rise of the latency as `bytes` are more than the cache keeps.
+    fn spill(bytes: u64, table: &ConvGenericKernel) -> f64 {
+        let Some(cache) = table.cache_bytes.as_ref().map(|cache| cache.value).filter(|&cache| cache > 0.0)
+        else {
+            return 0.0;
+        };
+        let spilled = ((bytes as f64 / cache - 1.0) / SPILL_RAMP).clamp(0.0, 1.0);
+        value_or_zero(table.spill_latency_factor.as_ref()) * spilled
+    }
+
     fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
         let Mapped { dispatch, unroll, lanes } = self.map(gpu);
         let trivial = self.task.trivial;
@@ -168,6 +181,11 @@ impl Problem<'_> {
         if unroll > 1 {
             latency_us *= f64::from(unroll).powf(-table.unroll_exponent.value);
         }
+        let output_bytes = self.output.bytes();
+        let bytes = self.input_bytes + output_bytes + self.weight_bytes;
+        if table.cache_bytes.is_some() {
+            latency_us *= 1.0 + Self::spill(bytes, table);
+        }
         let throughput_us = (table.throughput_slice_us.value * slices
             + table.throughput_texel_us.value * texels
             + table.throughput_pixel_read_us.value * lanes.pixels * pixels * stride
@@ -181,8 +199,6 @@ impl Problem<'_> {
         if self.linked.activations() > 0 {
             loop_factor += table.activation_factor.value;
         }
-        let output_bytes = self.output.bytes();
-        let bytes = self.input_bytes + output_bytes + self.weight_bytes;
         let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
