@@ -1,5 +1,6 @@
 //! `coexec run`: what a scenario takes on this machine, beside what is predicted.
 
+mod choice;
 mod results;
 mod variants;
 
@@ -20,6 +21,7 @@ use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::progress::Progress;
 use crate::{output, workers};
+use choice::Choices;
 use results::Row;
 use variants::{Candidate, Maker, Processors};
 
@@ -37,6 +39,8 @@ struct Document<'a> {
     warnings: &'a [String],
     variants: &'a [Row],
     left_out: &'a [LeftOut],
+    /// What the plan chose for single operators, among all that was measured of them.
+    choices: Option<&'a Choices>,
     /// Mean absolute error of the predictions, in percent.
     mape_percent: Option<f64>,
 }
@@ -79,7 +83,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     };
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let times = std::mem::take(&mut report.groups);
-    let Outcome { rows, measurements, left_out } = outcome(&groups, times, is_model, &context)?;
+    let Outcome { rows, measurements, left_out, choices } = outcome(&groups, times, is_model, &context)?;
     if !common.quiet {
         for LeftOut { what, processor, reason } in &left_out {
             eprintln!("not run: {what} on {processor}: {reason}");
@@ -110,10 +114,12 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
             warnings: &warnings,
             variants: &rows,
             left_out: &left_out,
+            choices: choices.as_ref(),
             mape_percent,
         });
     } else {
         show(&scenario, &report, &rows, mape_percent);
+        show_choices(choices.as_ref());
     }
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::Meaningless { problem }))
 }
@@ -203,6 +209,7 @@ struct Outcome {
     rows: Vec<Row>,
     measurements: Vec<Measurement>,
     left_out: Vec<LeftOut>,
+    choices: Option<Choices>,
 }
 
 /// Times of each variant of each group; none of a group that was left out.
@@ -214,8 +221,11 @@ fn outcome(
     is_model: bool,
     context: &results::Common<'_>,
 ) -> Result<Outcome, Failure> {
-    let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
+    let mut outcome =
+        Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new(), choices: None };
+    let mut choices = Vec::new();
     for (candidates, measured) in groups.iter().zip(times) {
+        let first = outcome.rows.len();
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
                 Ok(measured) => {
@@ -232,7 +242,10 @@ fn outcome(
                 }),
             }
         }
+        let is_operator = candidates.first().is_some_and(|candidate| candidate.operator.is_some());
+        choices.extend(choice::Choice::of(&outcome.rows[first..]).filter(|_| is_operator));
     }
+    outcome.choices = Choices::of(choices);
     Ok(outcome)
 }
 
@@ -291,4 +304,13 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], mape_percent: Option
     if let Some(mape) = mape_percent {
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
     }
+}
+
+/// Prints what the choice of cuts was worth.
+fn show_choices(choices: Option<&Choices>) {
+    let Some(choices) = choices else { return };
+    let (head, rows) = choices.table();
+    output::line("");
+    output::table(&head, &rows);
+    output::line(&format!("\n{}", choices.words()));
 }

@@ -123,6 +123,20 @@ impl<'a> Simulator<'a> {
         Self { host: Host::new(self.device, measure), ..self }
     }
 
+    /// The simulator, with times of operators by the host's clock: from its call, which
+    /// fills the GPU's queue before anything else, until it knows of the end. Kernels take
+    /// what they take alone.
+    #[must_use]
+    pub fn from_the_call(self) -> Self {
+        Self { host: Host::from_the_call(self.device), ..self }
+    }
+
+    /// From the call to the GPU's first launch, and from its end to the host, where what is
+    /// measured covers both.
+    pub(crate) fn around_launches(&self) -> [Picos; 2] {
+        [self.host.submission(), self.host.read_back()].map(Option::unwrap_or_default)
+    }
+
     /// A simulator of single operators of what this one runs whole: their launches
     /// as they are there, without what an inference pays once.
     pub(crate) fn of_parts(&self) -> Self {

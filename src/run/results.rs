@@ -12,6 +12,18 @@ const LEAST_CLOCK_STEPS: f64 = 10.0;
 /// Share of the runs that may be meaningless before all of it is.
 const MOST_MEANINGLESS: f64 = 0.1;
 
+/// How many processors compute a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// One.
+    Alone,
+    /// Two, each a part of one operator.
+    Cut,
+    /// A plan of several operators.
+    Plan,
+}
+
 /// A variant as it was measured, beside its prediction.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
@@ -21,12 +33,15 @@ pub(super) struct Row {
     pub(super) what: String,
     /// Where it ran.
     pub(super) processor: String,
+    pub(super) kind: Kind,
     /// Whether it is the plan of the scenario.
     pub(super) is_plan: bool,
     /// Mechanism that was used, and memory.
     pub(super) synchronisation: Option<String>,
     pub(super) memory: Option<&'static str>,
     pub(super) median_us: f64,
+    /// The same by the host's clock, from its call until it knows of the end.
+    pub(super) wall_us: f64,
     pub(super) ci95_us: [f64; 2],
     pub(super) spread_percent: f64,
     pub(super) repetitions: usize,
@@ -99,10 +114,16 @@ impl Result {
             run,
             what,
             processor: candidate.ran.to_string(),
+            kind: match candidate.ran {
+                Ran::Cpu(_) | Ran::Gpu | Ran::Npu => Kind::Alone,
+                Ran::Split { .. } => Kind::Cut,
+                Ran::Plan(_) => Kind::Plan,
+            },
             is_plan: candidate.is_plan,
             synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.to_string()),
             memory: measured.sharing.map(|(_, memory)| memory.name()),
             median_us: summary.median_us,
+            wall_us: Summary::of(&measured.wall_us, common.seed).median_us,
             ci95_us: summary.ci95_us,
             spread_percent: summary.spread_percent(),
             repetitions: measured.times_us.len(),

@@ -129,6 +129,11 @@ impl Link {
         Ok(flush(&self.runtime)?)
     }
 
+    /// Sleeps until the device's queue is empty.
+    pub(super) fn finish(&self) -> Result<(), ExecuteError> {
+        Ok(finish(&self.runtime)?)
+    }
+
     /// Lets the device go on behind a signal.
     pub(super) fn signal(&mut self, signal: u32) -> Result<(), ExecuteError> {
         match &self.signals {

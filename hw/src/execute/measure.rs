@@ -12,14 +12,13 @@ use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
 use super::machine::{Machine, Team};
-use super::program::{Program, Task};
+use super::program::{Program, Taken, Task};
 use super::watch::Control;
 use super::{ExecuteError, Sharing};
 use crate::cpu::SPIN;
 use crate::opencl::Dispatch;
 use crate::sync::Mechanism;
 use coexec_sim::kernel::gpu::Launch;
-use coexec_sim::units::Picos;
 
 /// Runs of the window that decides whether a variant is warm.
 const WARM_WINDOW: usize = 5;
@@ -47,6 +46,9 @@ pub struct Settings {
 pub struct Measured {
     /// Every repetition, in the order they were made, in microseconds.
     pub times_us: Vec<f64>,
+    /// The same by the host's clock, from its call until it knew of the end: what variants
+    /// on different processors are compared by.
+    pub wall_us: Vec<f64>,
     /// Runs before the first repetition.
     pub warm_up: usize,
     /// Whether the warm-up ended because times had settled.
@@ -82,6 +84,7 @@ struct Subject {
     warm_up: Vec<f64>,
     is_warm: bool,
     times: Vec<f64>,
+    walls: Vec<f64>,
 }
 
 impl Any {
@@ -104,18 +107,25 @@ impl Subject {
         let mut program = Any::new(machine, task)?;
         machine.stand_on(program.team());
         let verified = on_either!(&mut program, program => program.verify(machine))?;
-        Ok(Self { program, verified, warm_up: Vec::new(), is_warm: false, times: Vec::new() })
+        Ok(Self {
+            program,
+            verified,
+            warm_up: Vec::new(),
+            is_warm: false,
+            times: Vec::new(),
+            walls: Vec::new(),
+        })
     }
 
     /// One run, timed and compared with what was verified.
-    fn run(&mut self, machine: &mut Machine) -> Result<f64, ExecuteError> {
+    fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
         machine.stand_on(self.program.team());
         let verified = &self.verified;
         on_either!(&mut self.program, program => {
             program.spoil_results()?;
-            let taken: Picos = program.run(machine)?;
+            let taken = program.run(machine)?;
             program.compare(verified)?;
-            Ok(taken.as_micros())
+            Ok(taken)
         })
     }
 
@@ -123,8 +133,8 @@ impl Subject {
         let started = Instant::now();
         while self.warm_up.len() < MOST_WARM_UP {
             control.check()?;
-            let time = self.run(machine)?;
-            self.warm_up.push(time);
+            let taken = self.run(machine)?;
+            self.warm_up.push(taken.counted.as_micros());
             if is_warm(&self.warm_up) {
                 self.is_warm = true;
                 return Ok(());
@@ -141,6 +151,7 @@ impl Subject {
         let (sharing, launch) = on_either!(&self.program, program => (program.sharing(), program.launch()));
         Ok(Measured {
             times_us: self.times,
+            wall_us: self.walls,
             warm_up: self.warm_up.len(),
             is_warm: self.is_warm,
             verified_elements: self.verified.elements + again.elements,
@@ -212,8 +223,9 @@ fn repeat(
                 settle();
             }
             last_team = team;
-            let time = subject.run(machine)?;
-            subject.times.push(time);
+            let taken = subject.run(machine)?;
+            subject.times.push(taken.counted.as_micros());
+            subject.walls.push(taken.wall.as_micros());
         }
         if settings.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Ok(());

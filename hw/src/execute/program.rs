@@ -58,6 +58,15 @@ pub enum Clock {
     Device,
 }
 
+/// What a run took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// By the program's clock.
+    pub(super) counted: Picos,
+    /// By the host's, whatever the program's is.
+    pub(super) wall: Picos,
+}
+
 /// The CPU's part of an operator.
 pub(super) struct CpuPart<T: Element> {
     pub(super) prepared: cpu::Prepared<T>,
@@ -188,7 +197,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Runs everything once; what it took.
-    pub(super) fn run(&mut self, machine: &mut Machine) -> Result<Picos, ExecuteError> {
+    pub(super) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
         let taken = self.attempt(machine);
         if taken.is_err()
             && let Some(link) = &mut self.link
@@ -198,7 +207,7 @@ impl<T: Element> Program<T> {
         taken
     }
 
-    fn attempt(&mut self, machine: &mut Machine) -> Result<Picos, ExecuteError> {
+    fn attempt(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
         let mut progress = Progress::default();
         let started = Instant::now();
         self.queue(&mut progress)?;
@@ -220,17 +229,18 @@ impl<T: Element> Program<T> {
                 }
             }
         }
-        let wall = started.elapsed();
+        let wall = of_duration(started.elapsed());
         if let Some(link) = &mut self.link {
             link.end()?;
         }
-        match (self.clock, &progress.first, &progress.last) {
+        let counted = match (self.clock, &progress.first, &progress.last) {
             (Clock::Device, Some(first), Some(last)) => {
                 let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(last)?);
-                Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
+                Picos::from_nanos(ended.saturating_sub(started) as f64)
             }
-            _ => Ok(of_duration(wall)),
-        }
+            _ => wall,
+        };
+        Ok(Taken { counted, wall })
     }
 
     /// Fills the device's queue as far as the host may be ahead.
@@ -335,8 +345,12 @@ impl<T: Element> Program<T> {
     /// Maps and unmaps what the device announced, where the mechanism does.
     fn map(&self, announcement: u32) -> Result<(), ExecuteError> {
         let stage = self.schedule.announcers[announcement as usize - 1];
-        match self.places[stage].device() {
-            Some(tensor) if self.maps() => Ok(tensor.map_and_unmap()?),
+        match (self.places[stage].device(), &self.link) {
+            (Some(tensor), Some(link)) if self.maps() => {
+                tensor.map_and_unmap()?;
+                // The device has the memory again when unmapping has ended.
+                link.finish()
+            }
             _ => Ok(()),
         }
     }

@@ -237,7 +237,7 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
         sleep_then_poll: mechanisms.sleep_then_poll(),
         map: transfers::table(&transfers.map, &source("blocking maps of a pinned buffer")),
         unmap: transfers::table(&transfers.unmap, &source("unmapping until the queue is empty")),
-        transform: transfers::table(&transfers.transform, &source("changes of layout by a kernel")),
+        transform: transfers::no_transform(&transfers.transform, what),
     }
 }
 

@@ -1,8 +1,10 @@
 //! What each mechanism of synchronisation takes here, and which of them works.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
+use coexec_sim::units::Picos;
 
 use super::statistics::{Measured, micros};
 use super::{ProbeError, Stage};
@@ -49,8 +51,12 @@ pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result
         let runtime = Runtime::new(device.clone())?;
         let outcome = match sync::probe(&runtime, mechanism) {
             Soundness::Unsound { why } => Err(why),
-            Soundness::Sound => sync::measure(&runtime, mechanism, ROUNDS[usize::from(!quick)], ROUND_LIMIT)
-                .map_err(|error| error.to_string()),
+            Soundness::Sound => {
+                let rounds = ROUNDS[usize::from(!quick)];
+                let told = sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT);
+                told.map(|told| flown(told, flight(&runtime, mechanism, rounds)))
+                    .map_err(|error| error.to_string())
+            }
         };
         mechanisms.gave_up |= runtime.is_lost();
         match outcome
@@ -72,6 +78,20 @@ pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result
         return Err(ProbeError::NoMechanism { why: why.collect::<Vec<_>>().join("; ") });
     }
     Ok(mechanisms)
+}
+
+/// What a flag takes from one side to the other; nothing where the mechanism has none.
+fn flight(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
+    // Both ways are half of a round trip each.
+    sync::ping_pong(runtime, mechanism, rounds, ROUND_LIMIT)
+        .map_or(Picos::ZERO, |trips| Picos(sync::median(&trips).0 / 2))
+}
+
+/// Times that are no shorter than a `flight`: a group that finishes last sets its flag
+/// before the driver notes the end of its kernel, from which they are counted.
+fn flown(told: Notifications, flight: Picos) -> Notifications {
+    let to_host = told.to_host.into_iter().map(|time| time.max(flight)).collect();
+    Notifications { to_host, ..told }
 }
 
 fn timed(mechanism: Mechanism, told: &Notifications) -> Option<Timed> {
@@ -152,6 +172,15 @@ mod tests {
             |uncertainty_us| timed(Mechanism::EventWait, 30.0, 10.0, uncertainty_us).notification().0.value;
         assert!((value(2.0) - 30.0).abs() < 1e-9);
         assert!((value(15.0) - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nobody_is_told_before_a_flag_arrives() {
+        let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
+        let told =
+            Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
+        let flown = flown(told, Picos::from_micros(0.2));
+        assert_eq!((flown.to_host, flown.to_device), (at(&[0.2, 0.2, 3.0]), at(&[1.0])));
     }
 
     #[test]

@@ -104,6 +104,19 @@ pub(super) fn table(line: &Line, what: &str) -> Transfer {
     }
 }
 
+/// What changes of layout cost where processors meet: nothing, as `crate::execute` has
+/// kernels write what both see the way the host reads it. What a kernel of its own would
+/// take stands in the source.
+pub(super) fn no_transform(line: &Line, what: &str) -> Transfer {
+    let source = format!(
+        "{what}: none, as kernels write the host's layout; a kernel of its own would take {:.3} us and \
+         {:.5} ns a byte",
+        line.fixed.value,
+        line.slope.value * NANOS_PER_MICRO
+    );
+    Transfer { fixed_us: Quantity::plain(0.0), per_byte_ns: Quantity::plain(0.0), source }
+}
+
 /// The way to a device with memory of its own.
 pub(super) fn link(transfers: &Transfers, source: &str) -> Link {
     let Transfers { to_device, to_host, .. } = transfers;

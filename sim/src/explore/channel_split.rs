@@ -41,16 +41,21 @@ pub struct Lead {
     pub gpu: Picos,
     /// From the end of a GPU that computed all until its result is where it must be.
     pub behind_gpu: Picos,
+    /// From the call until anything starts where a GPU takes part.
+    pub launch: Picos,
 }
 
 impl Lead {
     /// Of an operator whose inputs come from the host and whose result goes there:
     /// what crosses the link of a GPU with memory of its own.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
+        let [launch, read_back] = simulator.around_launches();
         Self {
             cpu: Picos::ZERO,
+            launch,
             gpu: copying(simulator.device(), read_bytes(&stage.layer), Direction::ToGpu),
-            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost),
+            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost)
+                + read_back,
         }
     }
 }
@@ -150,7 +155,7 @@ impl Grid {
             placement: Placement::Gpu,
             cpu: Picos::ZERO,
             gpu,
-            latency: lead.gpu + gpu + lead.behind_gpu,
+            latency: lead.launch + lead.gpu + gpu + lead.behind_gpu,
             energy: None,
         });
         let last = self.cpu_channels.len() - 1;
@@ -170,7 +175,9 @@ impl Grid {
                     placement: Placement::Split { cores, cpu_channels, gpu_channels },
                     cpu,
                     gpu,
-                    latency: overhead + (lead.cpu + cpu).max(lead.gpu + gpu + self.gathering[index]),
+                    latency: overhead
+                        + lead.launch
+                        + (lead.cpu + cpu).max(lead.gpu + gpu + self.gathering[index]),
                     energy: None,
                 })
             })
@@ -205,6 +212,7 @@ pub fn split_search(
         cpu: lead.cpu + host.cpu,
         gpu: lead.gpu + host.gpu,
         behind_gpu: lead.behind_gpu + host.behind_gpu,
+        launch: lead.launch + host.launch,
     };
     search_grid(&mut parts, stage, options, lead, &grid)
 }

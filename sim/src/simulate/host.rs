@@ -31,23 +31,37 @@ pub(crate) struct Host<'a> {
     path: Option<&'a HostPath>,
     /// Whether the simulation is a whole inference rather than a part of one.
     whole: bool,
+    /// Whether launches take what they take alone: operators by the host's clock.
+    launches_alone: bool,
 }
 
 impl<'a> Host<'a> {
     /// The host path that `measure` covers on `device`.
     pub(super) fn new(device: &'a Profile, measure: Measure) -> Self {
         let known = device.gpu.as_ref().and_then(|gpu| gpu.host.as_ref());
-        Self { path: known.filter(|_| measure == Measure::Inference), whole: true }
+        Self { path: known.filter(|_| measure == Measure::Inference), whole: true, launches_alone: false }
+    }
+
+    /// The host path of operators that the host times: from its call until it knows of
+    /// their end. A copy to a GPU with memory of its own includes the way to it.
+    pub(super) fn from_the_call(device: &'a Profile) -> Self {
+        let gpu = device.gpu.as_ref().filter(|gpu| gpu.memory.is_none());
+        Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true }
+    }
+
+    /// Whether the host times operators, and is busy with the queue before it computes.
+    pub(super) fn delays_the_cpu(self) -> bool {
+        self.launches_alone && self.path.is_some()
     }
 
     /// The same for some operators of what is measured.
     pub(super) fn of_part(self) -> Self {
-        Self { whole: false, ..self }
+        Self { whole: self.launches_alone, ..self }
     }
 
     /// What a GPU launch takes of which `alone` is the kernel model.
     pub(super) fn launch(self, alone: Phases) -> Phases {
-        let Some(path) = self.path else { return alone };
+        let Some(path) = self.path.filter(|_| !self.launches_alone) else { return alone };
         let mut inside = Phases::default();
         let gap = Picos::from_micros(path.gap_us.value);
         inside.push(Phase { kind: PhaseKind::QueueGap, duration: gap, bytes: Bytes::ZERO, steps: 1 });

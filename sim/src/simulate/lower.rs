@@ -206,6 +206,7 @@ impl Lowered {
             tasks: Vec::new(),
             residences: Vec::with_capacity(stages.len()),
             last_join: None,
+            submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
         };
@@ -257,6 +258,8 @@ struct Lowering<'a> {
     tasks: Vec<Task>,
     residences: Vec<Residence>,
     last_join: Option<TaskId>,
+    /// What fills the GPU's queue.
+    submission: Option<TaskId>,
     /// Whether the GPU has been given something.
     submitted: bool,
     /// Whether inputs and results of the workload lie with the host.
@@ -282,6 +285,7 @@ impl Lowering<'_> {
             Placement::Split { cores, cpu_channels, gpu_channels } => {
                 let cpu_layer = stage.layer.with_output_channels(cpu_channels);
                 let gpu_layer = stage.layer.with_output_channels(gpu_channels);
+                self.submit(index);
                 let cpu =
                     self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), Some(cpu_channels))?;
                 let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, Some(gpu_channels))?;
@@ -310,6 +314,9 @@ impl Lowering<'_> {
         if processor == Processor::Gpu {
             self.submit(index);
             predecessors.extend(self.inputs_onto_gpu(index, stage));
+        }
+        if processor == Processor::Cpu && self.host.delays_the_cpu() {
+            predecessors.extend(self.submission);
         }
         for &input in &stage.inputs {
             predecessors.push(self.visible(index, processor, cores, input));
@@ -355,7 +362,7 @@ impl Lowering<'_> {
         if !std::mem::replace(&mut self.submitted, true)
             && let Some(duration) = self.host.submission()
         {
-            self.once(stage, Role::Submit, duration, Vec::new());
+            self.submission = Some(self.once(stage, Role::Submit, duration, Vec::new()));
         }
     }
 
@@ -371,7 +378,7 @@ impl Lowering<'_> {
     }
 
     /// Adds what the GPU's queue waits for once an inference.
-    fn once(&mut self, stage: usize, role: Role, duration: Picos, predecessors: Vec<TaskId>) {
+    fn once(&mut self, stage: usize, role: Role, duration: Picos, predecessors: Vec<TaskId>) -> TaskId {
         self.push(Task {
             stage,
             processor: Processor::Gpu,
@@ -382,7 +389,7 @@ impl Lowering<'_> {
             client: None,
             detail: None,
             predecessors,
-        });
+        })
     }
 
     fn push(&mut self, task: Task) -> TaskId {
