@@ -13,6 +13,7 @@ use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::LeftOut;
+use coexec_sim::validate::cut;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
@@ -27,6 +28,10 @@ use crate::runs::{self, Measured};
 
 /// Name of the page.
 const PAGE: &str = "accuracy.md";
+
+/// Prefixes of groups, names in files, and what the groups are of.
+const PROCESSORS: [(&str, &str, &str); 3] =
+    [("gpu/", "gpu", "GPU"), ("cpu/", "cpu", "CPU"), ("split/", "split", "operators cut between both")];
 
 /// What the page says of one phone.
 struct Phone {
@@ -163,10 +168,15 @@ fn phone(
     common: &Common,
 ) -> Result<Phone, Failure> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
-    let how = Options { source: &source, prior, residual: true, library: Library::Ruy, seed: options.seed };
-    let fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
+    let library = Library::of_runs(&profile.cpu);
+    let how = Options { source: &source, prior, residual: true, library, seed: options.seed };
+    let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
     let mut left_out = measured.unusable();
-    left_out.extend(fitted.left_out);
+    left_out.append(&mut fitted.left_out);
+    // No fit sees cuts: those of the whole profile are held out, too.
+    let (points, unpredicted) = cut::validate(&profile, &measured.cut, library);
+    fitted.held_out.extend(points);
+    left_out.extend(unpredicted);
     Ok(Phone {
         runs: measured.count(),
         conditions: measured.conditions(),
@@ -193,7 +203,7 @@ fn reasons(left_out: &[LeftOut]) -> Vec<(String, usize)> {
 /// The pictures of one phone.
 fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
     let mut pictures = Vec::new();
-    for (prefix, processor) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
+    for (prefix, file, processor) in PROCESSORS {
         let of: Vec<Point> =
             phone.points.iter().filter(|point| point.group.starts_with(prefix)).cloned().collect();
         if of.is_empty() {
@@ -201,15 +211,14 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
         }
         let title = format!("{}, {processor}", phone.title);
         let comparison = Comparison { title: &title, subtitle: "networks kept out of the fit", points: &of };
-        let lower = processor.to_lowercase();
         // Thousands of points are smaller as pixels.
         pictures.push(Picture {
-            file: format!("{}-{lower}.png", phone.name),
+            file: format!("{}-{file}.png", phone.name),
             caption: format!("{title}: predicted against measured"),
             content: scatter(&comparison, Format::Png)?,
         });
         pictures.push(Picture {
-            file: format!("{}-{lower}-errors.svg", phone.name),
+            file: format!("{}-{file}-errors.svg", phone.name),
             caption: format!("{title}: how many predictions are how far off"),
             content: error_cdf(&comparison, Format::Svg)?,
         });

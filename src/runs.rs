@@ -27,7 +27,9 @@ pub(crate) struct Measured {
     pub(crate) inferences: Option<GpuNetworkTable>,
     /// Networks on the CPU.
     pub(crate) cpu: Option<CpuTable>,
-    /// Rows of neither.
+    /// Operators cut between processors.
+    pub(crate) cut: Vec<runs::CutRun>,
+    /// Rows of none of these.
     pub(crate) left_out: Vec<LeftOut>,
     /// The data set, where it has a name.
     data: Option<&'static str>,
@@ -108,6 +110,7 @@ impl Measured {
         self.gpu.as_ref().map_or(0, |table| table.runs.len())
             + self.inferences.as_ref().map_or(0, |table| table.networks.len())
             + self.cpu.as_ref().map_or(0, |table| table.runs.len())
+            + self.cut.len()
     }
 }
 
@@ -231,6 +234,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     let sorted = table.by_processor();
     let mut measured = Measured { left_out: table.left_out, ..Measured::default() };
     measured.left_out.extend(sorted.left_out);
+    measured.cut = sorted.cut;
     if !sorted.gpu.is_empty() {
         gpu_of(profile)?;
         measured.gpu = Some(GpuTable { runs: sorted.gpu, left_out: Vec::new() });

@@ -5,7 +5,7 @@ use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, is_in, score, worst};
-use coexec_sim::validate::{Group, cpu, gpu, host};
+use coexec_sim::validate::{Group, cpu, cut, gpu, host};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
@@ -80,6 +80,9 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
+    let (points, left_out) = cut::validate(profile, &measured.cut, runs::library(profile, &options.runs));
+    validated.points.extend(points);
+    validated.left_out.extend(left_out);
     Ok(validated)
 }
 

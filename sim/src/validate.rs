@@ -6,6 +6,7 @@
 //! prediction is counted and named, never skipped in silence.
 
 pub mod cpu;
+pub mod cut;
 mod flops_linear;
 pub mod gpu;
 pub mod host;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use coexec_sim::validate::score::{Scored, worst};
 
-use super::{Phone, Picture};
+use super::{PROCESSORS, Phone, Picture};
 use crate::cli::Report;
 use crate::points;
 use crate::validate::{HEADER, cells, percent};
@@ -103,7 +103,7 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
     for line in &phone.conditions {
         let _ = write!(text, "\nMeasured on {line}.\n");
     }
-    for (prefix, title) in [("gpu/", "GPU"), ("cpu/", "CPU")] {
+    for (prefix, _, title) in PROCESSORS {
         let of_processor = |scored: &&Scored| scored.group.name.starts_with(prefix);
         let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();
         if !rows.is_empty() {

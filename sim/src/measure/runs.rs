@@ -25,7 +25,7 @@ use crate::plan::synchronisation::Mechanism;
 use crate::workload::{DataType, Layer};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
-pub use medians::ByProcessor;
+pub use medians::{ByProcessor, CutRun};
 pub use row::{COLUMNS, Row};
 
 /// Name of the runs in a folder.

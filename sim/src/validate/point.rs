@@ -13,7 +13,7 @@ use crate::input::{InputError, Text};
 /// A prediction and the run it stands beside. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// `gpu/<family>` or `cpu/<core set>/<float|quant>`.
+    /// `gpu/<family>`, `cpu/<core set>/<float|quant>` or `split/<operator>`.
     pub group: String,
     /// Network the run is part of.
     pub network: String,

@@ -7,6 +7,7 @@ use crate::kernel::cpu::separate_passes;
 use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
 use crate::measure::benchmark_gpu_network::GpuNetwork;
 use crate::measure::{Family, GpuRun, LeftOut};
+use crate::plan::synchronisation::Mechanism;
 use crate::scenario::{Overrides, Scenario, Workload};
 use crate::statistics::median;
 use crate::workload::{Elementwise, Layer, Operator, Stage, fuse, network};
@@ -23,10 +24,31 @@ pub struct ByProcessor {
     pub cpu: Vec<CpuRun>,
     /// The networks of `cpu`.
     pub networks: Vec<CpuNetwork>,
-    /// Measurements that are neither, and why.
+    /// Operators that were cut between processors.
+    pub cut: Vec<CutRun>,
+    /// Measurements that are none of these, and why.
     pub left_out: Vec<LeftOut>,
     /// Repetitions that are marked as outliers: in no median.
     pub outliers: usize,
+}
+
+/// An operator that several processors computed together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutRun {
+    /// Network or scenario it is part of.
+    pub network: String,
+    /// The whole operator.
+    pub layer: Layer,
+    /// How it was cut.
+    pub ran: Ran,
+    /// How the processors learned of each other's results.
+    pub synchronisation: Option<Mechanism>,
+    /// Median time by the host's clock, in microseconds.
+    pub measured_us: f64,
+    /// Standard deviation of the repetitions.
+    pub deviation_us: Option<f64>,
+    /// Line of its first row, from 1.
+    pub line: u64,
 }
 
 impl RunTable {
@@ -106,6 +128,15 @@ impl ByProcessor {
                     line: measurement.line,
                 });
             }
+            (Ran::Split { .. }, Some((_, layer))) => self.cut.push(CutRun {
+                network: measurement.network.clone(),
+                layer: layer.clone(),
+                ran: measurement.processor.clone(),
+                synchronisation: measurement.synchronisation,
+                measured_us,
+                deviation_us: deviation(&times),
+                line: measurement.line,
+            }),
             (processor, _) => return Err(format!("a run on {processor} is not compared")),
         }
         Ok(())

@@ -222,12 +222,14 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
 }
 
 #[test]
-fn what_was_cut_or_planned_is_kept_and_named_but_not_compared() {
-    let split = Ran::Split { cores: "1large".into(), cpu_channels: 8, gpu_channels: 8 };
-    let measurements = vec![linear("a", split, &[1.0]), linear("b", Ran::Npu, &[1.0])];
+fn what_was_cut_is_no_run_of_one_processor_and_what_was_planned_is_named() {
+    let split = Ran::Split { cores: "1large".into(), cpu_channels: 8, gpu_channels: 3064 };
+    let planned = linear("b", Ran::Plan("p.toml".into()), &[1.0]);
+    let measurements = vec![linear("a", split.clone(), &[1.0, 3.0]), planned];
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
     assert!(sorted.gpu.is_empty() && sorted.cpu.is_empty());
-    assert!(sorted.left_out[0].reason.contains("1large:8+gpu:8"), "{:?}", sorted.left_out);
+    assert_eq!((&sorted.cut[0].ran, sorted.cut[0].measured_us), (&split, 2.0));
+    assert!(sorted.left_out[0].reason.contains("plan:p.toml"), "{:?}", sorted.left_out);
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! The error figures of operators that were cut between processors.
+//!
+//! Responsible for: what the simulator predicts of a cut, beside the time the host took for
+//! it. Not for: which cut to choose. Invariant: nothing is fitted to these runs, so every
+//! one of them is held out.
+
+use super::point::Point;
+use crate::device::profile::Profile;
+use crate::kernel::cpu::{CoreSet, Library};
+use crate::measure::LeftOut;
+use crate::measure::runs::{CutRun, Ran};
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Placement, Plan};
+use crate::simulate::Simulator;
+use crate::workload::Stage;
+
+/// Each prediction beside its run, and the runs the profile cannot predict. `library` is
+/// what computed on the CPU cores.
+pub fn validate(profile: &Profile, runs: &[CutRun], library: Library) -> (Vec<Point>, Vec<LeftOut>) {
+    let mut simulator = Simulator::new(profile, library).from_the_call();
+    let (mut points, mut left_out) = (Vec::new(), Vec::new());
+    for run in runs {
+        match predict(run, profile, &mut simulator) {
+            Ok(predicted_us) => points.push(point(run, predicted_us)),
+            Err(reason) => left_out.push(LeftOut { line: run.line, reason }),
+        }
+    }
+    (points, left_out)
+}
+
+/// Microseconds from the host's call until it knows of the end.
+fn predict(run: &CutRun, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
+    let plan = Plan {
+        synchronisation: run.synchronisation.unwrap_or(Mechanism::EventWait),
+        placements: vec![placement(&run.ran, profile)?],
+    };
+    let stage = Stage::single(String::new(), run.layer.clone());
+    let time = simulator.latency(&[stage], &plan).map_err(|error| error.to_string())?;
+    Ok(time.as_micros())
+}
+
+fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, String> {
+    let cores_of = |text: &str| CoreSet::parse(text, &profile.cpu).map_err(|error| error.to_string());
+    match ran {
+        Ran::Split { cores, cpu_channels, gpu_channels } => Ok(Placement::Split {
+            cores: cores_of(cores)?,
+            cpu_channels: *cpu_channels,
+            gpu_channels: *gpu_channels,
+        }),
+        Ran::Gpu | Ran::Npu | Ran::Cpu(_) | Ran::Plan(_) => Err(format!("a run on {ran} is no cut")),
+    }
+}
+
+fn point(run: &CutRun, predicted_us: f64) -> Point {
+    let operator = &run.layer.operator;
+    Point {
+        group: format!("split/{}", operator.name().replace(' ', "_")),
+        network: run.network.clone(),
+        what: format!("{operator} as {}", run.ran),
+        unseen: true,
+        measured_us: run.measured_us,
+        deviation_us: run.deviation_us,
+        predicted_us,
+        physics_us: predicted_us,
+        ..Point::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{DataType, Layer, Linear, Operator};
+
+    fn run(ran: Ran) -> CutRun {
+        let linear = Linear { rows: 50, input_features: 768, output_features: 3072, bias: true };
+        CutRun {
+            network: "vit-b32".to_owned(),
+            layer: Layer::new(Operator::Linear(linear), DataType::F32),
+            ran,
+            synchronisation: Some(Mechanism::SvmPolling),
+            measured_us: 1_000.0,
+            deviation_us: None,
+            line: 7,
+        }
+    }
+
+    #[test]
+    fn a_cut_is_predicted_as_the_simulator_runs_it() {
+        let profile = Profile::load("oneplus11").unwrap();
+        let split = |cores: &str, cpu_channels| Ran::Split {
+            cores: cores.to_owned(),
+            cpu_channels,
+            gpu_channels: 3072 - cpu_channels,
+        };
+        let runs =
+            [run(split("1large", 512)), run(split("1large", 2048)), run(split("9large", 8)), run(Ran::Gpu)];
+        let (points, left_out) = validate(&profile, &runs, Library::Xnnpack);
+        assert_eq!((points.len(), left_out.len()), (2, 2), "{left_out:?}");
+        assert_eq!(points[0].group, "split/linear");
+        assert!(points[0].what.ends_with("as 1large:512+gpu:2560"), "{}", points[0].what);
+        // Four times the CPU's share on one core is the slower cut.
+        assert!(points[0].predicted_us < points[1].predicted_us, "{points:?}");
+        assert_eq!(left_out[0].line, 7);
+    }
+}
