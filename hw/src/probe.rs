@@ -163,6 +163,12 @@ impl Stage<'_> {
         Instant::now() > self.end
     }
 
+    /// When that part of the time left has passed.
+    fn end_of_part(&self, part: f64) -> Instant {
+        let now = Instant::now();
+        now + self.end.saturating_duration_since(now).mul_f64(part)
+    }
+
     fn tell(&self, what: &str) {
         (self.tell)(what);
     }

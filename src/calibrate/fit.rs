@@ -94,7 +94,7 @@ fn fit_gpu(
             progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
         }
     });
-    let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out } = calibrated;
+    let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, gains: _ } = calibrated;
     profile.gpu = Some(calibrated);
     fitted.tables = tables;
     fitted.spreads = spreads;

@@ -70,10 +70,15 @@ impl Source {
         let _ = writeln!(self.definitions, "#define {name} {text}");
     }
 
-    /// Compiles every kernel for groups of `threads`: a compiler that is not told may
-    /// give a thread more registers than a group of that size has.
-    pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3]) {
-        self.define("WORK_GROUP", &format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))"));
+    /// Tells the compiler of every kernel the threads of its groups, where it shall be
+    /// `told`: one that is not may give a thread more registers than such a group has.
+    pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3], told: bool) {
+        let attribute = if told {
+            format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))")
+        } else {
+            String::new()
+        };
+        self.define("WORK_GROUP", &attribute);
     }
 
     /// Defines what runs behind the operator: `functions` in order, each of two

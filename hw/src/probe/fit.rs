@@ -14,7 +14,6 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::measure::benchmark_cpu::CpuTable;
 use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
 use coexec_sim::measure::{Family, GpuRun};
-use coexec_sim::validate::point::Point;
 use coexec_sim::workload::{Layer, Operator};
 
 use super::layers::sweep;
@@ -106,21 +105,15 @@ pub(super) fn gpu(
     let base = gpu::calibrate(base, &functions, &how(0, false), &|_| {}).gpu;
     stage.tell("fitting the kernels of the GPU");
     let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, options.residual), &|_| {});
-    if options.residual && !residual_helps(&fitted.held_out) {
-        stage.tell("what the equations leave cannot be learned from these runs");
-        return Ok(gpu::calibrate(&base, &runs, &how(FOLDS, false), &|_| {}));
+    // Layers that a fit had not seen say of which tables it can be learned what the
+    // equations leave; of the others the equations alone are kept.
+    let gaining = |table: &KernelTable| fitted.gains.iter().all(|(of, gain)| of != table || *gain > 0.0);
+    let correctable: Vec<KernelTable> = KernelTable::ALL.into_iter().filter(gaining).collect();
+    if correctable.len() == KernelTable::ALL.len() {
+        return Ok(fitted);
     }
-    Ok(fitted)
-}
-
-/// Whether layers that a fit had not seen are predicted better with what was learned of
-/// the others than by the equations alone.
-fn residual_helps(held_out: &[Point]) -> bool {
-    let errors = |predicted: fn(&Point) -> f64| {
-        let error = |point: &Point| (predicted(point) / point.measured_us).ln().abs();
-        held_out.iter().map(error).sum::<f64>()
-    };
-    errors(|point| point.predicted_us) < errors(|point| point.physics_us)
+    stage.tell("what the equations leave cannot be learned from these runs for every kernel");
+    Ok(gpu::calibrate_correcting(&base, &runs, &how(FOLDS, true), &correctable, &|_| {}))
 }
 
 /// The median run of a function of elements on the GPU.
@@ -198,6 +191,7 @@ mod tests {
     use coexec_sim::device::profile::Profile;
     use coexec_sim::kernel::cpu::{CoreSet, Library, execute as execute_on_cpu};
     use coexec_sim::measure::runs::Repetition;
+    use coexec_sim::validate::point::Point;
 
     use super::*;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::kernel::gpu::{Launch, execute};
-use coexec_sim::workload::{Layer, Layout};
+use coexec_sim::kernel::gpu::{Kernel, Launch, execute};
+use coexec_sim::workload::{Layer, Layout, Shape};
 
 use crate::cpu::{self, InstructionSet, ThreadPool};
 use crate::opencl::{self, Dispatch, Runtime, Tensor};
@@ -35,10 +35,12 @@ pub(super) struct Effort {
     pub(super) time: Duration,
 }
 
-/// A layer's times on the GPU, in microseconds, and how it was launched.
+/// A layer on the GPU whose result has been found right, with its memory.
 pub(super) struct OnGpu {
     pub(super) launch: Launch,
-    pub(super) times_us: Vec<f64>,
+    prepared: opencl::Prepared<f32>,
+    /// What a run took when the layer was checked.
+    once: Duration,
 }
 
 impl Effort {
@@ -106,47 +108,54 @@ pub(super) fn layout(runtime: &Runtime, gpu: &Gpu) -> Layout {
     }
 }
 
-/// Runs `layer` on the device as the rules of `gpu` launch it. The error says why it
-/// cannot be timed.
-pub(super) fn on_gpu(
-    runtime: &Arc<Runtime>,
-    gpu: &Gpu,
-    layer: &Layer,
-    effort: Effort,
-) -> Result<OnGpu, String> {
-    let launch = execute(layer, gpu).map_err(|error| error.to_string())?.detail;
-    let dispatch = Dispatch::of(layer, &launch);
-    let operands = Operands::of(layer);
-    let layout = layout(runtime, gpu);
-    let times_us = timed_on_gpu(runtime, layer, &operands, layout, dispatch, effort)?;
-    Ok(OnGpu { launch, times_us })
+/// About what `layer` takes of the device's memory when `launch` runs it: tensors and
+/// weights, and where it is transformed also 36 points for each 16 pixels and 9 weights.
+pub(super) fn memory_bytes(layer: &Layer, launch: &Launch) -> u64 {
+    let operator = &layer.operator;
+    let tensors: u64 = operator.inputs().iter().chain([&operator.output()]).map(Shape::elements).sum();
+    let weights: u64 = weight_counts(operator).iter().map(|&count| count as u64).sum();
+    let elements = match launch.kernel {
+        Kernel::Winograd => tensors + tensors * 36 / 16 + weights * 36 / 9,
+        _ => tensors + weights,
+    };
+    elements * size_of::<f32>() as u64
 }
 
-fn timed_on_gpu(
-    runtime: &Arc<Runtime>,
-    layer: &Layer,
-    operands: &Operands,
-    layout: Layout,
-    dispatch: Dispatch,
-    effort: Effort,
-) -> Result<Vec<f64>, String> {
-    let failed = |error: opencl::OpenClError| error.to_string();
-    let whole = Part::whole(&layer.operator);
-    let weights = operands.weights();
-    let mut prepared =
-        opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, layout, dispatch).map_err(failed)?;
-    let mut inputs = Vec::new();
-    for (shape, numbers) in prepared.input_shapes().into_iter().zip(&operands.inputs) {
-        inputs.push(Arc::new(Tensor::of(runtime, shape, layout, numbers).map_err(failed)?));
-    }
-    let output = Tensor::new(runtime, prepared.output_shape(), layout, opencl::Home::Device);
-    let output = Arc::new(output.map_err(failed)?);
-    prepared.bind(inputs, Arc::clone(&output)).map_err(failed)?;
-    for _ in 0..WARM_UP {
+impl OnGpu {
+    /// Prepares `layer` on the device as the rules of `gpu` launch it, and checks what it
+    /// computes. The error says why it cannot be timed.
+    pub(super) fn new(runtime: &Arc<Runtime>, gpu: &Gpu, layer: &Layer) -> Result<Self, String> {
+        let launch = execute(layer, gpu).map_err(|error| error.to_string())?.detail;
+        let dispatch = Dispatch::of(layer, &launch);
+        let operands = Operands::of(layer);
+        let layout = layout(runtime, gpu);
+        let failed = |error: opencl::OpenClError| error.to_string();
+        let whole = Part::whole(&layer.operator);
+        let weights = operands.weights();
+        let mut prepared = opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, layout, dispatch)
+            .map_err(failed)?;
+        let mut inputs = Vec::new();
+        for (shape, numbers) in prepared.input_shapes().into_iter().zip(&operands.inputs) {
+            inputs.push(Arc::new(Tensor::of(runtime, shape, layout, numbers).map_err(failed)?));
+        }
+        let output = Tensor::new(runtime, prepared.output_shape(), layout, opencl::Home::Device);
+        let output = Arc::new(output.map_err(failed)?);
+        prepared.bind(inputs, Arc::clone(&output)).map_err(failed)?;
         prepared.run(RUN_LIMIT).map_err(failed)?;
+        let once = prepared.run(RUN_LIMIT).map_err(failed)?.device;
+        operands.check(layer, &output.read().map_err(failed)?)?;
+        Ok(Self { launch, prepared, once: Duration::from_secs_f64(once.as_micros() / 1e6) })
     }
-    operands.check(layer, &output.read().map_err(failed)?)?;
-    effort.repeat(|| Ok(prepared.run(RUN_LIMIT).map_err(failed)?.device.as_micros()))
+
+    /// Launches it several times, one behind the other as the layers of an inference are:
+    /// microseconds of each launch but the first, which wakes sleeping cores and clocks
+    /// and brings data into the caches.
+    pub(super) fn visit(&self, effort: Effort) -> Result<Vec<f64>, String> {
+        let fit = effort.time.as_secs_f64() / self.once.as_secs_f64().max(f64::MIN_POSITIVE);
+        let count = (fit as usize).clamp(effort.least, effort.most);
+        let timings = self.prepared.run_times(1 + count, RUN_LIMIT).map_err(|error| error.to_string())?;
+        Ok(timings.iter().skip(1).map(|timing| timing.device.as_micros()).collect())
+    }
 }
 
 /// Runs `layer` on the threads of each pool in turn: for each its times, in

@@ -1,5 +1,6 @@
 //! The sweep over layers on both processors, kept as runs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,13 @@ use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 
 use core_affinity::CoreId;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 
 use super::cores::CoreGroup;
 use super::fit::FEWEST_LAYERS;
-use super::layer_runs::{Effort, on_cpu, on_gpu};
+use super::layer_runs::{Effort, OnGpu, memory_bytes, on_cpu};
 use super::layers::sweep;
 use super::statistics::{median, outliers};
 use super::{ProbeError, Stage};
@@ -22,9 +26,19 @@ use crate::opencl::Runtime;
 
 /// What all runs name as their conditions.
 pub(super) const FINGERPRINT: &str = "probe";
-/// Repetitions of each layer.
+/// Repetitions of each layer on the CPU.
 const QUICK: Effort = Effort { least: 5, most: 15, time: Duration::from_millis(60) };
 const FULL: Effort = Effort { least: 7, most: 40, time: Duration::from_millis(400) };
+/// Repetitions of each visit to a layer on the GPU, and visits. What disturbs a machine
+/// lasts longer than a visit: the medians of two halves of one visit of 40 launches under
+/// `PoCL` on a shared host differ by 5 % on convolutions.
+const QUICK_VISIT: Effort = Effort { least: 3, most: 8, time: Duration::from_millis(15) };
+const FULL_VISIT: Effort = Effort { least: 3, most: 8, time: Duration::from_millis(60) };
+const VISITS: [usize; 2] = [2, 6];
+/// Part of the device's memory that layers take which wait for their next visit.
+const MEMORY_PART: u64 = 8;
+/// Part of the time left that preparing layers may take.
+const PREPARING: f64 = 0.5;
 /// Layers that are timed even where time has run out: a few more than a fit needs.
 const ENOUGH_LAYERS: usize = FEWEST_LAYERS + 8;
 /// Longest that a layer may take on a processor, by its rate on products.
@@ -56,7 +70,37 @@ fn repetitions(times: &[f64]) -> Vec<Repetition> {
     numbered.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier }).collect()
 }
 
-/// Times the sweep on the GPU.
+/// A layer of the sweep on the GPU, and its times so far.
+struct Visited {
+    index: usize,
+    name: String,
+    layer: Layer,
+    on_gpu: OnGpu,
+    times_us: Vec<f64>,
+}
+
+impl Visited {
+    fn measurement(self) -> Measurement {
+        let Self { index, name, layer, on_gpu: OnGpu { launch, .. }, times_us } = self;
+        Measurement {
+            run: format!("gpu {name}"),
+            network: name.clone(),
+            data_type: layer.data_type,
+            operator: Some((name, layer)),
+            processor: Ran::Gpu,
+            synchronisation: None,
+            kernel: Some(launch.kernel.to_string()),
+            dispatch: Some(Dispatch { grid: launch.grid, work_group: launch.work_group }),
+            fingerprint: Some(FINGERPRINT.to_owned()),
+            repetitions: repetitions(&times_us),
+            line: index as u64 + 1,
+        }
+    }
+}
+
+/// Times the sweep on the GPU: prepares as many layers as the device's memory holds well,
+/// and visits them in turn, several times each and in an order of its own each time, so
+/// that what disturbs the machine for a while does not meet the same layer each time.
 pub(super) fn gpu(
     runtime: &Arc<Runtime>,
     gpu: &Gpu,
@@ -64,39 +108,94 @@ pub(super) fn gpu(
     seed: u64,
     stage: &Stage<'_>,
 ) -> Result<Sweep, ProbeError> {
-    let effort = if quick { QUICK } else { FULL };
-    let rated = on_gpu(runtime, gpu, &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
-    let layers = sweep(quick, seed, most_macs(&rated.times_us, quick));
+    let rated = OnGpu::new(runtime, gpu, &rated_layer()).and_then(|rated| rated.visit(QUICK));
+    let rated = rated.map_err(ProbeError::Layer)?;
+    let layers = sweep(quick, seed, most_macs(&rated, quick));
+    let mut waiting: VecDeque<(usize, (String, Layer))> = layers.into_iter().enumerate().collect();
     let mut sweep = Sweep::default();
-    for (index, (name, layer)) in layers.iter().enumerate() {
-        if stage.is_over() && sweep.measurements.len() >= ENOUGH_LAYERS {
-            break;
-        }
-        stage.tell_every(index, layers.len(), "layers on the GPU");
-        match on_gpu(runtime, gpu, layer, effort) {
-            Ok(timed) => sweep.measurements.push(Measurement {
-                run: format!("gpu {name}"),
-                network: name.clone(),
-                operator: Some((name.clone(), layer.clone())),
-                data_type: layer.data_type,
-                processor: Ran::Gpu,
-                synchronisation: None,
-                kernel: Some(timed.launch.kernel.to_string()),
-                dispatch: Some(Dispatch { grid: timed.launch.grid, work_group: timed.launch.work_group }),
-                fingerprint: Some(FINGERPRINT.to_owned()),
-                repetitions: repetitions(&timed.times_us),
-                line: index as u64 + 1,
-            }),
-            Err(_) if runtime.is_lost() => {
-                return Err(ProbeError::Layer(format!(
-                    "the device did not come back from {}",
-                    layer.operator
-                )));
-            }
-            Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
-        }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    while !waiting.is_empty() && (!stage.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
+        let mut prepared = prepare(runtime, gpu, &mut waiting, stage, &mut sweep)?;
+        visit_all(runtime, &mut prepared, quick, &mut random, stage, &mut sweep)?;
+        let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
+        sweep.measurements.extend(timed.map(Visited::measurement));
     }
     Ok(sweep)
+}
+
+/// Prepares the first of the `waiting` layers, as many as there is memory and time for.
+fn prepare(
+    runtime: &Arc<Runtime>,
+    gpu: &Gpu,
+    waiting: &mut VecDeque<(usize, (String, Layer))>,
+    stage: &Stage<'_>,
+    sweep: &mut Sweep,
+) -> Result<Vec<Visited>, ProbeError> {
+    let preparing = Stage { end: stage.end_of_part(PREPARING), tell: stage.tell };
+    let most_bytes = runtime.device().global_memory_bytes / MEMORY_PART;
+    let mut prepared = Vec::new();
+    let mut bytes = 0;
+    while bytes <= most_bytes {
+        let enough = prepared.len() + sweep.measurements.len() >= ENOUGH_LAYERS;
+        if enough && preparing.is_over() {
+            break;
+        }
+        let Some((index, (name, layer))) = waiting.pop_front() else { break };
+        stage.tell_every(index, index + waiting.len(), "preparing layers on the GPU");
+        match OnGpu::new(runtime, gpu, &layer) {
+            Ok(on_gpu) => {
+                bytes += memory_bytes(&layer, &on_gpu.launch);
+                prepared.push(Visited { index, name, layer, on_gpu, times_us: Vec::new() });
+            }
+            Err(why) => sweep.leave_out(runtime, &layer, &why)?,
+        }
+    }
+    Ok(prepared)
+}
+
+/// Visits `layers` until each has had its visits or the time has passed. The first visits
+/// are in the order of the draw: time may run out.
+fn visit_all(
+    runtime: &Runtime,
+    layers: &mut [Visited],
+    quick: bool,
+    random: &mut ChaCha8Rng,
+    stage: &Stage<'_>,
+    sweep: &mut Sweep,
+) -> Result<(), ProbeError> {
+    let effort = if quick { QUICK_VISIT } else { FULL_VISIT };
+    let visits = VISITS[usize::from(!quick)];
+    let mut order: Vec<usize> = (0..layers.len()).collect();
+    for visit in 0..visits {
+        stage.tell(&format!("visit {} of {visits} to {} layers on the GPU", visit + 1, layers.len()));
+        for (turn, &index) in order.iter().enumerate() {
+            let enough = visit > 0 || sweep.measurements.len() + turn >= ENOUGH_LAYERS;
+            if enough && stage.is_over() {
+                return Ok(());
+            }
+            let visited = &mut layers[index];
+            match visited.on_gpu.visit(effort) {
+                Ok(times) => visited.times_us.extend(times),
+                Err(why) => sweep.leave_out(runtime, &visited.layer, &why)?,
+            }
+        }
+        order.shuffle(random);
+    }
+    Ok(())
+}
+
+impl Sweep {
+    /// Notes why `layer` is not timed.
+    ///
+    /// # Errors
+    /// Where the device did not come back from it.
+    fn leave_out(&mut self, runtime: &Runtime, layer: &Layer, why: &str) -> Result<(), ProbeError> {
+        if runtime.is_lost() {
+            return Err(ProbeError::Layer(format!("the device did not come back from {}", layer.operator)));
+        }
+        self.left_out.push(format!("{}: {why}", layer.operator));
+        Ok(())
+    }
 }
 
 /// Cores that work together, and the pool of threads on them.

@@ -64,6 +64,10 @@ pub struct Calibrated {
     /// How far the predictions of `gpu` may be off, from the cross-validated errors:
     /// what the profile's `[calibration]` keeps for intervals.
     pub spreads: Vec<TableSpread>,
+    /// What the learned correction of each table that has one is worth: the part of the
+    /// held-out error (mean distance of logarithms) of the equations alone that it takes
+    /// away, below zero where it adds some. None without folds.
+    pub gains: Vec<(KernelTable, f64)>,
     /// Runs that no table of the base describes.
     pub left_out: Vec<LeftOut>,
 }
@@ -100,6 +104,17 @@ pub fn calibrate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Calibrated {
+    calibrate_correcting(base, runs, options, &KernelTable::ALL, progress)
+}
+
+/// The same where no tables but `correctable` may have a learned correction.
+pub fn calibrate_correcting(
+    base: &Gpu,
+    runs: &[GpuRun],
+    options: &Options,
+    correctable: &[KernelTable],
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Calibrated {
     let mut base = base.without_residual();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
@@ -109,6 +124,8 @@ pub fn calibrate(
             classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
         let mut fitted = fit_tables(&base, &used, &options.source);
         if options.residual {
+            let used: Vec<Classified<'_>> =
+                used.into_iter().filter(|member| correctable.contains(&member.table)).collect();
             fitted.0.residual = residual::fit(&fitted.0, &used, &options.source, options.seed);
         }
         progress(match held_out {
@@ -127,6 +144,7 @@ pub fn calibrate(
     Calibrated {
         spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
         held_out: held_out_points(&held_out, &without_fold),
+        gains: gains(&gpu, &held_out),
         folds: without_fold.into_iter().enumerate().map(of_fold).collect(),
         gpu,
         tables,
@@ -220,6 +238,7 @@ fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) ->
 struct HeldOut {
     /// Which network, in the order in which they first occur among the runs.
     network: usize,
+    table: KernelTable,
     point: Point,
     doubt: Doubt,
 }
@@ -251,7 +270,8 @@ impl HeldOut {
                     let unseen = !seen.contains(&member.run.layer.operator);
                     let deviation_us = deviations.of(member.run);
                     let network = networks.get(member.run.network.as_str()).copied()?;
-                    Some(Self { network, point: Point { unseen, deviation_us, ..point }, doubt })
+                    let table = member.table;
+                    Some(Self { network, table, point: Point { unseen, deviation_us, ..point }, doubt })
                 });
                 predictions.collect()
             })
@@ -267,6 +287,23 @@ impl HeldOut {
             error: (measured_us / predicted_us).ln(),
         }
     }
+}
+
+/// What the correction of each table of `gpu` that has one is worth on held-out runs.
+fn gains(gpu: &Gpu, held_out: &[Vec<HeldOut>]) -> Vec<(KernelTable, f64)> {
+    let corrected = gpu.residual.iter().flat_map(|residual| &residual.table);
+    let gain = |table: KernelTable| {
+        let points = held_out.iter().flatten().filter(|held| held.table == table).map(|held| &held.point);
+        let mut errors = [0.0; 2];
+        for point in points {
+            for (error, predicted_us) in errors.iter_mut().zip([point.predicted_us, point.physics_us]) {
+                *error += (predicted_us / point.measured_us).ln().abs();
+            }
+        }
+        let [with, without] = errors;
+        (without > 0.0).then(|| (table, 1.0 - with / without))
+    };
+    corrected.filter_map(|corrected| gain(corrected.table)).collect()
 }
 
 /// The held-out points with their intervals.

@@ -50,13 +50,14 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
   weight += y[0] * blocks * reads * (TILE_SLICES * 4);
 #endif
 
-#ifdef POINTWISE
-  const int taps = 1;
-#else
+#ifndef POINTWISE
   const int taps = window.kernel_y * window.kernel_x;
   const int image_width = source_extent.width / source_extent.batch;
+  int row = 0;
+  int column = 0;
+  for (int tap = 0; tap < taps; tap++)
 #endif
-  for (int tap = 0; tap < taps; tap++) {
+  {
     int source_x[TILE_X];
     int source_y[TILE_Y];
 #ifdef POINTWISE
@@ -65,17 +66,23 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
 #else
     bool x_inside[TILE_X];
     bool y_inside[TILE_Y];
-    const int offset_x = tap % window.kernel_x * window.dilation_x - window.before_x;
-    const int offset_y = tap / window.kernel_x * window.dilation_y - window.before_y;
+    const int offset_x = column * window.dilation_x - window.before_x;
+    const int offset_y = row * window.dilation_y - window.before_y;
+    // Counted on, as a division at each tap takes as long as some source slices.
+    column++;
+    if (column == window.kernel_x) {
+      column = 0;
+      row++;
+    }
     for (int i = 0; i < TILE_X; i++) {
 #ifdef BATCHED
-      const int column = x[i] / source_extent.batch * window.stride_x + offset_x;
-      source_x[i] = column * source_extent.batch + x[i] % source_extent.batch;
+      const int image_x = x[i] / source_extent.batch * window.stride_x + offset_x;
+      source_x[i] = image_x * source_extent.batch + x[i] % source_extent.batch;
 #else
-      const int column = x[i] * window.stride_x + offset_x;
-      source_x[i] = column;
+      const int image_x = x[i] * window.stride_x + offset_x;
+      source_x[i] = image_x;
 #endif
-      x_inside[i] = column >= 0 && column < image_width;
+      x_inside[i] = image_x >= 0 && image_x < image_width;
     }
     for (int j = 0; j < TILE_Y; j++) {
       source_y[j] = y[j] * window.stride_y + offset_y;

@@ -6,6 +6,7 @@ use opencl3::event::Event;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, ClMem};
 
+use super::super::device::DeviceKind;
 use super::super::error::{Naming, OpenClError};
 use super::super::runtime::Runtime;
 use super::super::source::Source;
@@ -112,7 +113,9 @@ impl<T: Element> Step<T> {
     ) -> Result<Self, OpenClError> {
         check_axes(runtime, entry, grid.work_group)?;
         let mut source = source.clone();
-        source.work_group(grid.work_group);
+        // A CPU shares out no registers, and PoCL compiles for each group in any case: a
+        // program of its own for each would only be built for nothing.
+        source.work_group(grid.work_group, runtime.device().kind != DeviceKind::Cpu);
         let kernel = runtime.kernel(&source, entry)?;
         check_threads(runtime, &kernel, entry, grid.work_group)?;
         let local = grid.work_group.map(|threads| threads as usize);

@@ -37,6 +37,15 @@ const STARTS: [f64; 3] = [0.0, 2.0, -2.0];
 /// implementation of the GPU model).
 const MANY_LAYERS: usize = 60;
 
+/// A parameter that no run tells of until it is nearly right, as only layers about as
+/// large as the cache change with it: values on this grid are tried too.
+const TRIED: &str = "cache_bytes";
+/// Ratio of neighbours on that grid, and how many lie on either side of the centre.
+const TRIED_RATIO: f64 = 1.1;
+const TRIED_STEPS: i32 = 30;
+/// When the fit from one of them ends: the other parameters only have to follow.
+const TRY: Stop = Stop { iterations: 2, relative_decrease: 1e-3 };
+
 /// Units of log-parameter in one coordinate of the search. Predictions are whole
 /// picoseconds; with this unit, the optimiser's derivative step moves a parameter
 /// by 0.06 %, far above what rounding hides.
@@ -252,6 +261,22 @@ fn solve(
             let other = from(lean);
             if other.cost < best.cost {
                 best = other;
+            }
+        }
+        // Phones' tables have such a size for depthwise convolutions, whose layers are of
+        // all sizes and find it.
+        let tried = centre.iter().position(|&(_, key, _)| key == TRIED && table != KernelTable::Depthwise);
+        if let Some(position) = tried {
+            let tries = (-TRIED_STEPS..=TRIED_STEPS).map(|step| {
+                let mut at = best.parameters.clone();
+                at[position] = f64::from(step) * TRIED_RATIO.ln() / COORDINATE;
+                stage(&at, last, TRY)
+            });
+            if let Some(tried) = tries.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+                let other = stage(&tried.parameters, last, FINE);
+                if other.cost < best.cost {
+                    best = other;
+                }
             }
         }
     }

@@ -5,16 +5,18 @@
 //! fit may leave it, nor the fit. Invariants: a centre never depends on a run's time,
 //! and tables that no run belongs to stay as the base has them.
 
+mod hardware;
+
 use std::collections::HashSet;
-use std::fmt;
 
 use thiserror::Error;
 
-use crate::device::gpu::{Gpu, GpuFamily, KernelTable};
+use crate::device::gpu::{Gpu, KernelTable};
 use crate::device::memory::Memory;
 use crate::device::quantity::Quantity;
 use crate::kernel::gpu::execute;
 use crate::measure::GpuRun;
+use hardware::Hardware;
 
 /// A phone as its profile has it.
 #[derive(Clone, Copy, Debug)]
@@ -142,139 +144,6 @@ fn value_of(gpu: &mut Gpu, table: KernelTable, key: &str) -> Option<f64> {
     let parameters = gpu.parameters_mut(table)?.quantities;
     let (_, quantity) = parameters.into_iter().find(|(other, _)| *other == key)?;
     Some(quantity.value).filter(|&value| value > 0.0)
-}
-
-/// What the constants of a phone make to expect of its kernels.
-#[derive(Clone, Debug)]
-struct Hardware {
-    clock_mhz: f64,
-    multiply_accumulates_per_cycle: f64,
-    bandwidth_gbps: f64,
-    compute_units: f64,
-    simd_width: f64,
-    launch_us: f64,
-}
-
-impl fmt::Display for Hardware {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { clock_mhz, multiply_accumulates_per_cycle, bandwidth_gbps, .. } = self;
-        write!(
-            f,
-            "a clock of {clock_mhz} MHz, {multiply_accumulates_per_cycle} multiply-accumulates a cycle and {bandwidth_gbps} GB/s"
-        )
-    }
-}
-
-// The figures below are the hardware prior of the GPU model (reference implementation
-// fitted on the mobile-ml-benchmark data set), the same for all phones.
-
-/// Launch of a kernel.
-const LAUNCH_US: f64 = 6.0;
-/// The same where the driver is slow to start one: `PowerVR`.
-const SLOW_LAUNCH_US: f64 = 45.0;
-/// Latency of each term of a loop iteration, in cycles.
-const LATENCY_CYCLES: f64 = 75.0;
-/// Multiply-accumulates of one lane for a texel of its tile: four channels from four.
-const TEXEL_PRODUCTS: f64 = 16.0;
-/// Time of a texel relative to that of its products at the peak rate.
-const TEXEL_OVER_PEAK: f64 = 1.3;
-/// Time of a distinct pixel read, relative to the products of a texel.
-const PIXEL_READ: f64 = 0.01;
-/// Time of a distinct weight read, relative to the products of a texel.
-const WEIGHT_READ: f64 = 0.03;
-/// Prologue and epilogue of a wave that writes a tile, relative to the products of a texel.
-const WAVE: f64 = 1.5;
-/// Time per byte relative to that at the peak bandwidth: half, as caches serve much.
-const TRAFFIC: f64 = 0.5;
-/// Sharpness of the soft maximum.
-const SHARPNESS: f64 = 1.5;
-/// Relative rise of a loop by a window, a linked function or an average, and the
-/// power of the unroll.
-const SMALL_FACTOR: f64 = 0.06;
-/// Relative rise of a loop's pixels that a window's neighbours or a tile's second row
-/// read again.
-const REUSE: f64 = 0.3;
-/// Part by which the last round's waves count as rounded up.
-const TAIL_ROUNDING: f64 = 0.5;
-/// Relative rise of a latency by dot products whose terms wait for one another.
-const DOT_FACTOR: f64 = 0.3;
-/// Traffic of a second operand relative to the output's.
-const OPERAND_TRAFFIC: f64 = 1.0;
-/// What alignment and linked functions do to a concatenation.
-const CONCAT_FACTOR: f64 = 0.6;
-/// Start of a work-group, in microseconds.
-const GROUP_US: f64 = 0.02;
-/// Constants of means and matrix-vector products that hardware says nothing of, in
-/// microseconds.
-const SMALL_US: f64 = 0.3;
-/// Bytes up to which a cache serves overlapping windows.
-const CACHE_BYTES: f64 = 1e6;
-/// Bytes a microsecond in 1 GB/s.
-const BYTES_PER_MICRO: f64 = 1e3;
-
-impl Hardware {
-    fn of(phone: Phone<'_>) -> Result<Self, MissingConstant> {
-        let Phone { gpu, memory } = phone;
-        let constant = |key, quantity: &Option<Quantity>| {
-            let missing = || MissingConstant { gpu: gpu.name.clone(), key };
-            Ok(quantity.as_ref().ok_or_else(missing)?.value)
-        };
-        Ok(Self {
-            clock_mhz: constant("clock_mhz", &gpu.clock_mhz)?,
-            multiply_accumulates_per_cycle: constant(
-                "multiply_accumulates_per_cycle",
-                &gpu.multiply_accumulates_per_cycle,
-            )?,
-            bandwidth_gbps: gpu
-                .memory
-                .as_ref()
-                .map_or(memory.peak_bandwidth_gbps.value, |own| own.bandwidth_gbps.value),
-            compute_units: f64::from(gpu.compute_units),
-            simd_width: f64::from(gpu.simd_width),
-            launch_us: if gpu.family == GpuFamily::PowerVr { SLOW_LAUNCH_US } else { LAUNCH_US },
-        })
-    }
-
-    /// Time a compute unit takes for the products of one texel of one wave, at the
-    /// peak rate, in microseconds.
-    fn texel_us(&self) -> f64 {
-        let rate_per_us = self.multiply_accumulates_per_cycle * self.clock_mhz / self.compute_units;
-        self.simd_width * TEXEL_PRODUCTS / rate_per_us
-    }
-
-    /// What to expect of a parameter; none where nothing is known of its kind.
-    fn expected(&self, table: KernelTable, key: &str) -> Option<f64> {
-        let writes_tiles = matches!(
-            table,
-            KernelTable::ConvGeneric | KernelTable::GroupedConv | KernelTable::Winograd | KernelTable::Pool
-        );
-        Some(match key {
-            "launch_us" => self.launch_us,
-            "roofline_sharpness" => SHARPNESS,
-            "throughput_texel_us" => TEXEL_OVER_PEAK * self.texel_us(),
-            "throughput_pixel_read_us" => PIXEL_READ * self.texel_us(),
-            "throughput_weight_read_us" => WEIGHT_READ * self.texel_us(),
-            "wave_us" if writes_tiles => WAVE * self.texel_us(),
-            "group_us" => GROUP_US,
-            "wave_us" | "reduction_step_us" | "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
-            "cache_bytes" => CACHE_BYTES,
-            "tail_rounding_factor" => TAIL_ROUNDING,
-            "window_reuse_factor" | "row_reuse_factor" => REUSE,
-            "dot_latency_factor" => DOT_FACTOR,
-            "addition_traffic_factor" | "linked_traffic_factor" => OPERAND_TRAFFIC,
-            "misaligned_latency_factor" | "linked_factor" => CONCAT_FACTOR,
-            "window_latency_factor"
-            | "window_throughput_factor"
-            | "addition_factor"
-            | "activation_factor"
-            | "average_factor"
-            | "unroll_exponent" => SMALL_FACTOR,
-            _ if key.ends_with("_us_per_byte") => TRAFFIC / (self.bandwidth_gbps * BYTES_PER_MICRO),
-            _ if key.starts_with("latency_") && key.ends_with("us") => LATENCY_CYCLES / self.clock_mhz,
-            _ if key.starts_with("throughput_") && key.ends_with("us") => self.texel_us(),
-            _ => return None,
-        })
-    }
 }
 
 #[cfg(test)]

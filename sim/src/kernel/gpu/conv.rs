@@ -15,6 +15,9 @@ use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
 
 /// Bytes of the 16-bit weights between one input and one output slice.
 const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
+/// Part of a cache's size by which a working set must exceed it until nothing of it is
+/// found there again: it is walked through in the same order each time.
+const SPILL_RAMP: f64 = 0.2;
 /// Products of the transformed domain: 6 x 6 for a 4x4 tile of a 3x3 window.
 const WINOGRAD_POINTS: u32 = 36;
 
@@ -151,6 +154,16 @@ impl Problem<'_> {
         value_or_zero(table.window_reuse_factor.as_ref()) + rows
     }
 
+    /// Relative rise of the latency as `bytes` are more than the cache keeps.
+    fn spill(bytes: u64, table: &ConvGenericKernel) -> f64 {
+        let Some(cache) = table.cache_bytes.as_ref().map(|cache| cache.value).filter(|&cache| cache > 0.0)
+        else {
+            return 0.0;
+        };
+        let spilled = ((bytes as f64 / cache - 1.0) / SPILL_RAMP).clamp(0.0, 1.0);
+        value_or_zero(table.spill_latency_factor.as_ref()) * spilled
+    }
+
     fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
         let Mapped { dispatch, unroll, lanes } = self.map(gpu);
         let trivial = self.task.trivial;
@@ -168,6 +181,11 @@ impl Problem<'_> {
         if unroll > 1 {
             latency_us *= f64::from(unroll).powf(-table.unroll_exponent.value);
         }
+        let output_bytes = self.output.bytes();
+        let bytes = self.input_bytes + output_bytes + self.weight_bytes;
+        if table.cache_bytes.is_some() {
+            latency_us *= 1.0 + Self::spill(bytes, table);
+        }
         let throughput_us = (table.throughput_slice_us.value * slices
             + table.throughput_texel_us.value * texels
             + table.throughput_pixel_read_us.value * lanes.pixels * pixels * stride
@@ -181,12 +199,11 @@ impl Problem<'_> {
         if self.linked.activations() > 0 {
             loop_factor += table.activation_factor.value;
         }
-        let output_bytes = self.output.bytes();
-        let bytes = self.input_bytes + output_bytes + self.weight_bytes;
         let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
             launch_us: table.launch_us.value,
+            unit_us: value_or_zero(table.unit_us.as_ref()),
             latency_us,
             throughput_us,
             sharpness: table.roofline_sharpness.value,
@@ -310,4 +327,46 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
         ..Cost::default()
     };
     Ok(Modelled { dispatch, cost })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::execute;
+    use super::*;
+    use crate::device::gpu::GpuFamily;
+    use crate::device::quantity::Quantity;
+    use crate::workload::Operator;
+
+    fn gpu() -> Gpu {
+        toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    fn micros(gpu: &Gpu, output_features: u32) -> f64 {
+        let linear = Linear { rows: 4, input_features: 512, output_features, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        execute(&layer, gpu).unwrap().phases.duration().as_micros()
+    }
+
+    #[test]
+    fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
+        let near = gpu();
+        let mut far = near.clone();
+        // 512 x 512 weights of two bytes.
+        far.conv_generic.cache_bytes = Some(Quantity::plain(524_288.0));
+        far.conv_generic.spill_latency_factor = Some(Quantity::plain(0.7));
+        assert!((micros(&far, 256) - micros(&near, 256)).abs() < f64::EPSILON, "half of it is kept");
+        assert!(micros(&far, 1_024) > 1.2 * micros(&near, 1_024));
+    }
+
+    #[test]
+    fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
+        let cores = Gpu { family: GpuFamily::Generic, compute_units: 8, simd_width: 1, ..gpu() };
+        let mut asleep = cores.clone();
+        asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
+        let waking = |features| micros(&asleep, features) - micros(&cores, features);
+        // Groups of up to 16 blocks of four slices: one group, then four, then many.
+        assert!(waking(256).abs() < 1e-9);
+        assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
+        assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
+    }
 }
