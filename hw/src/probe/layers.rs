@@ -26,7 +26,7 @@ struct Counts {
 }
 
 const QUICK: Counts = Counts { products: 14, depthwise: 8, others: 5 };
-const FULL: Counts = Counts { products: 160, depthwise: 80, others: 20 };
+const FULL: Counts = Counts { products: 160, depthwise: 80, others: 30 };
 
 /// Sides of images in mobile networks.
 const SIDES: [u32; 5] = [7, 14, 28, 56, 112];

@@ -6,7 +6,8 @@
 //! `iterations` the trips of a thread's loop, `stride` the horizontal one, and
 //! `rounds(L, c)` sums over the occupancy rounds the soft maximum of the latency
 //! `L` and of the cost `c` times the waves resident on a compute unit.
-//! Bytes count whole slices of 8 bytes (four 16-bit channels). The structure is
+//! Every `launch_us` has `unit_us * (compute units that get a group - 1)` added, where a
+//! table has that. Bytes count whole slices of 8 bytes (four 16-bit channels). The structure is
 //! the white-box model fitted on the mobile-ml-benchmark data set.
 
 use schemars::JsonSchema;
@@ -99,6 +100,10 @@ pub struct ConvGenericKernel {
     /// Relative rise of the latency where tensors and weights exceed that cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spill_latency_factor: Option<Quantity>,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(ConvGenericKernel {
@@ -120,7 +125,7 @@ kernel_table!(ConvGenericKernel {
     wave_us,
     traffic_us_per_byte,
     addition_traffic_factor,
-} optional { tail_rounding_factor, window_reuse_factor, row_reuse_factor, cache_bytes, spill_latency_factor });
+} optional { tail_rounding_factor, window_reuse_factor, row_reuse_factor, cache_bytes, spill_latency_factor, unit_us });
 
 /// Winograd convolution: 36 batched 1x1 convolutions between two transforms; one
 /// table for the three launches.
@@ -280,6 +285,10 @@ pub struct DepthwiseKernel {
     pub spill_us_per_byte: Quantity,
     /// Bytes of a launch up to which the overlap of windows is served by the cache.
     pub cache_bytes: Quantity,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(DepthwiseKernel {
@@ -301,4 +310,4 @@ kernel_table!(DepthwiseKernel {
     group_us,
     spill_us_per_byte,
     cache_bytes,
-});
+} optional { unit_us });

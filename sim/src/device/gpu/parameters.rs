@@ -111,6 +111,8 @@ impl KernelTable {
 /// Where the fit of a relative rise starts: small enough to vanish if the runs say
 /// so, large enough to be felt.
 const START_OF_A_RISE: f64 = 0.3;
+/// Where the fit of the start of a compute unit starts, in microseconds.
+const START_OF_A_UNIT_US: f64 = 1.0;
 /// Where the search for the size of a last-level cache starts, in bytes.
 const START_OF_A_CACHE: f64 = 1e7;
 
@@ -131,15 +133,36 @@ impl Gpu {
         })
     }
 
+    /// The start of a compute unit in `table`, for the tables that may have one.
+    fn unit_us_mut(&mut self, table: KernelTable) -> Option<&mut Option<Quantity>> {
+        Some(match table {
+            KernelTable::ConvGeneric => &mut self.conv_generic.unit_us,
+            KernelTable::GroupedConv => &mut self.grouped_conv.as_mut()?.unit_us,
+            KernelTable::FullyConnected => &mut self.fully_connected.unit_us,
+            KernelTable::Depthwise => &mut self.depthwise.unit_us,
+            KernelTable::Pool => &mut self.pool.unit_us,
+            KernelTable::Mean => &mut self.mean.unit_us,
+            KernelTable::Concat => &mut self.concat.unit_us,
+            KernelTable::Elementwise => &mut self.elementwise.unit_us,
+            KernelTable::Winograd | KernelTable::ConvConstants => return None,
+        })
+    }
+
     /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
     /// a fit can start from: that of the parameter of their own table they stand
-    /// closest to, or of a small rise; besides, where the family has such a cache, its
-    /// size and what lies beyond it. A value of 0 keeps a parameter switched off.
+    /// closest to, or of a small rise. Those that only some families have: a last-level
+    /// cache (NVIDIA), cores that are woken one by one (CPU devices). A value of 0 keeps a
+    /// parameter switched off.
     pub(crate) fn switch_on_optional(&mut self, table: KernelTable) {
         let switch_on = |optional: &mut Option<Quantity>, start: &Quantity| {
             optional.get_or_insert_with(|| Quantity { source: None, ci95: None, ..start.clone() });
         };
         let rise = Quantity::plain(START_OF_A_RISE);
+        if self.family == GpuFamily::Generic
+            && let Some(unit) = self.unit_us_mut(table)
+        {
+            switch_on(unit, &Quantity::plain(START_OF_A_UNIT_US));
+        }
         let has_cache = self.family == GpuFamily::Nvidia;
         let switch_on_reuse = |conv: &mut ConvGenericKernel| {
             switch_on(&mut conv.window_reuse_factor, &rise);
@@ -193,6 +216,21 @@ mod tests {
         assert_eq!(value(&gpu.mean.reduction_step_us).to_bits(), gpu.mean.wave_us.value.to_bits());
         assert_eq!(value(&gpu.concat.latency_slice_us).to_bits(), gpu.concat.latency_us.value.to_bits());
         assert_eq!(value(&gpu.conv_generic.window_reuse_factor).to_bits(), START_OF_A_RISE.to_bits());
+    }
+
+    #[test]
+    fn only_the_families_that_have_them_get_a_last_level_cache_and_cores_to_wake() {
+        let pixel4: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        let switched_on = |family: GpuFamily| {
+            let mut gpu = Gpu { family, ..pixel4.clone() };
+            for table in KernelTable::ALL {
+                gpu.switch_on_optional(table);
+            }
+            (gpu.conv_generic.cache_bytes.is_some(), gpu.mean.unit_us.is_some())
+        };
+        assert_eq!(switched_on(GpuFamily::Nvidia), (true, false));
+        assert_eq!(switched_on(GpuFamily::Generic), (false, true));
+        assert_eq!(switched_on(GpuFamily::Adreno6xx), (false, false));
     }
 
     #[test]

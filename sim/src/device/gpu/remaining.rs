@@ -34,6 +34,10 @@ pub struct FullyConnectedKernel {
     pub linked_us: Quantity,
     /// Extra time of a fully connected layer over a 1x1 convolution of one pixel.
     pub linear_us: Quantity,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(FullyConnectedKernel {
@@ -44,7 +48,7 @@ kernel_table!(FullyConnectedKernel {
     traffic_us_per_byte,
     linked_us,
     linear_us,
-});
+} optional { unit_us });
 
 /// Windowed pooling: one thread computes one slice of one pixel.
 ///
@@ -77,6 +81,10 @@ pub struct PoolKernel {
     /// Prologue and epilogue of a wave: what a window of any size pays once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wave_us: Option<Quantity>,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(PoolKernel {
@@ -87,7 +95,7 @@ kernel_table!(PoolKernel {
     roofline_sharpness,
     traffic_us_per_byte,
     average_factor,
-} optional { wave_us });
+} optional { wave_us, unit_us });
 
 /// Mean over pixels: a work-group shares one slice, or one thread sums it alone.
 ///
@@ -120,6 +128,10 @@ pub struct MeanKernel {
     /// them goes on behind a barrier, but every wave waits at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction_step_us: Option<Quantity>,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(MeanKernel {
@@ -130,7 +142,7 @@ kernel_table!(MeanKernel {
     traffic_us_per_byte,
     wave_us,
     lone_read_us,
-} optional { reduction_step_us });
+} optional { reduction_step_us, unit_us });
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
 ///
@@ -177,6 +189,10 @@ pub struct ConcatKernel {
     /// reads in flight, but does not take them for the price of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_slice_us: Option<Quantity>,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(ConcatKernel {
@@ -191,7 +207,7 @@ kernel_table!(ConcatKernel {
     misaligned_latency_factor,
     linked_traffic_factor,
     linked_factor,
-} optional { latency_slice_us });
+} optional { latency_slice_us, unit_us });
 
 /// Element-wise functions, softmax, normalisations, look-ups and copies: memory
 /// traffic with a little work around it.
@@ -215,6 +231,10 @@ pub struct ElementwiseKernel {
     pub roofline_sharpness: Quantity,
     /// Time per byte of tensor.
     pub traffic_us_per_byte: Quantity,
+    /// Start of each compute unit beyond the first that gets a group. Only for CPU
+    /// devices, whose sleeping cores have to be woken one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_us: Option<Quantity>,
 }
 
 kernel_table!(ElementwiseKernel {
@@ -223,4 +243,4 @@ kernel_table!(ElementwiseKernel {
     throughput_us,
     roofline_sharpness,
     traffic_us_per_byte,
-});
+} optional { unit_us });

@@ -203,6 +203,7 @@ impl Problem<'_> {
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
             launch_us: table.launch_us.value,
+            unit_us: value_or_zero(table.unit_us.as_ref()),
             latency_us,
             throughput_us,
             sharpness: table.roofline_sharpness.value,
@@ -326,4 +327,46 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
         ..Cost::default()
     };
     Ok(Modelled { dispatch, cost })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::execute;
+    use super::*;
+    use crate::device::gpu::GpuFamily;
+    use crate::device::quantity::Quantity;
+    use crate::workload::Operator;
+
+    fn gpu() -> Gpu {
+        toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    fn micros(gpu: &Gpu, output_features: u32) -> f64 {
+        let linear = Linear { rows: 4, input_features: 512, output_features, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        execute(&layer, gpu).unwrap().phases.duration().as_micros()
+    }
+
+    #[test]
+    fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
+        let near = gpu();
+        let mut far = near.clone();
+        // 512 x 512 weights of two bytes.
+        far.conv_generic.cache_bytes = Some(Quantity::plain(524_288.0));
+        far.conv_generic.spill_latency_factor = Some(Quantity::plain(0.7));
+        assert!((micros(&far, 256) - micros(&near, 256)).abs() < f64::EPSILON, "half of it is kept");
+        assert!(micros(&far, 1_024) > 1.2 * micros(&near, 1_024));
+    }
+
+    #[test]
+    fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
+        let cores = Gpu { family: GpuFamily::Generic, compute_units: 8, simd_width: 1, ..gpu() };
+        let mut asleep = cores.clone();
+        asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
+        let waking = |features| micros(&asleep, features) - micros(&cores, features);
+        // Groups of up to 16 blocks of four slices: one group, then four, then many.
+        assert!(waking(256).abs() < 1e-9);
+        assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
+        assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
+    }
 }

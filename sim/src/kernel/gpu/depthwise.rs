@@ -4,7 +4,7 @@ use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::tile::Tile;
 use super::work_group::Dispatch;
-use super::{Extent, Modelled, SLICE_BYTES, lanes, work_group};
+use super::{Extent, Modelled, SLICE_BYTES, lanes, value_or_zero, work_group};
 use crate::device::gpu::Gpu;
 use crate::workload::{DepthwiseConv2d, Layer};
 
@@ -59,6 +59,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let activated = layer.linked.activations() > 0;
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us,
         throughput_us: work_us + shared_us,
         sharpness: table.roofline_sharpness.value,

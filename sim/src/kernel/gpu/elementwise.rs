@@ -40,6 +40,7 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     let second_operands = f64::from(tensor_operands(&layer.linked)) * output.bytes() as f64;
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us,
         throughput_us,
         sharpness: table.roofline_sharpness.value,
@@ -180,6 +181,7 @@ fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
     let table = &gpu.elementwise;
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
         sharpness: table.roofline_sharpness.value,

@@ -6,7 +6,7 @@ use super::latency::Cost;
 use super::select::Kernel;
 use super::tile::Tile;
 use super::work_group::Dispatch;
-use super::{Modelled, SLICE_BYTES};
+use super::{Modelled, SLICE_BYTES, value_or_zero};
 use crate::device::gpu::{Gpu, GpuFamily};
 use crate::workload::{Conv2d, DataType, Layer, Linear, slices};
 
@@ -47,6 +47,7 @@ fn model(inputs: u32, outputs: u32, linear_us: f64, layer: &Layer, gpu: &Gpu) ->
         + dequantised_or_packed(blocks, layer.data_type);
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
         sharpness: table.roofline_sharpness.value,

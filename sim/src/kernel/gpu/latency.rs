@@ -18,6 +18,8 @@ use crate::units::{Bytes, Picos};
 pub(super) struct Cost {
     /// Starting the kernel (t0).
     pub(super) launch_us: f64,
+    /// Start of each compute unit beyond the first that gets a group.
+    pub(super) unit_us: f64,
     /// Latency of a loop iteration (L).
     pub(super) latency_us: f64,
     /// Cost of one wave's iteration on its compute unit (c).
@@ -131,7 +133,9 @@ pub(super) fn execution(
     let mut push = |kind, micros, steps| {
         phases.push(Phase { kind, duration: Picos::from_micros(micros), bytes: Bytes::ZERO, steps });
     };
-    push(PhaseKind::Launch, cost.launch_us, 1);
+    let further_units = dispatch.groups.clamp(1, gpu.compute_units) - 1;
+    let launch_us = cost.launch_us + cost.unit_us * f64::from(further_units);
+    push(PhaseKind::Launch, launch_us, 1);
     push(PhaseKind::Transform, cost.transform_us, 1);
     push(PhaseKind::FullRounds, full_us, occupancy.full_rounds);
     push(PhaseKind::LastRound, last_us, 1);
@@ -144,7 +148,7 @@ pub(super) fn execution(
     let (full_latency, full_throughput) = bound(occupancy.full_waves, full_us);
     let (last_latency, last_throughput) = bound(last_waves, last_us);
     let limit = largest([
-        (Limit::Launch, cost.launch_us),
+        (Limit::Launch, launch_us),
         (Limit::Latency, full_latency + last_latency),
         (Limit::Throughput, full_throughput + last_throughput + cost.epilogue_us),
         (Limit::Traffic, cost.traffic_us + cost.transform_us),

@@ -26,6 +26,7 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value + table.throughput_stride_us.value * stride,
         sharpness: table.roofline_sharpness.value,
@@ -67,6 +68,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let bytes = u64::from(batch) * (extent.bytes() + Extent { width: 1, height: 1, ..extent }.bytes());
     let cost = Cost {
         launch_us: table.launch_us.value,
+        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
         sharpness: table.roofline_sharpness.value,

@@ -67,6 +67,8 @@ const OPERAND_TRAFFIC: f64 = 1.0;
 const CONCAT_FACTOR: f64 = 0.6;
 /// Products of a 3x3 window over the 2x2 pixels of a slice, in those of a texel.
 const TILE_PRODUCTS: f64 = 9.0;
+/// Waking a core more, in microseconds.
+const UNIT_US: f64 = 1.0;
 /// Start of a work-group, in microseconds.
 const GROUP_US: f64 = 0.02;
 /// Constants of means and matrix-vector products that hardware says nothing of, in
@@ -135,6 +137,7 @@ impl Hardware {
             "throughput_3x3_us" | "throughput_stride_h2_us" if self.family == GpuFamily::Generic => {
                 TILE_PRODUCTS * self.texel_us()
             }
+            "unit_us" => UNIT_US,
             "group_us" => GROUP_US,
             "linked_us" | "linear_us" | "lone_read_us" => SMALL_US,
             "cache_bytes" if table == KernelTable::Depthwise => CACHE_BYTES,
