@@ -23,7 +23,7 @@ pub(crate) fn draw(
     let (stage, placement) = shown(operator, stages, plan)?;
     let mut options = scenario.options.clone();
     options.core_sets = match placement {
-        Placement::Split { cores, .. } => vec![cores],
+        Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => vec![cores],
         _ => options.core_sets.last().copied().into_iter().collect(),
     };
     let points = latency_curve(simulator, stage, &options)?;

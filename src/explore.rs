@@ -47,8 +47,14 @@ struct OperatorEntry {
 #[derive(Serialize)]
 struct SplitEntry {
     cores: String,
-    cpu_channels: u32,
-    gpu_channels: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_channels: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_channels: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_rows: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_rows: Option<u32>,
     cpu_ps: Picos,
     gpu_ps: Picos,
     latency_ps: Picos,
@@ -132,16 +138,18 @@ fn document<'a>(
 }
 
 fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
-    let split = search.split.and_then(|candidate| match candidate.placement {
-        Placement::Split { cores, cpu_channels, gpu_channels } => Some(SplitEntry {
-            cores: cores.to_string(),
-            cpu_channels,
-            gpu_channels,
+    let split = search.split.and_then(|candidate| {
+        let [cpu, gpu] = candidate.placement.shares()?;
+        Some(SplitEntry {
+            cores: candidate.placement.cores()?.to_string(),
+            cpu_channels: cpu.channels(),
+            gpu_channels: gpu.channels(),
+            cpu_rows: cpu.rows(),
+            gpu_rows: gpu.rows(),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,
-        }),
-        _ => None,
+        })
     });
     OperatorEntry {
         name: stage.name.clone(),
@@ -231,6 +239,9 @@ fn describe(placement: Placement) -> String {
         Placement::Npu => "NPU".to_owned(),
         Placement::Split { cores, cpu_channels, gpu_channels } => {
             format!("GPU {gpu_channels} + CPU {cores} {cpu_channels}")
+        }
+        Placement::HeightSplit { cores, cpu_rows, gpu_rows } => {
+            format!("GPU {gpu_rows} + CPU {cores} {cpu_rows} rows")
         }
     }
 }

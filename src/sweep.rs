@@ -1,6 +1,6 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
-use coexec_sim::explore::{Lead, Search, Strategy, split_search};
+use coexec_sim::explore::{Lead, Search, split_search};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::Picos;
@@ -113,7 +113,7 @@ fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
             help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
         });
     }
-    if scenario.options.strategy != Strategy::ChannelSplit {
+    if !scenario.options.strategy.cuts() {
         return Err(Failure::Usage {
             problem: format!(
                 "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \

@@ -36,10 +36,14 @@ pub(crate) fn operators(prediction: &Prediction) -> String {
 
 /// One part: who, how much, how long, by which kernel, limited by what.
 fn explain(part: &PartReport) -> String {
-    let channels = part.channels.map_or(String::new(), |channels| format!(" {channels} channels,"));
+    let share = match (part.channels, part.rows) {
+        (Some(channels), _) => format!(" {channels} channels,"),
+        (None, Some(rows)) => format!(" {rows} rows,"),
+        (None, None) => String::new(),
+    };
     let waits = if part.wait > Picos::ZERO { format!("; waits {}", part.wait) } else { String::new() };
     format!(
-        "{}{channels} {}: {}{waits}",
+        "{}{share} {}: {}{waits}",
         processor(part.processor),
         part.finish.saturating_sub(part.start),
         detail(&part.detail)

@@ -32,11 +32,21 @@ pub enum Strategy {
     /// between both (EPEW'25, section 2).
     #[default]
     ChannelSplit,
+    /// The same, cut along the output's height (`CoDL`, MobiSys'22, names both).
+    HeightSplit,
+    /// The same, cut along whichever is better.
+    AnySplit,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 4] = [Self::CpuOnly, Self::GpuOnly, Self::NpuOnly, Self::ChannelSplit];
+    pub const ALL: [Self; 6] =
+        [Self::CpuOnly, Self::GpuOnly, Self::NpuOnly, Self::ChannelSplit, Self::HeightSplit, Self::AnySplit];
+
+    /// Whether operators may be cut between CPU and GPU.
+    pub fn cuts(self) -> bool {
+        matches!(self, Self::ChannelSplit | Self::HeightSplit | Self::AnySplit)
+    }
 
     /// The name used in files and on the command line.
     pub fn name(self) -> &'static str {
@@ -45,6 +55,8 @@ impl Strategy {
             Self::GpuOnly => "gpu-only",
             Self::NpuOnly => "npu-only",
             Self::ChannelSplit => "channel-split",
+            Self::HeightSplit => "height-split",
+            Self::AnySplit => "any-split",
         }
     }
 }

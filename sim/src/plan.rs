@@ -8,4 +8,4 @@
 mod placement;
 pub mod synchronisation;
 
-pub use placement::{Partition, Placement, Plan, PlanFile, PlannedOperator, ProcessorName, Share};
+pub use placement::{Partition, Placement, Plan, PlanFile, PlannedOperator, ProcessorName, Share, ShareOf};

@@ -83,6 +83,10 @@ pub(crate) enum StrategyName {
     NpuOnly,
     /// Each operator on CPU, GPU, or cut along its output channels between both
     ChannelSplit,
+    /// The same, cut along its output's height
+    HeightSplit,
+    /// The same, cut along whichever is better
+    AnySplit,
     /// All of these, compared
     All,
 }
@@ -96,6 +100,8 @@ impl StrategyName {
             Self::GpuOnly => Strategy::GpuOnly,
             Self::NpuOnly => Strategy::NpuOnly,
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
+            Self::HeightSplit => Strategy::HeightSplit,
+            Self::AnySplit => Strategy::AnySplit,
         }
     }
 }

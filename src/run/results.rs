@@ -91,7 +91,9 @@ impl Result {
                 outlier: outlier || meaningless.is_some(),
             },
         );
-        let launch = measured.launch.filter(|_| matches!(candidate.ran, Ran::Gpu | Ran::Split { .. }));
+        let launch = measured
+            .launch
+            .filter(|_| matches!(candidate.ran, Ran::Gpu | Ran::Split { .. } | Ran::HeightSplit { .. }));
         let measurement = Measurement {
             run: run.clone(),
             network: common.network.to_owned(),
@@ -116,7 +118,7 @@ impl Result {
             processor: candidate.ran.to_string(),
             kind: match candidate.ran {
                 Ran::Cpu(_) | Ran::Gpu | Ran::Npu => Kind::Alone,
-                Ran::Split { .. } => Kind::Cut,
+                Ran::Split { .. } | Ran::HeightSplit { .. } => Kind::Cut,
                 Ran::Plan(_) => Kind::Plan,
             },
             is_plan: candidate.is_plan,

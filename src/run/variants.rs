@@ -144,7 +144,7 @@ impl Maker<'_> {
         let mut seen = HashSet::new();
         let mut groups = Vec::new();
         for (stage, placement) in stages.iter().zip(placements) {
-            let is_cut = matches!(placement, Placement::Split { .. });
+            let is_cut = placement.is_cut();
             if !seen.insert((stage.layer.clone(), is_cut.then(|| format!("{placement:?}")))) {
                 continue;
             }
@@ -162,24 +162,39 @@ impl Maker<'_> {
         groups
     }
 
-    /// Cuts of an operator between the GPU and each core set, evenly spaced and at whole
-    /// slices.
+    /// Cuts of an operator between the GPU and each core set along what the strategy cuts,
+    /// evenly spaced and, of channels, at whole slices.
     fn cuts(&self, stage: &Stage) -> impl Iterator<Item = Placement> {
+        let operator = &stage.layer.operator;
+        let strategy = self.scenario.options.strategy;
         let both = self.processors.cpu && self.processors.gpu;
-        let channels = stage.layer.operator.splittable_channels().filter(|_| both).unwrap_or(0);
-        let places = (1..=self.splits).map(move |cut| {
-            let slices =
-                u64::from(channels / CHANNELS_PER_SLICE) * u64::from(cut) / u64::from(self.splits + 1);
-            slices as u32 * CHANNELS_PER_SLICE
-        });
-        let places = places.filter(move |&place| place > 0 && place < channels);
-        places.flat_map(move |cpu_channels| {
+        let by_channels = both && strategy != Strategy::HeightSplit;
+        let by_height = both && matches!(strategy, Strategy::HeightSplit | Strategy::AnySplit);
+        let channels = operator.splittable_channels().filter(|_| by_channels).unwrap_or(0);
+        let rows = operator.splittable_rows().filter(|_| by_height).unwrap_or(0);
+        let along_channels = self.places(channels, CHANNELS_PER_SLICE).flat_map(move |first| {
             self.cores.iter().map(move |&cores| Placement::Split {
                 cores,
-                cpu_channels,
-                gpu_channels: channels - cpu_channels,
+                cpu_channels: first,
+                gpu_channels: channels - first,
             })
-        })
+        });
+        let along_height = self.places(rows, 1).flat_map(move |first| {
+            self.cores.iter().map(move |&cores| Placement::HeightSplit {
+                cores,
+                cpu_rows: first,
+                gpu_rows: rows - first,
+            })
+        });
+        along_channels.chain(along_height)
+    }
+
+    /// Evenly spaced multiples of `unit` inside `all`.
+    fn places(&self, all: u32, unit: u32) -> impl Iterator<Item = u32> {
+        let count = self.splits;
+        (1..=count)
+            .map(move |cut| (u64::from(all / unit) * u64::from(cut) / u64::from(count + 1)) as u32 * unit)
+            .filter(move |&place| place > 0 && place < all)
     }
 
     fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
@@ -233,7 +248,10 @@ impl Maker<'_> {
                 Placement::Split { cores, cpu_channels, gpu_channels } if placements.len() == 1 => {
                     Ran::Split { cores: cores.to_string(), cpu_channels, gpu_channels }
                 }
-                Placement::Split { .. } => Ran::Plan(self.plan_name.clone()),
+                Placement::HeightSplit { cores, cpu_rows, gpu_rows } if placements.len() == 1 => {
+                    Ran::HeightSplit { cores: cores.to_string(), cpu_rows, gpu_rows }
+                }
+                Placement::Split { .. } | Placement::HeightSplit { .. } => Ran::Plan(self.plan_name.clone()),
             },
             _ => Ran::Plan(self.plan_name.clone()),
         }

@@ -197,6 +197,104 @@ fn a_plan_that_cuts_an_operator_is_run_as_written() {
 }
 
 #[test]
+fn a_plan_that_cuts_along_the_height_is_run_as_written() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let plan = "scenario = \"small\"\ndevice = \"pixel4\"\nsynchronisation = \"svm-polling\"\n\
+                [[operator]]\nname = \"fc\"\npartition = \"height\"\nshares = [\n\
+                { processor = \"cpu\", cores = \"1large\", rows = 5 },\n\
+                { processor = \"gpu\", rows = 7 },\n]\n";
+    fs::write(folder.path().join("cut.toml"), plan).unwrap();
+    let line = format!(
+        "run small.toml --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+    );
+    let document = coexec_in(folder.path(), words(&line)).json();
+    let variants = document["variants"].as_array().unwrap();
+    let cut = variants.iter().find(|variant| variant["is_plan"] == true).unwrap();
+    assert_eq!(cut["processor"], "1large:5rows+gpu:7rows");
+    assert!(cut["predicted_us"].as_f64().unwrap() > 0.0, "{cut}");
+    let table = read(&folder.path().join("runs.csv")).unwrap();
+    assert_eq!(table.left_out.len(), 0, "it reads back: {:?}", table.left_out);
+    fs::write(folder.path().join("cut.toml"), plan.replace("rows = 7", "rows = 8")).unwrap();
+    let outcome = coexec_in(folder.path(), words(&line));
+    assert_eq!(outcome.status, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("add up to the 12 output rows"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_choice_of_a_cut_is_held_against_all_that_were_measured() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let line = format!(
+        "run small.toml --threads 1 --strategy any-split --splits 1 --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+    );
+    let document = coexec_in(folder.path(), words(&line)).json();
+    let variants = document["variants"].as_array().unwrap();
+    for cut in ["1large:24+gpu:24", "1large:6rows+gpu:6rows"] {
+        assert!(variants.iter().any(|variant| variant["processor"] == cut), "{cut}: {document}");
+    }
+    let choices = &document["choices"];
+    let [choice] = choices["operators"].as_array().unwrap().as_slice() else { panic!("{choices}") };
+    let time = |timed: &serde_json::Value| timed["wall_us"].as_f64().unwrap();
+    assert_eq!(choice["alone"].as_array().unwrap().len(), 2);
+    let faster = time(&choice["alone"][0]);
+    let best = time(&choice["best_split"]).min(faster);
+    let reached = 100.0 * best / time(&choice["chosen"]);
+    assert!((choices["reached_percent"].as_f64().unwrap() - reached).abs() < 1e-6, "{choices}");
+    assert!(reached <= 100.0 + 1e-9, "the chosen is among those measured: {choices}");
+}
+
+/// Whether two measurements of one variant agree: medians no farther apart than both
+/// intervals, each widened by the noise floor that its command prints.
+fn agree(one: &serde_json::Value, other: &serde_json::Value, variant: usize) -> bool {
+    let known = |document: &serde_json::Value| {
+        let row = &document["variants"][variant];
+        let [median, low, high] =
+            [&row["median_us"], &row["ci95_us"][0], &row["ci95_us"][1]].map(|value| value.as_f64().unwrap());
+        let noise = document["noise_floor"]["spread_percent"].as_f64().unwrap() / 100.0 * median;
+        (median, (median - low).max(high - median) + noise)
+    };
+    let ((one, one_known), (other, other_known)) = (known(one), known(other));
+    (one - other).abs() <= one_known + other_known
+}
+
+#[test]
+fn measuring_the_same_again_agrees_within_the_intervals_and_the_noise_floor() {
+    // Other tests take the cores in turns: each variant has to agree with itself in one of
+    // some pairs.
+    const MEASUREMENTS: usize = 5;
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let mut documents: Vec<serde_json::Value> = Vec::new();
+    for number in 0..MEASUREMENTS {
+        let line = format!(
+            "run small.toml --threads 1 --splits 1 --repetitions 25 --seed 7 --out runs{number}.csv --json {ANY_SPREAD}"
+        );
+        documents.push(coexec_in(folder.path(), words(&line)).json());
+        let names = |document: &serde_json::Value| -> Vec<String> {
+            let variants = document["variants"].as_array().unwrap();
+            variants.iter().map(|variant| variant["processor"].to_string()).collect()
+        };
+        let variants = names(&documents[0]);
+        assert_eq!(names(&documents[number]), variants, "the same is measured");
+        let repeats = |variant: usize| {
+            let pairs = (0..number).flat_map(|one| (one + 1..=number).map(move |other| (one, other)));
+            pairs.into_iter().any(|(one, other)| agree(&documents[one], &documents[other], variant))
+        };
+        if number > 0 && (0..variants.len()).all(repeats) {
+            return;
+        }
+    }
+    panic!("no two of {MEASUREMENTS} measurements agree: {documents:?}");
+}
+
+#[test]
 fn an_operator_is_also_cut_where_no_search_would() {
     if !has_device() {
         return;

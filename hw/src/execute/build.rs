@@ -51,11 +51,11 @@ pub(super) fn operations<T: Element>(
         let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
         let (cpu_part, gpu_part) = parts(&stage.layer, placement)?;
-        let cpu = match (cpu_part, placement) {
-            (Some(part), Placement::Cpu(cores) | Placement::Split { cores, .. }) => {
+        let cpu = match (cpu_part, placement.cores()) {
+            (Some(part), Some(cores)) => {
                 let set = InstructionSet::detect();
                 let prepared = cpu::Prepared::new(&stage.layer, &weights, set)?;
-                Some(CpuPart { prepared, part, team: machine.team(cores, &task.profile.cpu)? })
+                Some(CpuPart { prepared, part, team: machine.team(&cores, &task.profile.cpu)? })
             }
             _ => None,
         };
@@ -87,6 +87,10 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
             }
             Ok((Some(Part::of_channels(operator, 0..first)), Some(Part::of_channels(operator, first..all))))
         }
+        Placement::HeightSplit { cpu_rows, gpu_rows, .. } => {
+            let [first, all] = [*cpu_rows, cpu_rows + gpu_rows];
+            Ok((Some(Part::of_lines(operator, 0..first)), Some(Part::of_lines(operator, first..all))))
+        }
     }
 }
 
@@ -115,11 +119,13 @@ fn on_gpu<T: Element>(
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
     // The rules see a part as the layer that computes only the part.
-    let alone = match layer.operator.splittable_channels() {
-        Some(channels) if part.channels.len() as u32 != channels => {
-            layer.with_output_channels(part.channels.len() as u32)
-        }
-        _ => layer.clone(),
+    let whole = Part::whole(&layer.operator);
+    let alone = if part.channels != whole.channels {
+        layer.with_output_channels(part.channels.len() as u32)
+    } else if part.lines != whole.lines {
+        layer.with_output_rows(part.lines.clone())
+    } else {
+        layer.clone()
     };
     let launch = execute(&alone, gpu)?.detail;
     let dispatch = Dispatch::of(&alone, &launch);

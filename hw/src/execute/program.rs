@@ -122,7 +122,7 @@ impl Sides {
         let (cpu, gpu) = match placement {
             Placement::Cpu(_) => (true, false),
             Placement::Gpu | Placement::Npu => (false, true),
-            Placement::Split { .. } => (true, true),
+            Placement::Split { .. } | Placement::HeightSplit { .. } => (true, true),
         };
         Self { cpu, gpu }
     }

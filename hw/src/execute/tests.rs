@@ -104,8 +104,19 @@ fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Pla
 /// Runs a plan several times; every result of every operator must be right.
 fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
     let (stages, profile) = scenario(text);
-    let plan = Plan { synchronisation, placements: placements(&stages, &profile, numbers) };
-    let task = Task { stages: &stages, plan: &plan, profile: &profile, clock, seed: 7, limit: LIMIT };
+    let placements = placements(&stages, &profile, numbers);
+    check_plan(machine, (&stages, &profile), placements, synchronisation, clock);
+}
+
+fn check_plan(
+    machine: &mut Machine,
+    (stages, profile): (&[Stage], &Profile),
+    placements: Vec<Placement>,
+    synchronisation: Modelled,
+    clock: Clock,
+) {
+    let plan = Plan { synchronisation, placements };
+    let task = Task { stages, plan: &plan, profile, clock, seed: 7, limit: LIMIT };
     let context = format!("{:?} by {synchronisation}", plan.placements);
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -126,6 +137,29 @@ fn a_cut_operator_is_right_by_every_mechanism() {
     let Some((mut machine, _alone)) = machine() else { return };
     for mechanism in Modelled::ALL {
         check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
+    }
+}
+
+/// Windows with stride, dilation and padding, cut in the middle of what they share.
+const WINDOWS: [&str; 4] = [
+    "linear = { rows = 12, input_features = 40, output_features = 48 }",
+    "conv2d = { input = [13, 7, 8], output_channels = 20, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }",
+    "conv2d = { input = [15, 9, 8], output_channels = 12, kernel = [5, 3], stride = [2, 2], padding = { top = 2, bottom = 1, left = 0, right = 1 } }",
+    "depthwise_conv2d = { input = [16, 6, 16], kernel = [3, 3], stride = [2, 1], padding = { top = 0, bottom = 1, left = 1, right = 1 } }",
+];
+
+#[test]
+fn an_operator_cut_along_its_height_is_right() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    for window in WINDOWS {
+        let text =
+            format!("title = \"a test\"\ndevice = \"pixel4\"\n[[operator]]\nname = \"op\"\n{window}\n");
+        let (stages, profile) = scenario(&text);
+        let rows = stages[0].layer.operator.splittable_rows().unwrap();
+        for cpu_rows in [1, rows / 2, rows - 2] {
+            let cut = Placement::HeightSplit { cores: cores(&profile), cpu_rows, gpu_rows: rows - cpu_rows };
+            check_plan(&mut machine, (&stages, &profile), vec![cut], Modelled::SvmPolling, Clock::Host);
+        }
     }
 }
 

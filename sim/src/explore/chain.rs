@@ -9,14 +9,14 @@
 //! for each operator alone, and a single processor, win where they are faster: under
 //! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
-use super::channel_split::{Candidate, Grid, Lead, Search, search_grid};
+use super::channel_split::{Candidate, Grid, Lead, Search, grids, search_grid};
 use super::{Options, Strategy};
 use crate::device::gpu::Direction;
 use crate::plan::{Placement, Plan};
 use crate::simulate::{
     Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes,
 };
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
 /// The outcome of an exploration.
@@ -54,14 +54,14 @@ pub fn explore(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Answer, SimulateError> {
-    if options.strategy != Strategy::ChannelSplit {
+    if !options.strategy.cuts() {
         let plan = uniform(simulator, stages, options, options.strategy)?;
         let prediction = simulator.run(stages, &plan)?;
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
     }
     let mut parts = simulator.of_parts();
     let grids =
-        stages.iter().map(|stage| Grid::new(&parts, stage, options)).collect::<Result<Vec<Grid>, _>>()?;
+        stages.iter().map(|stage| grids(&parts, stage, options)).collect::<Result<Vec<Vec<Grid>>, _>>()?;
     let searches = stages
         .iter()
         .zip(&grids)
@@ -174,7 +174,7 @@ fn plan_chain(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
-    grids: &[Grid],
+    grids: &[Vec<Grid>],
     searches: &[Search],
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let mut considered = 0;
@@ -246,8 +246,8 @@ fn lead(
     match (state, placement) {
         (ON_CPU, _) => Lead { gpu: crossing(Direction::ToGpu), ..Lead::default() },
         (ON_GPU, _) => Lead { cpu: crossing(Direction::ToHost), ..Lead::default() },
-        (_, Placement::Split { cpu_channels, .. }) => {
-            Lead { gpu: completing(simulator, previous, cpu_channels), ..Lead::default() }
+        (_, placement) if placement.is_cut() => {
+            Lead { gpu: completing(simulator, previous, placement), ..Lead::default() }
         }
         _ => Lead::default(),
     }
@@ -266,9 +266,9 @@ fn between_cpu_and_gpu(
 
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
-fn completing(simulator: &Simulator<'_>, stage: &Stage, cpu_channels: u32) -> Picos {
-    let part = stage.layer.with_output_channels(cpu_channels);
-    copying(simulator.device(), result_bytes(&part), Direction::ToGpu)
+fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
+    let missing = cut.parts(&stage.layer).map_or(Bytes::ZERO, |[part, _]| result_bytes(&part));
+    copying(simulator.device(), missing, Direction::ToGpu)
 }
 
 /// One placement an operator of a graph that is no chain.
@@ -276,7 +276,7 @@ fn plan_graph(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
-    grids: &[Grid],
+    grids: &[Vec<Grid>],
     searches: &[Search],
 ) -> Result<Vec<Placement>, SimulateError> {
     if let [only] = searches {
@@ -298,9 +298,7 @@ fn plan_graph(
         let cost = |candidate: &Candidate| {
             let crossings = match candidate.placement {
                 Placement::Cpu(_) => onto_host + onto_gpu,
-                Placement::Split { cpu_channels, .. } if inside.is_some() => {
-                    onto_host + completing(simulator, stage, cpu_channels)
-                }
+                cut if cut.is_cut() && inside.is_some() => onto_host + completing(simulator, stage, cut),
                 _ => Picos::ZERO,
             };
             objective.cost(candidate.latency + crossings, candidate.energy)

@@ -1,4 +1,4 @@
-//! The best cut of one operator along its output channels.
+//! The best cut of one operator along its output channels, or its output's height.
 //!
 //! EPEW'25, section 2: minimise `overhead(c1, c2) + max(T_cpu(c1), T_gpu(c2))`
 //! over `c1 + c2 = C`, where the overhead is zero unless both work. Without
@@ -6,7 +6,9 @@
 //! it is a lower bound, so only candidates whose bound beats the best simulated
 //! one are simulated.
 
-use super::{Objective, Options};
+use std::ops::Range;
+
+use super::{Objective, Options, Strategy};
 use crate::device::gpu::Direction;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Placement, Plan};
@@ -14,7 +16,7 @@ use crate::simulate::{
     Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
 };
 use crate::units::{Bytes, Joules, Picos};
-use crate::workload::{Layer, Stage};
+use crate::workload::{Layer, Operator, Stage};
 
 /// One way to run one operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,13 +81,56 @@ pub struct Search {
 /// layer of any network, and a tenth of a second of work.
 const MAX_CUTS: u32 = 1 << 16;
 
+/// Most cuts along an operator's height: a part's time is about linear in its rows.
+const MAX_ROW_CUTS: u32 = 128;
+
+/// What an operator is cut along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    Channels,
+    Height,
+}
+
+impl Axis {
+    /// How far `operator` reaches along it, where it can be cut.
+    fn extent(self, operator: &Operator) -> Option<u32> {
+        match self {
+            Self::Channels => operator.splittable_channels(),
+            Self::Height => operator.splittable_rows(),
+        }
+    }
+
+    /// Distance of two cuts.
+    fn step(self, all: u32, options: &Options) -> u32 {
+        match self {
+            Self::Channels => options.step.max(1),
+            Self::Height => all.div_ceil(MAX_ROW_CUTS).max(1),
+        }
+    }
+
+    fn part(self, operator: &Operator, range: Range<u32>) -> Operator {
+        match self {
+            Self::Channels => operator.with_output_channels(range.end - range.start),
+            Self::Height => operator.with_output_rows(range),
+        }
+    }
+
+    fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
+        match self {
+            Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
+            Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
+        }
+    }
+}
+
 /// What every grid point costs on each processor alone, whenever it starts.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    /// Output channels of the CPU's part, ascending, from none to all.
-    cpu_channels: Vec<u32>,
-    /// All output channels.
-    channels: u32,
+    axis: Axis,
+    /// Channels or rows of the CPU's part, ascending, from none to all.
+    first: Vec<u32>,
+    /// All channels or rows.
+    all: u32,
     /// The GPU's time for the rest, where it has a kernel; none at the last point.
     gpu: Vec<Option<Picos>>,
     /// What it takes then to have the GPU's part with the CPU's: none where they
@@ -102,40 +147,41 @@ impl Grid {
         simulator: &Simulator<'_>,
         stage: &Stage,
         options: &Options,
+        axis: Axis,
     ) -> Result<Self, SimulateError> {
         let layer = &stage.layer;
-        let (cpu_channels, channels) = match layer.operator.splittable_channels() {
-            Some(channels) => {
-                let step = options.step.max(1);
-                let points = channels.div_ceil(step).saturating_add(1);
+        let extent = axis.extent(&layer.operator);
+        let (first, all) = match extent {
+            Some(all) => {
+                let step = axis.step(all, options);
+                let points = all.div_ceil(step).saturating_add(1);
                 if points > MAX_CUTS {
                     let operator = layer.operator.to_string();
                     return Err(SimulateError::GridTooFine { operator, points, most: MAX_CUTS });
                 }
-                let mut grid: Vec<u32> = (0..channels).step_by(step as usize).collect();
-                grid.push(channels);
-                (grid, channels)
+                let mut grid: Vec<u32> = (0..all).step_by(step as usize).collect();
+                grid.push(all);
+                (grid, all)
             }
             // An operator that cannot be cut is all or nothing.
             None => (vec![0, 1], 1),
         };
-        let cuttable = channels > 1 || layer.operator.splittable_channels().is_some();
         let mut part = layer.clone();
-        let mut time = |processor, cores, channels: u32| {
-            if channels == 0 {
+        let mut time = |processor, cores, range: Range<u32>| {
+            if range.is_empty() {
                 return None;
             }
-            if cuttable {
-                part.operator = layer.operator.with_output_channels(channels);
+            if extent.is_some() {
+                part.operator = axis.part(&layer.operator, range);
             }
             duration(simulator, &part, processor, cores)
         };
-        let gpu = cpu_channels.iter().map(|&cpu| time(Processor::Gpu, None, channels - cpu)).collect();
+        let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
         let whole = result_bytes(layer);
-        let gathering = cpu_channels
+        let gathering = first
             .iter()
             .map(|&cpu| {
-                let part = u128::from(whole.0) * u128::from(channels - cpu) / u128::from(channels.max(1));
+                let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
                 copying(simulator.device(), Bytes(part as u64), Direction::ToHost)
             })
             .collect();
@@ -143,10 +189,10 @@ impl Grid {
             .core_sets
             .iter()
             .map(|&cores| {
-                (cores, cpu_channels.iter().map(|&cpu| time(Processor::Cpu, Some(cores), cpu)).collect())
+                (cores, first.iter().map(|&cpu| time(Processor::Cpu, Some(cores), 0..cpu)).collect())
             })
             .collect();
-        Ok(Self { cpu_channels, channels, gpu, gathering, cpu })
+        Ok(Self { axis, first, all, gpu, gathering, cpu })
     }
 
     /// Every way to run the operator, with the lower bound of its time.
@@ -158,21 +204,20 @@ impl Grid {
             latency: lead.launch + lead.gpu + gpu + lead.behind_gpu,
             energy: None,
         });
-        let last = self.cpu_channels.len() - 1;
+        let last = self.first.len() - 1;
         gpu_only.into_iter().chain(self.cpu.iter().flat_map(move |(cores, times)| {
             let cores = *cores;
             (1..=last).filter_map(move |index| {
                 let cpu = times[index]?;
-                let cpu_channels = self.cpu_channels[index];
                 if index == last {
                     let latency = lead.cpu + cpu;
                     let placement = Placement::Cpu(cores);
                     return Some(Candidate { placement, cpu, gpu: Picos::ZERO, latency, energy: None });
                 }
                 let gpu = self.gpu[index]?;
-                let gpu_channels = self.channels - cpu_channels;
+                let first = self.first[index];
                 Some(Candidate {
-                    placement: Placement::Split { cores, cpu_channels, gpu_channels },
+                    placement: self.axis.placement(cores, [first, self.all - first]),
                     cpu,
                     gpu,
                     latency: overhead
@@ -206,7 +251,7 @@ pub fn split_search(
     lead: Lead,
 ) -> Result<Search, SimulateError> {
     let mut parts = simulator.of_parts();
-    let grid = Grid::new(&parts, stage, options)?;
+    let grids = grids(&parts, stage, options)?;
     let host = Lead::of_host(&parts, stage);
     let lead = Lead {
         cpu: lead.cpu + host.cpu,
@@ -214,20 +259,35 @@ pub fn split_search(
         behind_gpu: lead.behind_gpu + host.behind_gpu,
         launch: lead.launch + host.launch,
     };
-    search_grid(&mut parts, stage, options, lead, &grid)
+    search_grid(&mut parts, stage, options, lead, &grids)
 }
 
-/// [`split_search`] over a grid whose points are priced already, by a simulator of
+/// The grids that the strategy searches.
+pub(super) fn grids(
+    simulator: &Simulator<'_>,
+    stage: &Stage,
+    options: &Options,
+) -> Result<Vec<Grid>, SimulateError> {
+    let axes: &[Axis] = match options.strategy {
+        Strategy::HeightSplit => &[Axis::Height],
+        Strategy::AnySplit => &[Axis::Channels, Axis::Height],
+        _ => &[Axis::Channels],
+    };
+    axes.iter().map(|&axis| Grid::new(simulator, stage, options, axis)).collect()
+}
+
+/// [`split_search`] over grids whose points are priced already, by a simulator of
 /// parts; the lead covers what crosses between host and GPU, too.
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
     stage: &Stage,
     options: &Options,
     lead: Lead,
-    grid: &Grid,
+    grids: &[Grid],
 ) -> Result<Search, SimulateError> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
-    let mut candidates: Vec<Candidate> = grid.candidates(lead, overhead).collect();
+    let mut candidates: Vec<Candidate> =
+        grids.iter().flat_map(|grid| grid.candidates(lead, overhead)).collect();
     let considered = candidates.len();
     // Stable, so that equal bounds keep the grid's order.
     candidates.sort_by_key(|candidate| candidate.latency);
@@ -248,7 +308,7 @@ pub(super) fn search_grid(
     };
     let gpu_only = best_where(|placement| placement == Placement::Gpu)?;
     let cpu_only = best_where(|placement| matches!(placement, Placement::Cpu(_)))?;
-    let split = best_where(|placement| matches!(placement, Placement::Split { .. }))?;
+    let split = best_where(|placement| placement.is_cut())?;
     let winner = [gpu_only, cpu_only, split].into_iter().flatten().reduce(|best, candidate| {
         if cost(options, &candidate) < cost(options, &best) { candidate } else { best }
     });
@@ -281,7 +341,7 @@ fn simulate(
     options: &Options,
     candidate: Candidate,
 ) -> Result<Candidate, SimulateError> {
-    let alone = !matches!(candidate.placement, Placement::Split { .. });
+    let alone = !candidate.placement.is_cut();
     if alone && options.objective == Objective::Latency {
         // A processor alone sees no contention: its bound is its time.
         return Ok(candidate);
@@ -323,17 +383,17 @@ pub fn latency_curve(
     options: &Options,
 ) -> Result<Vec<CurvePoint>, SimulateError> {
     let mut parts = simulator.of_parts();
-    let grid = Grid::new(&parts, stage, options)?;
+    let grid = Grid::new(&parts, stage, options, Axis::Channels)?;
     let isolated = [stage.isolated()];
     let host = Lead::of_host(&parts, stage);
-    let mut curve = Vec::with_capacity(grid.cpu_channels.len());
-    for (index, &cpu_channels) in grid.cpu_channels.iter().enumerate().rev() {
+    let mut curve = Vec::with_capacity(grid.first.len());
+    for (index, &cpu_channels) in grid.first.iter().enumerate().rev() {
         let gpu = grid.gpu[index];
         let (cores, cpu) = match grid.cpu.first() {
             Some((cores, times)) => (Some(*cores), times[index]),
             None => (None, None),
         };
-        let gpu_channels = grid.channels - cpu_channels;
+        let gpu_channels = grid.all - cpu_channels;
         let together = match (cores, cpu, gpu) {
             (Some(cores), Some(_), Some(_)) => {
                 let placement = Placement::Split { cores, cpu_channels, gpu_channels };

@@ -90,6 +90,15 @@ pub enum Ran {
         /// Output channels the GPU computed.
         gpu_channels: u32,
     },
+    /// An operator cut along its output's height: `1large2med:12rows+gpu:36rows`.
+    HeightSplit {
+        /// Core set.
+        cores: String,
+        /// Rows the cores computed.
+        cpu_rows: u32,
+        /// Rows the GPU computed.
+        gpu_rows: u32,
+    },
     /// Under the plan in a file of that name beside the runs: `plan:NAME`.
     Plan(String),
 }
@@ -259,6 +268,9 @@ impl fmt::Display for Ran {
             Self::Split { cores, cpu_channels, gpu_channels } => {
                 write!(f, "{cores}:{cpu_channels}+gpu:{gpu_channels}")
             }
+            Self::HeightSplit { cores, cpu_rows, gpu_rows } => {
+                write!(f, "{cores}:{cpu_rows}rows+gpu:{gpu_rows}rows")
+            }
             Self::Plan(name) => write!(f, "plan:{name}"),
         }
     }
@@ -269,22 +281,27 @@ impl Ran {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "the processor is {text:?}, expected gpu, npu, a core set, CORES:CHANNELS+gpu:CHANNELS or \
-                 plan:FILE"
+                "the processor is {text:?}, expected gpu, npu, a core set, CORES:CHANNELS+gpu:CHANNELS, \
+                 CORES:Nrows+gpu:Nrows or plan:FILE"
             )
         };
         let is_name = |name: &str| !name.is_empty() && !name.contains([':', '+', ' ']);
         if let Some((cpu, gpu)) = text.split_once('+') {
             let part = |text: &str| {
-                let (name, channels) = text.split_once(':')?;
-                let channels = channels.parse().ok().filter(|&channels: &u32| channels > 0)?;
-                is_name(name).then(|| (name.to_owned(), channels))
+                let (name, count) = text.split_once(':')?;
+                let (count, is_rows) = match count.strip_suffix("rows") {
+                    Some(rows) => (rows, true),
+                    None => (count, false),
+                };
+                let count = count.parse().ok().filter(|&count: &u32| count > 0)?;
+                is_name(name).then(|| (name.to_owned(), count, is_rows))
             };
-            let ((cores, cpu_channels), (gpu, gpu_channels)) = part(cpu).zip(part(gpu)).ok_or_else(wrong)?;
-            return if gpu == "gpu" {
-                Ok(Self::Split { cores, cpu_channels, gpu_channels })
-            } else {
-                Err(wrong())
+            let ((cores, cpu, by_height), (gpu, rest, is_rows)) =
+                part(cpu).zip(part(gpu)).ok_or_else(wrong)?;
+            return match (gpu.as_str(), by_height, is_rows) {
+                ("gpu", false, false) => Ok(Self::Split { cores, cpu_channels: cpu, gpu_channels: rest }),
+                ("gpu", true, true) => Ok(Self::HeightSplit { cores, cpu_rows: cpu, gpu_rows: rest }),
+                _ => Err(wrong()),
             };
         }
         match text {

@@ -1,6 +1,6 @@
 //! Who computes an operator, and how a plan for a whole workload is written.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::device::check::Violation;
 use crate::device::profile::Profile;
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::CoreSet;
-use crate::workload::Stage;
+use crate::workload::{Layer, Stage};
 
 /// Who computes one operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,86 @@ pub enum Placement {
         /// Output channels the GPU computes.
         gpu_channels: u32,
     },
+    /// CPU cores and GPU, cut along the output's height (the tokens of a linear layer):
+    /// the CPU computes the first `cpu_rows` of each image, the GPU the rest, both with all
+    /// weights and the rows of the input that their windows reach.
+    HeightSplit {
+        /// The CPU cores.
+        cores: CoreSet,
+        /// Rows the CPU computes.
+        cpu_rows: u32,
+        /// Rows the GPU computes.
+        gpu_rows: u32,
+    },
+}
+
+/// How much of a cut operator a processor computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareOf {
+    /// Output channels.
+    Channels(u32),
+    /// Rows of the output.
+    Rows(u32),
+}
+
+impl ShareOf {
+    /// Output channels, where these are what is shared.
+    pub fn channels(self) -> Option<u32> {
+        if let Self::Channels(count) = self { Some(count) } else { None }
+    }
+
+    /// Rows, where these are.
+    pub fn rows(self) -> Option<u32> {
+        if let Self::Rows(count) = self { Some(count) } else { None }
+    }
+}
+
+impl fmt::Display for ShareOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Channels(count) => write!(f, "{count} channels"),
+            Self::Rows(count) => write!(f, "{count} rows"),
+        }
+    }
 }
 
 impl Placement {
     /// The CPU cores that take part, if any.
     pub fn cores(&self) -> Option<CoreSet> {
         match self {
-            Self::Cpu(cores) | Self::Split { cores, .. } => Some(*cores),
+            Self::Cpu(cores) | Self::Split { cores, .. } | Self::HeightSplit { cores, .. } => Some(*cores),
             Self::Gpu | Self::Npu => None,
+        }
+    }
+
+    /// How much of the operator CPU and GPU compute, where it is cut.
+    pub fn shares(&self) -> Option<[ShareOf; 2]> {
+        match *self {
+            Self::Split { cpu_channels, gpu_channels, .. } => {
+                Some([cpu_channels, gpu_channels].map(ShareOf::Channels))
+            }
+            Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([cpu_rows, gpu_rows].map(ShareOf::Rows)),
+            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
+        }
+    }
+
+    /// Whether two processors compute parts.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Split { .. } | Self::HeightSplit { .. })
+    }
+
+    /// The CPU's and the GPU's part of `layer`, where it is cut.
+    pub fn parts(&self, layer: &Layer) -> Option<[Layer; 2]> {
+        match *self {
+            Self::Split { cpu_channels, gpu_channels, .. } => {
+                Some([cpu_channels, gpu_channels].map(|channels| layer.with_output_channels(channels)))
+            }
+            Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([
+                layer.with_output_rows(0..cpu_rows),
+                layer.with_output_rows(cpu_rows..cpu_rows + gpu_rows),
+            ]),
+            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
         }
     }
 }
@@ -87,6 +159,8 @@ pub enum Partition {
     None,
     /// Along its output channels: one share a processor.
     OutputChannels,
+    /// Along its output's height, or a linear layer's rows: one share a processor.
+    Height,
 }
 
 /// A processor, as it is written.
@@ -113,6 +187,9 @@ pub struct Share {
     /// Output channels it computes, where the operator is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
+    /// Rows of the output it computes, where the operator is cut along its height.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u32>,
 }
 
 impl PlanFile {
@@ -168,6 +245,7 @@ impl PlannedOperator {
             processor,
             cores: cores.map(|cores| cores.to_string()),
             channels,
+            rows: None,
         };
         let (partition, shares) = match placement {
             Placement::Cpu(cores) => (Partition::None, vec![share(ProcessorName::Cpu, Some(cores), None)]),
@@ -178,6 +256,13 @@ impl PlannedOperator {
                 vec![
                     share(ProcessorName::Cpu, Some(cores), Some(cpu_channels)),
                     share(ProcessorName::Gpu, None, Some(gpu_channels)),
+                ],
+            ),
+            Placement::HeightSplit { cores, cpu_rows, gpu_rows } => (
+                Partition::Height,
+                vec![
+                    Share { rows: Some(cpu_rows), ..share(ProcessorName::Cpu, Some(cores), None) },
+                    Share { rows: Some(gpu_rows), ..share(ProcessorName::Gpu, None, None) },
                 ],
             ),
         };
@@ -198,7 +283,16 @@ impl PlannedOperator {
         }
         match self.partition {
             Partition::None => self.resolve_whole(device),
-            Partition::OutputChannels => self.resolve_split(stage, device),
+            Partition::OutputChannels => {
+                let whole = stage.layer.operator.splittable_channels();
+                let ([cpu_channels, gpu_channels], cores) = self.resolve_cut(stage, device, whole)?;
+                Ok(Placement::Split { cores, cpu_channels, gpu_channels })
+            }
+            Partition::Height => {
+                let whole = stage.layer.operator.splittable_rows();
+                let ([cpu_rows, gpu_rows], cores) = self.resolve_cut(stage, device, whole)?;
+                Ok(Placement::HeightSplit { cores, cpu_rows, gpu_rows })
+            }
         }
     }
 
@@ -210,12 +304,14 @@ impl PlannedOperator {
                 "one share, since partition is \"none\"",
             ));
         };
-        if let Some(channels) = share.channels {
-            return Err(violation(
-                "shares[0].channels",
-                channels,
-                "no channels, since partition is \"none\"",
-            ));
+        for (key, found) in [("channels", share.channels), ("rows", share.rows)] {
+            if let Some(found) = found {
+                return Err(violation(
+                    format!("shares[0].{key}"),
+                    found,
+                    format!("no {key}, since partition is \"none\""),
+                ));
+            }
         }
         match share.processor {
             ProcessorName::Cpu => Ok(Placement::Cpu(share.core_set("shares[0]", device)?)),
@@ -228,12 +324,26 @@ impl PlannedOperator {
         }
     }
 
-    fn resolve_split(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        let Some(channels) = stage.layer.operator.splittable_channels() else {
+    /// The parts of CPU and GPU of an operator that has `whole` of what it is cut along.
+    fn resolve_cut(
+        &self,
+        stage: &Stage,
+        device: &Profile,
+        whole: Option<u32>,
+    ) -> Result<([u32; 2], CoreSet), Violation> {
+        let by_height = self.partition == Partition::Height;
+        let (written, along, unit, other) = if by_height {
+            ("\"height\"", "its height", "row", "channels")
+        } else {
+            ("\"output-channels\"", "output channels", "channel", "rows")
+        };
+        let of = |share: &Share| if by_height { share.rows } else { share.channels };
+        let beside = |share: &Share| if by_height { share.channels } else { share.rows };
+        let Some(whole) = whole else {
             return Err(violation(
                 "partition",
-                "\"output-channels\"",
-                format!("\"none\": a {} cannot be cut along output channels", stage.layer.operator.name()),
+                written,
+                format!("\"none\": this {} cannot be cut along {along}", stage.layer.operator.name()),
             ));
         };
         let [cpu, gpu] = self.shares.as_slice() else {
@@ -254,23 +364,30 @@ impl PlannedOperator {
             return Err(absent(1, "gpu", device));
         }
         let part = |index: usize, share: &Share| {
-            share.channels.filter(|&channels| channels > 0).ok_or_else(|| {
+            if let Some(found) = beside(share) {
+                return Err(violation(
+                    format!("shares[{index}].{other}"),
+                    found,
+                    format!("no {other}, since partition is {written}"),
+                ));
+            }
+            of(share).filter(|&count| count > 0).ok_or_else(|| {
                 violation(
-                    format!("shares[{index}].channels"),
-                    share.channels.map_or("absent".to_owned(), |channels| channels.to_string()),
-                    "at least 1 channel",
+                    format!("shares[{index}].{unit}s"),
+                    of(share).map_or("absent".to_owned(), |count| count.to_string()),
+                    format!("at least 1 {unit}"),
                 )
             })
         };
-        let (cpu_channels, gpu_channels) = (part(0, cpu)?, part(1, gpu)?);
-        if u64::from(cpu_channels) + u64::from(gpu_channels) != u64::from(channels) {
+        let parts = [part(0, cpu)?, part(1, gpu)?];
+        if u64::from(parts[0]) + u64::from(parts[1]) != u64::from(whole) {
             return Err(violation(
                 "shares",
-                format!("{cpu_channels} + {gpu_channels} channels"),
-                format!("shares that add up to the {channels} output channels of {:?}", stage.name),
+                format!("{} + {} {unit}s", parts[0], parts[1]),
+                format!("shares that add up to the {whole} output {unit}s of {:?}", stage.name),
             ));
         }
-        Ok(Placement::Split { cores: cpu.core_set("shares[0]", device)?, cpu_channels, gpu_channels })
+        Ok((parts, cpu.core_set("shares[0]", device)?))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::engine::{ClientId, ProcessorId, Program, TaskId};
 use crate::kernel::cpu::{self, CoreSet, Library};
 use crate::kernel::{Phase, Phases, gpu, npu};
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan};
+use crate::plan::{Placement, Plan, ShareOf};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
 use visible::{Residence, check_room, synchronising};
@@ -97,7 +97,8 @@ pub(crate) struct Task {
     pub(crate) stage: usize,
     pub(crate) processor: Processor,
     pub(crate) role: Role,
-    pub(crate) channels: Option<u32>,
+    /// Its part of the stage, where that is cut.
+    pub(crate) share: Option<ShareOf>,
     pub(crate) phases: Phases,
     /// The core set, for a task of the CPU.
     pub(crate) cores: Option<CoreSet>,
@@ -282,13 +283,22 @@ impl Lowering<'_> {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
                 Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
             }
-            Placement::Split { cores, cpu_channels, gpu_channels } => {
-                let cpu_layer = stage.layer.with_output_channels(cpu_channels);
-                let gpu_layer = stage.layer.with_output_channels(gpu_channels);
+            Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
+                let Some([cpu_layer, gpu_layer]) = placement.parts(&stage.layer) else {
+                    return Err(SimulateError::NothingToUse);
+                };
+                let shares = placement.shares();
                 self.submit(index);
-                let cpu =
-                    self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), Some(cpu_channels))?;
-                let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, Some(gpu_channels))?;
+                let cpu = self.compute(
+                    index,
+                    stage,
+                    &cpu_layer,
+                    Processor::Cpu,
+                    Some(cores),
+                    shares.map(|[cpu, _]| cpu),
+                )?;
+                let gpu =
+                    self.compute(index, stage, &gpu_layer, Processor::Gpu, None, shares.map(|[_, gpu]| gpu))?;
                 let gpu = self.part_onto_host(index, &gpu_layer, gpu);
                 let ready = self.join(index, bytes, cores, [cpu, gpu]);
                 let on_gpu = result_bytes(&gpu_layer);
@@ -308,7 +318,7 @@ impl Lowering<'_> {
         layer: &Layer,
         processor: Processor,
         cores: Option<CoreSet>,
-        channels: Option<u32>,
+        share: Option<ShareOf>,
     ) -> Result<TaskId, SimulateError> {
         let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
         if processor == Processor::Gpu {
@@ -330,7 +340,7 @@ impl Lowering<'_> {
             stage: index,
             processor,
             role: Role::Compute,
-            channels,
+            share,
             phases,
             cores,
             client: cores.and_then(|cores| cluster_client(self.device, &cores)),
@@ -345,7 +355,7 @@ impl Lowering<'_> {
             stage,
             processor: Processor::Cpu,
             role: Role::Join,
-            channels: None,
+            share: None,
             phases: synchronising(delay),
             cores: Some(cores),
             client: None,
@@ -383,7 +393,7 @@ impl Lowering<'_> {
             stage,
             processor: Processor::Gpu,
             role,
-            channels: None,
+            share: None,
             phases: synchronising(duration),
             cores: None,
             client: None,

@@ -100,6 +100,9 @@ pub struct PartReport {
     pub processor: Processor,
     /// Output channels it computed, where the operator was cut.
     pub channels: Option<u32>,
+    /// Rows of the output it computed, where the operator was cut along its height.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u32>,
     /// When it started.
     #[serde(rename = "start_ps")]
     pub start: Picos,

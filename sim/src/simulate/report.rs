@@ -7,8 +7,7 @@ use crate::device::gpu::Direction;
 use crate::device::power::Power;
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
-use crate::plan::Plan;
-use crate::plan::synchronisation;
+use crate::plan::{Plan, ShareOf, synchronisation};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;
 
@@ -229,7 +228,8 @@ impl Reader<'_> {
             match (task.role, task.detail) {
                 (Role::Compute, Some(detail)) => report.parts.push(PartReport {
                     processor: task.processor,
-                    channels: task.channels,
+                    channels: task.share.and_then(ShareOf::channels),
+                    rows: task.share.and_then(ShareOf::rows),
                     start: self.start(index),
                     finish: self.finish(index),
                     wait: Picos::ZERO,

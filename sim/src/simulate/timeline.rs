@@ -8,7 +8,7 @@ use crate::device::profile::Profile;
 use crate::engine::Recorder;
 use crate::kernel::cpu::{CoreSet, Schedule};
 use crate::kernel::{Phase, PhaseKind};
-use crate::plan::Plan;
+use crate::plan::{Plan, ShareOf};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -92,8 +92,9 @@ impl<'a> Drawing<'a> {
     /// Draws one task; `spans` are the start and end of each of its phases.
     fn task(&mut self, stage: &str, task: &Task, spans: &[(Picos, Picos)]) {
         let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
-        let label = match (task.role, task.channels) {
-            (Role::Compute, Some(channels)) => format!("{stage} [{channels}]"),
+        let label = match (task.role, task.share) {
+            (Role::Compute, Some(ShareOf::Channels(channels))) => format!("{stage} [{channels}]"),
+            (Role::Compute, Some(share)) => format!("{stage} [{share}]"),
             (Role::Compute, None) => stage.to_owned(),
             (Role::HandOver, _) => "hand-over".to_owned(),
             (Role::Transfer(Direction::ToGpu), _) => "to GPU".to_owned(),

@@ -47,6 +47,9 @@ fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, String> {
             cpu_channels: *cpu_channels,
             gpu_channels: *gpu_channels,
         }),
+        Ran::HeightSplit { cores, cpu_rows, gpu_rows } => {
+            Ok(Placement::HeightSplit { cores: cores_of(cores)?, cpu_rows: *cpu_rows, gpu_rows: *gpu_rows })
+        }
         Ran::Gpu | Ran::Npu | Ran::Cpu(_) | Ran::Plan(_) => Err(format!("a run on {ran} is no cut")),
     }
 }

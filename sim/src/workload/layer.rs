@@ -1,5 +1,7 @@
 //! A layer: an operator and the element-wise functions linked behind it.
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 
 use super::operator::{Function, Operator};
@@ -71,6 +73,13 @@ impl Layer {
     #[must_use]
     pub fn with_output_channels(&self, channels: u32) -> Self {
         Self { operator: self.operator.with_output_channels(channels), ..self.clone() }
+    }
+
+    /// The part of this layer that computes `rows` of the output; see
+    /// [`Operator::with_output_rows`].
+    #[must_use]
+    pub fn with_output_rows(&self, rows: Range<u32>) -> Self {
+        Self { operator: self.operator.with_output_rows(rows), ..self.clone() }
     }
 }
 

@@ -128,7 +128,7 @@ impl ByProcessor {
                     line: measurement.line,
                 });
             }
-            (Ran::Split { .. }, Some((_, layer))) => self.cut.push(CutRun {
+            (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) => self.cut.push(CutRun {
                 network: measurement.network.clone(),
                 layer: layer.clone(),
                 ran: measurement.processor.clone(),

@@ -83,7 +83,7 @@ impl Lowering<'_> {
             stage,
             processor,
             role: Role::HandOver,
-            channels: None,
+            share: None,
             phases: synchronising(delay),
             cores,
             client: None,
@@ -143,7 +143,7 @@ impl Lowering<'_> {
             stage,
             processor: Processor::Gpu,
             role: Role::Transfer(direction),
-            channels: None,
+            share: None,
             phases,
             cores: None,
             client: None,
@@ -185,14 +185,11 @@ pub(super) fn check_room(
     let Some(memory) = own_memory(simulator.device) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
     for (stage, placement) in stages.iter().zip(&plan.placements) {
-        let part;
-        let layer = match placement {
-            Placement::Gpu => &stage.layer,
-            Placement::Split { gpu_channels, .. } => {
-                part = stage.layer.with_output_channels(*gpu_channels);
-                &part
-            }
-            Placement::Cpu(_) | Placement::Npu => continue,
+        let parts = placement.parts(&stage.layer);
+        let layer = match (placement, &parts) {
+            (Placement::Gpu, _) => &stage.layer,
+            (_, Some([_, part])) => part,
+            _ => continue,
         };
         weights += layer.data_type.weight_bytes(layer.operator.parameters());
         tensors = tensors.max(read_bytes(layer) + result_bytes(layer));
