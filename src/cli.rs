@@ -81,7 +81,8 @@ pub(crate) struct Where {
     /// Most CPU threads a search may use
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
-    /// CPU kernels
+    /// CPU kernels whose times are predicted: XNNPACK's, unless the profile has tables of
+    /// coexec's own and no others. On real hardware coexec's own run whichever is named
     #[arg(long, value_enum)]
     pub(crate) library: Option<LibraryName>,
     /// Synchronisation between processors

@@ -18,7 +18,7 @@ mod elementwise;
 mod instruction_set;
 mod micro_kernel;
 pub(crate) mod normalise;
-mod packing;
+pub(crate) mod packing;
 mod pixelwise;
 mod pooling;
 mod portable;

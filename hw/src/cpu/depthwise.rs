@@ -9,6 +9,7 @@
 )]
 
 use super::element::Element;
+use super::packing::Aligned;
 use super::vector::Vector;
 use super::window::{Grid, Window};
 
@@ -22,8 +23,8 @@ pub(super) struct Depthwise<T> {
     /// Output channels per input channel.
     pub(super) multiplier: usize,
     /// Weights: window position, then output channel.
-    pub(super) weights: Vec<T>,
-    pub(super) bias: Vec<T>,
+    pub(super) weights: Aligned<T>,
+    pub(super) bias: Aligned<T>,
 }
 
 /// What an output pixel reads, and which channels of it are computed.
@@ -48,7 +49,7 @@ impl<T: Element> Depthwise<T> {
             input,
             first_channel: first,
             inputs: self.window.inputs(position, &inside),
-            weights: self.window.weights(&inside, self.bias.len()),
+            weights: self.window.weights(&inside, self.bias.as_slice().len()),
         };
         if self.multiplier > 1 {
             self.multiplied(&pixel, to);
@@ -80,13 +81,13 @@ impl<T: Element> Depthwise<T> {
             // SAFETY: each slice has as many elements as a chunk has lanes; the caller
             // vouches for the instructions.
             unsafe {
-                let mut sums = load::<T, V, N>(&self.bias[first..first + width]);
+                let mut sums = load::<T, V, N>(&self.bias.as_slice()[first..first + width]);
                 for row in 0..pixel.inputs.rows {
                     for column in 0..pixel.inputs.columns {
                         let input = pixel.inputs.offset(row, column) + first;
                         let inputs = load::<T, V, N>(&pixel.input[input..input + width]);
                         let weight = pixel.weights.offset(row, column) + first;
-                        let weights = load::<T, V, N>(&self.weights[weight..weight + width]);
+                        let weights = load::<T, V, N>(&self.weights.as_slice()[weight..weight + width]);
                         for vector in 0..N {
                             sums[vector] = sums[vector].add_product(inputs[vector], weights[vector]);
                         }
@@ -105,11 +106,11 @@ impl<T: Element> Depthwise<T> {
     /// Several output channels an input channel: rare, and not worth a vector.
     fn multiplied(&self, pixel: &Pixel<'_, T>, to: &mut [T]) {
         for (channel, to) in (pixel.first_channel..).zip(to) {
-            let mut sum = self.bias[channel].to_f32();
+            let mut sum = self.bias.as_slice()[channel].to_f32();
             for row in 0..pixel.inputs.rows {
                 for column in 0..pixel.inputs.columns {
                     let input = pixel.input[pixel.inputs.offset(row, column) + channel / self.multiplier];
-                    let weight = self.weights[pixel.weights.offset(row, column) + channel];
+                    let weight = self.weights.as_slice()[pixel.weights.offset(row, column) + channel];
                     sum += input.to_f32() * weight.to_f32();
                 }
             }

@@ -45,7 +45,7 @@ impl Available for InstructionSet {
     }
 
     fn available() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|set| set.is_available())
+        Self::ALL.into_iter().filter(Available::is_available)
     }
 }
 

@@ -19,7 +19,7 @@ struct CacheLine {
 }
 
 /// Elements that start on a cache line.
-pub(super) struct Aligned<T> {
+pub(crate) struct Aligned<T> {
     lines: Vec<CacheLine>,
     length: usize,
     element: std::marker::PhantomData<T>,
@@ -27,7 +27,7 @@ pub(super) struct Aligned<T> {
 
 impl<T: Element> Aligned<T> {
     /// `length` zeros.
-    pub(super) fn zeros(length: usize) -> Self {
+    pub(crate) fn zeros(length: usize) -> Self {
         let lines = (length * size_of::<T>()).div_ceil(CACHE_LINE_BYTES);
         Self {
             lines: vec![CacheLine { _bytes: [0; CACHE_LINE_BYTES] }; lines],
@@ -36,13 +36,20 @@ impl<T: Element> Aligned<T> {
         }
     }
 
-    pub(super) fn as_slice(&self) -> &[T] {
+    /// A copy of `elements`.
+    pub(crate) fn of(elements: &[T]) -> Self {
+        let mut copy = Self::zeros(elements.len());
+        copy.as_mut_slice().copy_from_slice(elements);
+        copy
+    }
+
+    pub(crate) fn as_slice(&self) -> &[T] {
         // SAFETY: the lines hold at least `length` elements, aligned for any element;
         // all bit patterns are numbers of either format.
         unsafe { slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [T] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: as above, and the lines are borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
     }

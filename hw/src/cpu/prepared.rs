@@ -17,6 +17,7 @@ use super::depthwise::Depthwise;
 use super::element::Element;
 use super::instruction_set::Available as _;
 use super::normalise::Normalisation;
+use super::packing::Aligned;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
 use super::window::Window;
@@ -203,8 +204,8 @@ fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depth
     Depthwise {
         window: Window::of_depthwise(conv),
         multiplier: conv.multiplier as usize,
-        weights: converted(weights.kernel),
-        bias: if conv.bias { converted(weights.bias) } else { vec![T::default(); channels] },
+        weights: Aligned::of(&converted(weights.kernel)),
+        bias: if conv.bias { Aligned::of(&converted(weights.bias)) } else { Aligned::zeros(channels) },
     }
 }
 

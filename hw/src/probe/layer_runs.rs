@@ -11,6 +11,7 @@ use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::{Kernel, Launch, execute};
 use coexec_sim::workload::{Layer, Layout, Shape};
 
+use crate::cpu::packing::Aligned;
 use crate::cpu::{self, Available as _, InstructionSet, ThreadPool};
 use crate::opencl::{self, Dispatch, Runtime, Tensor};
 use crate::operands::{Output, Part, Weights, weight_counts};
@@ -43,6 +44,16 @@ pub(super) struct OnGpu {
 }
 
 impl Effort {
+    /// The effort of one of `rounds`, which come to the whole together.
+    pub(super) fn part(&self, rounds: usize) -> Self {
+        let rounds = rounds.max(1);
+        Self {
+            least: self.least.div_ceil(rounds),
+            most: self.most.div_ceil(rounds),
+            time: self.time / rounds as u32,
+        }
+    }
+
     /// Calls `run` often enough.
     pub(super) fn repeat<E>(&self, mut run: impl FnMut() -> Result<f64, E>) -> Result<Vec<f64>, E> {
         let started = Instant::now();
@@ -158,7 +169,9 @@ impl OnGpu {
 }
 
 /// Runs `layer` on the threads of each pool in turn: for each its times, in
-/// microseconds. The error says why it cannot be timed.
+/// microseconds. Operands start on cache lines, as those do that a GPU shares: vectors
+/// across two lines would take a time that depends on luck. The error says why it cannot
+/// be timed.
 pub(super) fn on_cpu(
     pools: &mut [&mut ThreadPool],
     layer: &Layer,
@@ -168,9 +181,10 @@ pub(super) fn on_cpu(
     let weights = operands.weights();
     let set = InstructionSet::detect();
     let mut prepared = cpu::Prepared::<f32>::new(layer, &weights, set).map_err(|error| error.to_string())?;
-    let inputs = operands.inputs();
+    let inputs: Vec<Aligned<f32>> = operands.inputs.iter().map(|input| Aligned::of(input)).collect();
+    let inputs: Vec<&[f32]> = inputs.iter().map(Aligned::as_slice).collect();
     let part = Part::whole(&layer.operator);
-    let mut result = vec![0.0; layer.operator.output().elements() as usize];
+    let mut result = Aligned::<f32>::zeros(layer.operator.output().elements() as usize);
     let mut times = Vec::with_capacity(pools.len());
     for pool in pools {
         let mut run = || {
@@ -183,7 +197,7 @@ pub(super) fn on_cpu(
             run()?;
         }
         times.push(effort.repeat(run)?);
-        operands.check(layer, &result)?;
+        operands.check(layer, result.as_slice())?;
     }
     Ok(times)
 }

@@ -39,6 +39,9 @@ const VISITS: [usize; 2] = [2, 6];
 const MEMORY_PART: u64 = 8;
 /// Part of the time left that preparing layers may take.
 const PREPARING: f64 = 0.5;
+/// Rounds in which the layers on the CPU are timed, quickly and in full: what disturbs a
+/// core for seconds then spoils a part of a layer's repetitions and not all.
+const ROUNDS: [usize; 2] = [2, 4];
 /// Layers that are timed even where time has run out: a few more than a fit needs.
 const ENOUGH_LAYERS: usize = FEWEST_LAYERS + 8;
 /// Longest that a layer may take on a processor, by its rate on products.
@@ -257,17 +260,42 @@ pub(super) fn cpu(
         rated = on_cpu(&mut [&mut team.pool], &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
     }
     let layers = sweep(quick, seed, most_macs(rated.first().map_or(&[], Vec::as_slice), quick));
-    let mut sweep = Sweep::default();
-    for (index, (name, layer)) in layers.iter().enumerate() {
-        if stage.is_over() && sweep.measurements.len() >= ENOUGH_LAYERS {
-            break;
+    let rounds = ROUNDS[usize::from(!quick)];
+    // Times of each layer on the team of each turn. Every layer on every team would take
+    // too long on a phone of many clusters.
+    let turns = teams.len().min(2);
+    let others = teams.len() - usize::from(!teams.is_empty());
+    let place = |index: usize, turn: usize| if turn == 0 { 0 } else { 1 + index % others };
+    let mut times: Vec<Vec<Result<Vec<f64>, String>>> = vec![vec![Ok(Vec::new()); turns]; layers.len()];
+    for round in 0..rounds {
+        for (index, (_, layer)) in layers.iter().enumerate() {
+            if stage.is_over() && (round > 0 || index * turns >= ENOUGH_LAYERS) {
+                break;
+            }
+            stage.tell_every(round * layers.len() + index, rounds * layers.len(), "layers on the CPU");
+            for (turn, so_far) in times[index].iter_mut().enumerate() {
+                let Ok(known) = so_far else { continue };
+                match timed(layer, &mut teams[place(index, turn)], effort.part(rounds)) {
+                    Ok(more) => known.extend(more),
+                    Err(why) => *so_far = Err(why),
+                }
+            }
         }
-        stage.tell_every(index, layers.len(), "layers on the CPU");
-        // Every layer on every team would take too long on a phone of many clusters.
-        for turn in 0..teams.len().min(2) {
-            let place = if turn == 0 { 0 } else { 1 + index % (teams.len() - 1) };
-            match timed(name, layer, &mut teams[place], effort, index) {
-                Ok(measurement) => sweep.measurements.push(measurement),
+    }
+    let mut sweep = Sweep::default();
+    for (index, ((name, layer), times)) in layers.iter().zip(times).enumerate() {
+        for (turn, times) in times.into_iter().enumerate() {
+            match times {
+                Ok(times) if times.is_empty() => {}
+                Ok(times) => {
+                    sweep.measurements.push(on_cores(
+                        &teams[place(index, turn)].cores,
+                        name,
+                        layer,
+                        &times,
+                        index,
+                    ));
+                }
                 Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
             }
         }
@@ -275,17 +303,14 @@ pub(super) fn cpu(
     Ok(sweep)
 }
 
-fn timed(
-    name: &str,
-    layer: &Layer,
-    Team { cores, first, pool }: &mut Team,
-    effort: Effort,
-    index: usize,
-) -> Result<Measurement, String> {
+fn timed(layer: &Layer, Team { first, pool, .. }: &mut Team, effort: Effort) -> Result<Vec<f64>, String> {
     // The pools of other teams moved the calling thread, which is a worker of each.
     let _ = core_affinity::set_for_current(CoreId { id: *first });
-    let times = on_cpu(&mut [pool], layer, effort)?;
-    Ok(Measurement {
+    Ok(on_cpu(&mut [pool], layer, effort)?.into_iter().next().unwrap_or_default())
+}
+
+fn on_cores(cores: &CoreSet, name: &str, layer: &Layer, times: &[f64], index: usize) -> Measurement {
+    Measurement {
         run: format!("{cores} {name}"),
         network: name.to_owned(),
         operator: Some((name.to_owned(), layer.clone())),
@@ -295,9 +320,9 @@ fn timed(
         kernel: None,
         dispatch: None,
         fingerprint: Some(FINGERPRINT.to_owned()),
-        repetitions: repetitions(times.first().map_or(&[], Vec::as_slice)),
+        repetitions: repetitions(times),
         line: index as u64 + 1,
-    })
+    }
 }
 
 /// Microseconds it takes to give each core set work that takes no time and to wait for

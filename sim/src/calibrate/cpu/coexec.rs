@@ -43,7 +43,7 @@ const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
 /// A posterior deviation above this part of the prior one says that the runs tell little.
 const UNINFORMED: f64 = 0.5;
 /// When a fit has converged: far below what two runs of one layer differ by.
-const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-5 };
+const STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
 
 /// Indices in the parameter vector, after the rates.
 const RATES: usize = CoexecUnit::ALL.len();
@@ -135,13 +135,13 @@ fn cycles(unit: CoexecUnit, lanes: f64) -> f64 {
         CoexecUnit::DepthwiseChunk => 5.0,
         CoexecUnit::DepthwiseVector => 2.5,
         CoexecUnit::DepthwiseLane => 2.3,
-        CoexecUnit::PoolChunk => 4.0,
-        CoexecUnit::PoolVector => 1.3,
-        CoexecUnit::PoolLane => 1.6,
+        CoexecUnit::PoolChunk | CoexecUnit::MeanChunk => 4.0,
+        CoexecUnit::PoolVector | CoexecUnit::MeanVector => 1.3,
+        CoexecUnit::PoolLane | CoexecUnit::MeanLane => 1.6,
         CoexecUnit::ActivationElement => 2.0 / lanes,
         CoexecUnit::ExponentialElement => 20.0 / lanes,
         CoexecUnit::CopiedElement => 0.6 / lanes,
-        CoexecUnit::BeyondL1Byte => 0.015,
+        CoexecUnit::StreamedByte | CoexecUnit::DepthwiseBeyondL1Byte => 0.015,
         CoexecUnit::BeyondL2Byte => 0.06,
     }
 }

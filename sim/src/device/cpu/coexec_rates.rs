@@ -119,12 +119,20 @@ rates! {
     depthwise_vector_ns: DepthwiseVector,
     /// One channel that fills no vector at one position of a depthwise window.
     depthwise_lane_ns: DepthwiseLane,
-    /// Four vectors of channels at one position of a pooling window, or at one pixel of a mean.
+    /// One byte of a depthwise convolution that is found beyond the first-level cache.
+    depthwise_beyond_l1_byte_ns: DepthwiseBeyondL1Byte,
+    /// Four vectors of channels at one position of a pooling window.
     pool_chunk_ns: PoolChunk,
     /// One more vector of channels there.
     pool_vector_ns: PoolVector,
     /// One channel there that fills no vector.
     pool_lane_ns: PoolLane,
+    /// Four vectors of channels at one pixel of a mean.
+    mean_chunk_ns: MeanChunk,
+    /// One more vector of channels there.
+    mean_vector_ns: MeanVector,
+    /// One channel there that fills no vector.
+    mean_lane_ns: MeanLane,
     /// One output pixel of any other operator.
     pixel_ns: Pixel,
     /// One element of a sum, product or bound.
@@ -135,8 +143,8 @@ rates! {
     exponential_element_ns: ExponentialElement,
     /// Copying one element: concatenation, slice, packing of an operand.
     copied_element_ns: CopiedElement,
-    /// One byte that a window or an element-wise function finds beyond the first-level cache.
-    beyond_l1_byte_ns: BeyondL1Byte,
+    /// One byte of the tensors that a function, a mean or a copy passes over.
+    streamed_byte_ns: StreamedByte,
     /// One byte beyond the second-level cache, of anything but a product of many rows.
     beyond_l2_byte_ns: BeyondL2Byte,
     /// Dispatching one operator.

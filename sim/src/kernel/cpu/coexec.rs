@@ -81,7 +81,8 @@ fn shares(work: &Work, costs: &Costs) -> Shares {
     let memory = of(&[
         CoexecUnit::VectorWeight,
         CoexecUnit::FarWeightByte,
-        CoexecUnit::BeyondL1Byte,
+        CoexecUnit::DepthwiseBeyondL1Byte,
+        CoexecUnit::StreamedByte,
         CoexecUnit::BeyondL2Byte,
     ]);
     Shares { compute: costs.nanos(work) - packing - memory, packing, memory }

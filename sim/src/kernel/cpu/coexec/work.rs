@@ -135,7 +135,7 @@ impl Work {
                 let mut work = Self::new(Kernel::Copy);
                 work.add(CoexecUnit::Pixel, output.pixels() as f64);
                 work.add(CoexecUnit::CopiedElement, output.elements() as f64);
-                work.stream(2.0 * (output.elements() as usize * bytes) as f64, 1, caches);
+                work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
                 work
             }
             Operator::Elementwise(Elementwise { function, input, other }) => {
@@ -173,16 +173,14 @@ impl Work {
         };
         work.add(CoexecUnit::Pixel, shape.pixels() as f64);
         work.add(unit, elements);
-        work.stream(f64::from(tensors) * elements * bytes as f64, 1, caches);
+        work.stream(f64::from(tensors) * elements * bytes as f64, caches);
         work
     }
 
-    /// Bytes that are passed over by `threads` threads, each its own part.
-    fn stream(&mut self, bytes: f64, threads: usize, caches: &Caches) {
-        if bytes > caches.l1_bytes * threads as f64 {
-            self.add(CoexecUnit::BeyondL1Byte, bytes);
-        }
-        self.add(CoexecUnit::BeyondL2Byte, beyond(bytes, caches.l2_bytes * threads as f64));
+    /// Bytes of tensors that are passed over once.
+    fn stream(&mut self, bytes: f64, caches: &Caches) {
+        self.add(CoexecUnit::StreamedByte, bytes);
+        self.add(CoexecUnit::BeyondL2Byte, beyond(bytes, caches.l2_bytes));
     }
 
     /// Channels under windows at `positions` positions in all.
@@ -220,14 +218,14 @@ impl Work {
             // Rows under the window are gone when the next line reads them again.
             let again = f64::from(conv.kernel[0]) / f64::from(conv.stride[0]);
             work.add(
-                CoexecUnit::BeyondL1Byte,
+                CoexecUnit::DepthwiseBeyondL1Byte,
                 size(input.elements()) * again.max(1.0) + size(output.elements()),
             );
             if weights > caches.l1_bytes / EVICTION {
-                work.add(CoexecUnit::BeyondL1Byte, positions * size(u64::from(output.channels)));
+                work.add(CoexecUnit::DepthwiseBeyondL1Byte, positions * size(u64::from(output.channels)));
             }
         } else if tensors > caches.l1_bytes * threads as f64 {
-            work.add(CoexecUnit::BeyondL1Byte, tensors);
+            work.add(CoexecUnit::DepthwiseBeyondL1Byte, tensors);
         }
         work.add(CoexecUnit::BeyondL2Byte, beyond(tensors, caches.l2_bytes * threads as f64));
         if threads > 1 {
@@ -243,16 +241,16 @@ impl Work {
         work.add(CoexecUnit::WindowPixel, output.pixels() as f64);
         let units = [CoexecUnit::PoolChunk, CoexecUnit::PoolVector, CoexecUnit::PoolLane];
         work.windows(output.channels as usize, positions, units, caches);
-        work.stream((pool.input.elements() + output.elements()) as f64 * bytes as f64, 1, caches);
+        let tensors = (pool.input.elements() + output.elements()) as f64 * bytes as f64;
+        work.add(CoexecUnit::BeyondL2Byte, beyond(tensors, caches.l2_bytes));
         work
     }
 
     fn mean(input: Shape, bytes: usize, caches: &Caches) -> Self {
         let mut work = Self::new(Kernel::Elementwise);
-        work.add(CoexecUnit::WindowPixel, f64::from(input.batch));
-        let units = [CoexecUnit::PoolChunk, CoexecUnit::PoolVector, CoexecUnit::PoolLane];
+        let units = [CoexecUnit::MeanChunk, CoexecUnit::MeanVector, CoexecUnit::MeanLane];
         work.windows(input.channels as usize, input.pixels() as f64, units, caches);
-        work.stream(input.elements() as f64 * bytes as f64, 1, caches);
+        work.stream(input.elements() as f64 * bytes as f64, caches);
         work
     }
 
