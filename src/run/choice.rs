@@ -71,16 +71,17 @@ impl Choice {
 impl Choices {
     /// Of `operators`; none of none.
     pub(super) fn of(operators: Vec<Choice>) -> Option<Self> {
+        if operators.is_empty() {
+            return None;
+        }
         let mean = |of: fn(&Choice) -> f64| {
             let logs: f64 = operators.iter().map(|choice| of(choice).ln()).sum();
             (logs / operators.len() as f64).exp()
         };
-        (!operators.is_empty()).then(|| Self {
-            reached_percent: mean(|choice| choice.reached_percent),
-            speedup: mean(|choice| choice.speedup),
-            best_speedup: mean(|choice| 100.0 * choice.speedup / choice.reached_percent),
-            operators: operators.clone(),
-        })
+        let reached_percent = mean(|choice| choice.reached_percent);
+        let speedup = mean(|choice| choice.speedup);
+        let best_speedup = mean(|choice| 100.0 * choice.speedup / choice.reached_percent);
+        Some(Self { operators, reached_percent, speedup, best_speedup })
     }
 
     /// The sum of it, in words.

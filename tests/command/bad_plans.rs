@@ -56,7 +56,7 @@ fn the_plan_these_tests_damage_is_good() {
 fn a_plan_with_an_unknown_key_or_word_is_refused() {
     refused("channels = 608", "chanels = 608", &["plan.toml:12:1: unknown field `chanels`"]);
     refused("\"svm-polling\"", "\"polling\"", &["plan.toml:3:19: unknown variant `polling`", "svm-polling"]);
-    refused("\"output-channels\"", "\"height\"", &["plan.toml:7:13:", "output-channels"]);
+    refused("\"output-channels\"", "\"depth\"", &["plan.toml:7:13:", "output-channels"]);
     refused("processor = \"gpu\"", "processor = \"tpu\"", &["plan.toml:15:13:", "unknown variant `tpu`"]);
 }
 
