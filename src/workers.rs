@@ -17,7 +17,16 @@ const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUN
 #[cfg(unix)]
 pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt;
-    if std::env::var_os(POCL_AFFINITY).is_some() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
+    // More workers than cores are refused where the device is cut.
+    let limits = POCL_WORKERS.map(|setting| (setting, workers.to_string())).into_iter();
+    let limits = limits.filter(|_| workers <= cores);
+    let missing: Vec<(&str, String)> = std::iter::once((POCL_AFFINITY, "1".to_owned()))
+        .chain(limits)
+        .filter(|(setting, _)| std::env::var_os(setting).is_none())
+        .collect();
+    if missing.is_empty() {
         return Ok(());
     }
     let failed = |reason: String| Failure::Usage {
@@ -26,15 +35,7 @@ pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure>
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = std::process::Command::new(program);
-    command.args(std::env::args_os().skip(1)).env(POCL_AFFINITY, "1");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
-    // More workers than cores are refused where the device is cut.
-    if workers <= cores {
-        for setting in POCL_WORKERS.into_iter().filter(|setting| std::env::var_os(setting).is_none()) {
-            command.env(setting, workers.to_string());
-        }
-    }
+    command.args(std::env::args_os().skip(1)).envs(missing);
     // Comes back only where it fails.
     Err(failed(command.exec().to_string()))
 }

@@ -60,7 +60,7 @@ fn affinity(machine: &Machine) -> String {
     let cores: Vec<String> = machine.free_cores().iter().map(ToString::to_string).collect();
     let bound = if machine.pins() { "kept on" } else { "placed by the system on" };
     let setting = |name: &str| std::env::var(name).map_or(String::new(), |value| format!("; {name}={value}"));
-    let device = ["POCL_AFFINITY", "POCL_MAX_PTHREAD_COUNT"].map(setting).concat();
+    let device = ["POCL_AFFINITY", "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"].map(setting).concat();
     format!("{bound} the first needed of cores {}{device}", cores.join(","))
 }
 

@@ -27,6 +27,8 @@ const WARM_WINDOW: usize = 5;
 const WARM_TOLERANCE: f64 = 0.02;
 /// Most runs of a warm-up; a machine that has not settled by then does not.
 const MOST_WARM_UP: usize = 40;
+/// Repetitions of a variant before another has its turn.
+const VISIT: usize = 2;
 /// What a warm-up may take once both windows are full.
 const WARM_UP_LIMIT: Duration = Duration::from_secs(2);
 
@@ -117,13 +119,15 @@ impl Subject {
         })
     }
 
-    /// One run, timed and compared with what was verified.
-    fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
+    /// `timed` runs in a row, then compared with what was verified. Before them one that
+    /// does not count: threads sleep, and caches hold what ran in between.
+    fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<Taken>, ExecuteError> {
         machine.stand_on(self.program.team());
         let verified = &self.verified;
         on_either!(&mut self.program, program => {
             program.spoil_results()?;
-            let taken = program.run(machine)?;
+            program.run(machine)?;
+            let taken = (0..timed).map(|_| program.run(machine)).collect::<Result<_, _>>()?;
             program.compare(verified)?;
             Ok(taken)
         })
@@ -133,8 +137,8 @@ impl Subject {
         let started = Instant::now();
         while self.warm_up.len() < MOST_WARM_UP {
             control.check()?;
-            let taken = self.run(machine)?;
-            self.warm_up.push(taken.counted.as_micros());
+            let taken = self.visit(machine, 1)?;
+            self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));
             if is_warm(&self.warm_up) {
                 self.is_warm = true;
                 return Ok(());
@@ -170,7 +174,7 @@ fn is_warm(times: &[f64]) -> bool {
         .is_some_and(|(before, after)| (after - before).abs() <= WARM_TOLERANCE * before)
 }
 
-/// Measures `tasks` in random order, repetition by repetition, so that what disturbs the
+/// Measures `tasks` in random order, a few repetitions of one at a time, so that what disturbs the
 /// machine for a while disturbs all of them. One that cannot run here is an error of its
 /// own; a wrong result or a lost device ends all.
 ///
@@ -213,7 +217,8 @@ fn repeat(
     let mut stream = ChaCha8Rng::seed_from_u64(settings.seed);
     let mut order: Vec<usize> = (0..subjects.len()).filter(|&index| subjects[index].is_ok()).collect();
     let mut last_team = None;
-    for _ in 0..settings.repetitions {
+    let repetitions = settings.repetitions as usize;
+    for first in (0..repetitions).step_by(VISIT) {
         order.shuffle(&mut stream);
         for &index in &order {
             control.check()?;
@@ -223,9 +228,9 @@ fn repeat(
                 settle();
             }
             last_team = team;
-            let taken = subject.run(machine)?;
-            subject.times.push(taken.counted.as_micros());
-            subject.walls.push(taken.wall.as_micros());
+            let taken = subject.visit(machine, VISIT.min(repetitions - first))?;
+            subject.times.extend(taken.iter().map(|run| run.counted.as_micros()));
+            subject.walls.extend(taken.iter().map(|run| run.wall.as_micros()));
         }
         if settings.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Ok(());
