@@ -1,7 +1,8 @@
 //! What each processor's stream loses beside the other's, at several demands of both.
 //!
 //! Responsible for: the measurements; the curves are fitted by `calibrate::interference`.
-//! Invariant: a time beside traffic is compared with one taken alone just before.
+//! Invariant: a time beside traffic is compared with one taken alone just before, in
+//! several rounds: what else the machine does changes from second to second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,8 +18,9 @@ use super::{ProbeError, Stage};
 /// stream beside it.
 const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
 const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
-/// Passes of each kind, quick and full.
-const PASSES: [usize; 2] = [3, 7];
+/// Rounds, quick and full, and passes of each kind in a round.
+const ROUNDS: [usize; 2] = [2, 5];
+const PASSES: usize = 2;
 const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 /// Until traffic that was started is under way.
 const RAMP: Duration = Duration::from_millis(20);
@@ -27,8 +29,7 @@ const RAMP: Duration = Duration::from_millis(20);
 pub(super) struct Crowded {
     pub(super) runs: Vec<CoRun>,
     pub(super) together_gbps: f64,
-    /// Passes behind each time.
-    passes: usize,
+    rounds: usize,
 }
 
 /// A processor's stream, by the name of its client in a profile.
@@ -63,10 +64,11 @@ pub(super) fn measure(
 ) -> Result<Crowded, ProbeError> {
     let parts = if quick { QUICK } else { FULL };
     let [first, second] = clients;
-    let passes = PASSES[usize::from(!quick)];
+    let rounds = ROUNDS[usize::from(!quick)];
+    let passes = rounds * PASSES;
     let demands =
         [Demands::of(&mut first.stream, parts, passes)?, Demands::of(&mut second.stream, parts, passes)?];
-    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0, passes };
+    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0, rounds };
     for level in 0..parts[1].len() {
         for own in 0..2 {
             let pair = if own == 0 { [&mut *first, &mut *second] } else { [&mut *second, &mut *first] };
@@ -91,19 +93,22 @@ fn beside(
 ) -> Result<(), ProbeError> {
     for &work in works {
         let bytes = client.stream.bytes();
-        let (alone, together, flow) =
-            compared([&mut *client, &mut *others], [work, others_work], crowded.passes)?;
+        let rounds: Vec<Round> = (0..crowded.rounds)
+            .map(|_| round([&mut *client, &mut *others], [work, others_work]))
+            .collect::<Result<_, _>>()?;
+        let middle_of = |value: fn(&Round) -> f64| middle(&rounds.iter().map(value).collect::<Vec<_>>());
         let gbps = |time_us: f64| bytes / time_us / BYTES_PER_MICRO_OF_GBPS;
-        crowded.together_gbps = crowded.together_gbps.max(gbps(together) + flow);
+        let together_gbps = gbps(middle_of(|round| round.together_us)) + middle_of(|round| round.flow_gbps);
+        crowded.together_gbps = crowded.together_gbps.max(together_gbps);
         crowded.runs.push(CoRun {
             client: client.name.to_owned(),
-            own_gbps: gbps(alone),
+            own_gbps: gbps(middle_of(|round| round.alone_us)),
             streams: client.stream.streams(),
             others: others.name.to_owned(),
             others_gbps,
             others_streams: others.stream.streams(),
             level: level as u32 + 1,
-            slowdown: together / alone,
+            slowdown: middle_of(|round| round.together_us / round.alone_us),
         });
     }
     Ok(())
@@ -115,24 +120,25 @@ fn rate(stream: &mut Stream, work: u32, passes: usize) -> Result<f64, ProbeError
     Ok(stream.bytes() / middle(&times) / BYTES_PER_MICRO_OF_GBPS)
 }
 
-/// Microseconds of a pass of `client` alone and beside the others, and what the others
-/// moved meanwhile.
-fn compared(
-    [client, others]: [&mut Client; 2],
-    [work, others_work]: [u32; 2],
-    passes: usize,
-) -> Result<(f64, f64, f64), ProbeError> {
-    let alone = middle(&client.stream.passes(work, passes)?);
+/// A client's time of a pass alone and beside the others, in microseconds, and what the
+/// others moved meanwhile.
+struct Round {
+    alone_us: f64,
+    together_us: f64,
+    flow_gbps: f64,
+}
+
+fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round, ProbeError> {
+    let alone_us = middle(&client.stream.passes(work, PASSES)?);
     let stop = AtomicBool::new(false);
-    let (together, flow) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let traffic = scope.spawn(|| others.stream.flow(others_work, &stop));
         thread::sleep(RAMP);
-        let times = client.stream.passes(work, passes);
+        let times = client.stream.passes(work, PASSES);
         stop.store(true, Ordering::Relaxed);
         let flow = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok::<_, ProbeError>((middle(&times?), flow?))
-    })?;
-    Ok((alone, together, flow))
+        Ok(Round { alone_us, together_us: middle(&times?), flow_gbps: flow? })
+    })
 }
 
 fn middle(times: &[f64]) -> f64 {

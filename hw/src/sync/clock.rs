@@ -107,10 +107,7 @@ mod tests {
         let device = |command: u64| 1_000_000 * command + 200 * command;
         for command in 0..1_000 {
             let queued = base + Duration::from_millis(command);
-            clock.observe(
-                device(command),
-                [queued - Duration::from_micros(2), queued + Duration::from_micros(2)],
-            );
+            clock.observe(device(command) + 2_000, [queued, queued + Duration::from_micros(4)]);
         }
         // 5 us behind each command, by the clock of the device.
         for command in [100, 500, 900] {
