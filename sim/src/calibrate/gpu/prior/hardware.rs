@@ -155,6 +155,10 @@ impl Hardware {
             | "average_factor"
             | "unroll_exponent" => SMALL_FACTOR,
             _ if key.ends_with("_us_per_byte") => TRAFFIC / (self.bandwidth_gbps * BYTES_PER_MICRO),
+            // A core runs one thread after another: no wave waits while others run.
+            _ if key.starts_with("latency_") && key.ends_with("us") && self.family == GpuFamily::Generic => {
+                self.texel_us()
+            }
             _ if key.starts_with("latency_") && key.ends_with("us") => LATENCY_CYCLES / self.clock_mhz,
             _ if key.starts_with("throughput_") && key.ends_with("us") => self.texel_us(),
             _ => return None,
