@@ -18,8 +18,12 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::RngSeed;
 
+/// The devices whose processors share one memory, and whose power is known: phones.
 fn devices() -> Vec<Profile> {
-    Profile::bundled().unwrap()
+    let is_phone = |device: &Profile| {
+        device.power.is_some() && device.gpu.as_ref().is_none_or(|gpu| gpu.memory.is_none())
+    };
+    Profile::bundled().unwrap().into_iter().filter(is_phone).collect()
 }
 
 fn networks() -> impl Iterator<Item = (&'static str, Vec<Stage>)> {
@@ -98,8 +102,8 @@ fn alone_a_layer_takes_what_its_kernel_model_says_to_the_picosecond() {
 
 #[test]
 fn every_device_runs_every_network_on_its_gpu_and_on_its_cpu() {
-    for device in devices() {
-        let mut simulator = Simulator::new(&device, Library::Xnnpack);
+    for device in Profile::bundled().unwrap() {
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
         for (name, stages) in networks() {
             for (placement, _, _) in whole_placements(&device).iter().filter(|(p, ..)| *p != Placement::Npu) {
                 let latency = simulator.latency(&stages, &plan(vec![*placement; stages.len()]));

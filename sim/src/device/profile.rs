@@ -132,15 +132,17 @@ macro_rules! bundled {
 }
 
 /// Bundled profiles, by name.
-const BUNDLED: [Bundled; 8] = [
+const BUNDLED: [Bundled; 10] = [
     bundled!("galaxy-a03s", ["a03s", "helio-p35"]),
     bundled!("galaxy-s10", ["s10", "exynos-9820"]),
+    bundled!("h200", ["nvidia-h200"]),
     bundled!("iphone-xs", ["iphonexs", "a12"]),
     bundled!("iphone7", ["iphone-7", "a10"]),
     bundled!("mi8se", ["mi-8-se", "snapdragon-710"]),
     bundled!("oneplus11", ["oneplus-11", "snapdragon-8gen2"]),
     bundled!("pixel4", ["pixel-4", "snapdragon-855"]),
     bundled!("snapdragon-8gen3", ["8gen3"]),
+    bundled!("xeon-pocl", ["pocl"]),
 ];
 
 impl Bundled {
