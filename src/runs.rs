@@ -29,6 +29,8 @@ pub(crate) struct Measured {
     pub(crate) cpu: Option<CpuTable>,
     /// Operators cut between processors.
     pub(crate) cut: Vec<runs::CutRun>,
+    /// All measurements of coexec's own.
+    pub(crate) measurements: Vec<runs::Measurement>,
     /// Rows of none of these.
     pub(crate) left_out: Vec<LeftOut>,
     /// The data set, where it has a name.
@@ -257,6 +259,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     devices.dedup();
     measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
     measured.fingerprints = table.fingerprints;
+    measured.measurements = table.measurements;
     if !common.quiet {
         eprintln!("{}: {}", path.display(), measured.source());
         if sorted.outliers > 0 {

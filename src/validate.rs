@@ -3,9 +3,10 @@
 use coexec_plots::{Comparison, Format};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::measure::LeftOut;
+use coexec_sim::validate::choice::Choices;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, is_in, score, worst};
-use coexec_sim::validate::{Group, cpu, cut, gpu, host};
+use coexec_sim::validate::{Group, choice, cpu, cut, gpu, host};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
@@ -23,6 +24,8 @@ struct Document<'a> {
     unusable: &'a [LeftOut],
     /// Runs the profile cannot predict.
     unpredicted: &'a [LeftOut],
+    /// What choosing among the measured ways to run an operator by prediction is worth.
+    choices: Option<&'a Choices>,
 }
 
 /// The profile's predictions.
@@ -31,13 +34,14 @@ struct Validated {
     points: Vec<Point>,
     left_out: Vec<LeftOut>,
     unusable: Vec<LeftOut>,
+    choices: Option<Choices>,
 }
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a validation first.
     let format = options.plot.as_deref().map(Format::of).transpose()?;
     let profile = Profile::load(&options.profile)?;
-    let Validated { points, left_out, unusable } = &predictions(&profile, options, common)?;
+    let Validated { points, left_out, unusable, choices } = &predictions(&profile, options, common)?;
     let groups = &kept(score(points), options)?;
     let points = &points.iter().filter(|point| is_in(point, &options.group)).cloned().collect::<Vec<_>>();
     write(options, &profile, points, format)?;
@@ -46,10 +50,12 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     }
     if common.json {
         let worst = worst(points, options.worst);
-        output::json(&Document { device: &profile.name, groups, worst, unusable, unpredicted: left_out });
+        let (device, choices) = (profile.name.as_str(), choices.as_ref());
+        output::json(&Document { device, groups, worst, unusable, unpredicted: left_out, choices });
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
+        show_choices(choices.as_ref());
         points::show_worst(points, options.worst);
     }
     hold(groups, options.limit)
@@ -80,7 +86,9 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
-    let (points, left_out) = cut::validate(profile, &measured.cut, runs::library(profile, &options.runs));
+    let library = runs::library(profile, &options.runs);
+    validated.choices = choice::choices(profile, &measured.measurements, library);
+    let (points, left_out) = cut::validate(profile, &measured.cut, library);
     validated.points.extend(points);
     validated.left_out.extend(left_out);
     Ok(validated)
@@ -119,6 +127,17 @@ fn write(
 /// Prints the groups and what to hold them against.
 fn show(groups: &[Scored]) {
     output::table(&HEADER, &groups.iter().map(cells).collect::<Vec<_>>());
+}
+
+/// Says what the choice of a cut is worth, where operators were cut.
+fn show_choices(choices: Option<&Choices>) {
+    if let Some(Choices { operators, reached_percent, speedup, best_speedup, poor }) = choices {
+        output::line(&format!(
+            "\nof {operators} operators, the way that is predicted to be the fastest reaches {reached_percent:.1} \
+             % of the best measured speedup ({poor} less than 90 %); speedup {speedup:.2} over the faster \
+             processor alone, {best_speedup:.2} at best"
+        ));
+    }
 }
 
 /// Whether every group keeps the limit.

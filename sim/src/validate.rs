@@ -5,6 +5,7 @@
 //! itself. Not for: fitting, or reading runs. Invariant: a pair without a
 //! prediction is counted and named, never skipped in silence.
 
+pub mod choice;
 pub mod cpu;
 pub mod cut;
 mod flops_linear;

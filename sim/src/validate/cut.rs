@@ -39,7 +39,8 @@ fn predict(run: &CutRun, profile: &Profile, simulator: &mut Simulator<'_>) -> Re
     Ok(time.as_micros())
 }
 
-fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, String> {
+/// Where an operator ran; why a plan of one operator cannot say so otherwise.
+pub(super) fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, String> {
     let cores_of = |text: &str| CoreSet::parse(text, &profile.cpu).map_err(|error| error.to_string());
     match ran {
         Ran::Split { cores, cpu_channels, gpu_channels } => Ok(Placement::Split {
@@ -50,7 +51,9 @@ fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, String> {
         Ran::HeightSplit { cores, cpu_rows, gpu_rows } => {
             Ok(Placement::HeightSplit { cores: cores_of(cores)?, cpu_rows: *cpu_rows, gpu_rows: *gpu_rows })
         }
-        Ran::Gpu | Ran::Npu | Ran::Cpu(_) | Ran::Plan(_) => Err(format!("a run on {ran} is no cut")),
+        Ran::Cpu(cores) => Ok(Placement::Cpu(cores_of(cores)?)),
+        Ran::Gpu => Ok(Placement::Gpu),
+        Ran::Npu | Ran::Plan(_) => Err(format!("a run on {ran} is not compared")),
     }
 }
 
@@ -96,7 +99,7 @@ mod tests {
             gpu_channels: 3072 - cpu_channels,
         };
         let runs =
-            [run(split("1large", 512)), run(split("1large", 2048)), run(split("9large", 8)), run(Ran::Gpu)];
+            [run(split("1large", 512)), run(split("1large", 2048)), run(split("9large", 8)), run(Ran::Npu)];
         let (points, left_out) = validate(&profile, &runs, Library::Xnnpack);
         assert_eq!((points.len(), left_out.len()), (2, 2), "{left_out:?}");
         assert_eq!(points[0].group, "split/linear");

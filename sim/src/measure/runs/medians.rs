@@ -71,6 +71,11 @@ impl RunTable {
 }
 
 impl Measurement {
+    /// Median of the repetitions that are no outliers, in microseconds; none of none.
+    pub fn median_us(&self) -> Option<f64> {
+        median(&self.times())
+    }
+
     /// Times of the repetitions that are no outliers.
     fn times(&self) -> Vec<f64> {
         let sound = self.repetitions.iter().filter(|repetition| !repetition.outlier);

@@ -1,0 +1,157 @@
+//! What choosing by prediction is worth, where several ways to run an operator were
+//! measured.
+//!
+//! Responsible for: the way that is predicted to be the fastest, beside the fastest. Not
+//! for: ways that nobody measured (`explore`). Invariant: all ways of an operator are of one
+//! session, and compared by the host's clock from its call until it knows of the end.
+
+use serde::Serialize;
+
+use super::cut::placement;
+use crate::device::profile::Profile;
+use crate::kernel::cpu::Library;
+use crate::measure::runs::{Measurement, Ran};
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Placement, Plan};
+use crate::simulate::Simulator;
+use crate::units::Picos;
+use crate::validate::gpu;
+use crate::workload::{Layer, Stage};
+
+/// Means over operators that were measured both cut and on each processor alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choices {
+    /// How many.
+    pub operators: usize,
+    /// Geometric mean of the fastest measured time over that of the way predicted to be the
+    /// fastest, in percent: how much of the best speedup the choice reaches.
+    pub reached_percent: f64,
+    /// Geometric mean speedup of the choice over the faster processor alone.
+    pub speedup: f64,
+    /// The same of the fastest measured way.
+    pub best_speedup: f64,
+    /// Operators whose choice is more than a tenth slower than the fastest way.
+    pub poor: usize,
+}
+
+/// A way to run an operator, in microseconds.
+#[derive(Clone, Copy)]
+struct Way {
+    measured: f64,
+    predicted: f64,
+    is_alone: bool,
+}
+
+/// The worth of choosing among `measurements`; none where no operator was measured both
+/// ways. Events do not time the copies of a GPU with memory of its own: there, too, none.
+pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
+    if profile.gpu.as_ref()?.memory.is_some() {
+        return None;
+    }
+    let mut simulator = Simulator::new(profile, library).from_the_call();
+    // Of [best over choice, faster processor over choice, faster processor over best].
+    let mut ratios: Vec<[f64; 3]> = Vec::new();
+    for group in by_operator(measurements) {
+        let ways: Vec<Way> =
+            group.into_iter().filter_map(|measurement| way(measurement, profile, &mut simulator)).collect();
+        let fastest =
+            |ways: &mut dyn Iterator<Item = &Way>| ways.map(|way| way.measured).min_by(f64::total_cmp);
+        let Some(alone) = fastest(&mut ways.iter().filter(|way| way.is_alone)) else { continue };
+        let Some(best) = fastest(&mut ways.iter()).filter(|_| ways.iter().any(|way| !way.is_alone)) else {
+            continue;
+        };
+        let chosen = ways.iter().min_by(|one, other| one.predicted.total_cmp(&other.predicted))?.measured;
+        ratios.push([best / chosen, alone / chosen, alone / best]);
+    }
+    let mean = |index: usize| {
+        let logarithms = ratios.iter().map(|ratios| ratios[index].ln());
+        (logarithms.sum::<f64>() / ratios.len() as f64).exp()
+    };
+    (!ratios.is_empty()).then(|| Choices {
+        operators: ratios.len(),
+        reached_percent: 100.0 * mean(0),
+        speedup: mean(1),
+        best_speedup: mean(2),
+        poor: ratios.iter().filter(|[reached, ..]| *reached < 0.9).count(),
+    })
+}
+
+/// Measurements of one operator in one session.
+fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
+    let mut groups: Vec<Vec<&Measurement>> = Vec::new();
+    for measurement in measurements.iter().filter(|measurement| measurement.operator.is_some()) {
+        let key = |of: &Measurement| (of.fingerprint.clone(), of.network.clone(), of.operator.clone());
+        match groups.iter_mut().find(|group| key(group[0]) == key(measurement)) {
+            Some(group) => group.push(measurement),
+            None => groups.push(vec![measurement]),
+        }
+    }
+    groups
+}
+
+/// None where the profile has no kernel for it, or every repetition was disturbed.
+fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'_>) -> Option<Way> {
+    let (_, layer) = measurement.operator.as_ref()?;
+    let placement = placement(&measurement.processor, profile).ok()?;
+    let plan = Plan {
+        synchronisation: measurement.synchronisation.unwrap_or(Mechanism::EventWait),
+        placements: vec![placement],
+    };
+    let stage = Stage::single(String::new(), layer.clone());
+    let predicted = simulator.latency(&[stage], &plan).ok().map(Picos::as_micros)?;
+    let around = if measurement.processor == Ran::Gpu { predicted - kernel(layer, profile)? } else { 0.0 };
+    let measured = measurement.median_us()? + around;
+    let is_alone = matches!(placement, Placement::Cpu(_) | Placement::Gpu);
+    Some(Way { measured, predicted, is_alone })
+}
+
+/// What an event times of a layer on the GPU alone.
+fn kernel(layer: &Layer, profile: &Profile) -> Option<f64> {
+    gpu::predict(layer, profile.gpu.as_ref()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::runs::Repetition;
+    use crate::workload::{DataType, Linear, Operator};
+
+    fn measurement(features: u32, processor: Ran, measured_us: f64) -> Measurement {
+        let linear = Linear { rows: 50, input_features: 768, output_features: features, bias: true };
+        Measurement {
+            run: format!("{features} on {processor}"),
+            network: "set".to_owned(),
+            operator: Some(("fc".to_owned(), Layer::new(Operator::Linear(linear), DataType::F32))),
+            data_type: DataType::F32,
+            processor,
+            synchronisation: Some(Mechanism::SvmPolling),
+            kernel: None,
+            dispatch: None,
+            fingerprint: None,
+            repetitions: vec![Repetition { number: 0, measured_us, outlier: false }],
+            line: 1,
+        }
+    }
+
+    #[test]
+    fn the_way_predicted_to_be_fastest_is_held_against_the_fastest() {
+        let profile = Profile::load("oneplus11").unwrap();
+        let cut = |cpu_channels| Ran::Split {
+            cores: "1large".to_owned(),
+            cpu_channels,
+            gpu_channels: 3072 - cpu_channels,
+        };
+        // The profile takes a small part on the CPU for the fastest way, whatever was measured.
+        let runs = [
+            measurement(3072, Ran::Cpu("1small".to_owned()), 4_000.0),
+            measurement(3072, cut(512), 1_000.0),
+            measurement(3072, cut(2560), 800.0),
+            measurement(1024, Ran::Cpu("1large".to_owned()), 10.0),
+        ];
+        let choices = choices(&profile, &runs, Library::Xnnpack).unwrap();
+        assert_eq!((choices.operators, choices.poor), (1, 1), "the last was not cut");
+        assert!((choices.reached_percent - 80.0).abs() < 1e-9, "{choices:?}");
+        assert!((choices.speedup - 4.0).abs() < 1e-9 && (choices.best_speedup - 5.0).abs() < 1e-9);
+        assert_eq!(super::choices(&profile, &runs[3..], Library::Xnnpack), None);
+    }
+}
