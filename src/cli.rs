@@ -370,8 +370,9 @@ pub(crate) struct Plot {
 /// `coexec report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Folder of the mobile-ml-benchmark data set, or a file of coexec's own runs, named as
-    /// the profile they are of; several, if separated by commas
+    /// Folder of the mobile-ml-benchmark data set, or a file NAME.csv of coexec's own runs on
+    /// the profile NAME, with operators that were also cut in NAME-cuts.csv beside it;
+    /// several, if separated by commas
     #[arg(long, value_name = "FOLDER|RUNS.csv", required = true, value_delimiter = ',')]
     pub(crate) runs: Vec<PathBuf>,
     /// Folder for the page, accuracy.md, and its pictures; made where there is none

@@ -13,6 +13,7 @@ use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::LeftOut;
+use coexec_sim::validate::choice::{Choices, choices};
 use coexec_sim::validate::cut;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, score};
@@ -26,6 +27,8 @@ use crate::output::{self, OutputFile};
 use crate::progress::Progress;
 use crate::runs::{self, Measured};
 
+/// What follows the profile's name in the file of operators that were also cut.
+const CUTS: &str = "-cuts.csv";
 /// Name of the page.
 const PAGE: &str = "accuracy.md";
 
@@ -46,6 +49,8 @@ struct Phone {
     points: Vec<Point>,
     /// Their errors, worst first.
     groups: Vec<Scored>,
+    /// What choosing a cut by prediction is worth.
+    choices: Option<Choices>,
     /// Why how many rows were not used.
     left_out: Vec<(String, usize)>,
 }
@@ -130,7 +135,13 @@ fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profil
         None if asked.is_empty() => Profile::load(&name)?,
         None => return Ok(None),
     };
-    let measured = runs::own(&profile, path, common)?;
+    let mut measured = runs::own(&profile, path, common)?;
+    let cuts = path.with_file_name(format!("{name}{CUTS}"));
+    if cuts.is_file() {
+        // Its runs on one processor are there to hold cuts against, not to fit.
+        let beside = runs::own(&profile, &cuts, common)?;
+        (measured.cut, measured.measurements) = (beside.cut, beside.measurements);
+    }
     Ok(Some((profile, measured)))
 }
 
@@ -181,6 +192,7 @@ fn phone(
         runs: measured.count(),
         conditions: measured.conditions(),
         groups: score(&fitted.held_out),
+        choices: choices(&profile, &measured.measurements, library),
         points: fitted.held_out,
         left_out: reasons(&left_out),
         name: profile.name,

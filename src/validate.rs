@@ -55,7 +55,9 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
-        show_choices(choices.as_ref());
+        if let Some(choices) = choices {
+            output::line(&format!("\n{}", worth(choices)));
+        }
         points::show_worst(points, options.worst);
     }
     hold(groups, options.limit)
@@ -129,15 +131,14 @@ fn show(groups: &[Scored]) {
     output::table(&HEADER, &groups.iter().map(cells).collect::<Vec<_>>());
 }
 
-/// Says what the choice of a cut is worth, where operators were cut.
-fn show_choices(choices: Option<&Choices>) {
-    if let Some(Choices { operators, reached_percent, speedup, best_speedup, poor }) = choices {
-        output::line(&format!(
-            "\nof {operators} operators, the way that is predicted to be the fastest reaches {reached_percent:.1} \
-             % of the best measured speedup ({poor} less than 90 %); speedup {speedup:.2} over the faster \
-             processor alone, {best_speedup:.2} at best"
-        ));
-    }
+/// What the choice of a cut is worth, in words.
+pub(crate) fn worth(choices: &Choices) -> String {
+    let Choices { operators, reached_percent, speedup, best_speedup, poor } = choices;
+    format!(
+        "of {operators} operators, the way that is predicted to be the fastest reaches {reached_percent:.1} % of \
+         the best measured speedup ({poor} of them less than 90 %); speedup {speedup:.2} over the faster \
+         processor alone, {best_speedup:.2} at best"
+    )
 }
 
 /// Whether every group keeps the limit.

@@ -7,7 +7,7 @@ use coexec_sim::validate::score::{Scored, worst};
 use super::{PROCESSORS, Phone, Picture};
 use crate::cli::Report;
 use crate::points;
-use crate::validate::{HEADER, cells, percent};
+use crate::validate::{HEADER, cells, percent, worth};
 
 /// Most reasons for which rows were not used that are listed.
 const MOST_REASONS: usize = 5;
@@ -109,6 +109,9 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
         if !rows.is_empty() {
             let _ = write!(text, "\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));
         }
+    }
+    if let Some(choices) = &phone.choices {
+        let _ = write!(text, "\n{}.\n", worth(choices));
     }
     let worst = worst(&phone.points, count);
     if !worst.is_empty() {
