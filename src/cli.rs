@@ -260,9 +260,10 @@ pub(crate) struct Runs {
     /// Measured runs: a folder, or a CSV file of coexec's own
     #[arg(long = "runs", value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// Format of the runs
-    #[arg(long, value_enum, default_value_t = RunFormat::MobileMlBenchmark)]
-    pub(crate) format: RunFormat,
+    /// Format of the runs: coexec's own of a file, or of a folder with a runs.csv, unless
+    /// given; else mobile-ml-benchmark
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<RunFormat>,
     /// Device whose columns of mobile-ml-benchmark are read: pixel4 for
     /// `pixel4|gpu|float`
     #[arg(long, value_name = "NAME")]

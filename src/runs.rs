@@ -116,6 +116,12 @@ impl Measured {
     }
 }
 
+/// The format of the runs at `path`: as given, or as the path looks.
+fn format(path: &Path, runs: &Runs) -> RunFormat {
+    let looks_own = runs.device_column.is_none() && runs::file_of(path).is_file();
+    runs.format.unwrap_or(if looks_own { RunFormat::Coexec } else { RunFormat::MobileMlBenchmark })
+}
+
 /// The runs on the processors of `profile`; says on standard error how many rows
 /// cannot be used, and why.
 pub(crate) fn measured(
@@ -124,7 +130,7 @@ pub(crate) fn measured(
     runs: &Runs,
     common: &Common,
 ) -> Result<Measured, Failure> {
-    match runs.format {
+    match format(path, runs) {
         RunFormat::MobileMlBenchmark => benchmark(profile, path, device_column(runs)?, common),
         RunFormat::Coexec => own(profile, path, common),
     }
@@ -142,7 +148,7 @@ pub(crate) struct Seen {
 
 /// What a fit has seen, in the format of `runs`.
 pub(crate) fn seen(path: &Path, runs: &Runs, common: &Common) -> Result<Seen, Failure> {
-    match runs.format {
+    match format(path, runs) {
         RunFormat::MobileMlBenchmark => {
             let device = device_column(runs)?;
             Ok(Seen {

@@ -163,7 +163,8 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
     refused("bench", &["bench holds no usable run", "give runs that have rows"]);
     fs::write(folder.join("bench/runs.fingerprints.toml"), "[[fingerprint]]\nid = 3\n").unwrap();
     refused("bench", &["runs.fingerprints.toml:2:6", "expected a string"]);
-    let line = "validate --profile pixel4 --runs bench";
+    fs::create_dir(folder.join("empty")).unwrap();
+    let line = "validate --profile pixel4 --runs empty";
     coexec_in(folder, words(line)).assert_refused(&["--device-column", "--format coexec"]);
 }
 

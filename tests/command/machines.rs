@@ -1,0 +1,44 @@
+//! The machines that were probed: what their bundled profiles and runs hold.
+
+use std::path::Path;
+
+use coexec_sim::device::profile::Profile;
+
+use crate::{coexec, words};
+
+/// Layers kept out of the fit: MAPE in percent, the most, and the least share within 10 %.
+const MOST_PERCENT: f64 = 10.0;
+const LEAST_WITHIN_PERCENT: f64 = 85.0;
+/// Least of the best speedup that choosing by prediction reaches: `EPEW'25`.
+const LEAST_REACHED_PERCENT: f64 = 94.0;
+
+fn runs(name: &str) -> String {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("device-profiles/runs").join(name);
+    runs.to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_h200_is_predicted_on_hundreds_of_layers_that_no_fit_saw() {
+    let calibration = Profile::load("h200").unwrap().calibration.unwrap();
+    let mut layers = 0;
+    for family in ["fully_connected", "conv2d", "depthwise_conv2d"] {
+        let name = format!("gpu/{family}/unseen");
+        let error = calibration.error.iter().find(|error| error.name == name).unwrap();
+        assert!(error.mape_percent < MOST_PERCENT, "{error:?}");
+        assert!(error.within_10_percent > LEAST_WITHIN_PERCENT, "{error:?}");
+        layers += error.n;
+    }
+    assert!(layers >= 300, "{layers}");
+}
+
+#[test]
+fn choosing_a_cut_by_prediction_comes_close_to_the_best_that_was_measured() {
+    let file = runs("xeon-pocl-cuts.csv");
+    let line = words("validate --profile xeon-pocl --json --quiet --runs").chain([file.as_str()]);
+    let document = coexec(line).json();
+    let choices = &document["choices"];
+    assert!(choices["operators"].as_u64().unwrap() >= 60, "{choices}");
+    assert!(choices["reached_percent"].as_f64().unwrap() > LEAST_REACHED_PERCENT, "{choices}");
+    let cut = document["groups"].as_array().unwrap().iter().find(|group| group["name"] == "split/linear");
+    assert!(cut.unwrap()["mape_percent"].as_f64().unwrap() < 20.0, "{document}");
+}
