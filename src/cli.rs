@@ -94,7 +94,7 @@ pub(crate) struct Where {
     /// What the search minimises
     #[arg(long, value_enum)]
     pub(crate) objective: Option<ObjectiveName>,
-    /// Grid of output channels
+    /// Grid of output channels; cuts along the height have one of their own
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
 }

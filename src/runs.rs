@@ -118,8 +118,8 @@ impl Measured {
 
 /// The format of the runs at `path`: as given, or as the path looks.
 fn format(path: &Path, runs: &Runs) -> RunFormat {
-    let looks_own = runs.device_column.is_none() && runs::file_of(path).is_file();
-    runs.format.unwrap_or(if looks_own { RunFormat::Coexec } else { RunFormat::MobileMlBenchmark })
+    let is_data_set = runs.device_column.is_some() || (path.is_dir() && !runs::file_of(path).is_file());
+    runs.format.unwrap_or(if is_data_set { RunFormat::MobileMlBenchmark } else { RunFormat::Coexec })
 }
 
 /// The runs on the processors of `profile`; says on standard error how many rows

@@ -68,6 +68,7 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     let measured = runs::measured(profile, &options.runs.path, &options.runs, common)?;
     let mut validated = Validated { unusable: measured.unusable(), ..Validated::default() };
     let calibration = profile.calibration.as_ref();
+    let library = runs::library(profile, &options.runs);
     let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
     if let (Some(model), Some(table)) = (&profile.gpu, &measured.gpu) {
         let layers = seen.as_ref().map(|seen| seen.gpu.as_slice());
@@ -83,12 +84,10 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     }
     if let Some(table) = &measured.cpu {
         let seen = seen.as_ref().map(|seen| &seen.cpu);
-        let validation =
-            cpu::validate(&profile.cpu, calibration, table, seen, runs::library(profile, &options.runs));
+        let validation = cpu::validate(&profile.cpu, calibration, table, seen, library);
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
-    let library = runs::library(profile, &options.runs);
     validated.choices = choice::choices(profile, &measured.measurements, library);
     let (points, left_out) = cut::validate(profile, &measured.cut, library);
     validated.points.extend(points);
@@ -133,11 +132,11 @@ fn show(groups: &[Scored]) {
 
 /// What the choice of a cut is worth, in words.
 pub(crate) fn worth(choices: &Choices) -> String {
-    let Choices { operators, reached_percent, speedup, best_speedup, poor } = choices;
+    let Choices { operators, reached_percent, speedup, best_speedup, uncut_percent, poor } = choices;
     format!(
-        "of {operators} operators, the way that is predicted to be the fastest reaches {reached_percent:.1} % of \
-         the best measured speedup ({poor} of them less than 90 %); speedup {speedup:.2} over the faster \
-         processor alone, {best_speedup:.2} at best"
+        "of {operators} operators (each once a session), the way that is predicted to be the fastest reaches {reached_percent:.1} % of \
+         the best measured speedup ({poor} of them less than 90 %), never to cut {uncut_percent:.1} %; speedup \
+         {speedup:.2} over the faster processor alone, {best_speedup:.2} at best"
     )
 }
 

@@ -30,14 +30,20 @@ pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure>
         return Ok(());
     }
     let failed = |reason: String| Failure::Usage {
-        problem: format!("cannot start anew with {POCL_AFFINITY}=1: {reason}"),
-        help: format!("set {POCL_AFFINITY}=1 in the environment"),
+        problem: format!("cannot start anew with {}: {reason}", settings(&missing)),
+        help: format!("set {} in the environment", settings(&missing)),
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = std::process::Command::new(program);
-    command.args(std::env::args_os().skip(1)).envs(missing);
+    command.args(std::env::args_os().skip(1)).envs(missing.iter().cloned());
     // Comes back only where it fails.
     Err(failed(command.exec().to_string()))
+}
+
+/// The settings as a shell takes them.
+#[cfg(unix)]
+fn settings(settings: &[(&str, String)]) -> String {
+    settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(not(unix))]

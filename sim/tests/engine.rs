@@ -167,7 +167,8 @@ fn reference_speeds(
     };
     let caps: Vec<f64> = running.iter().map(|&task| cap(task)).collect();
     let total = |level: f64| -> f64 {
-        running.iter().zip(&caps).map(|(&t, cap)| f64::from(specs[t].streams) * cap.min(level)).sum()
+        // What a disturbed flow loses is lost: the others share as if it took its part.
+        running.iter().map(|&t| f64::from(specs[t].streams) * ceiling(t).min(level)).sum()
     };
     let flows = caps.iter().filter(|&&cap| cap > 0.0).count();
     let capacity = curve[flows.clamp(1, curve.len()) - 1];

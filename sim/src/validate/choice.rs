@@ -3,7 +3,9 @@
 //!
 //! Responsible for: the way that is predicted to be the fastest, beside the fastest. Not
 //! for: ways that nobody measured (`explore`). Invariant: all ways of an operator are of one
-//! session, and compared by the host's clock from its call until it knows of the end.
+//! session, and compared as from the host's call until it knows of the end. Of a GPU alone,
+//! runs hold the time of its event; the profile's way there and back is added to it, in the
+//! measured as in the predicted time.
 
 use serde::Serialize;
 
@@ -21,7 +23,7 @@ use crate::workload::{Layer, Stage};
 /// Means over operators that were measured both cut and on each processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choices {
-    /// How many.
+    /// How many, each once a session.
     pub operators: usize,
     /// Geometric mean of the fastest measured time over that of the way predicted to be the
     /// fastest, in percent: how much of the best speedup the choice reaches.
@@ -30,9 +32,15 @@ pub struct Choices {
     pub speedup: f64,
     /// The same of the fastest measured way.
     pub best_speedup: f64,
-    /// Operators whose choice is more than a tenth slower than the fastest way.
+    /// What never cutting reaches, always on the faster processor: what the choice is
+    /// worth without any prediction of cuts.
+    pub uncut_percent: f64,
+    /// Operators of which the choice reaches less than [`GOOD`].
     pub poor: usize,
 }
+
+/// Part of the best speedup below which a choice is a poor one.
+const GOOD: f64 = 0.9;
 
 /// A way to run an operator, in microseconds.
 #[derive(Clone, Copy)]
@@ -72,7 +80,8 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         reached_percent: 100.0 * mean(0),
         speedup: mean(1),
         best_speedup: mean(2),
-        poor: ratios.iter().filter(|[reached, ..]| *reached < 0.9).count(),
+        uncut_percent: 100.0 / mean(2),
+        poor: ratios.iter().filter(|[reached, ..]| *reached < GOOD).count(),
     })
 }
 

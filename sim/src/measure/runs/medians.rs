@@ -91,7 +91,8 @@ impl ByProcessor {
         let Some(measured_us) = median(&times) else {
             return Err(format!("every repetition of run {} is an outlier", measurement.run));
         };
-        match (&measurement.processor, &measurement.operator) {
+        let ran = &measurement.processor;
+        match (ran, &measurement.operator) {
             (Ran::Gpu, Some((_, layer))) => {
                 let family = family(&layer.operator)
                     .ok_or_else(|| format!("there is no group of errors for a {}", layer.operator.name()))?;
@@ -133,10 +134,13 @@ impl ByProcessor {
                     line: measurement.line,
                 });
             }
+            (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) if !adds_up(ran, layer) => {
+                return Err(format!("the shares of {ran} do not add up to a {}", layer.operator.name()));
+            }
             (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) => self.cut.push(CutRun {
                 network: measurement.network.clone(),
                 layer: layer.clone(),
-                ran: measurement.processor.clone(),
+                ran: ran.clone(),
                 synchronisation: measurement.synchronisation,
                 measured_us,
                 deviation_us: deviation(&times),
@@ -186,6 +190,21 @@ fn family(operator: &Operator) -> Option<Family> {
         | Operator::Slice(_)
         | Operator::Reshape(_) => return None,
     })
+}
+
+/// Whether the parts of a cut are all of the layer.
+fn adds_up(ran: &Ran, layer: &Layer) -> bool {
+    let sum = |parts: [u32; 2]| parts.into_iter().map(u64::from).sum::<u64>();
+    let (parts, whole) = match *ran {
+        Ran::Split { cpu_channels, gpu_channels, .. } => {
+            (sum([cpu_channels, gpu_channels]), layer.operator.splittable_channels())
+        }
+        Ran::HeightSplit { cpu_rows, gpu_rows, .. } => {
+            (sum([cpu_rows, gpu_rows]), layer.operator.splittable_rows())
+        }
+        Ran::Gpu | Ran::Npu | Ran::Cpu(_) | Ran::Plan(_) => return false,
+    };
+    whole.map(u64::from) == Some(parts)
 }
 
 /// Standard deviation of repetitions around their mean; none of a single one.

@@ -53,8 +53,8 @@ pub struct Row {
     /// Number format of the model.
     pub data_type: DataType,
     /// `gpu`, `npu`, a core set (`1large2med`), an operator's cut
-    /// (`1large2med:1016+gpu:2056`, output channels), or `plan:` and the name of a
-    /// plan file beside the runs.
+    /// (`1large2med:1016+gpu:2056`, output channels, or `1large2med:12rows+gpu:36rows`), or
+    /// `plan:` and the name of a plan file beside the runs.
     pub processor: String,
     /// How processors learned of each other's results, where several shared the work.
     pub synchronisation: Option<Mechanism>,
