@@ -21,9 +21,15 @@ pub(crate) fn draw(
     plan: &Plan,
 ) -> Result<Vec<u8>, Failure> {
     let (stage, placement) = shown(operator, stages, plan)?;
+    if matches!(placement, Placement::HeightSplit { .. }) {
+        return Err(Failure::Usage {
+            problem: format!("the plan cuts {} along its height, the plot is over channels", stage.name),
+            help: "leave out --plot, or search with --strategy channel-split".to_owned(),
+        });
+    }
     let mut options = scenario.options.clone();
     options.core_sets = match placement {
-        Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => vec![cores],
+        Placement::Split { cores, .. } => vec![cores],
         _ => options.core_sets.last().copied().into_iter().collect(),
     };
     let points = latency_curve(simulator, stage, &options)?;

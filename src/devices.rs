@@ -55,7 +55,7 @@ fn list(common: &Common) -> Result<(), Failure> {
             vec![name, title, soc, cpu, gpu.unwrap_or_else(absent), npu.unwrap_or_else(absent)]
         })
         .collect();
-    output::table(&["device", "phone", "SoC", "CPU", "GPU", "NPU"], &rows);
+    output::table(&["device", "what it is", "SoC", "CPU", "GPU", "NPU"], &rows);
     let rows: Vec<Vec<String>> =
         scenarios.into_iter().map(|entry| vec![entry.name.to_owned(), entry.title]).collect();
     output::table(&["scenario", "what it is"], &rows);

@@ -145,3 +145,11 @@ fn behind_a_link_the_file_is_replaced_and_the_link_stays() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&file).unwrap().starts_with("scenario"));
 }
+
+#[test]
+fn a_curve_over_channels_is_not_drawn_of_a_cut_along_the_height() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "explore vit-b32-fc1 --strategy height-split --plot curve.svg";
+    coexec_in(folder.path(), words(line)).assert_refused(&["cuts fc1 along its height", "channel-split"]);
+    assert!(!folder.path().join("curve.svg").exists());
+}

@@ -286,8 +286,14 @@ pub(super) fn search_grid(
     grids: &[Grid],
 ) -> Result<Search, SimulateError> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
-    let mut candidates: Vec<Candidate> =
-        grids.iter().flat_map(|grid| grid.candidates(lead, overhead)).collect();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for candidate in grids.iter().flat_map(|grid| grid.candidates(lead, overhead)) {
+        // Each grid has the processors alone, too.
+        let is_known = |known: &Candidate| known.placement == candidate.placement;
+        if candidate.placement.is_cut() || !candidates.iter().any(is_known) {
+            candidates.push(candidate);
+        }
+    }
     let considered = candidates.len();
     // Stable, so that equal bounds keep the grid's order.
     candidates.sort_by_key(|candidate| candidate.latency);
