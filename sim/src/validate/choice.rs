@@ -35,7 +35,7 @@ pub struct Choices {
     /// What never cutting reaches, always on the faster processor: what the choice is
     /// worth without any prediction of cuts.
     pub uncut_percent: f64,
-    /// Operators of which the choice reaches less than [`GOOD`].
+    /// Operators of which the choice reaches less than nine tenths of it.
     pub poor: usize,
 }
 
