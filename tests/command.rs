@@ -27,6 +27,7 @@ mod command {
     mod replay;
     mod report;
     mod run;
+    mod run_hazards;
     mod schemas;
     mod validate;
 }

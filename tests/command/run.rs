@@ -1,13 +1,11 @@
-//! `run`: measuring on this machine, and what can go wrong.
+//! `run`: measuring on this machine. What can go wrong: `run_hazards`.
 //!
 //! Without an `OpenCL` device the tests that need one say that they are skipped; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use coexec_sim::measure::runs::read;
 
@@ -55,7 +53,7 @@ const ANY_SPREAD: &str = "--max-spread 1000";
 const SCENARIOS: [(&str, &str); 4] =
     [("small.toml", SMALL), ("chain.toml", CHAIN), ("long.toml", LONG), ("large.toml", LARGE)];
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in SCENARIOS {
         fs::write(folder.path().join(name), content).unwrap();
@@ -64,7 +62,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// Runs the command with settings of the environment.
-fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome {
+pub(super) fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("coexec"));
     command.args(words(line)).current_dir(folder).envs(settings.iter().copied());
     let output = command.output().unwrap();
@@ -77,7 +75,7 @@ fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome 
 }
 
 /// Whether there is a device that can be cut in two; says why not otherwise.
-fn has_device() -> bool {
+pub(super) fn has_device() -> bool {
     let folder = folder();
     let outcome = coexec_in(
         folder.path(),
@@ -95,7 +93,7 @@ fn has_device() -> bool {
 
 /// Asserts that the command ended with `status`, an error with a remedy that says each of
 /// `expected`, and no file.
-fn assert_failed(folder: &Path, outcome: &Outcome, status: i32, expected: &[&str]) {
+pub(super) fn assert_failed(folder: &Path, outcome: &Outcome, status: i32, expected: &[&str]) {
     assert_eq!(outcome.status, status, "{}", outcome.stderr);
     assert_eq!(outcome.stdout, "");
     assert!(outcome.stderr.contains("help: "), "{}", outcome.stderr);
@@ -105,7 +103,7 @@ fn assert_failed(folder: &Path, outcome: &Outcome, status: i32, expected: &[&str
     assert_nothing_written(folder);
 }
 
-fn assert_nothing_written(folder: &Path) {
+pub(super) fn assert_nothing_written(folder: &Path) {
     let names: Vec<String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -345,112 +343,4 @@ fn times_that_spread_too_far_are_kept_but_refused() {
             "in no median"
         );
     }
-}
-
-#[test]
-fn hardware_that_is_not_there_ends_with_status_4() {
-    let folder = folder();
-    let line = "run small.toml --threads 1 --out runs.csv";
-    let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
-    let outcome = coexec_with(folder.path(), &nowhere, line);
-    assert_failed(
-        folder.path(),
-        &outcome,
-        4,
-        &["no OpenCL library", "/nonexistent/libOpenCL.so", "cpu-only"],
-    );
-    if !has_device() {
-        return;
-    }
-    let vendors = tempfile::tempdir().unwrap();
-    let no_driver = [("OCL_ICD_VENDORS", vendors.path().to_str().unwrap())];
-    let outcome = coexec_with(folder.path(), &no_driver, line);
-    assert_failed(folder.path(), &outcome, 4, &["no platform", "install an OpenCL driver"]);
-    let outcome = coexec_in(folder.path(), words(&format!("{line} --opencl 99:0")));
-    assert_failed(folder.path(), &outcome, 4, &["no OpenCL platform \"99\"", "--opencl PLATFORM:DEVICE"]);
-    let outcome = coexec_in(folder.path(), words(&format!("{line} --gpu-cores 100000")));
-    assert_failed(folder.path(), &outcome, 1, &["sub-device of 100000"]);
-}
-
-#[test]
-fn a_run_that_does_not_end_is_given_up_in_time() {
-    if !has_device() {
-        return;
-    }
-    let folder = folder();
-    let started = Instant::now();
-    let line = "run long.toml --strategy gpu-only --run-limit 0.05 --out runs.csv --gpu-cores 1";
-    let outcome = coexec_in(folder.path(), words(line));
-    assert_failed(folder.path(), &outcome, 3, &["did not finish", "within 50 ms", "--run-limit"]);
-    assert!(started.elapsed() < Duration::from_mins(2), "{:?}", started.elapsed());
-}
-
-#[test]
-fn what_does_not_fit_into_the_device_s_memory_ends_with_status_3() {
-    if !has_device() {
-        return;
-    }
-    let folder = folder();
-    // PoCL alone has the setting; other devices hold as much.
-    let one_gigabyte = [("POCL_MEMORY_LIMIT", "1")];
-    let outcome = coexec_with(
-        folder.path(),
-        &one_gigabyte,
-        "run large.toml --strategy gpu-only --repetitions 5 --out runs.csv --max-spread 1000",
-    );
-    if outcome.status != 0 {
-        assert_failed(folder.path(), &outcome, 3, &["out of memory on the OpenCL device", "536870912 bytes"]);
-    }
-}
-
-fn start(folder: &Path, line: &str) -> Child {
-    Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
-        .args(words(line))
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-#[cfg(unix)]
-#[test]
-fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
-    let folder = folder();
-    fs::write(folder.path().join("runs.csv"), "the old file").unwrap();
-    let line = "run small.toml --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
-    let mut child = start(folder.path(), line);
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    // It has started to measure.
-    let first = lines.next().unwrap().unwrap();
-    assert!(first.contains("1 of 1"), "{first}");
-    let interrupted = Instant::now();
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let status = child.wait().unwrap();
-    assert!(interrupted.elapsed() < Duration::from_secs(20), "{:?}", interrupted.elapsed());
-    let told: Vec<String> = lines.map_while(Result::ok).collect();
-    assert_eq!(status.code(), Some(3), "{told:?}");
-    assert!(told.iter().any(|line| line.contains("cancelled")), "{told:?}");
-    assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).unwrap(), "the old file");
-    fs::remove_file(folder.path().join("runs.csv")).unwrap();
-    assert_nothing_written(folder.path());
-}
-
-#[test]
-fn arguments_that_make_no_sense_are_refused() {
-    let folder = folder();
-    let refused = |line: &str, expected: &[&str]| {
-        let outcome = coexec_in(folder.path(), words(line));
-        assert_eq!(outcome.status, 1, "{}", outcome.stderr);
-        for words in expected {
-            assert!(outcome.stderr.contains(words), "{words:?} is not in: {}", outcome.stderr);
-        }
-        assert_nothing_written(folder.path());
-    };
-    refused("run small.toml --out runs.csv --repetitions 2", &["5..=100000"]);
-    refused("run small.toml --out runs.csv --run-limit 0", &["seconds above 0"]);
-    refused("run small.toml --out missing/runs.csv", &["there is no folder missing"]);
-    refused("run small.toml --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
-    refused("run small.toml --out runs.csv --plan none.toml", &["cannot read none.toml"]);
-    refused("run small.toml", &["--out"]);
 }

@@ -40,13 +40,6 @@ impl Summary {
     }
 }
 
-fn middle(sorted: &[f64]) -> f64 {
-    match sorted.len() {
-        0 => f64::NAN,
-        count => f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]),
-    }
-}
-
 /// The percentile bootstrap of the median.
 fn interval(times: &[f64], seed: u64) -> [f64; 2] {
     if times.is_empty() {
@@ -55,10 +48,9 @@ fn interval(times: &[f64], seed: u64) -> [f64; 2] {
     let mut stream = ChaCha8Rng::seed_from_u64(seed);
     let mut resample = vec![0.0; times.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
+        .filter_map(|_| {
             resample.fill_with(|| times[stream.random_range(0..times.len())]);
-            resample.sort_by(f64::total_cmp);
-            middle(&resample)
+            median(&resample)
         })
         .collect();
     medians.sort_by(f64::total_cmp);

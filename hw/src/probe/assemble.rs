@@ -25,6 +25,8 @@ use crate::fingerprint::{clocks, governor, processor_name, temperature};
 use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
+/// More than rounding takes of a value with five digits.
+const ABOVE_ROUNDING: f64 = 1.0001;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 
@@ -112,7 +114,7 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     };
     let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
     // Rounding must not lift what is achieved above the peak.
-    let peak = rounded(peak * 1.0001, VALUE_DIGITS);
+    let peak = rounded(peak * ABOVE_ROUNDING, VALUE_DIGITS);
     first.value = first.value.min(peak);
     let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
     Memory {

@@ -37,7 +37,8 @@ const NEAR_WEIGHT_DEVIATION: f64 = 1.0;
 const CONTENTION: f64 = 0.03;
 const STRAGGLER: f64 = 0.1;
 const FACTOR_DEVIATION: f64 = 0.2;
-/// The profile's ranges of the two; see `device::cpu`.
+/// What a fit may find for the two: within the profile's ranges, and the slowest thread not
+/// faster than the others.
 const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
 const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
 /// A posterior deviation above this part of the prior one says that the runs tell little.

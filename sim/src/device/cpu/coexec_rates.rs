@@ -135,9 +135,9 @@ rates! {
     mean_lane_ns: MeanLane,
     /// One output pixel of any other operator.
     pixel_ns: Pixel,
-    /// One element of a sum, product or bound.
+    /// One element of a sum, product or bound, or of a pass of a norm.
     element_ns: Element,
-    /// One element of a function with a few of these: hard swish, hard sigmoid, a norm.
+    /// One element of a function with a few of these: hard swish, hard sigmoid.
     activation_element_ns: ActivationElement,
     /// One element of a function with an exponential in it.
     exponential_element_ns: ExponentialElement,

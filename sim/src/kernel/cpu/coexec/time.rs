@@ -2,14 +2,12 @@
 
 use super::work::{Sharing, Work};
 use crate::device::cpu::{CoexecRates, CoexecUnit};
-use crate::kernel::cpu::MAX_THREADS;
 use crate::kernel::cpu::makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
+use crate::kernel::cpu::{MAX_THREADS, NANOS_PER_MICRO};
 
 /// Most blocks of different sizes that are scheduled one by one; beyond it, their sizes
 /// differ by little.
 const MOST_SINGLE_BLOCKS: usize = 64;
-/// Nanoseconds in a microsecond.
-const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A table of rates as plain numbers.
 #[derive(Clone, Debug, PartialEq)]

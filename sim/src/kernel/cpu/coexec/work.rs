@@ -25,6 +25,8 @@ const ASSUMED_L2_BYTES: u32 = 512 * 1024;
 /// How many times as fast as the bytes beyond a cache's size the bytes grow that are not
 /// found in it: passed over again and again, twice the size leaves nothing.
 const EVICTION: f64 = 2.0;
+/// Part of the first-level cache that weights may fill before inputs evict them.
+const WEIGHTS_OF_L1: f64 = 0.5;
 
 /// Threads, of `most`, that share a depthwise convolution of so many
 /// multiply-accumulates.
@@ -221,7 +223,7 @@ impl Work {
                 CoexecUnit::DepthwiseBeyondL1Byte,
                 size(input.elements()) * again.max(1.0) + size(output.elements()),
             );
-            if weights > caches.l1_bytes / EVICTION {
+            if weights > caches.l1_bytes * WEIGHTS_OF_L1 {
                 work.add(CoexecUnit::DepthwiseBeyondL1Byte, positions * size(u64::from(output.channels)));
             }
         } else if tensors > caches.l1_bytes * threads as f64 {

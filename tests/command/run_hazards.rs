@@ -1,0 +1,118 @@
+//! `run` where something goes wrong: each ends in a message, none leaves half a file.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::run::{assert_failed, assert_nothing_written, coexec_with, folder, has_device};
+use crate::{coexec_in, words};
+
+#[test]
+fn hardware_that_is_not_there_ends_with_status_4() {
+    let folder = folder();
+    let line = "run small.toml --threads 1 --out runs.csv";
+    let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
+    let outcome = coexec_with(folder.path(), &nowhere, line);
+    assert_failed(
+        folder.path(),
+        &outcome,
+        4,
+        &["no OpenCL library", "/nonexistent/libOpenCL.so", "cpu-only"],
+    );
+    if !has_device() {
+        return;
+    }
+    let vendors = tempfile::tempdir().unwrap();
+    let no_driver = [("OCL_ICD_VENDORS", vendors.path().to_str().unwrap())];
+    let outcome = coexec_with(folder.path(), &no_driver, line);
+    assert_failed(folder.path(), &outcome, 4, &["no platform", "install an OpenCL driver"]);
+    let outcome = coexec_in(folder.path(), words(&format!("{line} --opencl 99:0")));
+    assert_failed(folder.path(), &outcome, 4, &["no OpenCL platform \"99\"", "--opencl PLATFORM:DEVICE"]);
+    let outcome = coexec_in(folder.path(), words(&format!("{line} --gpu-cores 100000")));
+    assert_failed(folder.path(), &outcome, 1, &["sub-device of 100000"]);
+}
+
+#[test]
+fn a_run_that_does_not_end_is_given_up_in_time() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    let started = Instant::now();
+    let line = "run long.toml --strategy gpu-only --run-limit 0.05 --out runs.csv --gpu-cores 1";
+    let outcome = coexec_in(folder.path(), words(line));
+    assert_failed(folder.path(), &outcome, 3, &["did not finish", "within 50 ms", "--run-limit"]);
+    assert!(started.elapsed() < Duration::from_mins(2), "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_does_not_fit_into_the_device_s_memory_ends_with_status_3() {
+    if !has_device() {
+        return;
+    }
+    let folder = folder();
+    // PoCL alone has the setting; other devices hold as much.
+    let one_gigabyte = [("POCL_MEMORY_LIMIT", "1")];
+    let outcome = coexec_with(
+        folder.path(),
+        &one_gigabyte,
+        "run large.toml --strategy gpu-only --repetitions 5 --out runs.csv --max-spread 1000",
+    );
+    if outcome.status != 0 {
+        assert_failed(folder.path(), &outcome, 3, &["out of memory on the OpenCL device", "536870912 bytes"]);
+    }
+}
+
+fn start(folder: &Path, line: &str) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(words(line))
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
+    let folder = folder();
+    fs::write(folder.path().join("runs.csv"), "the old file").unwrap();
+    let line = "run small.toml --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
+    let mut child = start(folder.path(), line);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // It has started to measure.
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("1 of 1"), "{first}");
+    let interrupted = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert!(interrupted.elapsed() < Duration::from_secs(20), "{:?}", interrupted.elapsed());
+    let told: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(status.code(), Some(3), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("cancelled")), "{told:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).unwrap(), "the old file");
+    fs::remove_file(folder.path().join("runs.csv")).unwrap();
+    assert_nothing_written(folder.path());
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let folder = folder();
+    let refused = |line: &str, expected: &[&str]| {
+        let outcome = coexec_in(folder.path(), words(line));
+        assert_eq!(outcome.status, 1, "{}", outcome.stderr);
+        for words in expected {
+            assert!(outcome.stderr.contains(words), "{words:?} is not in: {}", outcome.stderr);
+        }
+        assert_nothing_written(folder.path());
+    };
+    refused("run small.toml --out runs.csv --repetitions 2", &["5..=100000"]);
+    refused("run small.toml --out runs.csv --run-limit 0", &["seconds above 0"]);
+    refused("run small.toml --out missing/runs.csv", &["there is no folder missing"]);
+    refused("run small.toml --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
+    refused("run small.toml --out runs.csv --plan none.toml", &["cannot read none.toml"]);
+    refused("run small.toml", &["--out"]);
+}
