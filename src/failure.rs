@@ -124,6 +124,9 @@ impl Failure {
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }
+            Self::Simulate(SimulateError::NoGraph { .. }) => {
+                "cut the rows in pieces of the profile's graph_sizes, or make fewer of them".to_owned()
+            }
             Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
             Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),
             Self::Simulate(SimulateError::NothingToUse) => {

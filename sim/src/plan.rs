@@ -5,9 +5,11 @@
 //! what happens when several run at once. Invariant: nothing here depends on the
 //! state of a simulation; a plan is data.
 
+pub mod accelerators;
 mod file;
 mod placement;
 pub mod synchronisation;
 
+pub use accelerators::{AcceleratorSplit, GraphCover};
 pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
 pub use placement::{Placement, Plan, ShareOf};

@@ -79,6 +79,14 @@ pub enum SimulateError {
         /// What the memory holds.
         capacity: Bytes,
     },
+    /// The NPU has no graphs for that many rows.
+    #[error("no static graphs of the NPU cover the {rows} rows of {operator}")]
+    NoGraph {
+        /// Rows to cover.
+        rows: u32,
+        /// The operator.
+        operator: String,
+    },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
     TooLong {

@@ -7,6 +7,7 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod accelerators;
 mod alone;
 mod task;
 mod visible;
@@ -62,6 +63,7 @@ impl Lowered {
             submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
+            resubmission: Picos::ZERO,
         };
         for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
             lowering.stage(index, stage, *placement)?;
@@ -117,11 +119,15 @@ struct Lowering<'a> {
     submitted: bool,
     /// Whether inputs and results of the workload lie with the host.
     ends_on_host: bool,
+    /// What it takes that the GPU's queue goes on with the current stage after a result of
+    /// the NPU.
+    resubmission: Picos,
 }
 
 impl Lowering<'_> {
     fn stage(&mut self, index: usize, stage: &Stage, placement: Placement) -> Result<(), SimulateError> {
         let bytes = result_bytes(&stage.layer);
+        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
         let residence = match placement {
             Placement::Cpu(cores) => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
@@ -135,6 +141,7 @@ impl Lowering<'_> {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
                 Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
             }
+            Placement::Accelerators(split) => self.accelerated(index, stage, &split)?,
             Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
                 let Some([cpu_layer, gpu_layer]) = placement.parts(&stage.layer) else {
                     return Err(SimulateError::NothingToUse);

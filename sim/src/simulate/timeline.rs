@@ -105,7 +105,7 @@ impl<'a> Drawing<'a> {
         };
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
-            Some(Detail::Gpu(_)) => self.gpu(&label, task, spans),
+            Some(Detail::Gpu(_) | Detail::GpuLanguage(_)) => self.gpu(&label, task, spans),
             Some(Detail::Npu(_)) => self.npu.slices.push(slice(label, Activity::Compute, start, end)),
             None => self.synchronise(&label, task, start, end),
         }
