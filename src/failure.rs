@@ -124,6 +124,7 @@ impl Failure {
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }
+            Self::Simulate(SimulateError::Chain(_)) => "take the operator out of its chain".to_owned(),
             Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
             Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),
             Self::Simulate(SimulateError::NothingToUse) => {
