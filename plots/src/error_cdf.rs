@@ -114,7 +114,7 @@ fn curves(comparison: &Comparison<'_>) -> Vec<Curve> {
     }
     let codl = pairs(|point| point.codl_us);
     if !codl.is_empty() {
-        curves.push(Curve::new("CoDL's predictor", (PURPLE, LINE_WIDTH), &codl));
+        curves.push(Curve::new("CoDL", (PURPLE, LINE_WIDTH), &codl));
     }
     curves
 }

@@ -51,7 +51,7 @@ fn the_legend_names_the_models_and_their_share_within_10_percent() {
         "this model",
         "without residual",
         "linear in FLOPs",
-        "CoDL's predictor",
+        "CoDL",
         "error of 10 %",
         "10.5 %",
         "105 %",
