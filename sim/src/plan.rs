@@ -5,7 +5,9 @@
 //! what happens when several run at once. Invariant: nothing here depends on the
 //! state of a simulation; a plan is data.
 
+mod file;
 mod placement;
 pub mod synchronisation;
 
-pub use placement::{Partition, Placement, Plan, PlanFile, PlannedOperator, ProcessorName, Share, ShareOf};
+pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
+pub use placement::{Placement, Plan, ShareOf};

@@ -9,7 +9,8 @@
 //! for each operator alone, and a single processor, win where they are faster: under
 //! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
-use super::channel_split::{Candidate, Grid, Lead, Search, grids, search_grid};
+use super::channel_split::{Candidate, Lead, Search, grids, search_grid};
+use super::grid::Grid;
 use super::{Options, Strategy};
 use crate::device::gpu::Direction;
 use crate::plan::{Placement, Plan};

@@ -7,175 +7,27 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod alone;
+mod task;
 mod visible;
-
-use serde::{Serialize, Serializer};
 
 use super::host::Host;
 use super::memory::cluster_client;
-use super::{LONGEST_RUN, SimulateError, Simulator};
-use crate::device::gpu::Direction;
+use super::{SimulateError, Simulator};
 use crate::device::profile::Profile;
-use crate::engine::{ClientId, ProcessorId, Program, TaskId};
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phase, Phases, gpu, npu};
+use crate::engine::{Program, TaskId};
+use crate::kernel::cpu::{CoreSet, Library};
+use crate::kernel::{Phase, Phases};
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan, ShareOf};
-use crate::units::{Bytes, BytesPerSecond, Picos};
+use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
 use visible::{Residence, check_room, synchronising};
 
+pub(super) use alone::execute_measured;
+pub use alone::{Detail, Processor, execute};
+pub(crate) use task::{Role, Task};
 pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes};
-
-/// The processors coexec plans for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Processor {
-    /// A set of CPU cores.
-    Cpu,
-    /// The GPU.
-    Gpu,
-    /// The NPU.
-    Npu,
-}
-
-impl Processor {
-    /// All of them, in the order they are reported.
-    pub const ALL: [Self; 3] = [Self::Cpu, Self::Gpu, Self::Npu];
-
-    pub(crate) fn id(self) -> ProcessorId {
-        ProcessorId(self as u8)
-    }
-
-    fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// What a task does for its stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Computes the stage, or this processor's channels of it.
-    Compute,
-    /// Makes another processor's result visible to this one.
-    HandOver,
-    /// Copies between the GPU's own memory and the host's.
-    Transfer(Direction),
-    /// Brings the parts of a cut stage together.
-    Join,
-    /// Gets the GPU's queue to its first launch; once an inference.
-    Submit,
-    /// Gets the GPU's result to the caller; once an inference.
-    ReadBack,
-}
-
-/// Why a compute task takes as long as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Detail {
-    /// A CPU schedule on a core set.
-    Cpu {
-        /// The cores.
-        #[serde(serialize_with = "as_text")]
-        cores: CoreSet,
-        /// How they share the work.
-        schedule: cpu::Schedule,
-    },
-    /// A GPU launch.
-    Gpu(gpu::Launch),
-    /// An NPU schedule.
-    Npu(npu::Schedule),
-}
-
-fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(cores)
-}
-
-/// One task of the engine program and what it stands for.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) stage: usize,
-    pub(crate) processor: Processor,
-    pub(crate) role: Role,
-    /// Its part of the stage, where that is cut.
-    pub(crate) share: Option<ShareOf>,
-    pub(crate) phases: Phases,
-    /// The core set, for a task of the CPU.
-    pub(crate) cores: Option<CoreSet>,
-    /// Whom others disturb when they disturb it, where not its processor.
-    pub(crate) client: Option<ClientId>,
-    pub(crate) detail: Option<Detail>,
-    pub(crate) predecessors: Vec<TaskId>,
-}
-
-impl Task {
-    /// Identical flows its traffic consists of: the threads that take part.
-    fn streams(&self) -> u32 {
-        match &self.detail {
-            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
-            _ => 1,
-        }
-    }
-}
-
-/// How one processor runs a layer alone.
-///
-/// # Errors
-/// The device has no such processor, or it has no kernel for the layer.
-pub fn execute(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> Result<(Phases, Detail), SimulateError> {
-    let (mut phases, detail) = match (processor, cores) {
-        (Processor::Cpu, Some(cores)) => {
-            let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
-            (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
-        }
-        (Processor::Gpu, _) => {
-            let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            let execution = gpu::execute(layer, gpu)?;
-            (execution.phases, Detail::Gpu(execution.detail))
-        }
-        (Processor::Npu, _) => {
-            let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
-            let execution = npu::execute(layer, npu)?;
-            (execution.phases, Detail::Npu(execution.detail))
-        }
-        (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
-    };
-    phases.limit_rate(peak_bandwidth(device, processor));
-    if phases.duration() > LONGEST_RUN {
-        return Err(SimulateError::TooLong { what: layer.operator.to_string() });
-    }
-    Ok((phases, detail))
-}
-
-/// What the interface of the memory that `processor` uses moves at best.
-fn peak_bandwidth(device: &Profile, processor: Processor) -> BytesPerSecond {
-    let own = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
-    match own.filter(|_| processor == Processor::Gpu) {
-        Some(memory) => memory.bandwidth(),
-        None => BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value),
-    }
-}
-
-/// [`execute`], of a layer inside what is measured: a launch of a whole inference
-/// has its part of the host path.
-pub(super) fn execute_measured(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    host: Host<'_>,
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> Result<(Phases, Detail), SimulateError> {
-    let (phases, detail) = execute(layer, device, library, processor, cores)?;
-    let phases = if processor == Processor::Gpu { host.launch(phases) } else { phases };
-    Ok((phases, detail))
-}
 
 /// A plan as tasks.
 #[derive(Debug, Default)]
