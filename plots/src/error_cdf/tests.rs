@@ -47,15 +47,9 @@ fn a_curve_crosses_an_error_at_the_share_of_points_within_it() {
 #[test]
 fn the_legend_names_the_models_and_their_share_within_10_percent() {
     let words = words(&svg(&points()));
-    for expected in [
-        "this model",
-        "without residual",
-        "linear in FLOPs",
-        "CoDL",
-        "error of 10 %",
-        "10.5 %",
-        "105 %",
-    ] {
+    for expected in
+        ["this model", "without residual", "linear in FLOPs", "CoDL", "error of 10 %", "10.5 %", "105 %"]
+    {
         assert!(words.iter().any(|word| word == expected), "{expected} in {words:?}");
     }
 }
