@@ -9,6 +9,7 @@
 mod host;
 mod lower;
 pub(crate) mod memory;
+mod pipeline;
 mod prediction;
 mod report;
 mod sample;
@@ -20,6 +21,7 @@ use thiserror::Error;
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
+pub use pipeline::{Pipeline, Stream};
 pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;

@@ -97,18 +97,29 @@ impl Lowered {
                 _ => &task.phases,
             };
             let elsewhere;
-            if self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute {
+            if self.spares_the_memory(task) {
                 elsewhere = phases.without_traffic();
                 phases = &elsewhere;
             }
-            let id = program.task(task.processor.id(), task.streams(), phases.as_slice());
-            if let Some(client) = task.client {
-                program.moves_as(id, client);
-            }
+            let id = task.add(phases, program);
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }
         }
+    }
+
+    /// Adds the task of that index at the end of its processor's queue, without what it
+    /// waits for.
+    pub(super) fn add(&self, index: usize, program: &mut Program) -> TaskId {
+        let task = &self.tasks[index];
+        if self.spares_the_memory(task) {
+            return task.add(&task.phases.without_traffic(), program);
+        }
+        task.add(&task.phases, program)
+    }
+
+    fn spares_the_memory(&self, task: &Task) -> bool {
+        self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute
     }
 }
 
