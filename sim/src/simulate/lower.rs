@@ -12,7 +12,7 @@ mod visible;
 use serde::{Serialize, Serializer};
 
 use super::host::Host;
-use super::memory::cluster_client;
+use super::memory::{self, cluster_client};
 use super::{LONGEST_RUN, SimulateError, Simulator};
 use crate::device::gpu::Direction;
 use crate::device::profile::Profile;
@@ -109,10 +109,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Identical flows its traffic consists of: the threads that take part.
-    fn streams(&self) -> u32 {
+    /// Threads that take part.
+    fn threads(&self) -> u32 {
         match &self.detail {
-            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
+            Some(Detail::Cpu { schedule, .. }) => schedule.threads,
             _ => 1,
         }
     }
@@ -183,6 +183,8 @@ pub(crate) struct Lowered {
     pub(crate) tasks: Vec<Task>,
     /// Whether what the GPU computes spares the shared memory.
     gpu_has_own_memory: bool,
+    /// Streams of an accelerator's traffic, by processor.
+    streams: [u32; Processor::ALL.len()],
 }
 
 impl Lowered {
@@ -216,7 +218,9 @@ impl Lowered {
         }
         lowering.results_onto_host(stages);
         lowering.read_back();
-        Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device) })
+        let memory = &simulator.device.memory;
+        let streams = Processor::ALL.map(|processor| memory::streams(memory, processor, 1));
+        Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device), streams })
     }
 
     /// Writes the tasks into an engine program, each compute task stretched by
@@ -240,7 +244,8 @@ impl Lowered {
                 elsewhere = phases.without_traffic();
                 phases = &elsewhere;
             }
-            let id = program.task(task.processor.id(), task.streams(), phases.as_slice());
+            let streams = self.streams[task.processor as usize].max(task.threads());
+            let id = program.task(task.processor.id(), streams, phases.as_slice());
             if let Some(client) = task.client {
                 program.moves_as(id, client);
             }

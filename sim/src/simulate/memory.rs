@@ -47,10 +47,72 @@ pub(crate) fn curve(interference: &Interference) -> engine::Interference {
     )
 }
 
+/// Streams that the traffic of `processor` consists of, a thread each for the CPU.
+pub(crate) fn streams(memory: &Memory, processor: Processor, threads: u32) -> u32 {
+    let streams = memory.streams.as_ref();
+    match processor {
+        Processor::Cpu => threads.max(1),
+        Processor::Gpu => streams.map_or(1, |streams| streams.gpu),
+        Processor::Npu => streams.map_or(1, |streams| streams.npu),
+    }
+}
+
 /// Whose curve the traffic of `cores` follows, where it is not the CPU's: that of
 /// the cluster of the main thread.
 pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<ClientId> {
     let cluster = cores.cluster(0)?;
     device.memory.interference_of(device.cpu.clusters.get(cluster)?.name.as_str())?;
     Some(ClientId((CLIENTS.len() + cluster) as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, NoTrace, Program, TaskId};
+    use crate::kernel::{Phase, PhaseKind};
+    use crate::units::{Bytes, Picos};
+
+    /// When tasks of the GPU and the NPU end that move so many gigabytes at these
+    /// rates alone, in seconds.
+    fn ends([gpu, npu]: [(f64, f64); 2]) -> [f64; 2] {
+        let device = Profile::load("snapdragon-8gen3").unwrap();
+        let mut program = Program::new();
+        for (processor, (gigabytes, rate)) in [(Processor::Gpu, gpu), (Processor::Npu, npu)] {
+            let phase = Phase {
+                kind: PhaseKind::Stream,
+                duration: Picos::from_micros(gigabytes / rate * 1e6),
+                bytes: Bytes((gigabytes * 1e9) as u64),
+                steps: 1,
+            };
+            program.task(processor.id(), streams(&device.memory, processor, 1), &[phase]);
+        }
+        let mut engine = Engine::new();
+        engine.run(&program, &capacity(&device), &mut NoTrace);
+        [0, 1].map(|task| engine.finish(TaskId(task)).as_seconds())
+    }
+
+    #[test]
+    fn beside_the_gpu_the_npu_gets_what_both_move_less_what_the_gpu_moves_alone() {
+        // HeteroInfer, section 5.4: 43.3 GB/s with the GPU alone, 59.5 with both.
+        let [gpu, npu] = ends([(43.3, 43.3), (16.2, 31.5)]);
+        assert!((gpu - 1.0).abs() < 2e-3 && (npu - 1.0).abs() < 2e-3, "{gpu} {npu}");
+    }
+
+    #[test]
+    fn a_gpu_that_computes_leaves_the_npu_its_own_ceiling() {
+        let [_, npu] = ends([(5.0, 5.0), (40.0, 40.0)]);
+        assert!((npu - 1.0).abs() < 1e-3, "{npu}");
+    }
+
+    #[test]
+    fn decode_gains_about_a_fifth_from_the_npu_s_bandwidth() {
+        // Llama-3-8B's 7.5 G weights of one token: half a byte each on the GPU, a byte on
+        // the NPU, which takes 15.8 % of them. HeteroInfer, section 5.4: 22 % faster.
+        let weights = 7.5;
+        let share = 0.158;
+        let [alone, _] = ends([(0.5 * weights, 43.3), (1e-9, 31.5)]);
+        let together = ends([(0.5 * weights * (1.0 - share), 43.3), (weights * share, 31.5)]);
+        let gain = alone / together[0].max(together[1]) - 1.0;
+        assert!((0.17..0.22).contains(&gain), "{gain}");
+    }
 }
