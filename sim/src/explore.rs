@@ -7,6 +7,7 @@
 
 mod chain;
 mod channel_split;
+mod grid;
 
 pub use chain::{Answer, Baseline, explore};
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};

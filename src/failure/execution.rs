@@ -8,8 +8,10 @@ use super::{ABSENT, UNSOUND, WRONG_INPUT};
 /// The exit status that `error` stands for.
 pub(super) fn status(error: &ExecuteError) -> u8 {
     match error {
+        ExecuteError::SimulatedOnly { .. } => "use a plan without it (--strategy channel-split)",
         ExecuteError::NoNpu { .. }
         | ExecuteError::CutSlice { .. }
+        | ExecuteError::SimulatedOnly { .. }
         | ExecuteError::Format { .. }
         | ExecuteError::Unsupported(_)
         | ExecuteError::OpenCl(

@@ -21,11 +21,20 @@ const CLIENTS: [&str; Processor::ALL.len()] = ["cpu", "gpu", "npu"];
 pub(crate) fn capacity(device: &Profile) -> Capacity {
     let clusters = device.cpu.clusters.iter().take(MAX_CLUSTERS).map(|cluster| cluster.name.as_str());
     let clients = CLIENTS.into_iter().chain(clusters);
-    (0..).zip(clients).fold(totals(&device.memory), |capacity, (client, name)| {
+    (0..).zip(clients).fold(weighted(&device.memory), |capacity, (client, name)| {
         match device.memory.interference_of(name) {
             Some(interference) => capacity.with_interference(ClientId(client), curve(interference)),
             None => capacity,
         }
+    })
+}
+
+/// What processors move together, and in which ratio where they compete.
+fn weighted(memory: &Memory) -> Capacity {
+    let weights = memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu]);
+    let accelerators = [Processor::Gpu, Processor::Npu].into_iter().zip(weights);
+    accelerators.fold(totals(memory), |capacity, (processor, weight)| {
+        capacity.with_weight(ClientId(processor as u8), weight)
     })
 }
 
@@ -45,16 +54,6 @@ pub(crate) fn curve(interference: &Interference) -> engine::Interference {
         [rate(alone_gbps.value), rate(crowded_gbps.value)],
         interference.crowded_slowdown_factor.value,
     )
-}
-
-/// Streams that the traffic of `processor` consists of, a thread each for the CPU.
-pub(crate) fn streams(memory: &Memory, processor: Processor, threads: u32) -> u32 {
-    let streams = memory.streams.as_ref();
-    match processor {
-        Processor::Cpu => threads.max(1),
-        Processor::Gpu => streams.map_or(1, |streams| streams.gpu),
-        Processor::Npu => streams.map_or(1, |streams| streams.npu),
-    }
 }
 
 /// Whose curve the traffic of `cores` follows, where it is not the CPU's: that of
@@ -84,7 +83,7 @@ mod tests {
                 bytes: Bytes((gigabytes * 1e9) as u64),
                 steps: 1,
             };
-            program.task(processor.id(), streams(&device.memory, processor, 1), &[phase]);
+            program.task(processor.id(), 1, &[phase]);
         }
         let mut engine = Engine::new();
         engine.run(&program, &capacity(&device), &mut NoTrace);
