@@ -36,6 +36,7 @@ impl Lowering<'_> {
                 ready: npu,
                 bytes,
                 on_gpu: Bytes::ZERO,
+                apart: None,
             });
         }
         let mut parts = vec![npu];
@@ -57,7 +58,7 @@ impl Lowering<'_> {
         });
         self.last_join = Some(ready);
         let processors = Processor::ALL.into_iter().fold(0, |all, processor| all | processor.bit());
-        Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO })
+        Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, apart: None })
     }
 
     fn npu_part(
