@@ -8,6 +8,7 @@
 mod chain;
 mod channel_split;
 mod grid;
+pub mod language;
 pub mod layer_wise;
 mod proportional;
 mod rule;

@@ -6,6 +6,7 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
+pub mod generation;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -19,6 +20,7 @@ use host::Host;
 use thiserror::Error;
 
 pub use host::Measure;
+pub(crate) use lower::accelerator_costs;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
 pub use pipeline::{Pipeline, Stream};
@@ -101,7 +103,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    fn absent(processor: &'static str, device: &Profile) -> Self {
+    pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         Self::Absent { processor, device: device.name.clone() }
     }
 }
