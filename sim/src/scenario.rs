@@ -20,7 +20,7 @@ use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::{BackgroundWork, Measure};
+use crate::simulate::{BackgroundWork, Measure, Pipeline};
 use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
@@ -71,6 +71,8 @@ pub struct ScenarioFile {
     pub objective: Option<Objective>,
     /// Grid of output channels.
     pub step: Option<u32>,
+    /// How batches follow each other, where more than one is of interest.
+    pub pipeline: Option<Pipeline>,
     /// Somebody else's work on the same device: a game.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundWork>,
@@ -121,6 +123,8 @@ pub struct Scenario {
     pub measure: Measure,
     /// What a search may use.
     pub options: Options,
+    /// How batches follow each other.
+    pub pipeline: Option<Pipeline>,
     /// Somebody else's work beside the workload.
     pub background: Option<BackgroundWork>,
 }
@@ -179,6 +183,7 @@ impl Scenario {
         let step = file.grid_step(text, overrides)?;
         let objective = file.objective(text, overrides, &device)?;
         let measure = file.measure(text)?;
+        file.check_pipeline(text)?;
         let background = file.background(text, &device)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
@@ -198,6 +203,7 @@ impl Scenario {
             measure,
             device,
             options,
+            pipeline: file.pipeline,
             background,
         })
     }
@@ -304,6 +310,18 @@ impl ScenarioFile {
             ))),
             written => Ok(written.unwrap_or(usual)),
         }
+    }
+
+    /// That batches can be streamed as the file says, and that there is a model to stream.
+    fn check_pipeline(&self, text: &Text) -> Result<(), InputError> {
+        let Some(pipeline) = &self.pipeline else { return Ok(()) };
+        if self.operator_set.is_some() {
+            let expected = "no [pipeline]: each operator of a set is run on its own";
+            return Err(text.reject(violation("pipeline", "a table", expected)));
+        }
+        let mut checker = Checker::default();
+        checker.table("pipeline", |checker| pipeline.check(checker));
+        checker.finish().into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
 
     /// The grid of output channels.
