@@ -135,7 +135,8 @@ macro_rules! bundled {
 }
 
 /// Bundled profiles, by name.
-const BUNDLED: [Bundled; 10] = [
+const BUNDLED: [Bundled; 12] = [
+    bundled!("apple-m1", ["m1", "apple-neural-engine"]),
     bundled!("galaxy-a03s", ["a03s", "helio-p35"]),
     bundled!("galaxy-s10", ["s10", "exynos-9820"]),
     bundled!("h200", ["nvidia-h200"]),
@@ -145,6 +146,7 @@ const BUNDLED: [Bundled; 10] = [
     bundled!("oneplus11", ["oneplus-11", "snapdragon-8gen2"]),
     bundled!("pixel4", ["pixel-4", "snapdragon-855"]),
     bundled!("snapdragon-8gen3", ["8gen3"]),
+    bundled!("tpu-v4", ["cloud-tpu-v4"]),
     bundled!("xeon-pocl", ["pocl"]),
 ];
 
@@ -351,7 +353,8 @@ mod tests {
             let content = profile.to_toml().unwrap();
             let text = Text { name: "written.toml".into(), content };
             assert_eq!(Profile::parse(&text).unwrap(), profile);
-            assert!(text.content.contains("\n[gpu.conv_generic]\n"), "{}", text.content);
+            let has_kernels = text.content.contains("\n[gpu.conv_generic]\n");
+            assert_eq!(has_kernels, profile.gpu.is_some(), "{}", text.content);
             assert!(text.content.contains("\n[[cpu.cluster]]\n"), "{}", text.content);
         }
     }

@@ -45,7 +45,13 @@ pub fn timeline(
         unit: "GB/s",
         samples: recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect(),
     };
-    Ok(Timeline { tracks: drawing.finish(), counters: vec![memory], end })
+    let mut tracks = drawing.finish();
+    if let Some((work, _)) = &simulator.background {
+        let frame = |&(start, end): &(Picos, Picos)| slice("frame", Activity::Compute, start, end);
+        let slices = recorder.background.iter().map(frame).collect();
+        tracks.push(Track { name: work.title.clone(), kind: TrackKind::GpuQueue, slices });
+    }
+    Ok(Timeline { tracks, counters: vec![memory], end })
 }
 
 struct Drawing<'a> {
