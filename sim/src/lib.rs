@@ -15,6 +15,7 @@ pub mod kernel;
 pub mod measure;
 pub mod plan;
 pub mod predictor;
+pub mod published;
 pub mod scenario;
 pub mod simulate;
 pub mod statistics;

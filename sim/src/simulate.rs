@@ -30,7 +30,7 @@ use crate::device::profile::Profile;
 use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::Plan;
+use crate::plan::{ChainError, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -70,6 +70,9 @@ pub enum SimulateError {
         /// Cuts allowed.
         most: u32,
     },
+    /// Operators that the plan chains cannot be a chain.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use coexec_sim::explore::{Objective, Strategy};
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::published::Paper;
 
 /// Format of measured runs, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -148,4 +149,40 @@ pub(crate) enum Figure {
     Staircase,
     /// Error against number of measured runs, of a learning curve
     LearningCurve,
+}
+
+/// A paper, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PaperName {
+    /// EPEW'25: fine-grained CPU-GPU co-execution
+    #[value(name = "EPEW25")]
+    Epew25,
+    /// `CoDL`, MobiSys'22: hybrid dimensions and chains
+    #[value(name = "CoDL")]
+    Codl,
+    /// Layer-wise splitting with a pipelined queue
+    #[value(name = "UnifiedSplitting")]
+    UnifiedSplitting,
+    /// EdgeSys'24: the benchmark of phones
+    #[value(name = "EdgeSys24")]
+    EdgeSys24,
+    /// SOSP'25: GPU-NPU execution of language models
+    #[value(name = "HeteroInfer")]
+    HeteroInfer,
+    /// All of these
+    All,
+}
+
+impl PaperName {
+    /// The papers it stands for.
+    pub(crate) fn papers(self) -> Vec<Paper> {
+        match self {
+            Self::Epew25 => vec![Paper::Epew25],
+            Self::Codl => vec![Paper::Codl],
+            Self::UnifiedSplitting => vec![Paper::UnifiedSplitting],
+            Self::EdgeSys24 => vec![Paper::EdgeSys24],
+            Self::HeteroInfer => vec![Paper::HeteroInfer],
+            Self::All => Paper::ALL.to_vec(),
+        }
+    }
 }

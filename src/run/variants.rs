@@ -198,10 +198,7 @@ impl Maker<'_> {
     }
 
     fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
-        Plan {
-            synchronisation: self.scenario.options.synchronisation,
-            placements: vec![placement; stages.len()],
-        }
+        Plan::new(self.scenario.options.synchronisation, vec![placement; stages.len()])
     }
 
     /// What the profile predicts: of a single operator on one processor its kernel's time,

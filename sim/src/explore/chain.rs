@@ -85,7 +85,7 @@ pub fn explore(
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
     for placements in [placements, alone] {
-        let plan = Plan { synchronisation: options.synchronisation, placements };
+        let plan = Plan::new(options.synchronisation, placements);
         match simulator.run(stages, &plan) {
             Ok(prediction) => found.push((plan, prediction)),
             // Operators were searched one by one: together they may be too much for it.
@@ -112,10 +112,7 @@ fn uniform(
     options: &Options,
     strategy: Strategy,
 ) -> Result<Plan, SimulateError> {
-    let everywhere = |placement| Plan {
-        synchronisation: options.synchronisation,
-        placements: vec![placement; stages.len()],
-    };
+    let everywhere = |placement| Plan::new(options.synchronisation, vec![placement; stages.len()]);
     if strategy != Strategy::CpuOnly {
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));

@@ -188,7 +188,7 @@ fn simulate(
         // A processor alone sees no contention: its bound is its time.
         return Ok(candidate);
     }
-    let plan = Plan { synchronisation: options.synchronisation, placements: vec![candidate.placement] };
+    let plan = Plan::new(options.synchronisation, vec![candidate.placement]);
     let (latency, energy) = if options.objective == Objective::Latency {
         (simulator.latency(stage, &plan)?, None)
     } else {
@@ -239,7 +239,7 @@ pub fn latency_curve(
         let together = match (cores, cpu, gpu) {
             (Some(cores), Some(_), Some(_)) => {
                 let placement = Placement::Split { cores, cpu_channels, gpu_channels };
-                let plan = Plan { synchronisation: options.synchronisation, placements: vec![placement] };
+                let plan = Plan::new(options.synchronisation, vec![placement]);
                 Some(parts.latency(&isolated, &plan)?)
             }
             (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),

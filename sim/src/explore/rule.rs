@@ -23,7 +23,7 @@ pub(super) fn explore(
     let considered = candidates.len();
     let mut best: Option<(f64, Plan, Prediction)> = None;
     for placements in candidates {
-        let plan = Plan { synchronisation: options.synchronisation, placements };
+        let plan = Plan::new(options.synchronisation, placements);
         let prediction = simulator.run(stages, &plan)?;
         let cost = options.objective.cost(prediction.latency, prediction.energy);
         if best.as_ref().is_none_or(|(least, ..)| cost < *least) {

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cut::{Axis, check_chains};
 use super::placement::{Placement, Plan};
 use super::synchronisation::Mechanism;
 use crate::device::check::Violation;
@@ -41,6 +42,11 @@ pub struct PlannedOperator {
     pub partition: Partition,
     /// Who computes which part.
     pub shares: Vec<Share>,
+    /// The chain it belongs to: between operators of one chain the processors exchange
+    /// nothing. Along the height each then computes, beyond its share, the rows that its
+    /// later operators in the chain read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<u32>,
 }
 
 /// How an operator is cut.
@@ -90,7 +96,10 @@ impl PlanFile {
         let operator = stages
             .iter()
             .zip(&plan.placements)
-            .map(|(stage, placement)| PlannedOperator::new(&stage.name, *placement))
+            .enumerate()
+            .map(|(index, (stage, placement))| {
+                PlannedOperator::new(&stage.name, *placement, plan.chain(index))
+            })
             .collect();
         Self {
             scenario: scenario.to_owned(),
@@ -127,12 +136,21 @@ impl PlanFile {
                 expected: format!("no more than the workload's {} operators", stages.len()),
             }));
         }
-        Ok(Plan { synchronisation: self.synchronisation, placements })
+        let chains = self.operator.iter().map(|planned| planned.chain).collect();
+        let plan = Plan::new(self.synchronisation, placements).chained(chains);
+        check_chains(stages, &plan).map_err(|error| {
+            text.reject(Violation {
+                key: format!("operator[{}].chain", error.stage),
+                found: error.chain.to_string(),
+                expected: format!("another chain, or none: {}", error.reason),
+            })
+        })?;
+        Ok(plan)
     }
 }
 
 impl PlannedOperator {
-    fn new(name: &str, placement: Placement) -> Self {
+    fn new(name: &str, placement: Placement, chain: Option<u32>) -> Self {
         let share = |processor, cores: Option<CoreSet>, channels| Share {
             processor,
             cores: cores.map(|cores| cores.to_string()),
@@ -158,7 +176,7 @@ impl PlannedOperator {
                 ],
             ),
         };
-        Self { name: name.to_owned(), partition, shares }
+        Self { name: name.to_owned(), partition, shares, chain }
     }
 }
 
@@ -176,12 +194,12 @@ impl PlannedOperator {
         match self.partition {
             Partition::None => self.resolve_whole(device),
             Partition::OutputChannels => {
-                let whole = stage.layer.operator.splittable_channels();
+                let whole = Axis::Channels.extent(&stage.layer.operator);
                 let ([cpu_channels, gpu_channels], cores) = self.resolve_cut(stage, device, whole)?;
                 Ok(Placement::Split { cores, cpu_channels, gpu_channels })
             }
             Partition::Height => {
-                let whole = stage.layer.operator.splittable_rows();
+                let whole = Axis::Height.extent(&stage.layer.operator);
                 let ([cpu_rows, gpu_rows], cores) = self.resolve_cut(stage, device, whole)?;
                 Ok(Placement::HeightSplit { cores, cpu_rows, gpu_rows })
             }

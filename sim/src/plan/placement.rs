@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::cut::Cut;
 use super::synchronisation::Mechanism;
 use crate::kernel::cpu::CoreSet;
 use crate::workload::Layer;
@@ -98,16 +99,8 @@ impl Placement {
 
     /// The CPU's and the GPU's part of `layer`, where it is cut.
     pub fn parts(&self, layer: &Layer) -> Option<[Layer; 2]> {
-        match *self {
-            Self::Split { cpu_channels, gpu_channels, .. } => {
-                Some([cpu_channels, gpu_channels].map(|channels| layer.with_output_channels(channels)))
-            }
-            Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([
-                layer.with_output_rows(0..cpu_rows),
-                layer.with_output_rows(cpu_rows..cpu_rows + gpu_rows),
-            ]),
-            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
-        }
+        let cut = Cut::of(self)?;
+        Some([cut.part(layer, 0), cut.part(layer, 1)])
     }
 }
 
@@ -118,4 +111,25 @@ pub struct Plan {
     pub synchronisation: Mechanism,
     /// One placement a stage of the workload, in its order.
     pub placements: Vec<Placement>,
+    /// The chain each stage belongs to, by its number; empty where there is none.
+    pub chains: Vec<Option<u32>>,
+}
+
+impl Plan {
+    /// A plan without chains.
+    pub fn new(synchronisation: Mechanism, placements: Vec<Placement>) -> Self {
+        Self { synchronisation, placements, chains: Vec::new() }
+    }
+
+    /// The same plan with the chain of each stage.
+    #[must_use]
+    pub fn chained(self, chains: Vec<Option<u32>>) -> Self {
+        let has_any = chains.iter().any(Option::is_some);
+        Self { chains: if has_any { chains } else { Vec::new() }, ..self }
+    }
+
+    /// The chain of a stage.
+    pub fn chain(&self, stage: usize) -> Option<u32> {
+        self.chains.get(stage).copied().flatten()
+    }
 }

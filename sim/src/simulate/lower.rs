@@ -8,6 +8,7 @@
 //! polling kernel does (EPEW'25, section 4).
 
 mod alone;
+mod crossing;
 mod task;
 mod visible;
 
@@ -19,10 +20,11 @@ use crate::engine::{Program, TaskId};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::kernel::{Phase, Phases};
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan, ShareOf};
+use crate::plan::{Axis, Cut, Placement, Plan, ShareOf, check_chains, cuts};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
-use visible::{Residence, check_room, synchronising};
+use crossing::{Crossing, crossings};
+use visible::{Apart, Residence, check_room, joined, synchronising};
 
 pub(super) use alone::execute_measured;
 pub use alone::{Detail, Processor, execute};
@@ -50,6 +52,8 @@ impl Lowered {
                 stages: stages.len(),
             });
         }
+        check_chains(stages, plan)?;
+        let cuts = cuts(stages, plan);
         check_room(stages, plan, simulator)?;
         let mut lowering = Lowering {
             device: simulator.device,
@@ -62,10 +66,15 @@ impl Lowered {
             submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
+            crossings: crossings(stages, &plan.placements, &cuts),
+            leaves_its_chain: leaves_its_chain(stages, plan),
+            chain: None,
         };
         for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
-            lowering.stage(index, stage, *placement)?;
+            lowering.chain = plan.chain(index);
+            lowering.stage(index, stage, *placement, cuts[index].as_ref())?;
         }
+        lowering.close_all();
         lowering.results_onto_host(stages);
         lowering.read_back();
         Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device) })
@@ -128,49 +137,96 @@ struct Lowering<'a> {
     submitted: bool,
     /// Whether inputs and results of the workload lie with the host.
     ends_on_host: bool,
+    /// What each processor has to be given of each stage's result.
+    crossings: Vec<Crossing>,
+    /// Whether each stage's result is read outside its chain, or by nobody.
+    leaves_its_chain: Vec<bool>,
+    /// The chain of the stage being lowered.
+    chain: Option<u32>,
+}
+
+/// For each stage, whether its result is read outside its chain, or by nobody.
+fn leaves_its_chain(stages: &[Stage], plan: &Plan) -> Vec<bool> {
+    let mut leaves = vec![true; stages.len()];
+    if plan.chains.is_empty() {
+        return leaves;
+    }
+    let reads = || stages.iter().enumerate().flat_map(|(stage, s)| s.inputs.iter().map(move |&i| (stage, i)));
+    reads().for_each(|(_, input)| leaves[input] = false);
+    for (stage, input) in reads().filter(|&(stage, input)| plan.chain(stage) != plan.chain(input)) {
+        debug_assert!(input < stage, "stages are in topological order");
+        leaves[input] = true;
+    }
+    leaves
 }
 
 impl Lowering<'_> {
-    fn stage(&mut self, index: usize, stage: &Stage, placement: Placement) -> Result<(), SimulateError> {
-        let bytes = result_bytes(&stage.layer);
-        let residence = match placement {
-            Placement::Cpu(cores) => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
-                Residence { processors: Processor::Cpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
-            }
-            Placement::Gpu => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Gpu, None, None)?;
-                Residence { processors: Processor::Gpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
-            }
-            Placement::Npu => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
-                Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
-            }
-            Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
-                let Some([cpu_layer, gpu_layer]) = placement.parts(&stage.layer) else {
-                    return Err(SimulateError::NothingToUse);
-                };
-                let shares = placement.shares();
-                self.submit(index);
-                let cpu = self.compute(
-                    index,
-                    stage,
-                    &cpu_layer,
-                    Processor::Cpu,
-                    Some(cores),
-                    shares.map(|[cpu, _]| cpu),
-                )?;
-                let gpu =
-                    self.compute(index, stage, &gpu_layer, Processor::Gpu, None, shares.map(|[_, gpu]| gpu))?;
-                let gpu = self.part_onto_host(index, &gpu_layer, gpu);
-                let ready = self.join(index, bytes, cores, [cpu, gpu]);
-                let on_gpu = result_bytes(&gpu_layer);
-                let shared = if has_own_memory(self.device) { 0 } else { Processor::Gpu.bit() };
-                Residence { processors: Processor::Cpu.bit() | shared, ready, bytes, on_gpu }
-            }
+    fn stage(
+        &mut self,
+        index: usize,
+        stage: &Stage,
+        placement: Placement,
+        cut: Option<&Cut>,
+    ) -> Result<(), SimulateError> {
+        let whole = |lowering: &mut Self, processor: Processor, cores| {
+            let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
+            let bytes = result_bytes(&stage.layer);
+            let processors = processor.bit();
+            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, apart: None })
         };
+        let residence = match (placement, cut) {
+            (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
+            (Placement::Gpu, _) => whole(self, Processor::Gpu, None),
+            (Placement::Npu, _) => whole(self, Processor::Npu, None),
+            (Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. }, Some(cut)) => {
+                self.cut(index, stage, cores, cut)
+            }
+            (Placement::Split { .. } | Placement::HeightSplit { .. }, None) => {
+                Err(SimulateError::NothingToUse)
+            }
+        }?;
         self.residences.push(residence);
         Ok(())
+    }
+
+    /// Adds both parts of a cut stage, and their join where no chain goes on.
+    fn cut(
+        &mut self,
+        index: usize,
+        stage: &Stage,
+        cores: CoreSet,
+        cut: &Cut,
+    ) -> Result<Residence, SimulateError> {
+        let bytes = result_bytes(&stage.layer);
+        let share = |part: usize| {
+            let count = cut.parts[part].end - cut.parts[part].start;
+            Some(match cut.axis {
+                Axis::Channels => ShareOf::Channels(count),
+                Axis::Height => ShareOf::Rows(count),
+            })
+        };
+        let [cpu_layer, gpu_layer] = [cut.part(&stage.layer, 0), cut.part(&stage.layer, 1)];
+        self.submit(index);
+        let cpu = self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), share(0))?;
+        let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, share(1))?;
+        let on_gpu = result_bytes(&gpu_layer);
+        if let Some(chain) = self.chain {
+            let apart = Some(Apart { chain, cores, parts: [cpu, gpu] });
+            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, apart });
+        }
+        let gpu = self.part_onto_host(index, &gpu_layer, gpu);
+        let ready = self.join(index, self.joined_bytes(index), cores, vec![cpu, gpu]);
+        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, apart: None })
+    }
+
+    /// Brings together what chains leave behind and nobody has read.
+    fn close_all(&mut self) {
+        self.chain = None;
+        for stage in 0..self.residences.len() {
+            if let Some(apart) = self.residences[stage].apart.filter(|_| self.leaves_its_chain[stage]) {
+                self.close(apart.chain);
+            }
+        }
     }
 
     /// Adds the compute task of `layer`, and the hand-overs it needs before.
@@ -212,7 +268,7 @@ impl Lowering<'_> {
         }))
     }
 
-    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, parts: [TaskId; 2]) -> TaskId {
+    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, predecessors: Vec<TaskId>) -> TaskId {
         let delay = join_delay(self.device, self.mechanism, bytes);
         let join = self.push(Task {
             stage,
@@ -223,7 +279,7 @@ impl Lowering<'_> {
             cores: Some(cores),
             client: None,
             detail: None,
-            predecessors: parts.to_vec(),
+            predecessors,
         });
         self.last_join = Some(join);
         join

@@ -242,7 +242,7 @@ mod tests {
         let place =
             |index| if index + on_cpu < stages.len() { Placement::Gpu } else { Placement::Cpu(cores) };
         let placements = (0..stages.len()).map(place).collect();
-        let plan = Plan { synchronisation: Mechanism::SvmPolling, placements };
+        let plan = Plan::new(Mechanism::SvmPolling, placements);
         (stages, plan)
     }
 

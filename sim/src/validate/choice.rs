@@ -102,10 +102,8 @@ fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
 fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'_>) -> Option<Way> {
     let (_, layer) = measurement.operator.as_ref()?;
     let placement = placement(&measurement.processor, profile).ok()?;
-    let plan = Plan {
-        synchronisation: measurement.synchronisation.unwrap_or(Mechanism::EventWait),
-        placements: vec![placement],
-    };
+    let synchronisation = measurement.synchronisation.unwrap_or(Mechanism::EventWait);
+    let plan = Plan::new(synchronisation, vec![placement]);
     let stage = Stage::single(String::new(), layer.clone());
     let predicted = simulator.latency(&[stage], &plan).ok().map(Picos::as_micros)?;
     let around = if measurement.processor == Ran::Gpu { predicted - kernel(layer, profile)? } else { 0.0 };

@@ -21,11 +21,23 @@ use crate::workload::{Layer, Layout, Stage};
 /// Where the result of a stage is visible, and the task that finishes it there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Residence {
+    /// Those that see all they need of it; none while its parts are apart.
     pub(super) processors: u8,
     pub(super) ready: TaskId,
     pub(super) bytes: Bytes,
     /// What a GPU with memory of its own computed of a result joined on the host.
     pub(super) on_gpu: Bytes,
+    /// The parts of a chain that were not brought together yet.
+    pub(super) apart: Option<Apart>,
+}
+
+/// Parts of one result that lie with the processors that computed them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    pub(super) chain: u32,
+    pub(super) cores: CoreSet,
+    /// The CPU's and the GPU's.
+    pub(super) parts: [TaskId; 2],
 }
 
 impl Residence {
@@ -43,21 +55,67 @@ impl Lowering<'_> {
         cores: Option<CoreSet>,
         input: usize,
     ) -> TaskId {
+        if let Some(apart) = self.residences[input].apart {
+            if self.chain == Some(apart.chain) {
+                return apart.parts[usize::from(processor == Processor::Gpu)];
+            }
+            self.close(apart.chain);
+        }
         let residence = self.residences[input];
         if residence.processors & processor.bit() != 0 {
             return residence.ready;
         }
+        let residence = Residence { bytes: self.crossing(input, processor), ..residence };
         let ready = match own_memory(self.device) {
             Some(_) if processor == Processor::Gpu => self.onto_gpu(stage, residence),
             Some(_) if residence.is_on_gpu_alone() => {
                 let copied = self.copy(stage, residence.bytes, Direction::ToHost, Some(residence.ready));
                 self.residences[input].ready = copied.unwrap_or(residence.ready);
-                self.hand_over(stage, processor, cores, self.residences[input])
+                let residence = Residence { ready: self.residences[input].ready, ..residence };
+                self.hand_over(stage, processor, cores, residence)
             }
             _ => self.hand_over(stage, processor, cores, residence),
         };
         self.residences[input].processors |= processor.bit();
         ready
+    }
+
+    /// What `processor` has to be given of the result of stage `input`; over a GPU's
+    /// link all of it goes.
+    fn crossing(&self, input: usize, processor: Processor) -> Bytes {
+        let whole = self.residences[input].bytes;
+        if has_own_memory(self.device) { whole } else { self.crossings[input][processor as usize] }
+    }
+
+    /// Brings together what a chain computed so far and somebody outside reads: one
+    /// join, whatever the number of results.
+    pub(super) fn close(&mut self, chain: u32) {
+        let is_open = |residence: &Residence| residence.apart.is_some_and(|apart| apart.chain == chain);
+        let open: Vec<usize> = (0..self.residences.len())
+            .filter(|&stage| self.leaves_its_chain[stage] && is_open(&self.residences[stage]))
+            .collect();
+        let Some(&last) = open.last() else { return };
+        let Some(Apart { cores, .. }) = self.residences[last].apart else { return };
+        let mut predecessors = Vec::with_capacity(2 * open.len());
+        let mut bytes = Bytes::ZERO;
+        for &stage in &open {
+            let Some(Apart { parts: [cpu, gpu], .. }) = self.residences[stage].apart else { continue };
+            let on_gpu = self.residences[stage].on_gpu;
+            predecessors.extend([cpu, self.bytes_onto_host(stage, on_gpu, gpu)]);
+            bytes += self.joined_bytes(stage);
+        }
+        let ready = self.join(last, bytes, cores, predecessors);
+        for stage in open {
+            let residence = &mut self.residences[stage];
+            (residence.ready, residence.apart) = (ready, None);
+            residence.processors = joined(self.device);
+        }
+    }
+
+    /// What both processors have to be given of a cut result.
+    pub(super) fn joined_bytes(&self, stage: usize) -> Bytes {
+        let crossing = &self.crossings[stage];
+        crossing[Processor::Cpu as usize] + crossing[Processor::Gpu as usize]
     }
 
     /// Copies what the GPU lacks of a result in the host's memory. After a join the
@@ -105,7 +163,11 @@ impl Lowering<'_> {
 
     /// The task after which the host has the GPU's part of a cut stage.
     pub(super) fn part_onto_host(&mut self, stage: usize, part: &Layer, ready: TaskId) -> TaskId {
-        self.copy(stage, result_bytes(part), Direction::ToHost, Some(ready)).unwrap_or(ready)
+        self.bytes_onto_host(stage, result_bytes(part), ready)
+    }
+
+    fn bytes_onto_host(&mut self, stage: usize, bytes: Bytes, ready: TaskId) -> TaskId {
+        self.copy(stage, bytes, Direction::ToHost, Some(ready)).unwrap_or(ready)
     }
 
     /// Copies the results of the workload, which no stage reads, from a GPU with
@@ -151,6 +213,12 @@ impl Lowering<'_> {
             predecessors: after.into_iter().collect(),
         }))
     }
+}
+
+/// Who sees a result whose parts were brought together.
+pub(super) fn joined(device: &Profile) -> u8 {
+    let shared = if has_own_memory(device) { 0 } else { Processor::Gpu.bit() };
+    Processor::Cpu.bit() | shared
 }
 
 /// The GPU's own memory, where it has one.
@@ -206,11 +274,12 @@ fn needs_transform(device: &Profile) -> bool {
     device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer)
 }
 
-/// From the end of the later part to the moment both processors may go on. Where
-/// the GPU's part is copied, nothing is left to map.
+/// From the end of the later part to the moment both processors may go on, `bytes` of
+/// the result being what either still lacks. Where the GPU's part is copied, nothing is
+/// left to map.
 pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
     let join = synchronisation::join(&device.sync, mechanism, Picos::ZERO, bytes, needs_transform(device));
-    if has_own_memory(device) { join.delay } else { join.delay + join.mapping }
+    if has_own_memory(device) || bytes == Bytes::ZERO { join.delay } else { join.delay + join.mapping }
 }
 
 /// From the end of one processor's work to the moment another may read it;
