@@ -5,17 +5,22 @@
 //! latency a search reports is the latency `simulate` replays.
 //! Invariant: a search returns the same plan for any number of threads.
 
-mod chain;
 mod channel_split;
+mod codl;
+mod epew;
+mod explorer;
 mod grid;
+mod prices;
+mod split;
 
-pub use chain::{Answer, Baseline, explore};
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
+pub use explorer::{Answer, Baseline, Explorer, Found, explore};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::cpu::CoreSet;
+use crate::plan::Axis;
 use crate::plan::synchronisation::Mechanism;
 use crate::units::{Joules, Picos};
 
@@ -37,16 +42,40 @@ pub enum Strategy {
     HeightSplit,
     /// The same, cut along whichever is better.
     AnySplit,
+    /// Each operator as is best for it alone, cut along its output channels after a few
+    /// questions to the kernel models (EPEW'25, section 2).
+    Epew,
+    /// Each operator cut along its height or its output channels by tenths, then chained
+    /// (`CoDL`, MobiSys'22, sections 4 and 5).
+    Codl,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 6] =
-        [Self::CpuOnly, Self::GpuOnly, Self::NpuOnly, Self::ChannelSplit, Self::HeightSplit, Self::AnySplit];
+    pub const ALL: [Self; 8] = [
+        Self::CpuOnly,
+        Self::GpuOnly,
+        Self::NpuOnly,
+        Self::ChannelSplit,
+        Self::HeightSplit,
+        Self::AnySplit,
+        Self::Epew,
+        Self::Codl,
+    ];
 
-    /// Whether operators may be cut between CPU and GPU.
-    pub fn cuts(self) -> bool {
-        matches!(self, Self::ChannelSplit | Self::HeightSplit | Self::AnySplit)
+    /// Whether everything runs on one processor.
+    pub fn is_single(self) -> bool {
+        matches!(self, Self::CpuOnly | Self::GpuOnly | Self::NpuOnly)
+    }
+
+    /// What operators may be cut along between CPU and GPU.
+    pub fn axes(self) -> &'static [Axis] {
+        match self {
+            Self::CpuOnly | Self::GpuOnly | Self::NpuOnly => &[],
+            Self::ChannelSplit | Self::Epew => &[Axis::Channels],
+            Self::HeightSplit => &[Axis::Height],
+            Self::AnySplit | Self::Codl => &[Axis::Channels, Axis::Height],
+        }
     }
 
     /// The name used in files and on the command line.
@@ -58,6 +87,8 @@ impl Strategy {
             Self::ChannelSplit => "channel-split",
             Self::HeightSplit => "height-split",
             Self::AnySplit => "any-split",
+            Self::Epew => "epew",
+            Self::Codl => "codl",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
+mod energy;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -17,6 +18,7 @@ mod timeline;
 use host::Host;
 use thiserror::Error;
 
+pub(crate) use energy::above_idle;
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};

@@ -87,6 +87,10 @@ pub(crate) enum StrategyName {
     HeightSplit,
     /// The same, cut along whichever is better
     AnySplit,
+    /// Each operator as is best for it alone, cut along its output channels (EPEW'25)
+    Epew,
+    /// Cut along height or channels by tenths, then chained (CoDL, MobiSys'22)
+    Codl,
     /// All of these, compared
     All,
 }
@@ -102,6 +106,8 @@ impl StrategyName {
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
             Self::HeightSplit => Strategy::HeightSplit,
             Self::AnySplit => Strategy::AnySplit,
+            Self::Epew => Strategy::Epew,
+            Self::Codl => Strategy::Codl,
         }
     }
 }

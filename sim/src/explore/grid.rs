@@ -6,28 +6,21 @@ use super::Options;
 use super::channel_split::{Candidate, Lead};
 use crate::device::gpu::Direction;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::Placement;
+use crate::plan::{Axis, Placement};
 use crate::simulate::{Processor, SimulateError, Simulator, copying, result_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
 /// Most cuts of one operator that a search prices: finer than one channel for any
 /// layer of any network, and a tenth of a second of work.
-const MAX_CUTS: u32 = 1 << 16;
+pub(super) const MAX_CUTS: u32 = 1 << 16;
 
 /// Most cuts along an operator's height: a part's time is about linear in its rows.
 const MAX_ROW_CUTS: u32 = 128;
 
-/// What an operator is cut along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Axis {
-    Channels,
-    Height,
-}
-
 impl Axis {
-    /// How far `operator` reaches along it, where it can be cut.
-    fn extent(self, operator: &Operator) -> Option<u32> {
+    /// How far `operator` reaches along it, where a search cuts it.
+    fn cuttable(self, operator: &Operator) -> Option<u32> {
         match self {
             Self::Channels => operator.splittable_channels(),
             Self::Height => operator.splittable_rows(),
@@ -49,7 +42,8 @@ impl Axis {
         }
     }
 
-    fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
+    /// The placement of a cut.
+    pub(super) fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
         match self {
             Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
             Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
@@ -84,7 +78,7 @@ impl Grid {
         axis: Axis,
     ) -> Result<Self, SimulateError> {
         let layer = &stage.layer;
-        let extent = axis.extent(&layer.operator);
+        let extent = axis.cuttable(&layer.operator);
         let (first, all) = match extent {
             Some(all) => {
                 let step = axis.step(all, options);
