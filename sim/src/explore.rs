@@ -10,6 +10,7 @@ mod codl;
 mod epew;
 mod explorer;
 mod grid;
+mod optimal;
 mod prices;
 mod split;
 
@@ -48,11 +49,14 @@ pub enum Strategy {
     /// Each operator cut along its height or its output channels by tenths, then chained
     /// (`CoDL`, MobiSys'22, sections 4 and 5).
     Codl,
+    /// Placements, cuts and chains planned together over the whole graph; never worse
+    /// than any other strategy.
+    Optimal,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CpuOnly,
         Self::GpuOnly,
         Self::NpuOnly,
@@ -61,6 +65,7 @@ impl Strategy {
         Self::AnySplit,
         Self::Epew,
         Self::Codl,
+        Self::Optimal,
     ];
 
     /// Whether everything runs on one processor.
@@ -74,7 +79,7 @@ impl Strategy {
             Self::CpuOnly | Self::GpuOnly | Self::NpuOnly => &[],
             Self::ChannelSplit | Self::Epew => &[Axis::Channels],
             Self::HeightSplit => &[Axis::Height],
-            Self::AnySplit | Self::Codl => &[Axis::Channels, Axis::Height],
+            Self::AnySplit | Self::Codl | Self::Optimal => &[Axis::Channels, Axis::Height],
         }
     }
 
@@ -89,6 +94,7 @@ impl Strategy {
             Self::AnySplit => "any-split",
             Self::Epew => "epew",
             Self::Codl => "codl",
+            Self::Optimal => "optimal",
         }
     }
 }

@@ -18,7 +18,7 @@ mod timeline;
 use host::Host;
 use thiserror::Error;
 
-pub(crate) use energy::above_idle;
+pub(crate) use energy::{above_idle, idle_power};
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};

@@ -91,6 +91,8 @@ pub(crate) enum StrategyName {
     Epew,
     /// Cut along height or channels by tenths, then chained (CoDL, MobiSys'22)
     Codl,
+    /// Planned together over the whole graph: never worse than any other
+    Optimal,
     /// All of these, compared
     All,
 }
@@ -108,6 +110,7 @@ impl StrategyName {
             Self::AnySplit => Strategy::AnySplit,
             Self::Epew => Strategy::Epew,
             Self::Codl => Strategy::Codl,
+            Self::Optimal => Strategy::Optimal,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::channel_split::{Lead, Search, search_grid};
 use super::grid::Grid;
 use super::prices::Prices;
-use super::{Options, Strategy, codl, epew, split};
+use super::{Options, Strategy, codl, epew, optimal, split};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Prediction, SimulateError, Simulator};
 use crate::workload::Stage;
@@ -66,6 +66,7 @@ pub struct Explorer<'s, 'a> {
     pub(super) prices: Prices<'a>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     singles: Option<Vec<Baseline>>,
+    known: HashMap<Strategy, Result<Found, SimulateError>>,
 }
 
 /// Finds a plan for `stages` with the strategy of `options`.
@@ -92,7 +93,16 @@ impl<'s, 'a> Explorer<'s, 'a> {
     pub fn new(simulator: &'s mut Simulator<'a>, stages: &'s [Stage], options: &'s Options) -> Self {
         let prices = Prices::new(simulator, stages);
         let parts = simulator.of_parts();
-        Self { simulator, parts, stages, options, prices, searches: HashMap::new(), singles: None }
+        Self {
+            simulator,
+            parts,
+            stages,
+            options,
+            prices,
+            searches: HashMap::new(),
+            singles: None,
+            known: HashMap::new(),
+        }
     }
 
     /// The plan of one strategy.
@@ -100,6 +110,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// # Errors
     /// The device has no processor, or no kernel, for an operator.
     pub fn find(&mut self, strategy: Strategy) -> Result<Found, SimulateError> {
+        if let Some(known) = self.known.get(&strategy) {
+            return known.clone();
+        }
+        let found = self.search(strategy);
+        self.known.insert(strategy, found.clone());
+        found
+    }
+
+    fn search(&mut self, strategy: Strategy) -> Result<Found, SimulateError> {
         let (plan, considered) = match strategy {
             Strategy::CpuOnly | Strategy::GpuOnly | Strategy::NpuOnly => (split::uniform(self, strategy)?, 1),
             Strategy::ChannelSplit | Strategy::HeightSplit | Strategy::AnySplit => {
@@ -107,6 +126,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             }
             Strategy::Epew => epew::plan(self)?,
             Strategy::Codl => codl::plan(self)?,
+            Strategy::Optimal => return optimal::find(self),
         };
         self.found(strategy, plan, considered)
     }

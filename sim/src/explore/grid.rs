@@ -54,7 +54,7 @@ impl Axis {
 /// What every grid point costs on each processor alone, whenever it starts.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    axis: Axis,
+    pub(super) axis: Axis,
     /// Channels or rows of the CPU's part, ascending, from none to all.
     pub(super) first: Vec<u32>,
     /// All channels or rows.
@@ -63,7 +63,7 @@ pub(super) struct Grid {
     pub(super) gpu: Vec<Option<Picos>>,
     /// What it takes then to have the GPU's part with the CPU's: none where they
     /// share the memory.
-    gathering: Vec<Picos>,
+    pub(super) gathering: Vec<Picos>,
     /// Each core set's times, where the CPU has a kernel; none at the first point.
     pub(super) cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
 }
@@ -121,6 +121,20 @@ impl Grid {
             })
             .collect();
         Ok(Self { axis, first, all, gpu, gathering, cpu })
+    }
+
+    /// For each core set, the lower bound of every cut's time and its place in the grid,
+    /// where the processors can start after `leads`.
+    pub(super) fn bounds(&self, leads: [Picos; 2]) -> impl Iterator<Item = (CoreSet, Vec<(Picos, usize)>)> {
+        let [lead_cpu, lead_gpu] = leads;
+        let last = self.first.len() - 1;
+        self.cpu.iter().map(move |(cores, times)| {
+            let bound = |index: usize| {
+                let (cpu, gpu) = (times[index]?, self.gpu[index]?);
+                Some(((lead_cpu + cpu).max(lead_gpu + gpu + self.gathering[index]), index))
+            };
+            (*cores, (1..last).filter_map(bound).collect())
+        })
     }
 
     /// Every way to run the operator, with the lower bound of its time.

@@ -32,3 +32,17 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
     };
     working + power.memory_energy(phases.bytes())
 }
+
+/// What the device draws while nothing runs: its base, and every processor idle.
+pub(crate) fn idle_power(device: &Profile) -> Watts {
+    let Some(power) = &device.power else { return Watts(0.0) };
+    let cores: f64 = device
+        .cpu
+        .clusters
+        .iter()
+        .zip(&power.cluster)
+        .map(|(cluster, core)| f64::from(cluster.cores) * core.idle().0)
+        .sum();
+    let others: f64 = [&power.gpu, &power.npu].into_iter().flatten().map(|other| other.idle().0).sum();
+    Watts(power.base().0 + cores + others)
+}
