@@ -10,8 +10,11 @@ mod codl;
 mod epew;
 mod explorer;
 mod grid;
+pub mod layer_wise;
 mod optimal;
 mod prices;
+mod proportional;
+mod rule;
 mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
@@ -52,17 +55,25 @@ pub enum Strategy {
     /// Placements, cuts and chains planned together over the whole graph; never worse
     /// than any other strategy.
     Optimal,
+    /// Every operator cut along its output channels in proportion to what the processors
+    /// compute in a second (muLayer, `EuroSys`'19).
+    FlopsProportional,
+    /// Whole layers: kinds of operator that gain little from the GPU on CPU cores
+    /// (Unified Splitting).
+    LayerWise,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::CpuOnly,
         Self::GpuOnly,
         Self::NpuOnly,
         Self::ChannelSplit,
         Self::HeightSplit,
         Self::AnySplit,
+        Self::FlopsProportional,
+        Self::LayerWise,
         Self::Epew,
         Self::Codl,
         Self::Optimal,
@@ -73,10 +84,10 @@ impl Strategy {
         matches!(self, Self::CpuOnly | Self::GpuOnly | Self::NpuOnly)
     }
 
-    /// What operators may be cut along between CPU and GPU.
+    /// What the strategy searches the best cut of each operator along, between CPU and GPU.
     pub fn axes(self) -> &'static [Axis] {
         match self {
-            Self::CpuOnly | Self::GpuOnly | Self::NpuOnly => &[],
+            Self::CpuOnly | Self::GpuOnly | Self::NpuOnly | Self::FlopsProportional | Self::LayerWise => &[],
             Self::ChannelSplit | Self::Epew => &[Axis::Channels],
             Self::HeightSplit => &[Axis::Height],
             Self::AnySplit | Self::Codl | Self::Optimal => &[Axis::Channels, Axis::Height],
@@ -95,6 +106,8 @@ impl Strategy {
             Self::Epew => "epew",
             Self::Codl => "codl",
             Self::Optimal => "optimal",
+            Self::FlopsProportional => "flops-proportional",
+            Self::LayerWise => "layer-wise",
         }
     }
 }

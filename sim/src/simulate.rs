@@ -10,6 +10,7 @@ mod energy;
 mod host;
 mod lower;
 pub(crate) mod memory;
+mod pipeline;
 mod prediction;
 mod report;
 mod sample;
@@ -22,6 +23,7 @@ pub(crate) use energy::{above_idle, idle_power};
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
+pub use pipeline::{Pipeline, Stream};
 pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
@@ -83,6 +85,14 @@ pub enum SimulateError {
         needed: Bytes,
         /// What the memory holds.
         capacity: Bytes,
+    },
+    /// The NPU has no graphs for that many rows.
+    #[error("no static graphs of the NPU cover the {rows} rows of {operator}")]
+    NoGraph {
+        /// Rows to cover.
+        rows: u32,
+        /// The operator.
+        operator: String,
     },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]

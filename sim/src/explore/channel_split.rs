@@ -89,8 +89,11 @@ pub fn split_search(
     lead: Lead,
 ) -> Result<Search, SimulateError> {
     let mut parts = simulator.of_parts();
-    // A single processor is searched beside the cuts, too.
-    let axes = if options.strategy.is_single() { &[Axis::Channels] } else { options.strategy.axes() };
+    // Single processors are searched beside the cuts, too.
+    let axes = match options.strategy.axes() {
+        [] => &[Axis::Channels],
+        axes => axes,
+    };
     let grids = axes
         .iter()
         .map(|&axis| Ok(Rc::new(Grid::new(&parts, stage, options, axis)?)))

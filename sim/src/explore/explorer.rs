@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::channel_split::{Lead, Search, search_grid};
 use super::grid::Grid;
 use super::prices::Prices;
-use super::{Options, Strategy, codl, epew, optimal, split};
+use super::{Options, Strategy, codl, epew, optimal, rule, split};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Prediction, SimulateError, Simulator};
 use crate::workload::Stage;
@@ -84,7 +84,10 @@ pub fn explore(
     if strategy.is_single() {
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered });
     }
-    let searches = explorer.searches(strategy.axes())?;
+    let searches = match strategy.axes() {
+        [] => Vec::new(),
+        axes => explorer.searches(axes)?,
+    };
     Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered })
 }
 
@@ -124,6 +127,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             Strategy::ChannelSplit | Strategy::HeightSplit | Strategy::AnySplit => {
                 return split::find(self, strategy);
             }
+            Strategy::FlopsProportional | Strategy::LayerWise => return rule::find(self, strategy),
             Strategy::Epew => epew::plan(self)?,
             Strategy::Codl => codl::plan(self)?,
             Strategy::Optimal => return optimal::find(self),

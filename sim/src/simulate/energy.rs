@@ -19,7 +19,7 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
         processor.as_ref().map_or(Joules(0.0), |processor| above(processor.active(), processor, length))
     };
     let working = match detail {
-        Detail::Gpu(_) => active(&power.gpu),
+        Detail::Gpu(_) | Detail::GpuLanguage(_) => active(&power.gpu),
         Detail::Npu(_) => active(&power.npu),
         Detail::Cpu { cores, schedule } => (0..schedule.threads.max(1))
             .filter_map(|thread| {

@@ -2,7 +2,7 @@
 
 use super::{Detail, Processor};
 use crate::device::gpu::Direction;
-use crate::engine::{ClientId, TaskId};
+use crate::engine::{ClientId, Program, TaskId};
 use crate::kernel::Phases;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::ShareOf;
@@ -42,8 +42,17 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Adds the task to a program, with `phases` for its own.
+    pub(super) fn add(&self, phases: &Phases, program: &mut Program) -> TaskId {
+        let id = program.task(self.processor.id(), self.streams(), phases.as_slice());
+        if let Some(client) = self.client {
+            program.moves_as(id, client);
+        }
+        id
+    }
+
     /// Identical flows its traffic consists of: the threads that take part.
-    pub(super) fn streams(&self) -> u32 {
+    fn streams(&self) -> u32 {
         match &self.detail {
             Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
             _ => 1,
