@@ -19,7 +19,9 @@ use thiserror::Error;
 
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
-pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
+pub(crate) use lower::{
+    copying, hand_over_delay, has_own_memory, join_delay, part_of_result, pieces, read_bytes, result_bytes,
+};
 pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;

@@ -22,7 +22,7 @@ use super::place::{Place, Sharing};
 use super::schedule::{Hosted, Queued, Schedule, Sides};
 use super::{ExecuteError, numbers};
 use crate::cpu::{self, Element};
-use crate::opencl::signals::{Event, stamps};
+use crate::opencl::events::{Event, stamps};
 use crate::opencl::timing::of_duration;
 use crate::opencl::{self, Dispatch, OpenClError};
 use crate::operands::{Output, Part, Weights};

@@ -25,7 +25,7 @@ use crate::workload::Layout;
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
 pub use host::HostPath;
-pub use link::{Direction, Link, OwnMemory};
+pub use link::{Cargo, Direction, Link, OwnMemory};
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;

@@ -11,12 +11,13 @@
 
 use super::channel_split::{Candidate, Grid, Lead, Search, grids, search_grid};
 use super::{Options, Strategy};
-use crate::device::gpu::Direction;
+use crate::device::gpu::{Cargo, Direction};
 use crate::plan::{Placement, Plan};
 use crate::simulate::{
-    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes,
+    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, part_of_result,
+    result_bytes,
 };
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 use crate::workload::Stage;
 
 /// The outcome of an exploration.
@@ -261,14 +262,15 @@ fn between_cpu_and_gpu(
     direction: Direction,
 ) -> Picos {
     let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
-    hand_over_delay(device, options.synchronisation, bytes, true) + copying(device, bytes, direction)
+    hand_over_delay(device, options.synchronisation, bytes, true)
+        + copying(device, Cargo::whole(bytes), direction)
 }
 
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
-    let missing = cut.parts(&stage.layer).map_or(Bytes::ZERO, |[part, _]| result_bytes(&part));
-    copying(simulator.device(), missing, Direction::ToGpu)
+    let missing = cut.parts(&stage.layer).map(|[part, _]| part_of_result(&part, cut));
+    missing.map_or(Picos::ZERO, |missing| copying(simulator.device(), missing, Direction::ToGpu))
 }
 
 /// One placement an operator of a graph that is no chain.

@@ -9,11 +9,11 @@
 use std::ops::Range;
 
 use super::{Objective, Options, Strategy};
-use crate::device::gpu::Direction;
+use crate::device::gpu::{Cargo, Direction};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Placement, Plan};
 use crate::simulate::{
-    Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
+    Processor, SimulateError, Simulator, copying, execute, join_delay, pieces, read_bytes, result_bytes,
 };
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{Layer, Operator, Stage};
@@ -52,12 +52,12 @@ impl Lead {
     /// what crosses the link of a GPU with memory of its own.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
         let [launch, read_back] = simulator.around_launches();
+        let crossing = |bytes, direction| copying(simulator.device(), Cargo::whole(bytes), direction);
         Self {
             cpu: Picos::ZERO,
             launch,
-            gpu: copying(simulator.device(), read_bytes(&stage.layer), Direction::ToGpu),
-            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost)
-                + read_back,
+            gpu: crossing(read_bytes(&stage.layer), Direction::ToGpu),
+            behind_gpu: crossing(result_bytes(&stage.layer), Direction::ToHost) + read_back,
         }
     }
 }
@@ -113,6 +113,11 @@ impl Axis {
             Self::Channels => operator.with_output_channels(range.end - range.start),
             Self::Height => operator.with_output_rows(range),
         }
+    }
+
+    /// Pieces of memory that a part of a layer's result lies in.
+    fn rows(self, layer: &Layer) -> u64 {
+        pieces(layer, self == Self::Channels)
     }
 
     fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
@@ -178,11 +183,12 @@ impl Grid {
         };
         let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
         let whole = result_bytes(layer);
+        let rows = axis.rows(layer);
         let gathering = first
             .iter()
             .map(|&cpu| {
                 let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
-                copying(simulator.device(), Bytes(part as u64), Direction::ToHost)
+                copying(simulator.device(), Cargo { bytes: Bytes(part as u64), rows }, Direction::ToHost)
             })
             .collect();
         let cpu = options

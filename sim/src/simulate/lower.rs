@@ -25,7 +25,9 @@ use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
 use visible::{Residence, check_room, synchronising};
 
-pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes};
+pub(crate) use visible::{
+    copying, hand_over_delay, has_own_memory, join_delay, part_of_result, pieces, read_bytes,
+};
 
 /// The processors coexec plans for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -273,15 +275,15 @@ impl Lowering<'_> {
         let residence = match placement {
             Placement::Cpu(cores) => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
-                Residence { processors: Processor::Cpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
+                Residence { processors: Processor::Cpu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
             }
             Placement::Gpu => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Gpu, None, None)?;
-                Residence { processors: Processor::Gpu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
+                Residence { processors: Processor::Gpu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
             }
             Placement::Npu => {
                 let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
-                Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO }
+                Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
             }
             Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
                 let Some([cpu_layer, gpu_layer]) = placement.parts(&stage.layer) else {
@@ -299,11 +301,18 @@ impl Lowering<'_> {
                 )?;
                 let gpu =
                     self.compute(index, stage, &gpu_layer, Processor::Gpu, None, shares.map(|[_, gpu]| gpu))?;
-                let gpu = self.part_onto_host(index, &gpu_layer, gpu);
+                let of_gpu = part_of_result(&gpu_layer, placement);
+                let gpu = self.part_onto_host(index, of_gpu, gpu);
                 let ready = self.join(index, bytes, cores, [cpu, gpu]);
-                let on_gpu = result_bytes(&gpu_layer);
                 let shared = if has_own_memory(self.device) { 0 } else { Processor::Gpu.bit() };
-                Residence { processors: Processor::Cpu.bit() | shared, ready, bytes, on_gpu }
+                let rows = part_of_result(&cpu_layer, placement).rows;
+                Residence {
+                    processors: Processor::Cpu.bit() | shared,
+                    ready,
+                    bytes,
+                    on_gpu: of_gpu.bytes,
+                    rows,
+                }
             }
         };
         self.residences.push(residence);

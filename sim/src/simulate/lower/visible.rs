@@ -8,7 +8,7 @@
 
 use super::super::{SimulateError, Simulator};
 use super::{Lowering, Processor, Role, Task, result_bytes};
-use crate::device::gpu::{Direction, OwnMemory};
+use crate::device::gpu::{Cargo, Direction, OwnMemory};
 use crate::device::profile::Profile;
 use crate::engine::TaskId;
 use crate::kernel::cpu::CoreSet;
@@ -26,6 +26,8 @@ pub(super) struct Residence {
     pub(super) bytes: Bytes,
     /// What a GPU with memory of its own computed of a result joined on the host.
     pub(super) on_gpu: Bytes,
+    /// Pieces of memory that hold what such a GPU lacks of it.
+    pub(super) rows: u64,
 }
 
 impl Residence {
@@ -50,7 +52,8 @@ impl Lowering<'_> {
         let ready = match own_memory(self.device) {
             Some(_) if processor == Processor::Gpu => self.onto_gpu(stage, residence),
             Some(_) if residence.is_on_gpu_alone() => {
-                let copied = self.copy(stage, residence.bytes, Direction::ToHost, Some(residence.ready));
+                let cargo = Cargo::whole(residence.bytes);
+                let copied = self.copy(stage, cargo, Direction::ToHost, Some(residence.ready));
                 self.residences[input].ready = copied.unwrap_or(residence.ready);
                 self.hand_over(stage, processor, cores, self.residences[input])
             }
@@ -66,7 +69,8 @@ impl Lowering<'_> {
         let is_joined = residence.on_gpu > Bytes::ZERO;
         let told =
             if is_joined { residence.ready } else { self.hand_over(stage, Processor::Gpu, None, residence) };
-        let missing = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
+        let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
+        let missing = Cargo { bytes, rows: residence.rows };
         self.copy(stage, missing, Direction::ToGpu, Some(told)).unwrap_or(told)
     }
 
@@ -100,12 +104,12 @@ impl Lowering<'_> {
         }
         let computed: Bytes = stage.inputs.iter().map(|&input| self.residences[input].bytes).sum();
         let given = read_bytes(&stage.layer).0.saturating_sub(computed.0);
-        self.copy(index, Bytes(given), Direction::ToGpu, None)
+        self.copy(index, Cargo::whole(Bytes(given)), Direction::ToGpu, None)
     }
 
     /// The task after which the host has the GPU's part of a cut stage.
-    pub(super) fn part_onto_host(&mut self, stage: usize, part: &Layer, ready: TaskId) -> TaskId {
-        self.copy(stage, result_bytes(part), Direction::ToHost, Some(ready)).unwrap_or(ready)
+    pub(super) fn part_onto_host(&mut self, stage: usize, part: Cargo, ready: TaskId) -> TaskId {
+        self.copy(stage, part, Direction::ToHost, Some(ready)).unwrap_or(ready)
     }
 
     /// Copies the results of the workload, which no stage reads, from a GPU with
@@ -119,21 +123,22 @@ impl Lowering<'_> {
         for index in (0..stages.len()).filter(|&index| !is_read[index]) {
             let Residence { ready, bytes, .. } = self.residences[index];
             if self.residences[index].is_on_gpu_alone() {
-                let copied = self.copy(index, bytes, Direction::ToHost, Some(ready));
+                let copied = self.copy(index, Cargo::whole(bytes), Direction::ToHost, Some(ready));
                 self.residences[index].ready = copied.unwrap_or(ready);
             }
         }
     }
 
-    /// Copies `bytes` over the GPU's link; what takes no time needs no task.
+    /// Copies `cargo` over the GPU's link; what takes no time needs no task.
     fn copy(
         &mut self,
         stage: usize,
-        bytes: Bytes,
+        cargo: Cargo,
         direction: Direction,
         after: Option<TaskId>,
     ) -> Option<TaskId> {
-        let duration = copying(self.device, bytes, direction);
+        let duration = copying(self.device, cargo, direction);
+        let bytes = cargo.bytes;
         if duration == Picos::ZERO {
             return after;
         }
@@ -163,9 +168,28 @@ pub(crate) fn has_own_memory(device: &Profile) -> bool {
     own_memory(device).is_some()
 }
 
-/// What it takes that `bytes` cross the GPU's link; nothing where there is none.
-pub(crate) fn copying(device: &Profile, bytes: Bytes, direction: Direction) -> Picos {
-    own_memory(device).map_or(Picos::ZERO, |memory| memory.link.transfer(bytes, direction))
+/// What it takes that `cargo` crosses the GPU's link; nothing where there is none.
+pub(crate) fn copying(device: &Profile, cargo: Cargo, direction: Direction) -> Picos {
+    own_memory(device).map_or(Picos::ZERO, |memory| memory.link.transfer(cargo, direction))
+}
+
+/// The result of `part`, to which `placement` cut a layer, as it lies in the result of all:
+/// of some channels, each pixel's apart from the next one's.
+pub(crate) fn part_of_result(part: &Layer, placement: Placement) -> Cargo {
+    let rows = match placement {
+        Placement::Split { .. } => pieces(part, true),
+        Placement::HeightSplit { .. } => pieces(part, false),
+        Placement::Cpu(_) | Placement::Gpu | Placement::Npu => 1,
+    };
+    Cargo { bytes: result_bytes(part), rows }
+}
+
+/// Pieces of memory in which a part of the channels, or else of the height, of a layer's
+/// result lies.
+pub(crate) fn pieces(layer: &Layer, of_channels: bool) -> u64 {
+    let output = layer.operator.output();
+    let pixels = output.elements() / u64::from(output.channels.max(1));
+    if of_channels { pixels } else { u64::from(output.batch) }
 }
 
 /// Bytes of the tensors a layer reads, weights apart.
