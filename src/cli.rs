@@ -9,7 +9,7 @@ use coexec_sim::scenario::Overrides;
 mod names;
 
 pub(crate) use names::{
-    Figure, LibraryName, MechanismName, ObjectiveName, RunFormat, SchemaName, StrategyName,
+    Figure, LibraryName, MechanismName, ObjectiveName, PaperName, RunFormat, SchemaName, StrategyName,
 };
 
 /// Predicts how long neural-network operators take when split over the CPU
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Plot(Plot),
     /// Write the accuracy page: cross-validated errors of phones on a data set
     Report(Report),
+    /// Set what the papers published beside ours, number by number
+    Reproduce(Reproduce),
     /// Print the JSON Schema of a file format
     Schema(Schema),
 }
@@ -391,6 +393,23 @@ pub(crate) struct Report {
     /// Worst predictions to list a phone
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) worst: usize,
+}
+
+/// `coexec reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// Paper, or all of them
+    #[arg(value_enum, ignore_case = true, default_value = "all")]
+    pub(crate) paper: PaperName,
+    /// Folder for the papers' figures, drawn from our numbers; made where there is none
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// End with status 2 where predicted numbers are farther off than their limits
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 /// `coexec schema`.

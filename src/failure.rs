@@ -10,6 +10,7 @@ use coexec_hw::execute::ExecuteError;
 use coexec_hw::probe::ProbeError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
+use coexec_sim::published::ReproduceError;
 use coexec_sim::simulate::SimulateError;
 use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
 use thiserror::Error;
@@ -59,6 +60,12 @@ pub(crate) enum Failure {
         /// The groups, with their errors.
         groups: String,
     },
+    /// Predicted numbers are farther off from published ones than their limits.
+    #[error("farther off than the limit: {groups}")]
+    NotReproduced {
+        /// The groups.
+        groups: String,
+    },
     /// Something does not run on this machine, or not soundly.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
@@ -81,6 +88,19 @@ pub(crate) enum Failure {
     },
 }
 
+impl From<ReproduceError> for Failure {
+    fn from(error: ReproduceError) -> Self {
+        match error {
+            ReproduceError::Input(error) => Self::Input(error),
+            ReproduceError::Simulate(error) => Self::Simulate(error),
+            ReproduceError::NoProfile { .. } => Self::Usage {
+                problem: error.to_string(),
+                help: "see the profiles there are (`coexec devices`)".to_owned(),
+            },
+        }
+    }
+}
+
 impl Failure {
     /// Prints the failure on standard error; the exit status it stands for.
     pub(crate) fn report(self) -> ExitCode {
@@ -100,7 +120,7 @@ impl Failure {
 
     fn status(&self) -> u8 {
         match self {
-            Self::FellShort { .. } => FELL_SHORT,
+            Self::FellShort { .. } | Self::NotReproduced { .. } => FELL_SHORT,
             Self::Meaningless { .. } => UNSOUND,
             Self::Execute(error) => execution::status(error),
             Self::Probe(error) if error.is_absent() => ABSENT,
@@ -124,6 +144,10 @@ impl Failure {
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }
+            Self::Simulate(SimulateError::NoGraph { .. }) => {
+                "cut the rows in pieces of the profile's graph_sizes, or make fewer of them".to_owned()
+            }
+            Self::Simulate(SimulateError::Chain(_)) => "take the operator out of its chain".to_owned(),
             Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
             Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),
             Self::Simulate(SimulateError::NothingToUse) => {
@@ -139,6 +163,9 @@ impl Failure {
             Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
             Self::FellShort { .. } => {
                 "calibrate the profile on runs of this device, or raise --limit".to_owned()
+            }
+            Self::NotReproduced { .. } => {
+                "see which numbers are off (`coexec reproduce`), and what their rows say".to_owned()
             }
             Self::Execute(error) => execution::remedy(error).to_owned(),
             Self::Meaningless { .. } => {

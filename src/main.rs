@@ -18,6 +18,7 @@ mod points;
 mod probe;
 mod progress;
 mod report;
+mod reproduce;
 mod run;
 mod runs;
 mod schema;
@@ -57,6 +58,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Plot(options) => plot::run(options, common),
         cli::Command::Report(options) => report::run(options, common),
+        cli::Command::Reproduce(options) => reproduce::run(options, common),
         cli::Command::Schema(options) => {
             schema::run(options);
             Ok(())

@@ -7,7 +7,7 @@ use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, sample, timeline};
+use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, Stream, sample, timeline};
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -30,6 +30,9 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plain_sharing_latency_ps: Option<Picos>,
     samples: Option<&'a Samples>,
+    /// Batches one after the other and in flight, where the scenario has a pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<&'a Stream>,
 }
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
@@ -44,6 +47,10 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let samples = match options.samples {
         0 => None,
         count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
+    };
+    let stream = match &scenario.pipeline {
+        Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
+        None => None,
     };
     let timeline = timeline(&mut simulator, stages, &plan)?;
     let mut files = Vec::new();
@@ -62,6 +69,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             prediction: &prediction,
             plain_sharing_latency_ps: plain_sharing,
             samples: samples.as_ref(),
+            stream: stream.as_ref(),
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
@@ -72,6 +80,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         }
         if let Some(samples) = &samples {
             spread(samples);
+        }
+        if let (Some(stream), Some(pipeline)) = (&stream, &scenario.pipeline) {
+            streamed(stream, pipeline.depth);
         }
     }
     Ok(())
@@ -213,6 +224,19 @@ fn critical_path(prediction: &Prediction) -> String {
     }
     let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
     sums.collect::<Vec<_>>().join(" + ")
+}
+
+/// Prints what a stream of batches comes to.
+fn streamed(stream: &Stream, depth: u32) {
+    let busy: Vec<String> =
+        stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %")).collect();
+    output::line(&format!(
+        "\nbatches with {depth} in flight: {:.2} a second, one every {}, each {} from the host's work on; busy: {}",
+        stream.batches_per_second,
+        stream.period,
+        stream.batch_latency,
+        busy.join(", ")
+    ));
 }
 
 fn spread(samples: &Samples) {

@@ -150,9 +150,9 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
 }
 
 /// Header of [`cells`]: the figures, and what they are held against: MAPE without
-/// residual and of a model linear in FLOPs, the measurement's own noise, and how many
+/// residual, of a model linear in FLOPs and of `CoDL`'s predictor, the measurement's own noise, and how many
 /// of the 90 % intervals hold the measured time.
-pub(crate) const HEADER: [&str; 11] = [
+pub(crate) const HEADER: [&str; 12] = [
     "group",
     "runs",
     "MAPE",
@@ -162,6 +162,7 @@ pub(crate) const HEADER: [&str; 11] = [
     "bias",
     "physics only",
     "FLOPs-linear",
+    "CoDL",
     "repeat noise",
     "in interval",
 ];
@@ -180,6 +181,7 @@ pub(crate) fn cells(scored: &Scored) -> Vec<String> {
         format!("{bias_percent:+.1} %"),
         percent(scored.physics_mape_percent),
         percent(scored.flops_linear_mape_percent),
+        percent(scored.codl_mape_percent),
         percent(scored.repeat_noise_percent),
         percent(scored.interval_coverage_percent),
     ]

@@ -126,6 +126,14 @@ pub enum ExecuteError {
         /// Output channels of the CPU.
         channels: u32,
     },
+    /// An operator that a plan chains or cuts in a way that is simulated only.
+    #[error("the plan {how} {operator}, which only the simulator does")]
+    SimulatedOnly {
+        /// The operator.
+        operator: String,
+        /// What the plan does with it.
+        how: &'static str,
+    },
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
     NoMechanism {
@@ -218,6 +226,7 @@ impl ExecuteError {
             | Self::NoGpu
             | Self::NoNpu { .. }
             | Self::CutSlice { .. }
+            | Self::SimulatedOnly { .. }
             | Self::Format { .. } => true,
             _ => false,
         }

@@ -170,6 +170,7 @@ fn check(point: &Point) -> Result<(), PlotError> {
         ("low_us", point.low_us),
         ("high_us", point.high_us),
         ("flops_linear_us", point.flops_linear_us),
+        ("codl_us", point.codl_us),
         ("waves_per_unit", point.waves_per_unit),
     ];
     for (key, value) in others {

@@ -9,7 +9,7 @@ use crate::area::Place;
 use crate::comparison::{CLOSE, Comparison, error_percent, percent};
 use crate::legend::{Legend, Row, Sample};
 use crate::page::Page;
-use crate::palette::{BLUE, GREEN, MUTED, VERMILION};
+use crate::palette::{BLUE, GREEN, MUTED, PURPLE, VERMILION};
 use crate::panel::{Panel, left_room};
 use crate::scale::{Axis, Quantity};
 use crate::sheet::{Drawn, Figure, render, sheet};
@@ -111,6 +111,10 @@ fn curves(comparison: &Comparison<'_>) -> Vec<Curve> {
     let linear = pairs(|point| point.flops_linear_us);
     if !linear.is_empty() {
         curves.push(Curve::new("linear in FLOPs", (VERMILION, LINE_WIDTH), &linear));
+    }
+    let codl = pairs(|point| point.codl_us);
+    if !codl.is_empty() {
+        curves.push(Curve::new("CoDL", (PURPLE, LINE_WIDTH), &codl));
     }
     curves
 }

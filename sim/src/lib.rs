@@ -14,6 +14,8 @@ pub mod input;
 pub mod kernel;
 pub mod measure;
 pub mod plan;
+pub mod predictor;
+pub mod published;
 pub mod scenario;
 pub mod simulate;
 pub mod statistics;

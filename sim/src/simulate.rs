@@ -9,6 +9,7 @@
 mod host;
 mod lower;
 pub(crate) mod memory;
+mod pipeline;
 mod prediction;
 mod report;
 mod sample;
@@ -20,8 +21,9 @@ use thiserror::Error;
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{
-    copying, hand_over_delay, has_own_memory, join_delay, part_of_result, pieces, read_bytes, result_bytes,
+    copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
 };
+pub use pipeline::{Pipeline, Stream};
 pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
@@ -30,7 +32,7 @@ use crate::device::profile::Profile;
 use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::Plan;
+use crate::plan::{ChainError, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -70,6 +72,9 @@ pub enum SimulateError {
         /// Cuts allowed.
         most: u32,
     },
+    /// Operators that the plan chains cannot be a chain.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -80,6 +85,14 @@ pub enum SimulateError {
         needed: Bytes,
         /// What the memory holds.
         capacity: Bytes,
+    },
+    /// The NPU has no graphs for that many rows.
+    #[error("no static graphs of the NPU cover the {rows} rows of {operator}")]
+    NoGraph {
+        /// Rows to cover.
+        rows: u32,
+        /// The operator.
+        operator: String,
     },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]

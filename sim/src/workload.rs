@@ -7,6 +7,7 @@
 
 mod fuse;
 mod graph;
+mod language_model;
 mod layer;
 mod networks;
 mod operator;
@@ -17,6 +18,9 @@ pub use fuse::{Stage, fuse};
 pub use graph::{
     Graph, GraphBuilder, GraphError, MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK, Node, NodeId, OperatorError,
     Source, Window, check_operator,
+};
+pub use language_model::{
+    ConfigError, LANGUAGE_MODELS, LanguageModel, TokenStep, WeightFormat, language_model,
 };
 pub use layer::{Layer, Linked};
 pub use networks::{NETWORKS, Network, network};

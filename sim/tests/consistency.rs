@@ -60,7 +60,7 @@ fn options(device: &Profile) -> Options {
 }
 
 fn plan(placements: Vec<Placement>) -> Plan {
-    Plan { synchronisation: Mechanism::SvmPolling, placements }
+    Plan::new(Mechanism::SvmPolling, placements)
 }
 
 /// Every way to run a whole layer on one processor of the device.
@@ -169,7 +169,7 @@ fn with_memory_to_spare_a_cut_operator_takes_its_join_and_its_longer_part() {
                     for synchronisation in Mechanism::ALL {
                         let placements = vec![Placement::Split { cores, cpu_channels, gpu_channels }];
                         let latency =
-                            simulator.latency(&alone, &Plan { synchronisation, placements }).unwrap();
+                            simulator.latency(&alone, &Plan::new(synchronisation, placements)).unwrap();
                         let bound = longer + join_delay(&device, synchronisation, layer);
                         if is_memory_idle(&device, &parts) {
                             assert_eq!(latency, bound, "{} on {}", alone[0].name, device.name);
@@ -287,7 +287,7 @@ fn a_chain_planned_as_one_is_never_slower_than_its_operators_planned_alone() {
                     // Only some devices have rates for each library.
                     let Ok(answer) = explore(&mut simulator, &stages, &options) else { continue };
                     let placements = answer.searches.iter().map(|search| search.best.placement).collect();
-                    let greedy = simulator.latency(&stages, &Plan { synchronisation, placements }).unwrap();
+                    let greedy = simulator.latency(&stages, &Plan::new(synchronisation, placements)).unwrap();
                     let latency = answer.prediction.latency;
                     assert!(
                         latency <= greedy,
@@ -394,7 +394,7 @@ proptest! {
         let stages = every_operator();
         prop_assert!(stages.len() <= choices.len());
         let placements = stages.iter().zip(&choices).map(|(stage, choice)| placement(stage, device, choice));
-        let plan = Plan { synchronisation: mechanism, placements: placements.collect() };
+        let plan = Plan::new(mechanism, placements.collect());
         let file = PlanFile::new("every-operator", device, &stages, &plan);
         let text = Text { name: "plan.toml".to_owned(), content: toml::to_string_pretty(&file).unwrap() };
         let read: PlanFile = text.parse().unwrap();
@@ -411,7 +411,7 @@ proptest! {
         let device = &devices()[device];
         let stages = every_operator();
         let placements = stages.iter().zip(&choices).map(|(stage, choice)| placement(stage, device, choice));
-        let plan = Plan { synchronisation: mechanism, placements: placements.collect() };
+        let plan = Plan::new(mechanism, placements.collect());
         // An NPU has no kernel for some operators.
         let Ok(prediction) = Simulator::new(device, Library::Xnnpack).run(&stages, &plan) else { return Ok(()) };
         let work: Vec<Picos> = prediction.processors.iter().map(|usage| usage.busy + usage.overhead).collect();

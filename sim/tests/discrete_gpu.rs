@@ -90,7 +90,7 @@ fn options(device: &Profile) -> Options {
 }
 
 fn plan(placements: Vec<Placement>) -> Plan {
-    Plan { synchronisation: Mechanism::SvmPolling, placements }
+    Plan::new(Mechanism::SvmPolling, placements)
 }
 
 fn predict(device: &Profile, stages: &[Stage], placements: Vec<Placement>) -> Prediction {

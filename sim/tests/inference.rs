@@ -44,7 +44,7 @@ fn chain() -> Vec<Stage> {
 }
 
 fn run(profile: &Profile, stages: &[Stage], placements: Vec<Placement>, measure: Measure) -> Prediction {
-    let plan = Plan { synchronisation: Mechanism::SvmPolling, placements };
+    let plan = Plan::new(Mechanism::SvmPolling, placements);
     Simulator::new(profile, Library::Xnnpack).measuring(measure).run(stages, &plan).unwrap()
 }
 

@@ -44,7 +44,7 @@ fn stage() -> Stage {
 fn cpu_part(device: &Profile, cores: &str) -> (Picos, Picos) {
     let cores = CoreSet::parse(cores, &device.cpu).unwrap();
     let split = Placement::Split { cores, cpu_channels: 512, gpu_channels: 3584 };
-    let plan = Plan { synchronisation: Mechanism::SvmPolling, placements: vec![split] };
+    let plan = Plan::new(Mechanism::SvmPolling, vec![split]);
     let prediction = Simulator::new(device, Library::Xnnpack).run(&[stage()], &plan).unwrap();
     let part = prediction.stages[0].parts.iter().find(|part| part.processor == Processor::Cpu).unwrap();
     (part.finish - part.start, prediction.latency)
@@ -71,7 +71,7 @@ fn without_its_interference_a_device_shares_by_max_min_alone() {
 #[test]
 fn alone_nobody_is_disturbed() {
     let (plain, disturbed) = (device(&[]), device(&[("cpu", 5.0), ("gpu", 5.0)]));
-    let plan = Plan { synchronisation: Mechanism::SvmPolling, placements: vec![Placement::Gpu] };
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::Gpu]);
     let latency = |device| Simulator::new(device, Library::Xnnpack).latency(&[stage()], &plan).unwrap();
     assert_eq!(latency(&plain), latency(&disturbed));
 }

@@ -24,7 +24,7 @@ fn two_linear_layers() -> Vec<Stage> {
 }
 
 fn predict(device: &Profile, synchronisation: Mechanism, placements: &[Placement; 2]) -> Prediction {
-    let plan = Plan { synchronisation, placements: placements.to_vec() };
+    let plan = Plan::new(synchronisation, placements.to_vec());
     Simulator::new(device, Library::Xnnpack).run(&two_linear_layers(), &plan).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
         + above_idle(main.polling().0, (cpu.busy - worker) + cpu.polling + cpu.overhead);
     assert!((cpu.energy.unwrap().0 - expected.0).abs() < 1e-9 * expected.0);
 
-    let plan = Plan { synchronisation: Mechanism::SvmPolling, placements: vec![Placement::Gpu, medium] };
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::Gpu, medium]);
     let mut simulator = Simulator::new(&device, Library::Xnnpack);
     let drawn = timeline(&mut simulator, &two_linear_layers(), &plan).unwrap();
     let synchronising: Vec<&str> = drawn

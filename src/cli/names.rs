@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use coexec_sim::explore::{Objective, Strategy};
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::published::Paper;
 
 /// Format of measured runs, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -87,6 +88,10 @@ pub(crate) enum StrategyName {
     HeightSplit,
     /// The same, cut along whichever is better
     AnySplit,
+    /// Each operator cut in proportion to what the processors compute in a second
+    FlopsProportional,
+    /// Whole layers: kinds of operator that gain little from the GPU on the CPU cores
+    LayerWise,
     /// All of these, compared
     All,
 }
@@ -102,6 +107,8 @@ impl StrategyName {
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
             Self::HeightSplit => Strategy::HeightSplit,
             Self::AnySplit => Strategy::AnySplit,
+            Self::FlopsProportional => Strategy::FlopsProportional,
+            Self::LayerWise => Strategy::LayerWise,
         }
     }
 }
@@ -142,4 +149,40 @@ pub(crate) enum Figure {
     Staircase,
     /// Error against number of measured runs, of a learning curve
     LearningCurve,
+}
+
+/// A paper, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PaperName {
+    /// EPEW'25: fine-grained CPU-GPU co-execution
+    #[value(name = "EPEW25")]
+    Epew25,
+    /// `CoDL`, MobiSys'22: hybrid dimensions and chains
+    #[value(name = "CoDL")]
+    Codl,
+    /// Layer-wise splitting with a pipelined queue
+    #[value(name = "UnifiedSplitting")]
+    UnifiedSplitting,
+    /// EdgeSys'24: the benchmark of phones
+    #[value(name = "EdgeSys24")]
+    EdgeSys24,
+    /// SOSP'25: GPU-NPU execution of language models
+    #[value(name = "HeteroInfer")]
+    HeteroInfer,
+    /// All of these
+    All,
+}
+
+impl PaperName {
+    /// The papers it stands for.
+    pub(crate) fn papers(self) -> Vec<Paper> {
+        match self {
+            Self::Epew25 => vec![Paper::Epew25],
+            Self::Codl => vec![Paper::Codl],
+            Self::UnifiedSplitting => vec![Paper::UnifiedSplitting],
+            Self::EdgeSys24 => vec![Paper::EdgeSys24],
+            Self::HeteroInfer => vec![Paper::HeteroInfer],
+            Self::All => Paper::ALL.to_vec(),
+        }
+    }
 }

@@ -35,7 +35,8 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
 /// What the columns are.
 const EXPLANATION: &str = "\
 MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
-*FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *repeat noise* how far \
+*FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *CoDL* that of \
+the predictor of CoDL (MobiSys'22, section 5.2) fitted on them, *repeat noise* how far \
 measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
 repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
 

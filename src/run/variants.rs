@@ -203,10 +203,7 @@ impl Maker<'_> {
     }
 
     fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
-        Plan {
-            synchronisation: self.scenario.options.synchronisation,
-            placements: vec![placement; stages.len()],
-        }
+        Plan::new(self.scenario.options.synchronisation, vec![placement; stages.len()])
     }
 
     /// What the profile predicts: of a single operator on one processor its kernel's time,
@@ -269,7 +266,9 @@ impl Maker<'_> {
                 Placement::HeightSplit { cores, cpu_rows, gpu_rows } if placements.len() == 1 => {
                     Ran::HeightSplit { cores: cores.to_string(), cpu_rows, gpu_rows }
                 }
-                Placement::Split { .. } | Placement::HeightSplit { .. } => Ran::Plan(self.plan_name.clone()),
+                Placement::Split { .. } | Placement::HeightSplit { .. } | Placement::Accelerators(_) => {
+                    Ran::Plan(self.plan_name.clone())
+                }
             },
             _ => Ran::Plan(self.plan_name.clone()),
         }

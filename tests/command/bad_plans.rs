@@ -112,3 +112,22 @@ fn a_truncated_plan_is_refused() {
         simulate(&PLAN[..PLAN.len() * part / 8]).assert_refused(&["plan.toml:"]);
     }
 }
+
+#[test]
+fn a_chain_is_refused_where_the_processors_would_have_to_exchange_something() {
+    let both =
+        PLAN.replacen("partition = \"output-channels\"\n", "partition = \"output-channels\"\nchain = 1\n", 1);
+    simulate(&both).json();
+    let alone = PLAN.replacen("partition = \"none\"\n", "partition = \"none\"\nchain = 1\n", 1);
+    simulate(&alone).assert_refused(&["operator[1].chain is 1", "one processor computes it alone"]);
+    let cut = r#"partition = "output-channels"
+chain = 1
+shares = [
+    { processor = "cpu", cores = "1large2med", channels = 64 },
+    { processor = "gpu", channels = 704 },
+]
+"#;
+    let second = both.find("name = \"mlp.linear2\"").unwrap();
+    let linears = format!("{}name = \"mlp.linear2\"\n{cut}", &both[..second]);
+    simulate(&linears).assert_refused(&["operator[1].chain is 1", "reads every channel"]);
+}

@@ -50,6 +50,7 @@ pub(super) fn operations<T: Element>(
         let reads: Vec<usize> = reads(stage, task.stages).into_iter().map(tensor_of).collect();
         let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
+        check_is_real(&stage.layer, placement, task.plan.chain(index))?;
         let (cpu_part, gpu_part) = parts(&stage.layer, placement)?;
         let cpu = match (cpu_part, placement.cores()) {
             (Some(part), Some(cores)) => {
@@ -73,13 +74,28 @@ pub(super) fn operations<T: Element>(
     Ok(operations)
 }
 
+/// That the parts of an operator run here as the plan means them: without the halo of a
+/// chain, and only of operators with weights.
+fn check_is_real(layer: &Layer, placement: &Placement, chain: Option<u32>) -> Result<(), ExecuteError> {
+    let operator = &layer.operator;
+    let only = |how| Err(ExecuteError::SimulatedOnly { operator: operator.to_string(), how });
+    match placement {
+        _ if chain.is_some() => only("chains"),
+        Placement::Split { .. } if operator.splittable_channels().is_none() => only("cuts"),
+        Placement::HeightSplit { .. } if operator.splittable_rows().is_none() => only("cuts"),
+        _ => Ok(()),
+    }
+}
+
 /// What CPU and GPU compute of a layer.
 fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<Part>), ExecuteError> {
     let operator = &layer.operator;
     match placement {
         Placement::Cpu(_) => Ok((Some(Part::whole(operator)), None)),
         Placement::Gpu => Ok((None, Some(Part::whole(operator)))),
-        Placement::Npu => Err(ExecuteError::NoNpu { operator: operator.to_string() }),
+        Placement::Npu | Placement::Accelerators(_) => {
+            Err(ExecuteError::NoNpu { operator: operator.to_string() })
+        }
         Placement::Split { cpu_channels, gpu_channels, .. } => {
             let [first, all] = [*cpu_channels, cpu_channels + gpu_channels];
             if !first.is_multiple_of(coexec_sim::workload::CHANNELS_PER_SLICE) {

@@ -100,7 +100,7 @@ impl Any {
         match format {
             DataType::F16 => Ok(Self::F16(Program::new(machine, task)?)),
             DataType::F32 => Ok(Self::F32(Program::new(machine, task)?)),
-            DataType::I8 | DataType::W4A16 => Err(ExecuteError::Format { format }),
+            DataType::I8 | DataType::W4A16 | DataType::W8A16 => Err(ExecuteError::Format { format }),
         }
     }
 

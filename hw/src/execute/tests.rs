@@ -115,7 +115,7 @@ fn check_plan(
     synchronisation: Modelled,
     clock: Clock,
 ) {
-    let plan = Plan { synchronisation, placements };
+    let plan = Plan::new(synchronisation, placements);
     let task = Task { stages, plan: &plan, profile, clock, seed: 7, limit: LIMIT };
     let context = format!("{:?} by {synchronisation}", plan.placements);
     let mut program =
@@ -212,7 +212,7 @@ fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so()
 /// What came of a plan for [`SINGLE`].
 fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
     let (stages, profile) = scenario(SINGLE);
-    let plan = Plan { synchronisation: Modelled::SvmPolling, placements: vec![placement] };
+    let plan = Plan::new(Modelled::SvmPolling, vec![placement]);
     let task =
         Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 0, limit: LIMIT };
     Program::<f32>::new(machine, &task).map(drop)
@@ -241,7 +241,7 @@ fn a_plan_of_the_cpu_alone_needs_no_device() {
 
 fn request(gpu: bool, repetitions: u32) -> Request {
     let (stages, profile) = scenario(SINGLE);
-    let plan = |placement| Plan { synchronisation: Modelled::SvmPolling, placements: vec![placement] };
+    let plan = |placement| Plan::new(Modelled::SvmPolling, vec![placement]);
     let variant = |placement, clock| Variant { stages: stages.clone(), plan: plan(placement), clock };
     let mut group = vec![variant(Placement::Cpu(cores(&profile)), Clock::Host)];
     if gpu {

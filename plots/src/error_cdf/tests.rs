@@ -18,6 +18,7 @@ fn points() -> Vec<Point> {
         .map(|percent| Point {
             physics_us: 100.0 + 10.0 * f64::from(percent),
             flops_linear_us: Some(100.0 - 10.0 * f64::from(percent)),
+            codl_us: Some(100.0 + 5.0 * f64::from(percent)),
             ..point("gpu/conv2d", 100.0, 100.0 + f64::from(percent))
         })
         .collect()
@@ -46,7 +47,8 @@ fn a_curve_crosses_an_error_at_the_share_of_points_within_it() {
 #[test]
 fn the_legend_names_the_models_and_their_share_within_10_percent() {
     let words = words(&svg(&points()));
-    for expected in ["this model", "without residual", "linear in FLOPs", "error of 10 %", "10.5 %", "105 %"]
+    for expected in
+        ["this model", "without residual", "linear in FLOPs", "CoDL", "error of 10 %", "10.5 %", "105 %"]
     {
         assert!(words.iter().any(|word| word == expected), "{expected} in {words:?}");
     }

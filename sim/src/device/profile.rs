@@ -106,6 +106,9 @@ pub struct UsedFact {
     pub unit: String,
     /// Keys of this profile it set.
     pub sets: Vec<String>,
+    /// Ids of the facts in [`crate::published`] that the number is or follows from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
 }
 
 /// Largest deviation a jitter may state, in percent; beyond it a run is noise.

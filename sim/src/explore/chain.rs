@@ -9,13 +9,13 @@
 //! for each operator alone, and a single processor, win where they are faster: under
 //! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
-use super::channel_split::{Candidate, Grid, Lead, Search, grids, search_grid};
-use super::{Options, Strategy};
+use super::channel_split::{Candidate, Lead, Search, grids, search_grid};
+use super::grid::Grid;
+use super::{Options, Strategy, rule};
 use crate::device::gpu::{Cargo, Direction};
-use crate::plan::{Placement, Plan};
+use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
-    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, part_of_result,
-    result_bytes,
+    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
 };
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -55,6 +55,9 @@ pub fn explore(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Answer, SimulateError> {
+    if let Some(answer) = rule::explore(simulator, stages, options)? {
+        return Ok(answer);
+    }
     if !options.strategy.cuts() {
         let plan = uniform(simulator, stages, options, options.strategy)?;
         let prediction = simulator.run(stages, &plan)?;
@@ -82,7 +85,7 @@ pub fn explore(
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
     for placements in [placements, alone] {
-        let plan = Plan { synchronisation: options.synchronisation, placements };
+        let plan = Plan::new(options.synchronisation, placements);
         match simulator.run(stages, &plan) {
             Ok(prediction) => found.push((plan, prediction)),
             // Operators were searched one by one: together they may be too much for it.
@@ -109,10 +112,7 @@ fn uniform(
     options: &Options,
     strategy: Strategy,
 ) -> Result<Plan, SimulateError> {
-    let everywhere = |placement| Plan {
-        synchronisation: options.synchronisation,
-        placements: vec![placement; stages.len()],
-    };
+    let everywhere = |placement| Plan::new(options.synchronisation, vec![placement; stages.len()]);
     if strategy != Strategy::CpuOnly {
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));
@@ -130,7 +130,7 @@ fn uniform(
 }
 
 /// Single processors that can run the whole workload.
-fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
+pub(super) fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
     [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
         .into_iter()
         .filter_map(|strategy| {
@@ -269,8 +269,11 @@ fn between_cpu_and_gpu(
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
-    let missing = cut.parts(&stage.layer).map(|[part, _]| part_of_result(&part, cut));
-    missing.map_or(Picos::ZERO, |missing| copying(simulator.device(), missing, Direction::ToGpu))
+    let axis = if matches!(cut, Placement::HeightSplit { .. }) { Axis::Height } else { Axis::Channels };
+    cut.parts(&stage.layer).map_or(Picos::ZERO, |[part, _]| {
+        let missing = Cargo { bytes: result_bytes(&part), pieces: pieces(&part, axis) };
+        copying(simulator.device(), missing, Direction::ToGpu)
+    })
 }
 
 /// One placement an operator of a graph that is no chain.

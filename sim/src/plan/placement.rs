@@ -1,16 +1,14 @@
-//! Who computes an operator, and how a plan for a whole workload is written.
+//! Who computes an operator.
 
-use std::fmt::{self, Display};
+use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::accelerators::AcceleratorSplit;
+use super::cut::Cut;
 use super::synchronisation::Mechanism;
-use crate::device::check::Violation;
-use crate::device::profile::Profile;
-use crate::input::{InputError, Text};
 use crate::kernel::cpu::CoreSet;
-use crate::workload::{Layer, Stage};
+use crate::workload::Layer;
 
 /// Who computes one operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +40,9 @@ pub enum Placement {
         /// Rows the GPU computes.
         gpu_rows: u32,
     },
+    /// GPU and NPU, of a product of activations and trained weights; or the NPU alone, in
+    /// several graphs.
+    Accelerators(AcceleratorSplit),
 }
 
 /// How much of a cut operator a processor computes.
@@ -80,7 +81,7 @@ impl Placement {
     pub fn cores(&self) -> Option<CoreSet> {
         match self {
             Self::Cpu(cores) | Self::Split { cores, .. } | Self::HeightSplit { cores, .. } => Some(*cores),
-            Self::Gpu | Self::Npu => None,
+            Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
         }
     }
 
@@ -91,27 +92,19 @@ impl Placement {
                 Some([cpu_channels, gpu_channels].map(ShareOf::Channels))
             }
             Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([cpu_rows, gpu_rows].map(ShareOf::Rows)),
-            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
+            Self::Cpu(_) | Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
         }
     }
 
-    /// Whether two processors compute parts.
+    /// Whether CPU and GPU compute parts.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Split { .. } | Self::HeightSplit { .. })
     }
 
     /// The CPU's and the GPU's part of `layer`, where it is cut.
     pub fn parts(&self, layer: &Layer) -> Option<[Layer; 2]> {
-        match *self {
-            Self::Split { cpu_channels, gpu_channels, .. } => {
-                Some([cpu_channels, gpu_channels].map(|channels| layer.with_output_channels(channels)))
-            }
-            Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([
-                layer.with_output_rows(0..cpu_rows),
-                layer.with_output_rows(cpu_rows..cpu_rows + gpu_rows),
-            ]),
-            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
-        }
+        let cut = Cut::of(self)?;
+        Some([cut.part(layer, 0), cut.part(layer, 1)])
     }
 }
 
@@ -122,297 +115,25 @@ pub struct Plan {
     pub synchronisation: Mechanism,
     /// One placement a stage of the workload, in its order.
     pub placements: Vec<Placement>,
+    /// The chain each stage belongs to, by its number; empty where there is none.
+    pub chains: Vec<Option<u32>>,
 }
 
-/// A plan as it is written: `coexec explore` writes one, `simulate` and `run`
-/// read it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PlanFile {
-    /// Scenario the plan was made for.
-    pub scenario: String,
-    /// Device profile the plan was made for.
-    pub device: String,
-    /// Synchronisation mechanism.
-    pub synchronisation: Mechanism,
-    /// One entry an operator, in the workload's order.
-    pub operator: Vec<PlannedOperator>,
-}
-
-/// The placement of one operator, as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PlannedOperator {
-    /// The operator's name in the workload.
-    pub name: String,
-    /// How the operator is cut.
-    pub partition: Partition,
-    /// Who computes which part.
-    pub shares: Vec<Share>,
-}
-
-/// How an operator is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Partition {
-    /// Not at all: one share.
-    None,
-    /// Along its output channels: one share a processor.
-    OutputChannels,
-    /// Along its output's height, or a linear layer's rows: one share a processor.
-    Height,
-}
-
-/// A processor, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProcessorName {
-    /// A set of CPU cores.
-    Cpu,
-    /// The GPU.
-    Gpu,
-    /// The NPU.
-    Npu,
-}
-
-/// One processor's part of an operator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Share {
-    /// The processor.
-    pub processor: ProcessorName,
-    /// Its cores, for a CPU: `1large2med`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cores: Option<String>,
-    /// Output channels it computes, where the operator is cut.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channels: Option<u32>,
-    /// Rows of the output it computes, where the operator is cut along its height.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows: Option<u32>,
-}
-
-impl PlanFile {
-    /// Writes a plan down.
-    pub fn new(scenario: &str, device: &Profile, stages: &[Stage], plan: &Plan) -> Self {
-        let operator = stages
-            .iter()
-            .zip(&plan.placements)
-            .map(|(stage, placement)| PlannedOperator::new(&stage.name, *placement))
-            .collect();
-        Self {
-            scenario: scenario.to_owned(),
-            device: device.name.clone(),
-            synchronisation: plan.synchronisation,
-            operator,
-        }
+impl Plan {
+    /// A plan without chains.
+    pub fn new(synchronisation: Mechanism, placements: Vec<Placement>) -> Self {
+        Self { synchronisation, placements, chains: Vec::new() }
     }
 
-    /// Checks the plan against a workload and a device.
-    ///
-    /// # Errors
-    /// The first entry that does not fit, with its place in `text`.
-    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan, InputError> {
-        let mut placements = Vec::with_capacity(stages.len());
-        for (index, stage) in stages.iter().enumerate() {
-            let at = format!("operator[{index}]");
-            let Some(planned) = self.operator.get(index) else {
-                return Err(text.reject(Violation {
-                    key: format!("operator[{}]", self.operator.len().saturating_sub(1)),
-                    found: format!("the last of {} operators", self.operator.len()),
-                    expected: format!("{} operators; {:?} is missing", stages.len(), stage.name),
-                }));
-            };
-            let placement = planned.resolve(stage, device).map_err(|violation| {
-                text.reject(Violation { key: format!("{at}.{}", violation.key), ..violation })
-            })?;
-            placements.push(placement);
-        }
-        if let Some(extra) = self.operator.get(stages.len()) {
-            return Err(text.reject(Violation {
-                key: format!("operator[{}].name", stages.len()),
-                found: format!("{:?}", extra.name),
-                expected: format!("no more than the workload's {} operators", stages.len()),
-            }));
-        }
-        Ok(Plan { synchronisation: self.synchronisation, placements })
-    }
-}
-
-impl PlannedOperator {
-    fn new(name: &str, placement: Placement) -> Self {
-        let share = |processor, cores: Option<CoreSet>, channels| Share {
-            processor,
-            cores: cores.map(|cores| cores.to_string()),
-            channels,
-            rows: None,
-        };
-        let (partition, shares) = match placement {
-            Placement::Cpu(cores) => (Partition::None, vec![share(ProcessorName::Cpu, Some(cores), None)]),
-            Placement::Gpu => (Partition::None, vec![share(ProcessorName::Gpu, None, None)]),
-            Placement::Npu => (Partition::None, vec![share(ProcessorName::Npu, None, None)]),
-            Placement::Split { cores, cpu_channels, gpu_channels } => (
-                Partition::OutputChannels,
-                vec![
-                    share(ProcessorName::Cpu, Some(cores), Some(cpu_channels)),
-                    share(ProcessorName::Gpu, None, Some(gpu_channels)),
-                ],
-            ),
-            Placement::HeightSplit { cores, cpu_rows, gpu_rows } => (
-                Partition::Height,
-                vec![
-                    Share { rows: Some(cpu_rows), ..share(ProcessorName::Cpu, Some(cores), None) },
-                    Share { rows: Some(gpu_rows), ..share(ProcessorName::Gpu, None, None) },
-                ],
-            ),
-        };
-        Self { name: name.to_owned(), partition, shares }
-    }
-}
-
-impl PlannedOperator {
-    /// The placement this entry stands for, or what is wrong with it; the
-    /// violation's key is relative to the entry.
-    fn resolve(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        if self.name != stage.name {
-            return Err(violation(
-                "name",
-                format!("{:?}", self.name),
-                format!("{:?}, the workload's next operator", stage.name),
-            ));
-        }
-        match self.partition {
-            Partition::None => self.resolve_whole(device),
-            Partition::OutputChannels => {
-                let whole = stage.layer.operator.splittable_channels();
-                let ([cpu_channels, gpu_channels], cores) = self.resolve_cut(stage, device, whole)?;
-                Ok(Placement::Split { cores, cpu_channels, gpu_channels })
-            }
-            Partition::Height => {
-                let whole = stage.layer.operator.splittable_rows();
-                let ([cpu_rows, gpu_rows], cores) = self.resolve_cut(stage, device, whole)?;
-                Ok(Placement::HeightSplit { cores, cpu_rows, gpu_rows })
-            }
-        }
+    /// The same plan with the chain of each stage.
+    #[must_use]
+    pub fn chained(self, chains: Vec<Option<u32>>) -> Self {
+        let has_any = chains.iter().any(Option::is_some);
+        Self { chains: if has_any { chains } else { Vec::new() }, ..self }
     }
 
-    fn resolve_whole(&self, device: &Profile) -> Result<Placement, Violation> {
-        let [share] = self.shares.as_slice() else {
-            return Err(violation(
-                "shares",
-                format!("{} shares", self.shares.len()),
-                "one share, since partition is \"none\"",
-            ));
-        };
-        for (key, found) in [("channels", share.channels), ("rows", share.rows)] {
-            if let Some(found) = found {
-                return Err(violation(
-                    format!("shares[0].{key}"),
-                    found,
-                    format!("no {key}, since partition is \"none\""),
-                ));
-            }
-        }
-        match share.processor {
-            ProcessorName::Cpu => Ok(Placement::Cpu(share.core_set("shares[0]", device)?)),
-            ProcessorName::Gpu => {
-                device.gpu.as_ref().map(|_| Placement::Gpu).ok_or_else(|| absent(0, "gpu", device))
-            }
-            ProcessorName::Npu => {
-                device.npu.as_ref().map(|_| Placement::Npu).ok_or_else(|| absent(0, "npu", device))
-            }
-        }
+    /// The chain of a stage.
+    pub fn chain(&self, stage: usize) -> Option<u32> {
+        self.chains.get(stage).copied().flatten()
     }
-
-    /// The parts of CPU and GPU of an operator that has `whole` of what it is cut along.
-    fn resolve_cut(
-        &self,
-        stage: &Stage,
-        device: &Profile,
-        whole: Option<u32>,
-    ) -> Result<([u32; 2], CoreSet), Violation> {
-        let by_height = self.partition == Partition::Height;
-        let (written, along, unit, other) = if by_height {
-            ("\"height\"", "its height", "row", "channels")
-        } else {
-            ("\"output-channels\"", "output channels", "channel", "rows")
-        };
-        let of = |share: &Share| if by_height { share.rows } else { share.channels };
-        let beside = |share: &Share| if by_height { share.channels } else { share.rows };
-        let Some(whole) = whole else {
-            return Err(violation(
-                "partition",
-                written,
-                format!("\"none\": this {} cannot be cut along {along}", stage.layer.operator.name()),
-            ));
-        };
-        let [cpu, gpu] = self.shares.as_slice() else {
-            return Err(violation(
-                "shares",
-                format!("{} shares", self.shares.len()),
-                "two shares, of \"cpu\" and \"gpu\" in this order",
-            ));
-        };
-        if (cpu.processor, gpu.processor) != (ProcessorName::Cpu, ProcessorName::Gpu) {
-            return Err(violation(
-                "shares",
-                "another pair of processors",
-                "\"cpu\" and \"gpu\" in this order",
-            ));
-        }
-        if device.gpu.is_none() {
-            return Err(absent(1, "gpu", device));
-        }
-        let part = |index: usize, share: &Share| {
-            if let Some(found) = beside(share) {
-                return Err(violation(
-                    format!("shares[{index}].{other}"),
-                    found,
-                    format!("no {other}, since partition is {written}"),
-                ));
-            }
-            of(share).filter(|&count| count > 0).ok_or_else(|| {
-                violation(
-                    format!("shares[{index}].{unit}s"),
-                    of(share).map_or("absent".to_owned(), |count| count.to_string()),
-                    format!("at least 1 {unit}"),
-                )
-            })
-        };
-        let parts = [part(0, cpu)?, part(1, gpu)?];
-        if u64::from(parts[0]) + u64::from(parts[1]) != u64::from(whole) {
-            return Err(violation(
-                "shares",
-                format!("{} + {} {unit}s", parts[0], parts[1]),
-                format!("shares that add up to the {whole} output {unit}s of {:?}", stage.name),
-            ));
-        }
-        Ok((parts, cpu.core_set("shares[0]", device)?))
-    }
-}
-
-impl Share {
-    fn core_set(&self, at: &str, device: &Profile) -> Result<CoreSet, Violation> {
-        let Some(cores) = &self.cores else {
-            return Err(violation(
-                format!("{at}.cores"),
-                "absent",
-                "the CPU cores to use, such as \"1large2med\"",
-            ));
-        };
-        CoreSet::parse(cores, &device.cpu)
-            .map_err(|error| violation(format!("{at}.cores"), format!("{cores:?}"), error.expected))
-    }
-}
-
-fn violation(key: impl Into<String>, found: impl Display, expected: impl Into<String>) -> Violation {
-    Violation { key: key.into(), found: format!("{found}"), expected: expected.into() }
-}
-
-fn absent(share: usize, processor: &str, device: &Profile) -> Violation {
-    violation(
-        format!("shares[{share}].processor"),
-        format!("{processor:?}"),
-        format!("a processor that {} has; its profile has no [{processor}] table", device.name),
-    )
 }

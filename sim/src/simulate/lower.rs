@@ -7,177 +7,31 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod accelerators;
+mod alone;
+mod crossing;
+mod task;
 mod visible;
-
-use serde::{Serialize, Serializer};
 
 use super::host::Host;
 use super::memory::cluster_client;
-use super::{LONGEST_RUN, SimulateError, Simulator};
-use crate::device::gpu::Direction;
+use super::{SimulateError, Simulator};
+use crate::device::gpu::Cargo;
 use crate::device::profile::Profile;
-use crate::engine::{ClientId, ProcessorId, Program, TaskId};
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phase, Phases, gpu, npu};
+use crate::engine::{Program, TaskId};
+use crate::kernel::cpu::{CoreSet, Library};
+use crate::kernel::{Phase, Phases};
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan, ShareOf};
-use crate::units::{Bytes, BytesPerSecond, Picos};
+use crate::plan::{Axis, Cut, Placement, Plan, ShareOf, check_chains, cuts};
+use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
-use visible::{Residence, check_room, synchronising};
+use crossing::{Crossing, crossings};
+use visible::{Apart, Residence, check_room, joined, synchronising};
 
-pub(crate) use visible::{
-    copying, hand_over_delay, has_own_memory, join_delay, part_of_result, pieces, read_bytes,
-};
-
-/// The processors coexec plans for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Processor {
-    /// A set of CPU cores.
-    Cpu,
-    /// The GPU.
-    Gpu,
-    /// The NPU.
-    Npu,
-}
-
-impl Processor {
-    /// All of them, in the order they are reported.
-    pub const ALL: [Self; 3] = [Self::Cpu, Self::Gpu, Self::Npu];
-
-    pub(crate) fn id(self) -> ProcessorId {
-        ProcessorId(self as u8)
-    }
-
-    fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// What a task does for its stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Computes the stage, or this processor's channels of it.
-    Compute,
-    /// Makes another processor's result visible to this one.
-    HandOver,
-    /// Copies between the GPU's own memory and the host's.
-    Transfer(Direction),
-    /// Brings the parts of a cut stage together.
-    Join,
-    /// Gets the GPU's queue to its first launch; once an inference.
-    Submit,
-    /// Gets the GPU's result to the caller; once an inference.
-    ReadBack,
-}
-
-/// Why a compute task takes as long as it does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Detail {
-    /// A CPU schedule on a core set.
-    Cpu {
-        /// The cores.
-        #[serde(serialize_with = "as_text")]
-        cores: CoreSet,
-        /// How they share the work.
-        schedule: cpu::Schedule,
-    },
-    /// A GPU launch.
-    Gpu(gpu::Launch),
-    /// An NPU schedule.
-    Npu(npu::Schedule),
-}
-
-fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(cores)
-}
-
-/// One task of the engine program and what it stands for.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) stage: usize,
-    pub(crate) processor: Processor,
-    pub(crate) role: Role,
-    /// Its part of the stage, where that is cut.
-    pub(crate) share: Option<ShareOf>,
-    pub(crate) phases: Phases,
-    /// The core set, for a task of the CPU.
-    pub(crate) cores: Option<CoreSet>,
-    /// Whom others disturb when they disturb it, where not its processor.
-    pub(crate) client: Option<ClientId>,
-    pub(crate) detail: Option<Detail>,
-    pub(crate) predecessors: Vec<TaskId>,
-}
-
-impl Task {
-    /// Identical flows its traffic consists of: the threads that take part.
-    fn streams(&self) -> u32 {
-        match &self.detail {
-            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
-            _ => 1,
-        }
-    }
-}
-
-/// How one processor runs a layer alone.
-///
-/// # Errors
-/// The device has no such processor, or it has no kernel for the layer.
-pub fn execute(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> Result<(Phases, Detail), SimulateError> {
-    let (mut phases, detail) = match (processor, cores) {
-        (Processor::Cpu, Some(cores)) => {
-            let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
-            (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
-        }
-        (Processor::Gpu, _) => {
-            let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            let execution = gpu::execute(layer, gpu)?;
-            (execution.phases, Detail::Gpu(execution.detail))
-        }
-        (Processor::Npu, _) => {
-            let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
-            let execution = npu::execute(layer, npu)?;
-            (execution.phases, Detail::Npu(execution.detail))
-        }
-        (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
-    };
-    phases.limit_rate(peak_bandwidth(device, processor));
-    if phases.duration() > LONGEST_RUN {
-        return Err(SimulateError::TooLong { what: layer.operator.to_string() });
-    }
-    Ok((phases, detail))
-}
-
-/// What the interface of the memory that `processor` uses moves at best.
-fn peak_bandwidth(device: &Profile, processor: Processor) -> BytesPerSecond {
-    let own = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
-    match own.filter(|_| processor == Processor::Gpu) {
-        Some(memory) => memory.bandwidth(),
-        None => BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value),
-    }
-}
-
-/// [`execute`], of a layer inside what is measured: a launch of a whole inference
-/// has its part of the host path.
-pub(super) fn execute_measured(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    host: Host<'_>,
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> Result<(Phases, Detail), SimulateError> {
-    let (phases, detail) = execute(layer, device, library, processor, cores)?;
-    let phases = if processor == Processor::Gpu { host.launch(phases) } else { phases };
-    Ok((phases, detail))
-}
+pub(super) use alone::execute_measured;
+pub use alone::{Detail, Processor, execute};
+pub(crate) use task::{Role, Task};
+pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes};
 
 /// A plan as tasks.
 #[derive(Debug, Default)]
@@ -200,6 +54,8 @@ impl Lowered {
                 stages: stages.len(),
             });
         }
+        check_chains(stages, plan)?;
+        let cuts = cuts(stages, plan);
         check_room(stages, plan, simulator)?;
         let mut lowering = Lowering {
             device: simulator.device,
@@ -212,10 +68,16 @@ impl Lowered {
             submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
+            resubmission: Picos::ZERO,
+            crossings: crossings(stages, &plan.placements, &cuts),
+            leaves_its_chain: leaves_its_chain(stages, plan),
+            chain: None,
         };
         for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
-            lowering.stage(index, stage, *placement)?;
+            lowering.chain = plan.chain(index);
+            lowering.stage(index, stage, *placement, cuts[index].as_ref())?;
         }
+        lowering.close_all();
         lowering.results_onto_host(stages);
         lowering.read_back();
         Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device) })
@@ -238,18 +100,29 @@ impl Lowered {
                 _ => &task.phases,
             };
             let elsewhere;
-            if self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute {
+            if self.spares_the_memory(task) {
                 elsewhere = phases.without_traffic();
                 phases = &elsewhere;
             }
-            let id = program.task(task.processor.id(), task.streams(), phases.as_slice());
-            if let Some(client) = task.client {
-                program.moves_as(id, client);
-            }
+            let id = task.add(phases, program);
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }
         }
+    }
+
+    /// Adds the task of that index at the end of its processor's queue, without what it
+    /// waits for.
+    pub(super) fn add(&self, index: usize, program: &mut Program) -> TaskId {
+        let task = &self.tasks[index];
+        if self.spares_the_memory(task) {
+            return task.add(&task.phases.without_traffic(), program);
+        }
+        task.add(&task.phases, program)
+    }
+
+    fn spares_the_memory(&self, task: &Task) -> bool {
+        self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute
     }
 }
 
@@ -267,56 +140,100 @@ struct Lowering<'a> {
     submitted: bool,
     /// Whether inputs and results of the workload lie with the host.
     ends_on_host: bool,
+    /// What each processor has to be given of each stage's result.
+    crossings: Vec<Crossing>,
+    /// Whether each stage's result is read outside its chain, or by nobody.
+    leaves_its_chain: Vec<bool>,
+    /// The chain of the stage being lowered.
+    chain: Option<u32>,
+    /// What it takes that the GPU's queue goes on with that stage after a result of the NPU.
+    resubmission: Picos,
+}
+
+/// For each stage, whether its result is read outside its chain, or by nobody.
+fn leaves_its_chain(stages: &[Stage], plan: &Plan) -> Vec<bool> {
+    let mut leaves = vec![true; stages.len()];
+    if plan.chains.is_empty() {
+        return leaves;
+    }
+    let reads = || stages.iter().enumerate().flat_map(|(stage, s)| s.inputs.iter().map(move |&i| (stage, i)));
+    reads().for_each(|(_, input)| leaves[input] = false);
+    for (stage, input) in reads().filter(|&(stage, input)| plan.chain(stage) != plan.chain(input)) {
+        debug_assert!(input < stage, "stages are in topological order");
+        leaves[input] = true;
+    }
+    leaves
 }
 
 impl Lowering<'_> {
-    fn stage(&mut self, index: usize, stage: &Stage, placement: Placement) -> Result<(), SimulateError> {
-        let bytes = result_bytes(&stage.layer);
-        let residence = match placement {
-            Placement::Cpu(cores) => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Cpu, Some(cores), None)?;
-                Residence { processors: Processor::Cpu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
-            }
-            Placement::Gpu => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Gpu, None, None)?;
-                Residence { processors: Processor::Gpu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
-            }
-            Placement::Npu => {
-                let ready = self.compute(index, stage, &stage.layer, Processor::Npu, None, None)?;
-                Residence { processors: Processor::Npu.bit(), ready, bytes, on_gpu: Bytes::ZERO, rows: 1 }
-            }
-            Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
-                let Some([cpu_layer, gpu_layer]) = placement.parts(&stage.layer) else {
-                    return Err(SimulateError::NothingToUse);
-                };
-                let shares = placement.shares();
-                self.submit(index);
-                let cpu = self.compute(
-                    index,
-                    stage,
-                    &cpu_layer,
-                    Processor::Cpu,
-                    Some(cores),
-                    shares.map(|[cpu, _]| cpu),
-                )?;
-                let gpu =
-                    self.compute(index, stage, &gpu_layer, Processor::Gpu, None, shares.map(|[_, gpu]| gpu))?;
-                let of_gpu = part_of_result(&gpu_layer, placement);
-                let gpu = self.part_onto_host(index, of_gpu, gpu);
-                let ready = self.join(index, bytes, cores, [cpu, gpu]);
-                let shared = if has_own_memory(self.device) { 0 } else { Processor::Gpu.bit() };
-                let rows = part_of_result(&cpu_layer, placement).rows;
-                Residence {
-                    processors: Processor::Cpu.bit() | shared,
-                    ready,
-                    bytes,
-                    on_gpu: of_gpu.bytes,
-                    rows,
-                }
-            }
+    fn stage(
+        &mut self,
+        index: usize,
+        stage: &Stage,
+        placement: Placement,
+        cut: Option<&Cut>,
+    ) -> Result<(), SimulateError> {
+        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
+        let whole = |lowering: &mut Self, processor: Processor, cores| {
+            let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
+            let bytes = result_bytes(&stage.layer);
+            let processors = processor.bit();
+            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
         };
+        let residence = match (placement, cut) {
+            (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
+            (Placement::Gpu, _) => whole(self, Processor::Gpu, None),
+            (Placement::Npu, _) => whole(self, Processor::Npu, None),
+            (Placement::Accelerators(split), _) => self.accelerated(index, stage, &split),
+            (Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. }, Some(cut)) => {
+                self.cut(index, stage, cores, cut)
+            }
+            (Placement::Split { .. } | Placement::HeightSplit { .. }, None) => {
+                Err(SimulateError::NothingToUse)
+            }
+        }?;
         self.residences.push(residence);
         Ok(())
+    }
+
+    /// Adds both parts of a cut stage, and their join where no chain goes on.
+    fn cut(
+        &mut self,
+        index: usize,
+        stage: &Stage,
+        cores: CoreSet,
+        cut: &Cut,
+    ) -> Result<Residence, SimulateError> {
+        let bytes = result_bytes(&stage.layer);
+        let share = |part: usize| {
+            let count = cut.parts[part].end - cut.parts[part].start;
+            Some(match cut.axis {
+                Axis::Channels => ShareOf::Channels(count),
+                Axis::Height => ShareOf::Rows(count),
+            })
+        };
+        let [cpu_layer, gpu_layer] = [cut.part(&stage.layer, 0), cut.part(&stage.layer, 1)];
+        self.submit(index);
+        let cpu = self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), share(0))?;
+        let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, share(1))?;
+        let (on_gpu, pieces) = (result_bytes(&gpu_layer), pieces(&stage.layer, cut.axis));
+        if let Some(chain) = self.chain {
+            let apart = Some(Apart { chain, cores, parts: [cpu, gpu] });
+            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, pieces, apart });
+        }
+        let gpu = self.part_onto_host(index, Cargo { bytes: on_gpu, pieces }, gpu);
+        let ready = self.join(index, self.joined_bytes(index), cores, vec![cpu, gpu]);
+        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, pieces, apart: None })
+    }
+
+    /// Brings together what chains leave behind and nobody has read.
+    fn close_all(&mut self) {
+        self.chain = None;
+        for stage in 0..self.residences.len() {
+            if let Some(apart) = self.residences[stage].apart.filter(|_| self.leaves_its_chain[stage]) {
+                self.close(apart.chain);
+            }
+        }
     }
 
     /// Adds the compute task of `layer`, and the hand-overs it needs before.
@@ -358,7 +275,7 @@ impl Lowering<'_> {
         }))
     }
 
-    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, parts: [TaskId; 2]) -> TaskId {
+    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, predecessors: Vec<TaskId>) -> TaskId {
         let delay = join_delay(self.device, self.mechanism, bytes);
         let join = self.push(Task {
             stage,
@@ -369,7 +286,7 @@ impl Lowering<'_> {
             cores: Some(cores),
             client: None,
             detail: None,
-            predecessors: parts.to_vec(),
+            predecessors,
         });
         self.last_join = Some(join);
         join

@@ -110,10 +110,8 @@ fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
 fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'_>) -> Option<Way> {
     let (_, layer) = measurement.operator.as_ref()?;
     let placement = placement(&measurement.processor, profile).ok()?;
-    let plan = Plan {
-        synchronisation: measurement.synchronisation.unwrap_or(Mechanism::EventWait),
-        placements: vec![placement],
-    };
+    let synchronisation = measurement.synchronisation.unwrap_or(Mechanism::EventWait);
+    let plan = Plan::new(synchronisation, vec![placement]);
     let stage = Stage::single(String::new(), layer.clone());
     let predicted = simulator.latency(&[stage], &plan).ok().map(Picos::as_micros)?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);

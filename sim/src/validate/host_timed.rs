@@ -31,10 +31,8 @@ pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> (Vec
 
 /// Microseconds from the host's call until it knows of the end.
 fn predict(run: &HostTimed, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
-    let plan = Plan {
-        synchronisation: run.synchronisation.unwrap_or(Mechanism::EventWait),
-        placements: vec![placement(&run.ran, profile)?],
-    };
+    let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
+    let plan = Plan::new(synchronisation, vec![placement(&run.ran, profile)?]);
     let stage = Stage::single(String::new(), run.layer.clone());
     let time = simulator.latency(&[stage], &plan).map_err(|error| error.to_string())?;
     Ok(time.as_micros())

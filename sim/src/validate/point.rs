@@ -39,6 +39,9 @@ pub struct Point {
     pub high_us: Option<f64>,
     /// Prediction of a model linear in FLOPs, fitted on the same runs.
     pub flops_linear_us: Option<f64>,
+    /// Prediction of `CoDL`'s predictor, fitted on the same runs.
+    #[serde(default)]
+    pub codl_us: Option<f64>,
     /// Kernel of a GPU launch.
     pub kernel: Option<String>,
     /// Work-groups of a GPU launch.

@@ -1,7 +1,7 @@
 //! The error figures of points, beside what they are to be held against.
 //!
 //! Responsible for: the groups of points, and for each what its errors would be
-//! without the residual and with a model linear in FLOPs, what its measurements
+//! without the residual, with a model linear in FLOPs and with `CoDL`'s predictor, what its measurements
 //! differ by, and how many intervals hold. Not for: predictions. Invariant: the
 //! figures are a function of the points alone.
 
@@ -21,6 +21,13 @@ pub struct Scored {
     /// MAPE of a fixed time plus a time per FLOP, fitted on the seen runs of the group;
     /// none where a point has no such prediction.
     pub flops_linear_mape_percent: Option<f64>,
+    /// Its predictions within 10 %: what `CoDL` calls accuracy (MobiSys'22, Table 3).
+    pub flops_linear_within_10_percent: Option<f64>,
+    /// MAPE of `CoDL`'s predictor (MobiSys'22, section 5.2), fitted on the same runs;
+    /// none where a point has no such prediction.
+    pub codl_mape_percent: Option<f64>,
+    /// Its predictions within 10 %.
+    pub codl_within_10_percent: Option<f64>,
     /// What repeated measurements differ by, as a mean part of the measured time over
     /// the points of which it is known: no model can do better. None where it is
     /// known of none.
@@ -55,11 +62,15 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
 
 impl Scored {
     fn of(name: String, points: &[&Point]) -> Self {
-        let mape = |of: fn(&Point) -> Option<f64>| {
+        let errors = |of: fn(&Point) -> Option<f64>| {
             let pairs: Option<Vec<(f64, f64)>> =
                 points.iter().map(|point| Some((of(point)?, point.measured_us))).collect();
-            pairs.map(|pairs| figures("", &pairs).mape_percent)
+            pairs.map(|pairs| figures("", &pairs))
         };
+        let mape = |group: &Option<Group>| group.as_ref().map(|group| group.mape_percent);
+        let close = |group: &Option<Group>| group.as_ref().map(|group| group.within_10_percent);
+        let physics = errors(|point| Some(point.physics_us));
+        let [flops_linear, codl] = [errors(|point| point.flops_linear_us), errors(|point| point.codl_us)];
         let pairs: Vec<(f64, f64)> =
             points.iter().map(|point| (point.predicted_us, point.measured_us)).collect();
         // A prediction to the bit that of the physics has no residual in it.
@@ -67,8 +78,11 @@ impl Scored {
             points.iter().any(|point| point.physics_us.to_bits() != point.predicted_us.to_bits());
         Self {
             group: figures(name, &pairs),
-            physics_mape_percent: mape(|point| Some(point.physics_us)).filter(|_| has_residual),
-            flops_linear_mape_percent: mape(|point| point.flops_linear_us),
+            physics_mape_percent: mape(&physics).filter(|_| has_residual),
+            flops_linear_mape_percent: mape(&flops_linear),
+            flops_linear_within_10_percent: close(&flops_linear),
+            codl_mape_percent: mape(&codl),
+            codl_within_10_percent: close(&codl),
             repeat_noise_percent: repeat_noise_percent(points),
             interval_coverage_percent: coverage_percent(points.iter().copied()),
         }

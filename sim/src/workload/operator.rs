@@ -4,6 +4,7 @@
 //! break (an operator that does not accept its input) are checked where a graph
 //! is built, in `graph.rs`; the methods here assume a checked operator.
 
+mod parts;
 mod work;
 
 use schemars::JsonSchema;

@@ -24,6 +24,9 @@ pub enum DataType {
     /// 4-bit weights, 16-bit activations (weight-only quantisation).
     #[serde(rename = "w4a16")]
     W4A16,
+    /// 8-bit weights, 16-bit activations.
+    #[serde(rename = "w8a16")]
+    W8A16,
 }
 
 impl DataType {
@@ -31,9 +34,14 @@ impl DataType {
     pub fn activation_bytes(self) -> u64 {
         match self {
             Self::F32 => 4,
-            Self::F16 | Self::W4A16 => 2,
+            Self::F16 | Self::W4A16 | Self::W8A16 => 2,
             Self::I8 => 1,
         }
+    }
+
+    /// Whether only the weights are integers.
+    pub fn is_weight_only(self) -> bool {
+        matches!(self, Self::W4A16 | Self::W8A16)
     }
 
     /// Bytes that `count` weights take.
@@ -41,7 +49,7 @@ impl DataType {
         Bytes(match self {
             Self::F32 => count * 4,
             Self::F16 => count * 2,
-            Self::I8 => count,
+            Self::I8 | Self::W8A16 => count,
             Self::W4A16 => count.div_ceil(2),
         })
     }
@@ -54,6 +62,7 @@ impl fmt::Display for DataType {
             Self::F16 => "f16",
             Self::I8 => "i8",
             Self::W4A16 => "w4a16",
+            Self::W8A16 => "w8a16",
         })
     }
 }

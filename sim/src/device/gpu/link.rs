@@ -68,7 +68,7 @@ pub struct Cargo {
     /// All of its bytes.
     pub bytes: Bytes,
     /// Pieces of memory apart from each other that hold them; 1 of a whole tensor.
-    pub rows: u64,
+    pub pieces: u64,
 }
 
 /// Which way bytes cross the link.
@@ -103,7 +103,7 @@ impl OwnMemory {
 impl Cargo {
     /// A whole tensor, or a part of it in one piece.
     pub fn whole(bytes: Bytes) -> Self {
-        Self { bytes, rows: 1 }
+        Self { bytes, pieces: 1 }
     }
 }
 
@@ -111,7 +111,7 @@ impl Link {
     /// Time of one transfer while nothing else uses link or memory; none at all for
     /// no bytes.
     pub fn transfer(&self, cargo: Cargo, direction: Direction) -> Picos {
-        let Cargo { bytes, rows } = cargo;
+        let Cargo { bytes, pieces } = cargo;
         if bytes == Bytes::ZERO {
             return Picos::ZERO;
         }
@@ -119,7 +119,7 @@ impl Link {
             Direction::ToGpu => (self.to_gpu_gbps.value, &self.row_to_gpu_ns),
             Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
-        let apart = if rows > 1 { rows as f64 * value(row.as_ref()) } else { 0.0 };
+        let apart = if pieces > 1 { pieces as f64 * value(row.as_ref()) } else { 0.0 };
         // A gigabyte a second is a byte a nanosecond.
         Picos::from_micros(self.latency_us.value)
             + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + apart)
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn rows_apart_from_each_other_cost_more_than_the_same_bytes_in_one_piece() {
         let mut link = memory().link;
-        let cargo = |rows| Cargo { bytes: Bytes(1_000_000), rows };
-        let times = |link: &Link| [1, 2_000].map(|rows| link.transfer(cargo(rows), Direction::ToHost));
+        let cargo = |pieces| Cargo { bytes: Bytes(1_000_000), pieces };
+        let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(cargo(pieces), Direction::ToHost));
         assert_eq!(times(&link), [Picos::from_micros(48.0); 2], "not known");
         link.row_to_host_ns = Some(Quantity::plain(10.0));
         assert_eq!(times(&link), [48.0, 68.0].map(Picos::from_micros));

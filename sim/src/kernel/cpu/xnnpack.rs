@@ -138,8 +138,8 @@ impl<'a> Kernels<'a> {
             DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
             DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
             DataType::I8 => ("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref()),
-            DataType::W4A16 => {
-                let reason = "the XNNPACK model covers f32, f16 and i8, not w4a16".to_owned();
+            DataType::W4A16 | DataType::W8A16 => {
+                let reason = format!("the XNNPACK model covers f32, f16 and i8, not {}", layer.data_type);
                 return Err(unsupported(layer, reason));
             }
         };

@@ -22,11 +22,12 @@ const SPILL_RAMP: f64 = 0.2;
 const WINOGRAD_POINTS: u32 = 36;
 
 /// Bytes of `blocks` weight blocks of four by four channels. Integer models are
-/// computed, and kept, in 16 bits; only 4-bit weights stay packed.
+/// computed, and kept, in 16 bits; only the weights of weight-only formats stay packed.
 pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
     match data_type {
         DataType::F32 | DataType::F16 | DataType::I8 => blocks * WEIGHT_BLOCK_BYTES,
         DataType::W4A16 => blocks * WEIGHT_BLOCK_BYTES / 4,
+        DataType::W8A16 => blocks * WEIGHT_BLOCK_BYTES / 2,
     }
 }
 

@@ -133,6 +133,26 @@ mod tests {
         assert!(products >= 30);
     }
 
+    /// Array, m, n, k and the cycles that SCALE-Sim counts.
+    fn counted_by_scale_sim() -> impl Iterator<Item = [u64; 5]> {
+        let table = include_str!("../../../tests/golden/systolic_cycles.csv");
+        table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).map(|line| {
+            let numbers: Vec<u64> = line.split(',').map(|number| number.parse().unwrap()).collect();
+            numbers.try_into().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_closed_form_equals_scale_sim_on_three_array_sizes() {
+        let mut products = 0;
+        for [array, m, n, k, cycles] in counted_by_scale_sim() {
+            let array = u32::try_from(array).unwrap();
+            assert_eq!(systolic_cycles(m, n, k, array), cycles, "{m}x{n}x{k} on {array}");
+            products += 1;
+        }
+        assert_eq!(products, 34);
+    }
+
     #[test]
     fn a_fold_of_a_32_by_32_array_takes_94_cycles_more_than_it_has_rows() {
         // SCALE-Sim v3, 32 x 32, weight stationary: ceil(N/32) ceil(K/32) (M + 94) - 1.

@@ -14,20 +14,32 @@ use crate::engine::TaskId;
 use crate::kernel::cpu::CoreSet;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::synchronisation::{self, Mechanism};
-use crate::plan::{Placement, Plan};
+use crate::plan::{Axis, Placement, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage};
 
 /// Where the result of a stage is visible, and the task that finishes it there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Residence {
+    /// Those that see all they need of it; none while its parts are apart.
     pub(super) processors: u8,
     pub(super) ready: TaskId,
     pub(super) bytes: Bytes,
     /// What a GPU with memory of its own computed of a result joined on the host.
     pub(super) on_gpu: Bytes,
-    /// Pieces of memory that hold what such a GPU lacks of it.
-    pub(super) rows: u64,
+    /// Pieces of memory that hold each part of a cut result.
+    pub(super) pieces: u64,
+    /// The parts of a chain that were not brought together yet.
+    pub(super) apart: Option<Apart>,
+}
+
+/// Parts of one result that lie with the processors that computed them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apart {
+    pub(super) chain: u32,
+    pub(super) cores: CoreSet,
+    /// The CPU's and the GPU's.
+    pub(super) parts: [TaskId; 2],
 }
 
 impl Residence {
@@ -45,22 +57,68 @@ impl Lowering<'_> {
         cores: Option<CoreSet>,
         input: usize,
     ) -> TaskId {
+        if let Some(apart) = self.residences[input].apart {
+            if self.chain == Some(apart.chain) {
+                return apart.parts[usize::from(processor == Processor::Gpu)];
+            }
+            self.close(apart.chain);
+        }
         let residence = self.residences[input];
         if residence.processors & processor.bit() != 0 {
             return residence.ready;
         }
+        let residence = Residence { bytes: self.crossing(input, processor), ..residence };
         let ready = match own_memory(self.device) {
             Some(_) if processor == Processor::Gpu => self.onto_gpu(stage, residence),
             Some(_) if residence.is_on_gpu_alone() => {
                 let cargo = Cargo::whole(residence.bytes);
                 let copied = self.copy(stage, cargo, Direction::ToHost, Some(residence.ready));
                 self.residences[input].ready = copied.unwrap_or(residence.ready);
-                self.hand_over(stage, processor, cores, self.residences[input])
+                let residence = Residence { ready: self.residences[input].ready, ..residence };
+                self.hand_over(stage, processor, cores, residence)
             }
             _ => self.hand_over(stage, processor, cores, residence),
         };
         self.residences[input].processors |= processor.bit();
         ready
+    }
+
+    /// What `processor` has to be given of the result of stage `input`; over a GPU's
+    /// link all of it goes.
+    fn crossing(&self, input: usize, processor: Processor) -> Bytes {
+        let whole = self.residences[input].bytes;
+        if has_own_memory(self.device) { whole } else { self.crossings[input][processor as usize] }
+    }
+
+    /// Brings together what a chain computed so far and somebody outside reads: one
+    /// join, whatever the number of results.
+    pub(super) fn close(&mut self, chain: u32) {
+        let is_open = |residence: &Residence| residence.apart.is_some_and(|apart| apart.chain == chain);
+        let open: Vec<usize> = (0..self.residences.len())
+            .filter(|&stage| self.leaves_its_chain[stage] && is_open(&self.residences[stage]))
+            .collect();
+        let Some(&last) = open.last() else { return };
+        let Some(Apart { cores, .. }) = self.residences[last].apart else { return };
+        let mut predecessors = Vec::with_capacity(2 * open.len());
+        let mut bytes = Bytes::ZERO;
+        for &stage in &open {
+            let Some(Apart { parts: [cpu, gpu], .. }) = self.residences[stage].apart else { continue };
+            let Residence { on_gpu, pieces, .. } = self.residences[stage];
+            predecessors.extend([cpu, self.part_onto_host(stage, Cargo { bytes: on_gpu, pieces }, gpu)]);
+            bytes += self.joined_bytes(stage);
+        }
+        let ready = self.join(last, bytes, cores, predecessors);
+        for stage in open {
+            let residence = &mut self.residences[stage];
+            (residence.ready, residence.apart) = (ready, None);
+            residence.processors = joined(self.device);
+        }
+    }
+
+    /// What both processors have to be given of a cut result.
+    pub(super) fn joined_bytes(&self, stage: usize) -> Bytes {
+        let crossing = &self.crossings[stage];
+        crossing[Processor::Cpu as usize] + crossing[Processor::Gpu as usize]
     }
 
     /// Copies what the GPU lacks of a result in the host's memory. After a join the
@@ -70,7 +128,7 @@ impl Lowering<'_> {
         let told =
             if is_joined { residence.ready } else { self.hand_over(stage, Processor::Gpu, None, residence) };
         let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
-        let missing = Cargo { bytes, rows: residence.rows };
+        let missing = Cargo { bytes, pieces: residence.pieces };
         self.copy(stage, missing, Direction::ToGpu, Some(told)).unwrap_or(told)
     }
 
@@ -82,7 +140,10 @@ impl Lowering<'_> {
         residence: Residence,
     ) -> TaskId {
         let with_gpu = processor == Processor::Gpu || residence.is_on_gpu_alone();
-        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
+        let mut delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
+        if processor == Processor::Gpu && residence.processors == Processor::Npu.bit() {
+            delay += self.resubmission;
+        }
         self.push(Task {
             stage,
             processor,
@@ -158,6 +219,12 @@ impl Lowering<'_> {
     }
 }
 
+/// Who sees a result whose parts were brought together.
+pub(super) fn joined(device: &Profile) -> u8 {
+    let shared = if has_own_memory(device) { 0 } else { Processor::Gpu.bit() };
+    Processor::Cpu.bit() | shared
+}
+
 /// The GPU's own memory, where it has one.
 fn own_memory(device: &Profile) -> Option<&OwnMemory> {
     device.gpu.as_ref()?.memory.as_ref()
@@ -173,23 +240,14 @@ pub(crate) fn copying(device: &Profile, cargo: Cargo, direction: Direction) -> P
     own_memory(device).map_or(Picos::ZERO, |memory| memory.link.transfer(cargo, direction))
 }
 
-/// The result of `part`, to which `placement` cut a layer, as it lies in the result of all:
-/// of some channels, each pixel's apart from the next one's.
-pub(crate) fn part_of_result(part: &Layer, placement: Placement) -> Cargo {
-    let rows = match placement {
-        Placement::Split { .. } => pieces(part, true),
-        Placement::HeightSplit { .. } => pieces(part, false),
-        Placement::Cpu(_) | Placement::Gpu | Placement::Npu => 1,
-    };
-    Cargo { bytes: result_bytes(part), rows }
-}
-
-/// Pieces of memory in which a part of the channels, or else of the height, of a layer's
-/// result lies.
-pub(crate) fn pieces(layer: &Layer, of_channels: bool) -> u64 {
+/// Pieces of memory in which a part of a layer's result lies that was cut along `axis`: of
+/// some channels, each pixel's apart from the next one's.
+pub(crate) fn pieces(layer: &Layer, axis: Axis) -> u64 {
     let output = layer.operator.output();
-    let pixels = output.elements() / u64::from(output.channels.max(1));
-    if of_channels { pixels } else { u64::from(output.batch) }
+    match axis {
+        Axis::Channels => output.elements() / u64::from(output.channels.max(1)),
+        Axis::Height => u64::from(output.batch),
+    }
 }
 
 /// Bytes of the tensors a layer reads, weights apart.
@@ -230,11 +288,12 @@ fn needs_transform(device: &Profile) -> bool {
     device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer)
 }
 
-/// From the end of the later part to the moment both processors may go on. Where
-/// the GPU's part is copied, nothing is left to map.
+/// From the end of the later part to the moment both processors may go on, `bytes` of
+/// the result being what either still lacks. Where the GPU's part is copied, nothing is
+/// left to map.
 pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
     let join = synchronisation::join(&device.sync, mechanism, Picos::ZERO, bytes, needs_transform(device));
-    if has_own_memory(device) { join.delay } else { join.delay + join.mapping }
+    if has_own_memory(device) || bytes == Bytes::ZERO { join.delay } else { join.delay + join.mapping }
 }
 
 /// From the end of one processor's work to the moment another may read it;

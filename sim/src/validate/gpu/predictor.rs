@@ -1,4 +1,4 @@
-//! Predictions of a profile as points: with physics, baseline and interval.
+//! Predictions of a profile as points: with physics, baselines and interval.
 
 use std::collections::HashMap;
 
@@ -6,6 +6,7 @@ use crate::device::gpu::{Gpu, TableSpread};
 use crate::kernel::Unsupported;
 use crate::kernel::gpu::execute;
 use crate::measure::{Family, GpuRun};
+use crate::predictor::{CodlPredictor, Job};
 use crate::validate::flops_linear::{FlopsLinear, operations};
 use crate::validate::interval::{Doubt, Doubts, around};
 use crate::validate::point::Point;
@@ -16,6 +17,7 @@ pub(crate) struct Predictor<'a> {
     gpu: &'a Gpu,
     doubts: Doubts<'a>,
     baselines: HashMap<Family, FlopsLinear>,
+    codl: CodlPredictor,
 }
 
 impl<'a> Predictor<'a> {
@@ -27,7 +29,9 @@ impl<'a> Predictor<'a> {
         seen: impl IntoIterator<Item = &'b GpuRun>,
     ) -> Self {
         let mut by_family: HashMap<Family, Vec<&GpuRun>> = HashMap::new();
+        let mut jobs = Vec::new();
         for run in seen {
+            jobs.extend(Job::on_gpu(&run.layer, gpu).ok().map(|job| (job, run.measured_us)));
             by_family.entry(run.family).or_default().push(run);
         }
         let fit = |(family, runs): (Family, Vec<&GpuRun>)| {
@@ -38,6 +42,7 @@ impl<'a> Predictor<'a> {
             gpu,
             doubts: Doubts::new(gpu, spreads.iter()),
             baselines: by_family.into_iter().filter_map(fit).collect(),
+            codl: CodlPredictor::fit(jobs),
         }
     }
 
@@ -57,6 +62,7 @@ impl<'a> Predictor<'a> {
             predicted_us: execution.phases.duration().as_micros(),
             physics_us: doubt.physics_us,
             flops_linear_us: self.baselines.get(family).map(|baseline| baseline.predict(operations(layer))),
+            codl_us: self.codl.predict(&Job::on_gpu(layer, self.gpu)?),
             kernel: Some(launch.kernel.to_string()),
             groups: Some(launch.groups),
             waves_per_unit: Some(f64::from(units) * f64::from(launch.waves_per_group)),

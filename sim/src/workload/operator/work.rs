@@ -1,38 +1,16 @@
-//! What follows from an operator's dimensions: extents, work, parameters, cuts.
+//! What follows from an operator's dimensions: extents, work, parameters.
 //!
 //! All methods assume an operator that `graph::check_operator` accepted.
 
 use std::fmt;
-use std::ops::Range;
 
-use super::{Conv2d, DepthwiseConv2d, Linear, NormKind, Operator, Pool};
+use super::{Conv2d, DepthwiseConv2d, NormKind, Operator, Pool};
 use crate::workload::shape::{Padding, Shape};
 
 /// Output extent of a window of `kernel` sliding over `input` pixels.
 fn window_output(input: u32, kernel: u32, stride: u32, dilation: u32, padding: u32) -> u32 {
     let reach = dilation * (kernel - 1) + 1;
     (input + padding - reach) / stride + 1
-}
-
-/// What a window of `[kernel, stride, dilation]` reaches of `input` for `rows` of the
-/// output, and the padding that is left. At least one row: windows of padding alone read
-/// nothing, and are counted as if they did.
-fn reached(
-    input: Shape,
-    padding: Padding,
-    [kernel, stride, dilation]: [u32; 3],
-    rows: Range<u32>,
-) -> (Shape, Padding) {
-    let reach = dilation * (kernel - 1) + 1;
-    // In rows of the padded input.
-    let (first, end) = (rows.start * stride, (rows.end - 1) * stride + reach);
-    let low = first.saturating_sub(padding.top).min(input.height - 1);
-    let high = end.saturating_sub(padding.top).clamp(low + 1, input.height);
-    let height = high - low;
-    let top = padding.top.saturating_sub(first).min(end - first);
-    // So that the part has as many rows as it should.
-    let bottom = (end - first).saturating_sub(height + top);
-    (Shape { height, ..input }, Padding { top, bottom, ..padding })
 }
 
 impl Conv2d {
@@ -215,62 +193,6 @@ impl Operator {
         }
     }
 
-    /// Output channels along which the operator can be cut, if it can: each
-    /// processor then computes its own channels from the whole input.
-    pub fn splittable_channels(&self) -> Option<u32> {
-        match self {
-            Self::Linear(linear) => Some(linear.output_features),
-            Self::Conv2d(conv) if conv.groups == 1 => Some(conv.output_channels),
-            _ => None,
-        }
-    }
-
-    /// The part of a splittable operator that computes `channels` of its output
-    /// channels; the operator itself where it cannot be cut.
-    #[must_use]
-    pub fn with_output_channels(&self, channels: u32) -> Self {
-        match self {
-            Self::Linear(linear) => Self::Linear(Linear { output_features: channels, ..*linear }),
-            Self::Conv2d(conv) if conv.groups == 1 => {
-                Self::Conv2d(Conv2d { output_channels: channels, ..*conv })
-            }
-            _ => self.clone(),
-        }
-    }
-
-    /// Lines of each image of the output, where the operator can be cut along them: rows of
-    /// pixels, or the tokens of a linear layer.
-    pub fn splittable_rows(&self) -> Option<u32> {
-        let rows = match self {
-            Self::Linear(linear) => linear.rows,
-            Self::Conv2d(conv) => conv.output().height,
-            Self::DepthwiseConv2d(conv) => conv.output().height,
-            _ => return None,
-        };
-        (rows > 1).then_some(rows)
-    }
-
-    /// The part of an operator that computes `rows` of its output, on the rows of the
-    /// input that their windows reach (parts that are neighbours share some, the halo);
-    /// the operator itself where it cannot be cut there.
-    #[must_use]
-    pub fn with_output_rows(&self, rows: Range<u32>) -> Self {
-        match self {
-            Self::Linear(linear) => Self::Linear(Linear { rows: rows.end - rows.start, ..*linear }),
-            Self::Conv2d(conv) => {
-                let vertical = [conv.kernel[0], conv.stride[0], conv.dilation[0]];
-                let (input, padding) = reached(conv.input, conv.padding, vertical, rows);
-                Self::Conv2d(Conv2d { input, padding, ..*conv })
-            }
-            Self::DepthwiseConv2d(conv) => {
-                let vertical = [conv.kernel[0], conv.stride[0], conv.dilation[0]];
-                let (input, padding) = reached(conv.input, conv.padding, vertical, rows);
-                Self::DepthwiseConv2d(DepthwiseConv2d { input, padding, ..*conv })
-            }
-            _ => self.clone(),
-        }
-    }
-
     /// The field's word for the operator.
     pub fn name(&self) -> &'static str {
         match self {
@@ -307,78 +229,5 @@ impl fmt::Display for Operator {
             }
             _ => write!(f, "{} -> {}", self.name(), self.output()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// One column of a convolution, at each row of the output.
-    fn column(input: &[i64], [kernel, stride, dilation]: [u32; 3], top: u32, rows: u32) -> Vec<i64> {
-        let weight = |tap: u32| i64::from(tap * tap + 1);
-        let read = |row: i64| usize::try_from(row).ok().and_then(|row| input.get(row)).copied().unwrap_or(0);
-        let at = |row: u32, tap: u32| i64::from(row * stride + tap * dilation) - i64::from(top);
-        (0..rows).map(|row| (0..kernel).map(|tap| weight(tap) * read(at(row, tap))).sum()).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn parts_along_the_height_cover_the_output_once_and_compute_the_same(
-            (height, kernel, stride, dilation) in (1_u32..40, 1_u32..6, 1_u32..4, 1_u32..3),
-            (top, bottom) in (0_u32..5, 0_u32..5),
-            place in 0_u32..1_000,
-        ) {
-            let reach = dilation * (kernel - 1) + 1;
-            // As checked operators have it: a window is never all padding.
-            prop_assume!(top < reach && bottom < reach && height + top + bottom >= reach);
-            let conv = Conv2d {
-                input: Shape::image(height, 3, 4),
-                output_channels: 8,
-                kernel: [kernel, 1],
-                stride: [stride, 1],
-                dilation: [dilation, 1],
-                padding: Padding { top, bottom, left: 0, right: 0 },
-                groups: 1,
-                bias: false,
-            };
-            let operator = Operator::Conv2d(conv);
-            let Some(rows) = operator.splittable_rows() else { return Ok(()) };
-            let cut = 1 + place % (rows - 1);
-            let input: Vec<i64> = (0..i64::from(height)).map(|row| row * row + 3).collect();
-            let whole = column(&input, [kernel, stride, dilation], top, rows);
-            let mut joined = Vec::new();
-            for range in [0..cut, cut..rows] {
-                let Operator::Conv2d(part) = operator.with_output_rows(range.clone()) else { unreachable!() };
-                prop_assert_eq!(part.output().height, range.end - range.start);
-                prop_assert_eq!((part.output().width, part.output().channels), (3, 8));
-                let first = (range.start * stride).saturating_sub(top).min(height - 1) as usize;
-                let halo = &input[first..first + part.input.height as usize];
-                joined.extend(column(halo, [kernel, stride, dilation], part.padding.top, part.output().height));
-            }
-            prop_assert_eq!(joined, whole);
-        }
-    }
-
-    #[test]
-    fn neighbouring_parts_share_the_rows_that_windows_of_both_reach() {
-        let conv = Conv2d {
-            input: Shape::image(8, 8, 4),
-            output_channels: 4,
-            kernel: [3, 3],
-            stride: [1, 1],
-            dilation: [1, 1],
-            padding: Padding { top: 1, bottom: 1, left: 1, right: 1 },
-            groups: 1,
-            bias: true,
-        };
-        let heights =
-            [0..4, 4..8].map(|rows| Operator::Conv2d(conv).with_output_rows(rows).inputs()[0].height);
-        assert_eq!(heights, [5, 5], "four rows and a row of halo each");
-        let linear = Linear { rows: 12, input_features: 8, output_features: 4, bias: true };
-        let part = Operator::Linear(linear).with_output_rows(5..12);
-        assert_eq!(part, Operator::Linear(Linear { rows: 7, ..linear }));
     }
 }

@@ -1,0 +1,183 @@
+//! What every cut of one operator costs on each processor alone.
+
+use std::ops::Range;
+
+use super::Options;
+use super::channel_split::{Candidate, Lead};
+use crate::device::gpu::{Cargo, Direction};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{self, Placement};
+use crate::simulate::{Processor, SimulateError, Simulator, copying, pieces, result_bytes};
+use crate::units::{Bytes, Picos};
+use crate::workload::{Layer, Operator, Stage};
+
+/// Most cuts of one operator that a search prices: finer than one channel for any
+/// layer of any network, and a tenth of a second of work.
+const MAX_CUTS: u32 = 1 << 16;
+
+/// Most cuts along an operator's height: a part's time is about linear in its rows.
+const MAX_ROW_CUTS: u32 = 128;
+
+/// What an operator is cut along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    Channels,
+    Height,
+}
+
+impl Axis {
+    /// How far `operator` reaches along it, where it can be cut.
+    fn extent(self, operator: &Operator) -> Option<u32> {
+        match self {
+            Self::Channels => operator.splittable_channels(),
+            Self::Height => operator.splittable_rows(),
+        }
+    }
+
+    /// Distance of two cuts.
+    fn step(self, all: u32, options: &Options) -> u32 {
+        match self {
+            Self::Channels => options.step.max(1),
+            Self::Height => all.div_ceil(MAX_ROW_CUTS).max(1),
+        }
+    }
+
+    fn part(self, operator: &Operator, range: Range<u32>) -> Operator {
+        match self {
+            Self::Channels => operator.with_output_channels(range.end - range.start),
+            Self::Height => operator.with_output_rows(range),
+        }
+    }
+
+    /// Pieces of memory that a part of a layer's result lies in.
+    fn pieces(self, layer: &Layer) -> u64 {
+        let axis = match self {
+            Self::Channels => plan::Axis::Channels,
+            Self::Height => plan::Axis::Height,
+        };
+        pieces(layer, axis)
+    }
+
+    fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
+        match self {
+            Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
+            Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
+        }
+    }
+}
+
+/// What every grid point costs on each processor alone, whenever it starts.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    axis: Axis,
+    /// Channels or rows of the CPU's part, ascending, from none to all.
+    pub(super) first: Vec<u32>,
+    /// All channels or rows.
+    pub(super) all: u32,
+    /// The GPU's time for the rest, where it has a kernel; none at the last point.
+    pub(super) gpu: Vec<Option<Picos>>,
+    /// What it takes then to have the GPU's part with the CPU's: none where they
+    /// share the memory.
+    gathering: Vec<Picos>,
+    /// Each core set's times, where the CPU has a kernel; none at the first point.
+    pub(super) cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
+}
+
+impl Grid {
+    /// # Errors
+    /// [`SimulateError::GridTooFine`] for more than [`MAX_CUTS`] points.
+    pub(super) fn new(
+        simulator: &Simulator<'_>,
+        stage: &Stage,
+        options: &Options,
+        axis: Axis,
+    ) -> Result<Self, SimulateError> {
+        let layer = &stage.layer;
+        let extent = axis.extent(&layer.operator);
+        let (first, all) = match extent {
+            Some(all) => {
+                let step = axis.step(all, options);
+                let points = all.div_ceil(step).saturating_add(1);
+                if points > MAX_CUTS {
+                    let operator = layer.operator.to_string();
+                    return Err(SimulateError::GridTooFine { operator, points, most: MAX_CUTS });
+                }
+                let mut grid: Vec<u32> = (0..all).step_by(step as usize).collect();
+                grid.push(all);
+                (grid, all)
+            }
+            // An operator that cannot be cut is all or nothing.
+            None => (vec![0, 1], 1),
+        };
+        let mut part = layer.clone();
+        let mut time = |processor, cores, range: Range<u32>| {
+            if range.is_empty() {
+                return None;
+            }
+            if extent.is_some() {
+                part.operator = axis.part(&layer.operator, range);
+            }
+            duration(simulator, &part, processor, cores)
+        };
+        let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
+        let (whole, pieces) = (result_bytes(layer), axis.pieces(layer));
+        let gathering = first
+            .iter()
+            .map(|&cpu| {
+                let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
+                copying(simulator.device(), Cargo { bytes: Bytes(part as u64), pieces }, Direction::ToHost)
+            })
+            .collect();
+        let cpu = options
+            .core_sets
+            .iter()
+            .map(|&cores| {
+                (cores, first.iter().map(|&cpu| time(Processor::Cpu, Some(cores), 0..cpu)).collect())
+            })
+            .collect();
+        Ok(Self { axis, first, all, gpu, gathering, cpu })
+    }
+
+    /// Every way to run the operator, with the lower bound of its time.
+    pub(super) fn candidates(&self, lead: Lead, overhead: Picos) -> impl Iterator<Item = Candidate> {
+        let gpu_only = self.gpu.first().copied().flatten().map(|gpu| Candidate {
+            placement: Placement::Gpu,
+            cpu: Picos::ZERO,
+            gpu,
+            latency: lead.launch + lead.gpu + gpu + lead.behind_gpu,
+            energy: None,
+        });
+        let last = self.first.len() - 1;
+        gpu_only.into_iter().chain(self.cpu.iter().flat_map(move |(cores, times)| {
+            let cores = *cores;
+            (1..=last).filter_map(move |index| {
+                let cpu = times[index]?;
+                if index == last {
+                    let latency = lead.cpu + cpu;
+                    let placement = Placement::Cpu(cores);
+                    return Some(Candidate { placement, cpu, gpu: Picos::ZERO, latency, energy: None });
+                }
+                let gpu = self.gpu[index]?;
+                let first = self.first[index];
+                Some(Candidate {
+                    placement: self.axis.placement(cores, [first, self.all - first]),
+                    cpu,
+                    gpu,
+                    latency: overhead
+                        + lead.launch
+                        + (lead.cpu + cpu).max(lead.gpu + gpu + self.gathering[index]),
+                    energy: None,
+                })
+            })
+        }))
+    }
+}
+
+fn duration(
+    simulator: &Simulator<'_>,
+    layer: &Layer,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Option<Picos> {
+    simulator.layer(layer, processor, cores).ok().map(|(phases, _)| phases.duration())
+}

@@ -1,0 +1,182 @@
+//! Latency predictors of other work, fitted on the same runs as ours.
+//!
+//! Responsible for: the predictor of `CoDL` (MobiSys'22, section 5.2): equation 3 counts
+//! how often a kernel runs its basic unit, and a linear model of `(H, W, IC, OC)` says how
+//! long one takes. Not for: the simulator's own models, or error figures (`validate`).
+//! Invariant: a prediction depends on the runs it was fitted on and on counts alone; no
+//! parameter of a device profile that was fitted enters.
+
+mod units;
+
+use std::collections::HashMap;
+
+use nalgebra::{DMatrix, DVector};
+
+pub use units::{Implementation, Job, KernelName, MAX_STEPS};
+
+/// Terms of the linear model of a basic unit's time: a constant, H, W, IC and OC.
+const TERMS: usize = 5;
+
+/// Damping of the normal equations, as a part of each unknown's own curvature: what
+/// runs do not tell apart (square feature maps: H and W) is shared evenly.
+const DAMPING: f64 = 1e-9;
+
+/// The predictor of `CoDL`: for each kernel implementation, equation 3 with the time of
+/// its basic units fitted.
+#[derive(Clone, Debug, Default)]
+pub struct CodlPredictor {
+    of_implementation: HashMap<Implementation, Regression>,
+    /// Where an implementation has too few runs: all windows of the kernel together.
+    of_kernel: HashMap<Implementation, Regression>,
+}
+
+impl CodlPredictor {
+    /// Fits jobs and their measured microseconds.
+    pub fn fit(runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
+        let mut by_implementation: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
+        let mut by_kernel: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
+        for (job, measured_us) in runs {
+            by_kernel.entry(job.implementation.of_any_window()).or_default().push((job.clone(), measured_us));
+            by_implementation.entry(job.implementation.clone()).or_default().push((job, measured_us));
+        }
+        let fit = |(implementation, runs): (Implementation, Vec<(Job, f64)>)| {
+            Some((implementation, Regression::fit(&runs)?))
+        };
+        Self {
+            of_implementation: by_implementation.into_iter().filter_map(fit).collect(),
+            of_kernel: by_kernel.into_iter().filter_map(fit).collect(),
+        }
+    }
+
+    /// Time of a job, in microseconds; none for a kernel that too few runs show.
+    pub fn predict(&self, job: &Job) -> Option<f64> {
+        let of_kernel = || self.of_kernel.get(&job.implementation.of_any_window());
+        let regression = self.of_implementation.get(&job.implementation).or_else(of_kernel)?;
+        Some(regression.predict(job))
+    }
+
+    /// Numbers that were fitted.
+    pub fn parameters(&self) -> usize {
+        self.of_implementation.values().map(|regression| regression.coefficients.len()).sum()
+    }
+}
+
+/// Time of the basic units of one kernel implementation.
+#[derive(Clone, Debug)]
+struct Regression {
+    /// [`TERMS`] a step of the job, in microseconds a unit.
+    coefficients: DVector<f64>,
+}
+
+impl Regression {
+    /// Least squares of the relative error; none for fewer runs than unknowns.
+    fn fit(runs: &[(Job, f64)]) -> Option<Self> {
+        let unknowns = TERMS * runs.first()?.0.units.len();
+        if runs.len() < unknowns {
+            return None;
+        }
+        let rows = DMatrix::from_fn(runs.len(), unknowns, |row, column| {
+            let (job, measured_us) = &runs[row];
+            job.column(column) / measured_us
+        });
+        let scale: Vec<f64> = rows.column_iter().map(|column| column.norm().max(f64::MIN_POSITIVE)).collect();
+        let mut normal = rows.transpose() * &rows;
+        for (row, column) in (0..unknowns).flat_map(|row| (0..unknowns).map(move |column| (row, column))) {
+            normal[(row, column)] /= scale[row] * scale[column];
+        }
+        for index in 0..unknowns {
+            normal[(index, index)] += DAMPING;
+        }
+        let mut right = rows.row_sum_tr();
+        for (value, scale) in right.iter_mut().zip(&scale) {
+            *value /= scale;
+        }
+        let mut coefficients = normal.cholesky()?.solve(&right);
+        for (value, scale) in coefficients.iter_mut().zip(&scale) {
+            *value /= scale;
+        }
+        coefficients.iter().all(|value| value.is_finite()).then_some(Self { coefficients })
+    }
+
+    /// A linear model knows no bound: what it says below nothing is nothing.
+    fn predict(&self, job: &Job) -> f64 {
+        let terms = self.coefficients.iter().enumerate();
+        terms.map(|(column, value)| value * job.column(column)).sum::<f64>().max(0.0)
+    }
+}
+
+impl Job {
+    /// A column of the regression: the units of a step times one of its terms.
+    fn column(&self, column: usize) -> f64 {
+        let term = match column % TERMS {
+            0 => 1.0,
+            feature => self.features[feature - 1],
+        };
+        self.units[column / TERMS] * term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+    use crate::workload::{Conv2d, DataType, Layer, Operator, Padding, Shape};
+
+    fn convolution(side: u32, channels: u32, output_channels: u32, window: u32) -> Layer {
+        let conv = Conv2d {
+            input: Shape::image(side, side, channels),
+            output_channels,
+            kernel: [window; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: Padding::symmetric(window / 2, window / 2),
+            groups: 1,
+            bias: true,
+        };
+        Layer::new(Operator::Conv2d(conv), DataType::F32)
+    }
+
+    fn jobs(window: u32) -> Vec<Job> {
+        let profile = Profile::load("pixel4").unwrap();
+        let gpu = profile.gpu.as_ref().unwrap();
+        const CHANNELS: [u32; 4] = [16, 48, 96, 160];
+        let mut jobs = Vec::new();
+        for side in [7, 14, 20, 28, 40] {
+            for input in CHANNELS {
+                for output in CHANNELS {
+                    jobs.push(Job::on_gpu(&convolution(side, input, output, window), gpu).unwrap());
+                }
+            }
+        }
+        jobs
+    }
+
+    #[test]
+    fn a_time_that_follows_equation_3_is_learned_exactly() {
+        let time = |job: &Job| job.units[0] * (0.5 + 0.01 * job.features[2]);
+        let (seen, unseen): (Vec<_>, Vec<_>) =
+            jobs(5).into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
+        let predictor = CodlPredictor::fit(seen.into_iter().map(|(_, job)| (job.clone(), time(&job))));
+        for (_, job) in unseen {
+            let predicted = predictor.predict(&job).unwrap();
+            assert!((predicted / time(&job) - 1.0).abs() < 1e-3, "{job:?}: {predicted}");
+        }
+        assert_eq!(predictor.parameters(), TERMS);
+    }
+
+    #[test]
+    fn a_window_with_too_few_runs_is_predicted_with_the_other_windows_of_its_kernel() {
+        let wide = jobs(5).into_iter().map(|job| (job, 100.0));
+        let rare = jobs(7).into_iter().take(2).map(|job| (job, 200.0));
+        let predictor = CodlPredictor::fit(wide.chain(rare));
+        assert!(predictor.predict(&jobs(7)[9]).is_some());
+        assert!(CodlPredictor::fit([]).predict(&jobs(5)[0]).is_none());
+    }
+
+    #[test]
+    fn a_winograd_convolution_is_three_kernels() {
+        let profile = Profile::load("pixel4").unwrap();
+        let job = Job::on_gpu(&convolution(56, 128, 128, 3), profile.gpu.as_ref().unwrap()).unwrap();
+        assert_eq!(job.units.len(), 3);
+    }
+}

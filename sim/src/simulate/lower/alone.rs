@@ -1,0 +1,128 @@
+//! How one processor runs one layer alone: the kernel model of each.
+
+use serde::{Serialize, Serializer};
+
+use super::super::host::Host;
+use super::super::{LONGEST_RUN, SimulateError};
+use crate::device::profile::Profile;
+use crate::engine::ProcessorId;
+use crate::kernel::cpu::{self, CoreSet, Library};
+use crate::kernel::{Phases, gpu, npu};
+use crate::units::BytesPerSecond;
+use crate::workload::Layer;
+
+/// The processors coexec plans for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Processor {
+    /// A set of CPU cores.
+    Cpu,
+    /// The GPU.
+    Gpu,
+    /// The NPU.
+    Npu,
+}
+
+impl Processor {
+    /// All of them, in the order they are reported.
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Gpu, Self::Npu];
+
+    pub(crate) fn id(self) -> ProcessorId {
+        ProcessorId(self as u8)
+    }
+
+    pub(in super::super) fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Why a compute task takes as long as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detail {
+    /// A CPU schedule on a core set.
+    Cpu {
+        /// The cores.
+        #[serde(serialize_with = "as_text")]
+        cores: CoreSet,
+        /// How they share the work.
+        schedule: cpu::Schedule,
+    },
+    /// A GPU launch.
+    Gpu(gpu::Launch),
+    /// A GPU launch of a language-model engine.
+    GpuLanguage(gpu::language::LanguageLaunch),
+    /// An NPU schedule.
+    Npu(npu::Schedule),
+}
+
+fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(cores)
+}
+
+/// How one processor runs a layer alone.
+///
+/// # Errors
+/// The device has no such processor, or it has no kernel for the layer.
+pub fn execute(
+    layer: &Layer,
+    device: &Profile,
+    library: Library,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Result<(Phases, Detail), SimulateError> {
+    let (mut phases, detail) = match (processor, cores) {
+        (Processor::Cpu, Some(cores)) => {
+            let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
+            (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
+        }
+        (Processor::Gpu, _) => {
+            let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
+            match gpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+                Some(kernels) => {
+                    let execution = gpu::language::execute(layer, kernels);
+                    (execution.phases, Detail::GpuLanguage(execution.detail))
+                }
+                None => {
+                    let execution = gpu::execute(layer, gpu)?;
+                    (execution.phases, Detail::Gpu(execution.detail))
+                }
+            }
+        }
+        (Processor::Npu, _) => {
+            let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
+            let execution = npu::execute(layer, npu)?;
+            (execution.phases, Detail::Npu(execution.detail))
+        }
+        (Processor::Cpu, None) => return Err(SimulateError::absent("CPU core set", device)),
+    };
+    phases.limit_rate(peak_bandwidth(device, processor));
+    if phases.duration() > LONGEST_RUN {
+        return Err(SimulateError::TooLong { what: layer.operator.to_string() });
+    }
+    Ok((phases, detail))
+}
+
+/// What the interface of the memory that `processor` uses moves at best.
+fn peak_bandwidth(device: &Profile, processor: Processor) -> BytesPerSecond {
+    let own = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
+    match own.filter(|_| processor == Processor::Gpu) {
+        Some(memory) => memory.bandwidth(),
+        None => BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value),
+    }
+}
+
+/// [`execute`], of a layer inside what is measured: a launch of a whole inference
+/// has its part of the host path.
+pub(in super::super) fn execute_measured(
+    layer: &Layer,
+    device: &Profile,
+    library: Library,
+    host: Host<'_>,
+    processor: Processor,
+    cores: Option<CoreSet>,
+) -> Result<(Phases, Detail), SimulateError> {
+    let (phases, detail) = execute(layer, device, library, processor, cores)?;
+    let phases = if processor == Processor::Gpu { host.launch(phases) } else { phases };
+    Ok((phases, detail))
+}

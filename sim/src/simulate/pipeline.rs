@@ -1,0 +1,292 @@
+//! Batches in a stream: several inferences at once in the processors' queues.
+//!
+//! Responsible for: the engine program of many batches of one plan, with a bounded
+//! number of them in flight and what the host does for each; throughput and the time of
+//! one batch. Not for: which operator runs where (a plan), or when anything runs (the
+//! engine). Invariant: with one batch in flight and no gap, a batch takes what
+//! [`Simulator::latency`] says.
+//!
+//! A batch is a pipeline of segments: runs of tasks on one processor. Queues are filled
+//! as a pipeline of loops fills them: at each step every batch in flight is one segment
+//! further, the oldest batch first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::lower::{Lowered, Processor};
+use super::{LONGEST_RUN, SimulateError, Simulator};
+use crate::device::check::Checker;
+use crate::device::quantity::Quantity;
+use crate::engine::{NoTrace, ProcessorId, Program, TaskId};
+use crate::kernel::{Phase, PhaseKind, Phases};
+use crate::plan::Plan;
+use crate::units::{Bytes, Picos};
+use crate::workload::Stage;
+
+/// Batches before and after those that are measured, while the pipeline fills and
+/// empties: Unified Splitting, section III.G.
+const WARM_UP: u32 = 5;
+
+/// Most batches that are measured: a program holds the tasks of all of them.
+const MAX_BATCHES: u32 = 200;
+/// Most batches in flight.
+const MAX_DEPTH: u32 = 64;
+/// Longest host work for one batch, in microseconds: a minute.
+const MAX_GAP_US: f64 = 60e6;
+
+/// The host's thread: a core of its own, beside the processors coexec plans for.
+const HOST: ProcessorId = ProcessorId(Processor::ALL.len() as u8);
+
+/// How batches are streamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pipeline {
+    /// Batches in flight at once, at most: 1 for one after the other, each with the host's
+    /// work before it.
+    pub depth: u32,
+    /// What the host does for each batch before its first operator and cannot do on
+    /// the processors planned for: fetching the input, preparing it, running the program.
+    pub host_gap_us: Quantity,
+    /// Batches measured, once the pipeline is full.
+    #[serde(default = "default_batches")]
+    pub batches: u32,
+}
+
+fn default_batches() -> u32 {
+    50
+}
+
+impl Pipeline {
+    /// So many batches in flight, with so many microseconds of the host for each.
+    pub fn new(depth: u32, host_gap_us: f64) -> Self {
+        Self { depth, host_gap_us: Quantity::plain(host_gap_us), batches: default_batches() }
+    }
+
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.count("depth", self.depth, MAX_DEPTH);
+        checker.within("host_gap_us", &self.host_gap_us, 0.0, MAX_GAP_US);
+        checker.count("batches", self.batches, MAX_BATCHES);
+    }
+}
+
+/// What a stream of batches comes to, once the pipeline is full.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stream {
+    /// From the end of one batch to the end of the next, on average.
+    #[serde(rename = "period_ps")]
+    pub period: Picos,
+    /// Batches in a second.
+    pub batches_per_second: f64,
+    /// From the start of the host's work for a batch to its last result, on average.
+    #[serde(rename = "batch_latency_ps")]
+    pub batch_latency: Picos,
+    /// Part of the time that the host and each processor that takes part is busy, in
+    /// percent.
+    pub busy_percent: Vec<(String, f64)>,
+}
+
+impl Simulator<'_> {
+    /// Streams batches of `stages` under `plan`.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn stream(
+        &mut self,
+        stages: &[Stage],
+        plan: &Plan,
+        pipeline: &Pipeline,
+    ) -> Result<Stream, SimulateError> {
+        let lowered = Lowered::new(stages, plan, self)?;
+        let batches = pipeline.batches + 2 * WARM_UP;
+        let written = Written::new(&lowered, pipeline, batches, &mut self.program);
+        if self.engine.run(&self.program, &self.capacity, &mut NoTrace) > LONGEST_RUN {
+            return Err(SimulateError::TooLong { what: "the stream of batches".to_owned() });
+        }
+        Ok(self.read_stream(&lowered, &written, pipeline.batches))
+    }
+
+    fn read_stream(&self, lowered: &Lowered, written: &Written, measured: u32) -> Stream {
+        let end = |batch: u32| {
+            let tasks = &written.tasks[batch as usize];
+            tasks.iter().map(|&task| self.engine.finish(task)).max().unwrap_or_default()
+        };
+        let measured_batches = WARM_UP..WARM_UP + measured;
+        let (from, to) = (end(WARM_UP - 1), end(WARM_UP + measured - 1));
+        let length = to.saturating_sub(from);
+        let period = Picos(length.0 / u64::from(measured));
+        let latencies = measured_batches.clone().map(|batch| {
+            let start = self.engine.start(written.gaps[batch as usize]);
+            end(batch).saturating_sub(start)
+        });
+        let batch_latency = Picos(latencies.map(|latency| latency.0).sum::<u64>() / u64::from(measured));
+        let busy = |tasks: &mut dyn Iterator<Item = TaskId>| {
+            let inside = tasks.map(|task| {
+                let [start, finish] =
+                    [self.engine.start(task), self.engine.finish(task)].map(|time| time.clamp(from, to));
+                (finish - start).0
+            });
+            100.0 * inside.sum::<u64>() as f64 / length.0.max(1) as f64
+        };
+        let mut busy_percent = vec![("host".to_owned(), busy(&mut written.gaps.iter().copied()))];
+        for processor in Processor::ALL {
+            let of_processor = || {
+                let indices =
+                    (0..lowered.tasks.len()).filter(|&index| lowered.tasks[index].processor == processor);
+                indices.flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
+            };
+            if of_processor().next().is_some() {
+                busy_percent.push((format!("{processor:?}").to_lowercase(), busy(&mut of_processor())));
+            }
+        }
+        Stream { period, batches_per_second: 1.0 / period.as_seconds(), batch_latency, busy_percent }
+    }
+}
+
+/// Where the tasks of each batch are in the program.
+#[derive(Debug, Default)]
+struct Written {
+    /// The host's work for each batch.
+    gaps: Vec<TaskId>,
+    /// The plan's tasks, in their order, of each batch.
+    tasks: Vec<Vec<TaskId>>,
+}
+
+impl Written {
+    fn new(lowered: &Lowered, pipeline: &Pipeline, batches: u32, program: &mut Program) -> Self {
+        program.clear();
+        let segments = segments(lowered);
+        let last_segment = segments.iter().copied().max().unwrap_or(0);
+        let sinks = sinks(lowered);
+        let mut gap = Phases::default();
+        let duration = Picos::from_micros(pipeline.host_gap_us.value);
+        gap.push(Phase { kind: PhaseKind::QueueGap, duration, bytes: Bytes::ZERO, steps: 1 });
+        let mut written = Self { gaps: Vec::new(), tasks: vec![Vec::new(); batches as usize] };
+        let steps = first_steps(batches, pipeline.depth, last_segment);
+        let end = steps.last().map_or(0, |last| last + last_segment);
+        for step in 0..=end {
+            for batch in (0..batches as usize)
+                .filter(|&batch| (steps[batch]..=steps[batch] + last_segment).contains(&step))
+            {
+                if step == steps[batch] {
+                    let task = program.task(HOST, 1, gap.as_slice());
+                    if let Some(before) = batch.checked_sub(pipeline.depth as usize) {
+                        sinks.iter().for_each(|&sink| program.after(task, written.tasks[before][sink]));
+                    }
+                    written.gaps.push(task);
+                    written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
+                }
+                let segment = step - steps[batch];
+                for index in (0..segments.len()).filter(|&index| segments[index] == segment) {
+                    let task = lowered.add(index, program);
+                    program.after(task, written.gaps[batch]);
+                    for &before in &lowered.tasks[index].predecessors {
+                        program.after(task, written.tasks[batch][before.0 as usize]);
+                    }
+                    written.tasks[batch][index] = task;
+                }
+            }
+        }
+        written
+    }
+}
+
+/// The step at which each batch starts: one after the batch before it, and once the
+/// batch that makes room for it has ended.
+fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
+    let mut steps: Vec<usize> = Vec::with_capacity(batches as usize);
+    for batch in 0..batches as usize {
+        let behind = steps.last().map_or(0, |before| before + 1);
+        let room = batch.checked_sub(depth as usize).map_or(0, |before| steps[before] + last_segment + 1);
+        steps.push(behind.max(room));
+    }
+    steps
+}
+
+/// Number of the segment each task is in: one more than what it waits for on another
+/// processor, and never before a task that its own processor took earlier.
+fn segments(lowered: &Lowered) -> Vec<usize> {
+    let mut latest = [0; Processor::ALL.len()];
+    let mut segments: Vec<usize> = Vec::with_capacity(lowered.tasks.len());
+    for task in &lowered.tasks {
+        let own = &mut latest[task.processor as usize];
+        let waited = task.predecessors.iter().map(|before| {
+            let crosses = lowered.tasks[before.0 as usize].processor != task.processor;
+            segments[before.0 as usize] + usize::from(crosses)
+        });
+        *own = waited.fold(*own, usize::max);
+        segments.push(*own);
+    }
+    segments
+}
+
+/// Tasks of a batch that nothing in it waits for.
+fn sinks(lowered: &Lowered) -> Vec<usize> {
+    let mut is_read = vec![false; lowered.tasks.len()];
+    lowered.tasks.iter().flat_map(|task| &task.predecessors).for_each(|task| is_read[task.0 as usize] = true);
+    (0..is_read.len()).filter(|&index| !is_read[index]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+    use crate::kernel::cpu::{CoreSet, Library};
+    use crate::plan::Placement;
+    use crate::plan::synchronisation::Mechanism;
+    use crate::workload::{fuse, network};
+
+    /// VGG-16's stages, its last `on_cpu` of them on two cores.
+    fn plan(profile: &Profile, on_cpu: usize) -> (Vec<Stage>, Plan) {
+        let stages = fuse(&network("vgg16").unwrap());
+        let cores = CoreSet::fastest(&profile.cpu, 2).unwrap();
+        let place =
+            |index| if index + on_cpu < stages.len() { Placement::Gpu } else { Placement::Cpu(cores) };
+        let placements = (0..stages.len()).map(place).collect();
+        let plan = Plan::new(Mechanism::SvmPolling, placements);
+        (stages, plan)
+    }
+
+    fn stream(profile: &Profile, on_cpu: usize, depth: u32, gap_us: f64) -> Stream {
+        let (stages, plan) = plan(profile, on_cpu);
+        let mut simulator = Simulator::new(profile, Library::Xnnpack);
+        simulator.stream(&stages, &plan, &Pipeline::new(depth, gap_us)).unwrap()
+    }
+
+    #[test]
+    fn one_batch_at_a_time_takes_a_latency_and_the_gap() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (stages, plan) = plan(&profile, 3);
+        let latency = Simulator::new(&profile, Library::Xnnpack).latency(&stages, &plan).unwrap();
+        let streamed = stream(&profile, 3, 1, 250.0);
+        assert_eq!(streamed.period, latency + Picos::from_micros(250.0));
+        assert_eq!(streamed.batch_latency, streamed.period);
+    }
+
+    #[test]
+    fn two_batches_in_flight_hide_the_hosts_gap() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (one, two) = (stream(&profile, 0, 1, 5_000.0), stream(&profile, 0, 2, 5_000.0));
+        let gain = two.batches_per_second / one.batches_per_second;
+        let gap = Picos::from_micros(5_000.0).as_seconds();
+        let expected = one.period.as_seconds() / (one.period.as_seconds() - gap);
+        assert!((gain - expected).abs() < 1e-6, "{gain} {expected}");
+        assert!(two.busy_percent.iter().any(|(name, busy)| name == "gpu" && *busy > 99.9), "{two:?}");
+    }
+
+    #[test]
+    fn processors_overlap_across_batches_and_the_slower_sets_the_pace() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (one, three) = (stream(&profile, 3, 1, 0.0), stream(&profile, 3, 3, 0.0));
+        assert!(three.period < one.period);
+        assert!(three.batch_latency >= one.batch_latency, "each batch takes no less for it");
+        let busiest = three.busy_percent.iter().map(|(_, busy)| *busy).fold(0.0, f64::max);
+        assert!(busiest > 99.0, "{three:?}");
+    }
+
+    #[test]
+    fn depth_beyond_what_the_segments_need_changes_nothing() {
+        let profile = Profile::load("pixel4").unwrap();
+        let [four, eight] = [4, 8].map(|depth| stream(&profile, 3, depth, 100.0).period);
+        assert_eq!(four, eight);
+    }
+}

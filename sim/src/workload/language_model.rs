@@ -1,0 +1,129 @@
+//! Decoder-only language models: their dimensions, their parameters and the
+//! operators of one step.
+//!
+//! Responsible for: the models of the papers, models described by a Hugging Face
+//! `config.json`, and the operators that process some tokens after others. Not
+//! for: who computes what, or how often a step is run.
+//! Invariant: all layers of a model are equal, so that one layer's operators stand
+//! for all of them.
+
+mod bundled;
+mod config;
+mod operators;
+
+use serde::Serialize;
+
+pub use bundled::{LANGUAGE_MODELS, language_model};
+pub use config::ConfigError;
+
+use super::graph::{OperatorError, check_operator};
+use super::shape::DataType;
+
+/// A decoder-only transformer with gated feed-forward networks, the architecture
+/// of Llama and most models after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LanguageModel {
+    /// Name: `llama3-8b`.
+    pub name: String,
+    /// Decoder layers.
+    pub layers: u32,
+    /// Features of one token between layers (`hidden_size`).
+    pub features: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Heads of keys and values, which groups of query heads share.
+    pub key_value_heads: u32,
+    /// Features of one head.
+    pub head_features: u32,
+    /// Features inside the feed-forward network (`intermediate_size`).
+    pub feed_forward_features: u32,
+    /// Tokens of the vocabulary.
+    pub vocabulary: u32,
+    /// Whether the table of embeddings is also the last layer's weights.
+    pub tied_embedding: bool,
+    /// Whether queries, keys and values have biases.
+    pub attention_bias: bool,
+}
+
+/// Some tokens that a model processes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct TokenStep {
+    /// Tokens processed.
+    pub tokens: u32,
+    /// Tokens whose keys and values they attend to, themselves included.
+    pub context: u32,
+}
+
+/// How the weights of a language model are stored; activations have 16 bits.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightFormat {
+    /// 4-bit integers.
+    #[default]
+    W4a16,
+    /// 8-bit integers.
+    Int8,
+    /// 16-bit floating point.
+    F16,
+}
+
+impl WeightFormat {
+    /// The number format of the model's layers.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Self::W4a16 => DataType::W4A16,
+            Self::Int8 => DataType::W8A16,
+            Self::F16 => DataType::F16,
+        }
+    }
+}
+
+impl LanguageModel {
+    /// Parameters of the linear layers of one decoder layer.
+    pub fn layer_weights(&self) -> u64 {
+        let [features, head, feed_forward] =
+            [self.features, self.head_features, self.feed_forward_features].map(u64::from);
+        let attention_heads = 2 * u64::from(self.heads) + 2 * u64::from(self.key_value_heads);
+        features * head * attention_heads + 3 * features * feed_forward
+    }
+
+    /// Weights that one token is multiplied with: all layers and the last one, which
+    /// gives the token's successor.
+    pub fn weights_per_token(&self) -> u64 {
+        u64::from(self.layers) * self.layer_weights() + u64::from(self.vocabulary) * u64::from(self.features)
+    }
+
+    /// Trained parameters.
+    pub fn parameters(&self) -> u64 {
+        let features = u64::from(self.features);
+        let table = u64::from(self.vocabulary) * features;
+        let biased = u64::from(self.heads) + 2 * u64::from(self.key_value_heads);
+        let biases = if self.attention_bias { biased * u64::from(self.head_features) } else { 0 };
+        let norms = 2 * features;
+        let tables = if self.tied_embedding { table } else { 2 * table };
+        u64::from(self.layers) * (self.layer_weights() + biases + norms) + features + tables
+    }
+
+    /// Bytes of the keys and values of `context` tokens in all layers, in 16 bits.
+    pub fn cache_bytes(&self, context: u32) -> u64 {
+        let element_bytes = DataType::F16.activation_bytes();
+        let per_token = 2 * u64::from(self.key_value_heads) * u64::from(self.head_features);
+        u64::from(self.layers) * u64::from(context) * per_token * element_bytes
+    }
+
+    /// Whether every operator of `step` makes sense.
+    ///
+    /// # Errors
+    /// The first operator that does not.
+    pub fn check(&self, step: TokenStep) -> Result<(), OperatorError> {
+        let format = DataType::F16;
+        let parts =
+            [self.first_stages(step, format), self.layer_stages(step, format), self.last_stages(format)];
+        parts.iter().flatten().try_for_each(|stage| check_operator(&stage.layer.operator))
+    }
+}
+
+#[cfg(test)]
+mod tests;

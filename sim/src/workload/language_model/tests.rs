@@ -1,0 +1,79 @@
+use super::*;
+
+fn model(name: &str) -> LanguageModel {
+    language_model(name).unwrap()
+}
+
+const PREFILL: TokenStep = TokenStep { tokens: 256, context: 256 };
+
+#[test]
+fn bundled_models_have_the_released_parameter_counts() {
+    let counts = LANGUAGE_MODELS.map(|(name, _)| model(name).parameters());
+    assert_eq!(counts, [8_030_261_248, 6_738_415_616, 3_212_749_824, 1_889_110_016]);
+}
+
+#[test]
+fn a_token_meets_every_weight_but_the_embeddings() {
+    let billions = LANGUAGE_MODELS.map(|(name, _)| model(name).weights_per_token() as f64 / 1e9);
+    for (found, expected) in billions.into_iter().zip([7.505, 6.607, 3.213, 1.699]) {
+        assert!((found - expected).abs() < 0.001, "{found}");
+    }
+}
+
+#[test]
+fn the_operators_of_a_layer_hold_its_parameters() {
+    for (name, _) in LANGUAGE_MODELS {
+        let model = model(name);
+        let stages = model.layer_stages(PREFILL, DataType::W4A16);
+        let parameters: u64 = stages.iter().map(|stage| stage.layer.operator.parameters()).sum();
+        assert_eq!(parameters, model.layer_weights() + 2 * u64::from(model.features), "{name}");
+        assert!(model.check(PREFILL).is_ok());
+    }
+}
+
+#[test]
+fn query_heads_that_share_keys_read_them_once() {
+    let step = TokenStep { tokens: 1, context: 1000 };
+    let stages = model("llama3-8b").layer_stages(step, DataType::W4A16);
+    let scores = stages.iter().find(|stage| stage.name == "scores").unwrap();
+    let [_, keys] = scores.layer.operator.inputs()[..] else { panic!("a product of two tensors") };
+    assert_eq!(keys.elements(), 8 * 128 * 1000, "eight heads of keys for 32 of queries");
+}
+
+#[test]
+fn attention_work_grows_with_the_cache_and_nothing_else_does() {
+    let work = |context| {
+        let stages = model("llama2-7b").layer_stages(TokenStep { tokens: 1, context }, DataType::W4A16);
+        stages.iter().map(|stage| stage.layer.operator.macs()).sum::<u64>()
+    };
+    assert_eq!(work(1025) - work(1024), 2 * 32 * 128);
+}
+
+#[test]
+fn the_cache_of_a_grouped_query_model_is_a_quarter_of_a_plain_one() {
+    assert_eq!(model("llama3-8b").cache_bytes(1024), 134_217_728);
+    assert_eq!(model("llama2-7b").cache_bytes(1024), 4 * 134_217_728);
+}
+
+const LLAMA: &str = r#"{ "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128256, "rope_theta": 500000.0, "tie_word_embeddings": false }"#;
+
+#[test]
+fn a_released_configuration_is_the_bundled_model() {
+    assert_eq!(LanguageModel::from_config("llama3-8b", LLAMA).unwrap(), model("llama3-8b"));
+}
+
+#[test]
+fn a_configuration_of_another_architecture_is_refused() {
+    let refuse =
+        |from: &str, to: &str| LanguageModel::from_config("x", &LLAMA.replace(from, to)).unwrap_err();
+    assert!(matches!(refuse("\"llama\"", "\"gpt2\""), ConfigError::ModelType { .. }));
+    assert!(matches!(refuse("}", ", \"num_local_experts\": 8 }"), ConfigError::Experts { .. }));
+    assert!(matches!(
+        refuse("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 5"),
+        ConfigError::Dimension { .. }
+    ));
+    assert!(matches!(refuse("\"hidden_size\": 4096", "\"hidden_size\": 0"), ConfigError::Dimension { .. }));
+    assert!(matches!(refuse("{", "["), ConfigError::Json(_)));
+}

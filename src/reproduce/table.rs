@@ -1,0 +1,179 @@
+//! A report as tables: what is farthest off first.
+
+use coexec_sim::published::{Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
+
+use crate::output;
+
+/// Prints one paper.
+pub(super) fn print(report: &Report) {
+    output::line(&format!("{}\n", report.paper.title()));
+    for group in &report.groups {
+        print_group(group);
+    }
+    not_reproduced(report);
+}
+
+fn print_group(group: &Group) {
+    let rows: Vec<Vec<String>> = group
+        .worst_first()
+        .into_iter()
+        .filter(|row| row.ours.is_some())
+        .map(|row| line(row, group.measure))
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    output::line(&heading(group));
+    output::table(
+        &["where", "device", "workload", "what", "published", "coexec", "deviation", "role"],
+        &rows,
+    );
+    for row in group.rows.iter().filter(|row| !row.note.is_empty()) {
+        output::line(&format!("  {}: {}", name(row), row.note));
+    }
+    output::line("");
+}
+
+fn name(row: &Row) -> String {
+    format!("{}, {}, {}", row.fact.device, row.fact.workload, row.fact.quantity)
+}
+
+/// The group's name, what its predicted rows come to, and its limit.
+fn heading(group: &Group) -> String {
+    let Summary { predicted, fitted, disagreeing, mean, worst, median, .. } = group.summary();
+    let unit = group.measure.unit();
+    let mut parts = vec![format!("{predicted} predicted, {fitted} fitted")];
+    for (what, value) in [("mean", mean), ("median", median), ("worst", worst)] {
+        if let Some(value) = value {
+            parts.push(format!("{what} {value:.1} {unit}"));
+        }
+    }
+    if disagreeing > 0 {
+        parts.push(format!("{disagreeing} other than published"));
+    }
+    let limit = limit(group.limit, unit);
+    if !limit.is_empty() {
+        let verdict = if group.holds() { "holds" } else { "missed" };
+        parts.push(format!("limit {limit}: {verdict}"));
+    }
+    format!("{} ({})", group.name, parts.join("; "))
+}
+
+fn limit(limit: Limit, unit: &str) -> String {
+    let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
+    let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn line(row: &Row, measure: Measure) -> Vec<String> {
+    let fact = &row.fact;
+    let ours = match &row.ours {
+        Some(Ours::Number(number)) => quantity(*number, &fact.unit),
+        Some(Ours::Finding { text, .. }) => text.clone(),
+        None => "-".to_owned(),
+    };
+    let deviation = match row.deviation {
+        Some(deviation) if measure == Measure::Percent => format!("{deviation:+.1} %"),
+        Some(deviation) => format!("{deviation:+.1} points"),
+        None if row.disagrees() => "differs".to_owned(),
+        None => "agrees".to_owned(),
+    };
+    let role = match &row.role {
+        Role::Predicted => "predicted".to_owned(),
+        Role::Fitted { .. } => "fitted".to_owned(),
+        Role::NotReproduced { .. } => "-".to_owned(),
+    };
+    vec![
+        fact.place.clone(),
+        fact.device.clone(),
+        fact.workload.clone(),
+        fact.quantity.clone(),
+        published(row),
+        ours,
+        deviation,
+        role,
+    ]
+}
+
+fn published(row: &Row) -> String {
+    match &row.fact.value {
+        Published::Number(number) if row.fact.unit == "x" => format!("{number}x"),
+        Published::Number(number) => format!("{number} {}", row.fact.unit),
+        Published::Words(words) if row.fact.unit == "words" => words.clone(),
+        Published::Words(words) => format!("{words} {}", row.fact.unit),
+    }
+}
+
+/// A number in its unit, with the digits that a reader compares.
+fn quantity(number: f64, unit: &str) -> String {
+    let decimals = match number.abs() {
+        size if size >= 1_000.0 || number.fract() == 0.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 0.1 => 2,
+        _ => 4,
+    };
+    match unit {
+        "x" => format!("{number:.decimals$}x"),
+        unit => format!("{number:.decimals$} {unit}"),
+    }
+}
+
+/// What the paper published that coexec does not predict, and why.
+fn not_reproduced(report: &Report) {
+    let rows = report.groups.iter().flat_map(|group| &group.rows);
+    let lines: Vec<Vec<String>> = rows
+        .filter_map(|row| match &row.role {
+            Role::NotReproduced { because } => Some(vec![
+                row.fact.place.clone(),
+                row.fact.device.clone(),
+                row.fact.workload.clone(),
+                row.fact.quantity.clone(),
+                published(row),
+                because.clone(),
+            ]),
+            _ => None,
+        })
+        .collect();
+    if !lines.is_empty() {
+        output::line(&format!("Not quantities that coexec predicts ({})", lines.len()));
+        output::table(&["where", "device", "workload", "what", "published", "because"], &lines);
+        output::line("");
+    }
+}
+
+/// One line a group of all papers, those that miss their limits first.
+pub(super) fn totals(reports: &[Report]) {
+    let groups = reports.iter().flat_map(|report| report.groups.iter().map(move |group| (report, group)));
+    let mut groups: Vec<(&Report, &Group)> =
+        groups.filter(|(_, group)| group.rows.iter().any(|row| row.ours.is_some())).collect();
+    groups.sort_by_key(|(_, group)| group.holds());
+    let rows: Vec<Vec<String>> = groups.iter().map(|(report, group)| total(report, group)).collect();
+    if rows.is_empty() {
+        return;
+    }
+    output::line("Summary");
+    let header = ["paper", "group", "predicted", "fitted", "mean", "worst", "limit", ""];
+    output::table(&header, &rows);
+}
+
+fn total(report: &Report, group: &Group) -> Vec<String> {
+    let summary = group.summary();
+    let unit = group.measure.unit();
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"));
+    let said = limit(group.limit, unit);
+    let verdict = match (said.is_empty(), group.holds()) {
+        (_, false) => "missed",
+        (true, true) => "",
+        (false, true) => "holds",
+    };
+    vec![
+        report.paper.name().to_owned(),
+        group.name.clone(),
+        summary.predicted.to_string(),
+        summary.fitted.to_string(),
+        number(summary.mean),
+        number(summary.worst),
+        said,
+        verdict.to_owned(),
+    ]
+}
