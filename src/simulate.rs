@@ -7,7 +7,9 @@ use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, sample, timeline};
+use coexec_sim::simulate::{
+    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+};
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -30,6 +32,9 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plain_sharing_latency_ps: Option<Picos>,
     samples: Option<&'a Samples>,
+    /// Batches one after the other and in flight, where the scenario has a pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<&'a Stream>,
 }
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
@@ -39,11 +44,16 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
         0 => None,
         count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
+    };
+    let stream = match &scenario.pipeline {
+        Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
+        None => None,
     };
     let timeline = timeline(&mut simulator, stages, &plan)?;
     let mut files = Vec::new();
@@ -62,6 +72,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             prediction: &prediction,
             plain_sharing_latency_ps: plain_sharing,
             samples: samples.as_ref(),
+            stream: stream.as_ref(),
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
@@ -72,6 +83,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         }
         if let Some(samples) = &samples {
             spread(samples);
+        }
+        if let (Some(stream), Some(pipeline)) = (&stream, &scenario.pipeline) {
+            streamed(stream, pipeline.depth);
         }
     }
     Ok(())
@@ -147,6 +161,9 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     if let Some(preparation) = prediction.preparation {
         output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
     }
+    if let Some(background) = &prediction.background {
+        output::line(&beside(background));
+    }
     let rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
@@ -171,6 +188,20 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     output::table(&header, &rows);
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// What became of somebody else's work, and of ours beside it.
+fn beside(background: &BackgroundReport) -> String {
+    let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
+    let rate = match background.achieved_frames_per_second {
+        Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
+        None => "the run is shorter than a frame".to_owned(),
+    };
+    format!(
+        "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
+         without it the run takes {latency_alone}: slowed by {:.1} %\n",
+        background.slowdown_percent
+    )
 }
 
 /// More steps of a critical path than this are summed by what they are.
@@ -213,6 +244,19 @@ fn critical_path(prediction: &Prediction) -> String {
     }
     let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
     sums.collect::<Vec<_>>().join(" + ")
+}
+
+/// Prints what a stream of batches comes to.
+fn streamed(stream: &Stream, depth: u32) {
+    let busy: Vec<String> =
+        stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %")).collect();
+    output::line(&format!(
+        "\nbatches with {depth} in flight: {:.2} a second, one every {}, each {} from the host's work on; busy: {}",
+        stream.batches_per_second,
+        stream.period,
+        stream.batch_latency,
+        busy.join(", ")
+    ));
 }
 
 fn spread(samples: &Samples) {

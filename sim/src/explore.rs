@@ -8,6 +8,9 @@
 mod chain;
 mod channel_split;
 mod grid;
+pub mod layer_wise;
+mod proportional;
+mod rule;
 
 pub use chain::{Answer, Baseline, explore};
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
@@ -37,14 +40,28 @@ pub enum Strategy {
     HeightSplit,
     /// The same, cut along whichever is better.
     AnySplit,
+    /// Every operator cut along its output channels in proportion to what the processors
+    /// compute in a second (muLayer, `EuroSys`'19).
+    FlopsProportional,
+    /// Whole layers: kinds of operator that gain little from the GPU on CPU cores
+    /// (Unified Splitting).
+    LayerWise,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 6] =
-        [Self::CpuOnly, Self::GpuOnly, Self::NpuOnly, Self::ChannelSplit, Self::HeightSplit, Self::AnySplit];
+    pub const ALL: [Self; 8] = [
+        Self::CpuOnly,
+        Self::GpuOnly,
+        Self::NpuOnly,
+        Self::ChannelSplit,
+        Self::HeightSplit,
+        Self::AnySplit,
+        Self::FlopsProportional,
+        Self::LayerWise,
+    ];
 
-    /// Whether operators may be cut between CPU and GPU.
+    /// Whether the strategy searches, for each operator, how to cut it between CPU and GPU.
     pub fn cuts(self) -> bool {
         matches!(self, Self::ChannelSplit | Self::HeightSplit | Self::AnySplit)
     }
@@ -58,6 +75,8 @@ impl Strategy {
             Self::ChannelSplit => "channel-split",
             Self::HeightSplit => "height-split",
             Self::AnySplit => "any-split",
+            Self::FlopsProportional => "flops-proportional",
+            Self::LayerWise => "layer-wise",
         }
     }
 }

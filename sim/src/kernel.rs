@@ -61,8 +61,13 @@ pub enum PhaseKind {
     Parallel,
     /// Waking the worker threads and waiting for the last of them.
     ForkJoin,
-    /// Folds of a systolic array.
-    Folds,
+    /// Stationary tiles on their way into systolic arrays, of all folds together.
+    StationaryLoad,
+    /// Operands streaming through systolic arrays, of all folds together; in decode,
+    /// weights on their way from memory.
+    Stream,
+    /// The last results leaving systolic arrays, of all folds together.
+    Drain,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,
     /// Copying between a GPU's own memory and the host's.

@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 pub use inline::InlineOperator;
 
-use crate::device::check::Violation;
+use crate::device::check::{Checker, Violation};
 use crate::device::profile::Profile;
 use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::Measure;
+use crate::simulate::{BackgroundWork, Measure, Pipeline};
 use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
@@ -71,6 +71,11 @@ pub struct ScenarioFile {
     pub objective: Option<Objective>,
     /// Grid of output channels.
     pub step: Option<u32>,
+    /// How batches follow each other, where more than one is of interest.
+    pub pipeline: Option<Pipeline>,
+    /// Somebody else's work on the same device: a game.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundWork>,
 }
 
 /// What a caller says instead of the scenario file.
@@ -118,6 +123,10 @@ pub struct Scenario {
     pub measure: Measure,
     /// What a search may use.
     pub options: Options,
+    /// How batches follow each other.
+    pub pipeline: Option<Pipeline>,
+    /// Somebody else's work beside the workload.
+    pub background: Option<BackgroundWork>,
 }
 
 /// Bundled scenario files, by name.
@@ -174,6 +183,8 @@ impl Scenario {
         let step = file.grid_step(text, overrides)?;
         let objective = file.objective(text, overrides, &device)?;
         let measure = file.measure(text)?;
+        file.check_pipeline(text)?;
+        let background = file.background(text, &device)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
             objective,
@@ -192,6 +203,8 @@ impl Scenario {
             measure,
             device,
             options,
+            pipeline: file.pipeline,
+            background,
         })
     }
 }
@@ -266,6 +279,26 @@ impl ScenarioFile {
         })
     }
 
+    /// Somebody else's work, which needs a GPU.
+    fn background(&self, text: &Text, device: &Profile) -> Result<Option<BackgroundWork>, InputError> {
+        let Some(work) = &self.background else { return Ok(None) };
+        let mut checker = Checker::default();
+        checker.table("background", |checker| {
+            work.check(checker);
+            if device.gpu.is_none() {
+                checker.violation(
+                    "gpu_us",
+                    work.gpu_us.value,
+                    format!("a device with a GPU, not {}", device.name),
+                );
+            }
+        });
+        match checker.finish().into_iter().next() {
+            Some(violation) => Err(text.reject(violation)),
+            None => Ok(Some(work.clone())),
+        }
+    }
+
     /// What a time covers.
     fn measure(&self, text: &Text) -> Result<Measure, InputError> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
@@ -277,6 +310,18 @@ impl ScenarioFile {
             ))),
             written => Ok(written.unwrap_or(usual)),
         }
+    }
+
+    /// That batches can be streamed as the file says, and that there is a model to stream.
+    fn check_pipeline(&self, text: &Text) -> Result<(), InputError> {
+        let Some(pipeline) = &self.pipeline else { return Ok(()) };
+        if self.operator_set.is_some() {
+            let expected = "no [pipeline]: each operator of a set is run on its own";
+            return Err(text.reject(violation("pipeline", "a table", expected)));
+        }
+        let mut checker = Checker::default();
+        checker.table("pipeline", |checker| pipeline.check(checker));
+        checker.finish().into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
 
     /// The grid of output channels.

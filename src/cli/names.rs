@@ -88,6 +88,10 @@ pub(crate) enum StrategyName {
     HeightSplit,
     /// The same, cut along whichever is better
     AnySplit,
+    /// Each operator cut in proportion to what the processors compute in a second
+    FlopsProportional,
+    /// Whole layers: kinds of operator that gain little from the GPU on the CPU cores
+    LayerWise,
     /// All of these, compared
     All,
 }
@@ -103,6 +107,8 @@ impl StrategyName {
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
             Self::HeightSplit => Strategy::HeightSplit,
             Self::AnySplit => Strategy::AnySplit,
+            Self::FlopsProportional => Strategy::FlopsProportional,
+            Self::LayerWise => Strategy::LayerWise,
         }
     }
 }

@@ -8,7 +8,6 @@ use super::{ABSENT, UNSOUND, WRONG_INPUT};
 /// The exit status that `error` stands for.
 pub(super) fn status(error: &ExecuteError) -> u8 {
     match error {
-        ExecuteError::SimulatedOnly { .. } => "use a plan without it (--strategy channel-split)",
         ExecuteError::NoNpu { .. }
         | ExecuteError::CutSlice { .. }
         | ExecuteError::SimulatedOnly { .. }
@@ -57,6 +56,7 @@ pub(super) fn remedy(error: &ExecuteError) -> &'static str {
         ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
         ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
         ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
+        ExecuteError::SimulatedOnly { .. } => "use a plan without it (--strategy channel-split)",
         ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
             "set data_type in the scenario to one this machine computes in"
         }

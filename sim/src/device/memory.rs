@@ -24,10 +24,28 @@ pub struct Memory {
     /// entry holds for more. A client is a processor that moves bytes. More
     /// clients may get less than fewer do, where they disturb each other.
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
+    /// How many streams an accelerator's traffic consists of where it competes. Absent:
+    /// one each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Streams>,
     /// How clients suffer from what the others want to move, beyond sharing the
     /// capacity; a client without an entry does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
+}
+
+/// Equal streams that an accelerator's traffic consists of. Where more is wanted than
+/// the memory moves, each stream gets the same, so that a client with more streams
+/// gets more; a CPU thread is one stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Streams {
+    /// Where the values come from.
+    pub source: String,
+    /// Streams of the GPU.
+    pub gpu: u32,
+    /// Streams of the NPU.
+    pub npu: u32,
 }
 
 /// How one client suffers from the others, by three regions of what they want to
@@ -63,6 +81,17 @@ pub struct Interference {
     /// Time over time alone, past the saturation, of a client that moves little:
     /// each access waits longer.
     pub crowded_slowdown_factor: Quantity,
+}
+
+/// Most streams of one client: a share of the memory is not known more finely.
+const MOST_STREAMS: u32 = 1_000;
+
+impl Streams {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.count("gpu", self.gpu, MOST_STREAMS);
+        checker.count("npu", self.npu, MOST_STREAMS);
+    }
 }
 
 /// Most that one client's accesses may slow down: past it, they are not slowed but
@@ -127,6 +156,9 @@ impl Memory {
                 checker.violation(&key, bandwidth.value, format!("at most the peak, {peak}"));
             }
         }
+        if let Some(streams) = &self.streams {
+            checker.table("streams", |checker| streams.check(checker));
+        }
         checker.each("interference", &self.interference, |checker, entry| entry.check(checker));
         for (index, entry) in self.interference.iter().enumerate() {
             if self.interference[..index].iter().any(|earlier| earlier.client == entry.client) {
@@ -166,6 +198,13 @@ mod tests {
             assert_eq!(memory.capacity(clients), BytesPerSecond::from_gigabytes(gigabytes), "{clients}");
         }
         assert!(violations(&memory).is_empty());
+    }
+
+    #[test]
+    fn a_client_without_streams_moves_nothing() {
+        let streams = Streams { source: "test".to_owned(), gpu: 0, npu: 3 };
+        let memory = Memory { streams: Some(streams), ..snapdragon_8_gen_3() };
+        assert_eq!(violations(&memory), ["streams.gpu"]);
     }
 
     #[test]

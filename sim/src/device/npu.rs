@@ -34,14 +34,21 @@ pub struct Npu {
     pub source: String,
     /// R: rows, and columns, of one systolic array.
     pub array_dimension: u32,
-    /// A: clock times the number of arrays that work on folds of their own. A
-    /// latency only tells the product of the two.
+    /// Arrays that work on folds of their own, in rounds. Absent where nobody knows:
+    /// then no round is ever partly filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrays: Option<u32>,
+    /// A: clock of an array times the number of arrays. A latency only tells the
+    /// product of the two.
     pub combined_clock_mhz: Quantity,
     /// C: bytes of on-chip memory the compiler gives to the stationary operand.
     pub on_chip_bytes: Quantity,
     /// Bytes of an operand's element on its way from memory, whatever the model
     /// is stored in: 2 where weights are dequantised to 16-bit floats first.
     pub element_bytes: u32,
+    /// Products of 8-bit integers. Absent: they run as floats do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integer: Option<Integer>,
     /// Memory bandwidth the NPU draws while nobody else uses the memory.
     pub bandwidth_gbps: Quantity,
     /// Time from handing over one graph to its first fold.
@@ -63,8 +70,20 @@ pub struct Npu {
     pub graph_preparation: GraphPreparation,
 }
 
+/// How products of 8-bit integers differ from those of floats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Integer {
+    /// Where the values come from.
+    pub source: String,
+    /// Rate of the arrays over that for floats.
+    pub rate_factor: Quantity,
+    /// Bytes of an operand's element on its way from memory.
+    pub element_bytes: u32,
+}
+
 /// Blocks of stationary columns: each is loaded once and the streamed operand is
-/// read once for it.
+/// read once for it. All blocks are equal, so the last is filled up with padding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnBlock {
@@ -78,7 +97,11 @@ pub struct ColumnBlock {
 }
 
 /// A product of one row of activations and a weight matrix: `dispatch + weights
-/// x bytes / bandwidth x max(1, in / out) ^ exponent`.
+/// x bytes / bandwidth x max(1, in / long_row_elements)`.
+///
+/// The slowdown goes by the row's length and not by its ratio to the outputs: a cut
+/// by outputs leaves the rows as long, and `HeteroInfer`'s solver gains from cutting
+/// a square matrix in halves (Table 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decode {
@@ -90,9 +113,8 @@ pub struct Decode {
     pub bandwidth_gbps: Quantity,
     /// Time from handing over the graph to the first weight.
     pub dispatch_us: Quantity,
-    /// How strongly rows longer than there are outputs slow the traffic; 0 for
-    /// not at all.
-    pub long_row_exponent: Quantity,
+    /// Inputs of an output from which more slow the traffic down.
+    pub long_row_elements: Quantity,
 }
 
 /// Time to make the graphs of a network for one row count: `base + rows x per_row`.
@@ -115,6 +137,9 @@ impl Npu {
         }
         checker.sourced(&self.source);
         checker.count("array_dimension", self.array_dimension, MAX_COUNT);
+        if let Some(arrays) = self.arrays {
+            checker.count("arrays", arrays, MAX_COUNT);
+        }
         checker.positive("combined_clock_mhz", &self.combined_clock_mhz);
         checker.positive("on_chip_bytes", &self.on_chip_bytes);
         checker.count("element_bytes", self.element_bytes, MAX_COUNT);
@@ -125,6 +150,9 @@ impl Npu {
             let found = format!("{:?}", self.graph_sizes);
             checker.violation("graph_sizes", found, "whole numbers above 0, each above the one before");
         }
+        if let Some(integer) = &self.integer {
+            checker.table("integer", |checker| integer.check(checker));
+        }
         if let Some(block) = &self.column_block {
             checker.table("column_block", |checker| block.check(checker));
         }
@@ -132,6 +160,14 @@ impl Npu {
             checker.table("decode", |checker| decode.check(checker));
         }
         checker.table("graph_preparation", |checker| self.graph_preparation.check(checker));
+    }
+}
+
+impl Integer {
+    fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.positive("rate_factor", &self.rate_factor);
+        checker.count("element_bytes", self.element_bytes, MAX_COUNT);
     }
 }
 
@@ -152,7 +188,7 @@ impl Decode {
         checker.positive("bytes_per_weight", &self.bytes_per_weight);
         checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
         checker.non_negative("dispatch_us", &self.dispatch_us);
-        checker.non_negative("long_row_exponent", &self.long_row_exponent);
+        checker.positive("long_row_elements", &self.long_row_elements);
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Capacity {
     rates: [f64; MAX_PROCESSORS],
     /// By client; shorter where the others share by max-min alone.
     interference: Vec<Option<Interference>>,
+    /// Streams each stream of a client counts for where all compete, by client.
+    weights: [u32; MAX_CLIENTS],
 }
 
 impl Capacity {
@@ -96,7 +98,7 @@ impl Capacity {
         assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
         let last = rates.len() - 1;
         let rates = std::array::from_fn(|i| rates[i.min(last)].0 / PICOS_PER_SECOND);
-        Self { rates, interference: Vec::new() }
+        Self { rates, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
     }
 
     /// The same for any number of processors: plain max-min sharing.
@@ -121,6 +123,23 @@ impl Capacity {
         }
         self.interference[index] = Some(interference);
         self
+    }
+
+    /// The capacity, where each stream of `client` counts for `weight` streams: what the
+    /// memory gives competitors is in that ratio.
+    ///
+    /// # Panics
+    /// For a client from [`MAX_CLIENTS`] on, and for no weight.
+    #[must_use]
+    pub fn with_weight(mut self, client: ClientId, weight: u32) -> Self {
+        assert!(weight > 0, "a client without weight would move nothing");
+        self.weights[usize::from(client.0)] = weight;
+        self
+    }
+
+    /// How many streams a stream of `client` counts for.
+    pub(super) fn weight(&self, client: ClientId) -> u32 {
+        self.weights.get(usize::from(client.0)).copied().unwrap_or(1)
     }
 
     /// What one processor moves, in bytes per picosecond.

@@ -102,7 +102,7 @@ impl SharedMemory {
         let bytes = traffic.bytes.0 as f64;
         let alone = capacity.alone();
         let duration = if traffic.duration == Picos::ZERO { picos(bytes / alone) } else { traffic.duration };
-        let streams = f64::from(traffic.streams);
+        let streams = f64::from(traffic.streams) * f64::from(capacity.weight(traffic.client));
         let ceiling = (bytes / duration.0 as f64).min(alone) / streams;
         let flow = Flow {
             task: traffic.task,

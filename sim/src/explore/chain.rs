@@ -11,7 +11,7 @@
 
 use super::channel_split::{Candidate, Lead, Search, grids, search_grid};
 use super::grid::Grid;
-use super::{Options, Strategy};
+use super::{Options, Strategy, rule};
 use crate::device::gpu::Direction;
 use crate::plan::{Placement, Plan};
 use crate::simulate::{
@@ -55,6 +55,9 @@ pub fn explore(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Answer, SimulateError> {
+    if let Some(answer) = rule::explore(simulator, stages, options)? {
+        return Ok(answer);
+    }
     if !options.strategy.cuts() {
         let plan = uniform(simulator, stages, options, options.strategy)?;
         let prediction = simulator.run(stages, &plan)?;
@@ -127,7 +130,7 @@ fn uniform(
 }
 
 /// Single processors that can run the whole workload.
-fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
+pub(super) fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
     [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
         .into_iter()
         .filter_map(|strategy| {

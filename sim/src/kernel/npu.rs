@@ -3,15 +3,22 @@
 //!
 //! Responsible for: the operators that are matrix products, the operands' order,
 //! on-chip capacity and the re-reads it forces, padding to static graphs. Not
-//! for: making graphs while a network runs ([`graph_preparation`] tells its cost
-//! to whoever does it), or operators that are no products, which another
+//! for: making graphs while a network runs ([`GraphCache`] tells its cost to
+//! whoever does it), or operators that are no products, which another
 //! processor takes. Invariant: the time is the larger of compute and traffic in
 //! each graph, behind its dispatch.
+//!
+//! A fold has three parts: its stationary tile is loaded, the other operand streams
+//! through, the last results drain. The folds of a graph are counted in thousands,
+//! so an execution has one phase for each part of all of them; the copies from
+//! memory run ahead of the arrays and fill the whole time evenly.
 //!
 //! The constants and their fits are in the device profile. Ground: the stage,
 //! order and shape characteristics NPU-1 to NPU-3 of `HeteroInfer` (SOSP'25,
 //! section 3.2) and its Table 3.
 
+mod cost;
+mod graphs;
 mod product;
 mod systolic;
 
@@ -20,6 +27,9 @@ mod tests;
 
 use serde::Serialize;
 
+use self::cost::Cost;
+use self::graphs::Cover;
+pub use self::graphs::{GraphCache, graph_preparation, pieces};
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
 use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
@@ -64,7 +74,7 @@ pub struct Schedule {
     pub padded: [u32; 3],
     /// Stationary tiles loaded into arrays. Zero in decode, which folds nothing.
     pub folds: u64,
-    /// Array cycles of all folds. Zero in decode.
+    /// Cycles of the busiest array. Zero in decode.
     pub cycles: u64,
     /// Times the streamed operand is read from memory (by the largest graph).
     pub panels: u32,
@@ -94,131 +104,7 @@ pub fn execute(layer: &Layer, npu: &Npu) -> Result<Execution<Schedule>, Unsuppor
     }
 }
 
-/// What making a network's graphs for `rows` rows (tokens) takes, where none lie
-/// ready for that count. Not part of an execution.
-pub fn graph_preparation(npu: &Npu, rows: u32) -> Picos {
-    let preparation = &npu.graph_preparation;
-    Picos::from_micros(preparation.base_us.value + f64::from(rows) * preparation.per_row_us.value)
-}
-
-/// The graphs that cover a number of rows: `full` of the largest size and, where
-/// rows remain, one of the smallest size that takes them.
-#[derive(Clone, Copy)]
-struct Cover {
-    full: u64,
-    largest: u64,
-    last: Option<u64>,
-}
-
-impl Cover {
-    fn of(rows: u64, sizes: &[u32]) -> Self {
-        let Some(&largest) = sizes.last() else {
-            return Self { full: 1, largest: rows, last: None };
-        };
-        let largest = u64::from(largest);
-        let remainder = rows % largest;
-        let last = sizes.iter().map(|&size| u64::from(size)).find(|&size| size >= remainder);
-        Self { full: rows / largest, largest, last: last.filter(|_| remainder > 0) }
-    }
-
-    fn graphs(self) -> u64 {
-        self.full + u64::from(self.last.is_some())
-    }
-}
-
-/// Counts and times of the graphs of a layer, before rounding.
-#[derive(Clone, Copy, Default)]
-struct Cost {
-    padded: [u64; 3],
-    folds: u64,
-    cycles: u64,
-    panels: u64,
-    bytes: u64,
-    compute_us: f64,
-    traffic_us: f64,
-    micros: f64,
-}
-
-impl Cost {
-    /// The cost of one product of `rows` rows in one graph.
-    fn of(product: &Product, rows: u64, order: Order, npu: &Npu) -> Self {
-        let array = u64::from(npu.array_dimension);
-        let (streamed, stationary) = match order {
-            Order::WeightsStream => (product.outputs, rows),
-            Order::WeightsStationary => (rows, product.outputs),
-        };
-        let padded @ [m, n, k] =
-            [streamed, product.inner, stationary].map(|extent| extent.div_ceil(array).saturating_mul(array));
-        let panels = panels(n, k, npu);
-        let elements = m
-            .saturating_mul(n)
-            .saturating_mul(panels)
-            .saturating_add(n.saturating_mul(k))
-            .saturating_add(m.saturating_mul(k).saturating_mul(product.output_transfers));
-        let bytes = elements.saturating_mul(u64::from(npu.element_bytes));
-        let cycles = systolic_cycles(m, n, k, npu.array_dimension);
-        let compute_us = cycles as f64 / npu.combined_clock_mhz.value;
-        let bandwidth = BytesPerSecond::from_gigabytes(npu.bandwidth_gbps.value);
-        let traffic_us = micros_to_move(bytes as f64, bandwidth);
-        Self {
-            padded,
-            folds: (n / array).saturating_mul(k / array),
-            cycles,
-            panels,
-            bytes,
-            compute_us,
-            traffic_us,
-            micros: compute_us.max(traffic_us),
-        }
-    }
-
-    /// This cost `times` over.
-    fn repeated(self, times: u64) -> Self {
-        Self {
-            folds: self.folds.saturating_mul(times),
-            cycles: self.cycles.saturating_mul(times),
-            bytes: self.bytes.saturating_mul(times),
-            compute_us: self.compute_us * times as f64,
-            traffic_us: self.traffic_us * times as f64,
-            micros: self.micros * times as f64,
-            ..self
-        }
-    }
-
-    /// This cost and then `next`'s; extents are left to the caller.
-    fn then(self, next: Self) -> Self {
-        Self {
-            padded: self.padded,
-            folds: self.folds.saturating_add(next.folds),
-            cycles: self.cycles.saturating_add(next.cycles),
-            panels: self.panels.max(next.panels),
-            bytes: self.bytes.saturating_add(next.bytes),
-            compute_us: self.compute_us + next.compute_us,
-            traffic_us: self.traffic_us + next.traffic_us,
-            micros: self.micros + next.micros,
-        }
-    }
-}
-
-/// Times the streamed operand is read from memory, for a stationary operand of
-/// `n x k`: once where all of it stays on chip, once a block where the compiler
-/// blocks it, and else once a panel of columns as wide as the array.
-fn panels(n: u64, k: u64, npu: &Npu) -> u64 {
-    let fits = |columns: u64| {
-        let bytes = n.saturating_mul(columns).saturating_mul(u64::from(npu.element_bytes));
-        bytes as f64 <= npu.on_chip_bytes.value
-    };
-    if fits(k) {
-        return 1;
-    }
-    match &npu.column_block {
-        Some(block) if k <= u64::from(block.most_columns) && fits(u64::from(block.columns)) => {
-            k.div_ceil(u64::from(block.columns))
-        }
-        _ => k / u64::from(npu.array_dimension),
-    }
-}
-
+/// What moving `bytes` takes.
 fn micros_to_move(bytes: f64, bandwidth: BytesPerSecond) -> f64 {
     const MICROS_PER_SECOND: f64 = 1e6;
     bytes / bandwidth.0 * MICROS_PER_SECOND
@@ -232,14 +118,13 @@ fn prefill_execution(product: &Product, npu: &Npu) -> Execution<Schedule> {
         Rows::Pixels => (Order::WeightsStationary, [].as_slice()),
     };
     let cover = Cover::of(product.rows, sizes);
-    let full = Cost::of(product, cover.largest, order, npu).repeated(cover.full);
-    let last = cover.last.map(|rows| Cost::of(product, rows, order, npu));
-    let graphs = match (cover.full, last) {
+    let full = Cost::of(product, cover.largest, order, npu).repeated(cover.full * product.batch);
+    let last = cover.last.map(|rows| Cost::of(product, rows, order, npu).repeated(product.batch));
+    let cost = match (cover.full, last) {
         (0, Some(last)) => last,
         (_, Some(last)) => full.then(last),
         (_, None) => full,
     };
-    let cost = graphs.repeated(product.batch);
     let dispatch_us = npu.dispatch_us.value * cover.graphs() as f64;
     let row_extents = |cost: Cost| match order {
         Order::WeightsStream => cost.padded[2],
@@ -263,7 +148,46 @@ fn prefill_execution(product: &Product, npu: &Npu) -> Execution<Schedule> {
         bytes: Bytes(cost.bytes),
         limit: limit(dispatch_us, cost.compute_us, cost.traffic_us),
     };
-    execution(dispatch_us, cost.micros, schedule)
+    let mut phases = dispatch(dispatch_us, schedule.graphs);
+    for graphs in [Some(full), last].into_iter().flatten() {
+        push_folds(&mut phases, &graphs, npu.array_dimension);
+    }
+    Execution { phases, detail: schedule }
+}
+
+/// The three parts of the folds of equal graphs, which share time and traffic by
+/// their cycles.
+fn push_folds(phases: &mut Phases, graphs: &Cost, array: u32) {
+    let streamed = graphs.padded[0];
+    let rows = u64::from(array);
+    let parts =
+        [(PhaseKind::StationaryLoad, rows), (PhaseKind::Stream, streamed), (PhaseKind::Drain, 2 * rows - 2)];
+    let fold: u64 = parts.iter().map(|&(_, cycles)| cycles).sum();
+    let (mut done, mut moved, mut past) = (Picos::ZERO, 0, 0);
+    for (kind, cycles) in parts {
+        past += cycles;
+        let share = past as f64 / fold as f64;
+        let end = Picos::from_micros(graphs.micros * share);
+        let bytes = (u128::from(graphs.bytes) * u128::from(past) / u128::from(fold)) as u64;
+        phases.push(Phase {
+            kind,
+            duration: end.saturating_sub(done),
+            bytes: Bytes(bytes - moved),
+            steps: saturate(graphs.folds),
+        });
+        (done, moved) = (end, bytes);
+    }
+}
+
+fn dispatch(micros: f64, graphs: u32) -> Phases {
+    let mut phases = Phases::default();
+    phases.push(Phase {
+        kind: PhaseKind::Launch,
+        duration: Picos::from_micros(micros),
+        bytes: Bytes::ZERO,
+        steps: graphs,
+    });
+    phases
 }
 
 fn decode_execution(product: &Product, npu: &Npu, decode: &Decode) -> Execution<Schedule> {
@@ -271,7 +195,7 @@ fn decode_execution(product: &Product, npu: &Npu, decode: &Decode) -> Execution<
     let (inner, outputs) = (product.inner as f64, product.outputs as f64);
     let weights = inner * outputs * product.batch as f64;
     let bytes = weights * decode.bytes_per_weight.value;
-    let long_rows = (inner / outputs).max(1.0).powf(decode.long_row_exponent.value);
+    let long_rows = (inner / decode.long_row_elements.value).max(1.0);
     let bandwidth = BytesPerSecond::from_gigabytes(decode.bandwidth_gbps.value);
     let traffic_us = micros_to_move(bytes, bandwidth) * long_rows;
     let dispatch_us = decode.dispatch_us.value;
@@ -289,7 +213,10 @@ fn decode_execution(product: &Product, npu: &Npu, decode: &Decode) -> Execution<
         bytes: Bytes(bytes.round() as u64),
         limit: limit(dispatch_us, 0.0, traffic_us),
     };
-    execution(dispatch_us, traffic_us, schedule)
+    let mut phases = dispatch(dispatch_us, schedule.graphs);
+    let duration = Picos::from_micros(traffic_us);
+    phases.push(Phase { kind: PhaseKind::Stream, duration, bytes: schedule.bytes, steps: 1 });
+    Execution { phases, detail: schedule }
 }
 
 fn limit(dispatch_us: f64, compute_us: f64, traffic_us: f64) -> Limit {
@@ -300,23 +227,6 @@ fn limit(dispatch_us: f64, compute_us: f64, traffic_us: f64) -> Limit {
     } else {
         Limit::Compute
     }
-}
-
-fn execution(dispatch_us: f64, micros: f64, schedule: Schedule) -> Execution<Schedule> {
-    let mut phases = Phases::default();
-    phases.push(Phase {
-        kind: PhaseKind::Launch,
-        duration: Picos::from_micros(dispatch_us),
-        bytes: Bytes::ZERO,
-        steps: schedule.graphs,
-    });
-    phases.push(Phase {
-        kind: PhaseKind::Folds,
-        duration: Picos::from_micros(micros),
-        bytes: schedule.bytes,
-        steps: saturate(schedule.folds.max(1)),
-    });
-    Execution { phases, detail: schedule }
 }
 
 fn saturate(count: u64) -> u32 {

@@ -21,11 +21,20 @@ const CLIENTS: [&str; Processor::ALL.len()] = ["cpu", "gpu", "npu"];
 pub(crate) fn capacity(device: &Profile) -> Capacity {
     let clusters = device.cpu.clusters.iter().take(MAX_CLUSTERS).map(|cluster| cluster.name.as_str());
     let clients = CLIENTS.into_iter().chain(clusters);
-    (0..).zip(clients).fold(totals(&device.memory), |capacity, (client, name)| {
+    (0..).zip(clients).fold(weighted(&device.memory), |capacity, (client, name)| {
         match device.memory.interference_of(name) {
             Some(interference) => capacity.with_interference(ClientId(client), curve(interference)),
             None => capacity,
         }
+    })
+}
+
+/// What processors move together, and in which ratio where they compete.
+fn weighted(memory: &Memory) -> Capacity {
+    let weights = memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu]);
+    let accelerators = [Processor::Gpu, Processor::Npu].into_iter().zip(weights);
+    accelerators.fold(totals(memory), |capacity, (processor, weight)| {
+        capacity.with_weight(ClientId(processor as u8), weight)
     })
 }
 
@@ -53,4 +62,56 @@ pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<Client
     let cluster = cores.cluster(0)?;
     device.memory.interference_of(device.cpu.clusters.get(cluster)?.name.as_str())?;
     Some(ClientId((CLIENTS.len() + cluster) as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, NoTrace, Program, TaskId};
+    use crate::kernel::{Phase, PhaseKind};
+    use crate::units::{Bytes, Picos};
+
+    /// When tasks of the GPU and the NPU end that move so many gigabytes at these
+    /// rates alone, in seconds.
+    fn ends([gpu, npu]: [(f64, f64); 2]) -> [f64; 2] {
+        let device = Profile::load("snapdragon-8gen3").unwrap();
+        let mut program = Program::new();
+        for (processor, (gigabytes, rate)) in [(Processor::Gpu, gpu), (Processor::Npu, npu)] {
+            let phase = Phase {
+                kind: PhaseKind::Stream,
+                duration: Picos::from_micros(gigabytes / rate * 1e6),
+                bytes: Bytes((gigabytes * 1e9) as u64),
+                steps: 1,
+            };
+            program.task(processor.id(), 1, &[phase]);
+        }
+        let mut engine = Engine::new();
+        engine.run(&program, &capacity(&device), &mut NoTrace);
+        [0, 1].map(|task| engine.finish(TaskId(task)).as_seconds())
+    }
+
+    #[test]
+    fn beside_the_gpu_the_npu_gets_what_both_move_less_what_the_gpu_moves_alone() {
+        // HeteroInfer, section 5.4: 43.3 GB/s with the GPU alone, 59.5 with both.
+        let [gpu, npu] = ends([(43.3, 43.3), (16.2, 31.5)]);
+        assert!((gpu - 1.0).abs() < 2e-3 && (npu - 1.0).abs() < 2e-3, "{gpu} {npu}");
+    }
+
+    #[test]
+    fn a_gpu_that_computes_leaves_the_npu_its_own_ceiling() {
+        let [_, npu] = ends([(5.0, 5.0), (40.0, 40.0)]);
+        assert!((npu - 1.0).abs() < 1e-3, "{npu}");
+    }
+
+    #[test]
+    fn decode_gains_about_a_fifth_from_the_npu_s_bandwidth() {
+        // Llama-3-8B's 7.5 G weights of one token: half a byte each on the GPU, a byte on
+        // the NPU, which takes 15.8 % of them. HeteroInfer, section 5.4: 22 % faster.
+        let weights = 7.5;
+        let share = 0.158;
+        let [alone, _] = ends([(0.5 * weights, 43.3), (1e-9, 31.5)]);
+        let together = ends([(0.5 * weights * (1.0 - share), 43.3), (weights * share, 31.5)]);
+        let gain = alone / together[0].max(together[1]) - 1.0;
+        assert!((0.17..0.22).contains(&gain), "{gain}");
+    }
 }

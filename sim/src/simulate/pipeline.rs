@@ -28,7 +28,7 @@ use crate::workload::Stage;
 const WARM_UP: u32 = 5;
 
 /// Most batches that are measured: a program holds the tasks of all of them.
-const MAX_BATCHES: u32 = 1_000;
+const MAX_BATCHES: u32 = 200;
 /// Most batches in flight.
 const MAX_DEPTH: u32 = 64;
 /// Longest host work for one batch, in microseconds: a minute.

@@ -8,6 +8,7 @@ use crate::device::check::Checker;
 /// A memory that moves 60 GB/s at best, whoever shares it.
 fn memory() -> Memory {
     Memory {
+        streams: None,
         source: "test".to_owned(),
         peak_bandwidth_gbps: Quantity::plain(60.0),
         concurrent_bandwidth_gbps: vec![Quantity::plain(60.0)],

@@ -1,7 +1,7 @@
 //! Layers as matrix products.
 
 use crate::kernel::Unsupported;
-use crate::workload::{Layer, Operator};
+use crate::workload::{DataType, Layer, Operator};
 
 /// What the rows of a product are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) struct Product {
     pub(super) kind: Rows,
     /// Whether the right operand is part of the network.
     pub(super) trained_weights: bool,
+    /// Whether both operands are 8-bit integers.
+    pub(super) integers: bool,
     /// Tensors of the output's size that move: the output, and what linked
     /// functions of two tensors read.
     pub(super) output_transfers: u64,
@@ -34,6 +36,7 @@ impl Product {
     pub(super) fn of(layer: &Layer) -> Result<Self, Unsupported> {
         let linked = &layer.linked;
         let output_transfers = 1 + u64::from(linked.additions()) + u64::from(linked.multiplications());
+        let integers = layer.data_type == DataType::I8;
         match &layer.operator {
             Operator::Linear(linear) => Ok(Self {
                 batch: 1,
@@ -42,6 +45,7 @@ impl Product {
                 outputs: linear.output_features.into(),
                 kind: Rows::Tokens,
                 trained_weights: true,
+                integers,
                 output_transfers,
             }),
             Operator::MatMul(product) => Ok(Self {
@@ -51,6 +55,7 @@ impl Product {
                 outputs: product.n.into(),
                 kind: Rows::Tokens,
                 trained_weights: false,
+                integers,
                 output_transfers,
             }),
             Operator::Conv2d(conv) => {
@@ -63,6 +68,7 @@ impl Product {
                     outputs: u64::from(conv.output_channels) / groups,
                     kind: Rows::Pixels,
                     trained_weights: true,
+                    integers,
                     output_transfers,
                 })
             }

@@ -1,0 +1,136 @@
+//! What the graphs of one layer cost: padding, panels, cycles, bytes.
+
+use super::product::Product;
+use super::{micros_to_move, systolic_cycles};
+use crate::device::npu::{Npu, Order};
+use crate::units::BytesPerSecond;
+
+/// Counts and times of the graphs of a layer, before rounding.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cost {
+    /// Streamed, inner and stationary extent, of one graph.
+    pub(super) padded: [u64; 3],
+    pub(super) folds: u64,
+    pub(super) cycles: u64,
+    pub(super) panels: u64,
+    pub(super) bytes: u64,
+    pub(super) compute_us: f64,
+    pub(super) traffic_us: f64,
+    pub(super) micros: f64,
+}
+
+impl Cost {
+    /// The cost of one product of `rows` rows in one graph.
+    pub(super) fn of(product: &Product, rows: u64, order: Order, npu: &Npu) -> Self {
+        let array = u64::from(npu.array_dimension);
+        let number = Number::of(product, npu);
+        let (streamed, stationary) = match order {
+            Order::WeightsStream => (product.outputs, rows),
+            Order::WeightsStationary => (rows, product.outputs),
+        };
+        let [m, n, k] =
+            [streamed, product.inner, stationary].map(|extent| extent.div_ceil(array).saturating_mul(array));
+        let Panels { count: panels, columns: k } = Panels::of(n, k, number.element_bytes, npu);
+        let elements = m
+            .saturating_mul(n)
+            .saturating_mul(panels)
+            .saturating_add(n.saturating_mul(k))
+            .saturating_add(m.saturating_mul(k).saturating_mul(product.output_transfers));
+        let bytes = elements.saturating_mul(number.element_bytes);
+        let folds = (n / array).saturating_mul(k / array);
+        let (cycles, clock_mhz) = busiest_array([m, n, k], folds, npu);
+        let compute_us = cycles as f64 / (clock_mhz * number.rate_factor);
+        let bandwidth = BytesPerSecond::from_gigabytes(npu.bandwidth_gbps.value);
+        let traffic_us = micros_to_move(bytes as f64, bandwidth);
+        let micros = compute_us.max(traffic_us);
+        Self { padded: [m, n, k], folds, cycles, panels, bytes, compute_us, traffic_us, micros }
+    }
+
+    /// This cost `times` over.
+    pub(super) fn repeated(self, times: u64) -> Self {
+        Self {
+            folds: self.folds.saturating_mul(times),
+            cycles: self.cycles.saturating_mul(times),
+            bytes: self.bytes.saturating_mul(times),
+            compute_us: self.compute_us * times as f64,
+            traffic_us: self.traffic_us * times as f64,
+            micros: self.micros * times as f64,
+            ..self
+        }
+    }
+
+    /// This cost and then `next`'s; extents are left to the caller.
+    pub(super) fn then(self, next: Self) -> Self {
+        Self {
+            padded: self.padded,
+            folds: self.folds.saturating_add(next.folds),
+            cycles: self.cycles.saturating_add(next.cycles),
+            panels: self.panels.max(next.panels),
+            bytes: self.bytes.saturating_add(next.bytes),
+            compute_us: self.compute_us + next.compute_us,
+            traffic_us: self.traffic_us + next.traffic_us,
+            micros: self.micros + next.micros,
+        }
+    }
+}
+
+/// How the arrays treat a product's numbers.
+struct Number {
+    element_bytes: u64,
+    rate_factor: f64,
+}
+
+impl Number {
+    fn of(product: &Product, npu: &Npu) -> Self {
+        match &npu.integer {
+            Some(integer) if product.integers => {
+                Self { element_bytes: integer.element_bytes.into(), rate_factor: integer.rate_factor.value }
+            }
+            _ => Self { element_bytes: npu.element_bytes.into(), rate_factor: 1.0 },
+        }
+    }
+}
+
+/// Cycles of the array with most folds, and the clock they run at. Where the number
+/// of arrays is not known, all of them are one at their combined clock.
+fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &Npu) -> (u64, f64) {
+    let Some(arrays) = npu.arrays.map(u64::from) else {
+        return (systolic_cycles(m, n, k, npu.array_dimension), npu.combined_clock_mhz.value);
+    };
+    let array = u64::from(npu.array_dimension);
+    let rounds = folds.div_ceil(arrays);
+    // As many folds one after another as a product of that many columns of one tile.
+    let cycles = systolic_cycles(m, array, rounds.saturating_mul(array), npu.array_dimension);
+    (cycles, npu.combined_clock_mhz.value / arrays as f64)
+}
+
+/// How the compiler cuts the stationary operand by its columns.
+struct Panels {
+    /// Times the streamed operand is read from memory.
+    count: u64,
+    /// Columns with what fills the last block up.
+    columns: u64,
+}
+
+impl Panels {
+    /// For a stationary operand of `n x k`: one where all of it stays on chip, one a
+    /// block where the compiler blocks it, and else one for each panel of columns as
+    /// wide as the array.
+    fn of(n: u64, k: u64, element_bytes: u64, npu: &Npu) -> Self {
+        let fits = |columns: u64| {
+            let bytes = n.saturating_mul(columns).saturating_mul(element_bytes);
+            bytes as f64 <= npu.on_chip_bytes.value
+        };
+        if fits(k) {
+            return Self { count: 1, columns: k };
+        }
+        match &npu.column_block {
+            Some(block) if k <= u64::from(block.most_columns) && fits(u64::from(block.columns)) => {
+                let width = u64::from(block.columns);
+                let count = k.div_ceil(width);
+                Self { count, columns: count * width }
+            }
+            _ => Self { count: k / u64::from(npu.array_dimension), columns: k },
+        }
+    }
+}
