@@ -248,7 +248,9 @@ impl Maker<'_> {
                 Placement::HeightSplit { cores, cpu_rows, gpu_rows } if placements.len() == 1 => {
                     Ran::HeightSplit { cores: cores.to_string(), cpu_rows, gpu_rows }
                 }
-                Placement::Split { .. } | Placement::HeightSplit { .. } => Ran::Plan(self.plan_name.clone()),
+                Placement::Split { .. } | Placement::HeightSplit { .. } | Placement::Accelerators(_) => {
+                    Ran::Plan(self.plan_name.clone())
+                }
             },
             _ => Ran::Plan(self.plan_name.clone()),
         }

@@ -93,7 +93,9 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
     match placement {
         Placement::Cpu(_) => Ok((Some(Part::whole(operator)), None)),
         Placement::Gpu => Ok((None, Some(Part::whole(operator)))),
-        Placement::Npu => Err(ExecuteError::NoNpu { operator: operator.to_string() }),
+        Placement::Npu | Placement::Accelerators(_) => {
+            Err(ExecuteError::NoNpu { operator: operator.to_string() })
+        }
         Placement::Split { cpu_channels, gpu_channels, .. } => {
             let [first, all] = [*cpu_channels, cpu_channels + gpu_channels];
             if !first.is_multiple_of(coexec_sim::workload::CHANNELS_PER_SLICE) {

@@ -121,7 +121,7 @@ impl Sides {
     pub(super) fn of(placement: &Placement) -> Self {
         let (cpu, gpu) = match placement {
             Placement::Cpu(_) => (true, false),
-            Placement::Gpu | Placement::Npu => (false, true),
+            Placement::Gpu | Placement::Npu | Placement::Accelerators(_) => (false, true),
             Placement::Split { .. } | Placement::HeightSplit { .. } => (true, true),
         };
         Self { cpu, gpu }

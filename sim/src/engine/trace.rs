@@ -27,6 +27,10 @@ pub trait TraceSink {
     #[inline]
     fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
 
+    /// Somebody else's frame was on its way from `start` to `end`.
+    #[inline]
+    fn background(&mut self, _start: Picos, _end: Picos) {}
+
     /// From `time` on the memory moves `rate` in all; the last word at a time holds.
     #[inline]
     fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
@@ -75,6 +79,8 @@ pub struct Recorder {
     pub tasks: Vec<TaskRow>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
+    /// Somebody else's frames that ended: start and end.
+    pub background: Vec<(Picos, Picos)>,
 }
 
 impl Recorder {
@@ -88,6 +94,7 @@ impl Recorder {
         self.phases.clear();
         self.tasks.clear();
         self.memory.clear();
+        self.background.clear();
     }
 }
 
@@ -98,6 +105,10 @@ impl TraceSink for Recorder {
 
     fn task(&mut self, task: TaskId, processor: Option<ProcessorId>, start: Picos, end: Picos) {
         self.tasks.push(TaskRow { task, processor, start, end });
+    }
+
+    fn background(&mut self, start: Picos, end: Picos) {
+        self.background.push((start, end));
     }
 
     fn memory(&mut self, time: Picos, rate: BytesPerSecond) {

@@ -69,7 +69,7 @@ impl Cut {
                 Some(cut(Axis::Channels, cpu_channels, gpu_channels))
             }
             Placement::HeightSplit { cpu_rows, gpu_rows, .. } => Some(cut(Axis::Height, cpu_rows, gpu_rows)),
-            Placement::Cpu(_) | Placement::Gpu | Placement::Npu => None,
+            Placement::Cpu(_) | Placement::Gpu | Placement::Npu | Placement::Accelerators(_) => None,
         }
     }
 

@@ -7,6 +7,7 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod accelerators;
 mod alone;
 mod crossing;
 mod task;
@@ -66,6 +67,7 @@ impl Lowered {
             submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
+            resubmission: Picos::ZERO,
             crossings: crossings(stages, &plan.placements, &cuts),
             leaves_its_chain: leaves_its_chain(stages, plan),
             chain: None,
@@ -143,6 +145,8 @@ struct Lowering<'a> {
     leaves_its_chain: Vec<bool>,
     /// The chain of the stage being lowered.
     chain: Option<u32>,
+    /// What it takes that the GPU's queue goes on with that stage after a result of the NPU.
+    resubmission: Picos,
 }
 
 /// For each stage, whether its result is read outside its chain, or by nobody.
@@ -168,6 +172,7 @@ impl Lowering<'_> {
         placement: Placement,
         cut: Option<&Cut>,
     ) -> Result<(), SimulateError> {
+        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
         let whole = |lowering: &mut Self, processor: Processor, cores| {
             let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
             let bytes = result_bytes(&stage.layer);
@@ -178,6 +183,7 @@ impl Lowering<'_> {
             (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
             (Placement::Gpu, _) => whole(self, Processor::Gpu, None),
             (Placement::Npu, _) => whole(self, Processor::Npu, None),
+            (Placement::Accelerators(split), _) => self.accelerated(index, stage, &split),
             (Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. }, Some(cut)) => {
                 self.cut(index, stage, cores, cut)
             }

@@ -47,6 +47,7 @@ pub(super) fn report(
         processors,
         stages: reader.stages(stages),
         critical_path: reader.critical_path(stages),
+        background: None,
         events: simulator.engine.events(),
     }
 }

@@ -45,7 +45,13 @@ pub fn timeline(
         unit: "GB/s",
         samples: recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect(),
     };
-    Ok(Timeline { tracks: drawing.finish(), counters: vec![memory], end })
+    let mut tracks = drawing.finish();
+    if let Some((work, _)) = &simulator.background {
+        let frame = |&(start, end): &(Picos, Picos)| slice("frame", Activity::Compute, start, end);
+        let slices = recorder.background.iter().map(frame).collect();
+        tracks.push(Track { name: work.title.clone(), kind: TrackKind::GpuQueue, slices });
+    }
+    Ok(Timeline { tracks, counters: vec![memory], end })
 }
 
 struct Drawing<'a> {
@@ -107,7 +113,7 @@ impl<'a> Drawing<'a> {
         };
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
-            Some(Detail::Gpu(_)) => self.gpu(&label, task, spans),
+            Some(Detail::Gpu(_) | Detail::GpuLanguage(_)) => self.gpu(&label, task, spans),
             Some(Detail::Npu(_)) => {
                 self.npu.slices.push(slice(label, Activity::Compute, start, end));
                 folds::draw(&mut self.npu.slices, task.phases.as_slice(), spans);

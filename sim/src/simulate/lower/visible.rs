@@ -136,7 +136,10 @@ impl Lowering<'_> {
         residence: Residence,
     ) -> TaskId {
         let with_gpu = processor == Processor::Gpu || residence.is_on_gpu_alone();
-        let delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
+        let mut delay = hand_over_delay(self.device, self.mechanism, residence.bytes, with_gpu);
+        if processor == Processor::Gpu && residence.processors == Processor::Npu.bit() {
+            delay += self.resubmission;
+        }
         self.push(Task {
             stage,
             processor,
