@@ -106,9 +106,6 @@ pub(crate) fn explore(
     let picture = options.timeline.as_deref().zip(format);
     write(scenario, task, &chosen.plan, out, options.trace.as_deref(), picture)?;
     let origin = format!("plan found by {}", chosen.strategy.name());
-    if !common.json {
-        placements(task, &chosen.plan);
-    }
     let generation = chosen.generation.clone();
     tell(scenario, task, &origin, file.as_ref(), &generation, answers, common);
     Ok(())
@@ -223,6 +220,9 @@ fn tell(
         task.model.parameters() as f64 / 1e9,
         scenario.device.title
     ));
+    if let Some(answer) = answers.first() {
+        placements(task, &answer.plan);
+    }
     turns(generation);
     if answers.len() > 1 {
         output::line("");
