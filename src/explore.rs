@@ -2,7 +2,7 @@
 
 use coexec_plots::Format;
 use coexec_sim::explore::{self, Answer, Baseline, Objective, Search};
-use coexec_sim::plan::{Placement, PlanFile};
+use coexec_sim::plan::{AcceleratorSplit, Placement, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Prediction, Processor, SimulateError, Simulator, execute, timeline};
 use coexec_sim::units::Picos;
@@ -240,8 +240,20 @@ fn describe(placement: Placement) -> String {
         Placement::Split { cores, cpu_channels, gpu_channels } => {
             format!("GPU {gpu_channels} + CPU {cores} {cpu_channels}")
         }
+        Placement::Accelerators(split) => accelerators(&split),
         Placement::HeightSplit { cores, cpu_rows, gpu_rows } => {
             format!("GPU {gpu_rows} + CPU {cores} {cpu_rows} rows")
         }
+    }
+}
+
+/// What GPU and NPU compute of a product they share.
+fn accelerators(split: &AcceleratorSplit) -> String {
+    let &AcceleratorSplit { npu_rows, gpu_rows, npu_channels, gpu_channels, .. } = split;
+    match (gpu_rows, gpu_channels) {
+        (0, 0) => "NPU".to_owned(),
+        (0, _) => format!("NPU {npu_channels} + GPU {gpu_channels}"),
+        (_, 0) => format!("NPU {npu_rows} rows + GPU {gpu_rows} rows"),
+        _ => format!("NPU {npu_channels} of {npu_rows} rows + GPU {gpu_channels} and {gpu_rows} rows"),
     }
 }

@@ -144,6 +144,9 @@ impl Failure {
             Self::Simulate(SimulateError::TooLong { .. }) => {
                 "check the dimensions of the operators and the rates of the profile".to_owned()
             }
+            Self::Simulate(SimulateError::NoGraph { .. }) => {
+                "cut the rows in pieces of the profile's graph_sizes, or make fewer of them".to_owned()
+            }
             Self::Simulate(SimulateError::Chain(_)) => "take the operator out of its chain".to_owned(),
             Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
             Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),

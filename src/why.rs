@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use coexec_sim::kernel::gpu::language::LanguageKernel;
 use coexec_sim::kernel::{cpu, gpu, npu};
 use coexec_sim::simulate::{Detail, PartReport, Prediction, Processor};
 use coexec_sim::units::Picos;
@@ -69,6 +70,15 @@ fn detail(detail: &Detail) -> String {
             )
         }
         Detail::Gpu(launch) => gpu_launch(launch),
+        Detail::GpuLanguage(launch) => {
+            let kernel = match launch.kernel {
+                LanguageKernel::MatrixVector => "matrix-vector product",
+                LanguageKernel::MatrixMatrix => "matrix product",
+                LanguageKernel::Attention => "product of activations",
+                LanguageKernel::Elementwise => "element-wise kernel",
+            };
+            format!("{kernel}, {} moved", launch.bytes)
+        }
         Detail::Npu(schedule) => format!(
             "{} of the array, {} over the streamed operand, {} moved; limited by {}",
             counted(schedule.folds, "fold", "folds"),

@@ -5,12 +5,14 @@
 //! what happens when several run at once. Invariant: nothing here depends on the
 //! state of a simulation; a plan is data.
 
+pub mod accelerators;
 mod cut;
 mod file;
 mod placement;
 pub mod synchronisation;
 
-pub(crate) use cut::lines_read;
+pub use accelerators::{AcceleratorSplit, GraphCover};
 pub use cut::{Axis, ChainError, Cut, check_chains, cuts};
+pub(crate) use cut::{lines_read, widen};
 pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
 pub use placement::{Placement, Plan, ShareOf};

@@ -93,7 +93,9 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
     match placement {
         Placement::Cpu(_) => Ok((Some(Part::whole(operator)), None)),
         Placement::Gpu => Ok((None, Some(Part::whole(operator)))),
-        Placement::Npu => Err(ExecuteError::NoNpu { operator: operator.to_string() }),
+        Placement::Npu | Placement::Accelerators(_) => {
+            Err(ExecuteError::NoNpu { operator: operator.to_string() })
+        }
         Placement::Split { cpu_channels, gpu_channels, .. } => {
             let [first, all] = [*cpu_channels, cpu_channels + gpu_channels];
             if !first.is_multiple_of(coexec_sim::workload::CHANNELS_PER_SLICE) {
@@ -146,7 +148,7 @@ fn on_gpu<T: Element>(
     let prepared = if is_shared {
         opencl::Prepared::announcing(runtime, layer, weights, &part, layout, (dispatch, flags))
     } else {
-        opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)
+        opencl::Prepared::new(runtime, layer, weights, &part, [layout; 2], dispatch)
     }?;
     Ok(GpuPart { prepared, part, launch, layout })
 }

@@ -124,6 +124,7 @@ pub(super) fn unfitted(device: &Description) -> Gpu {
         residual: None,
         host: None,
         memory: None,
+        language: None,
         ..template
     }
 }

@@ -9,6 +9,7 @@
 mod convolution;
 mod family;
 mod host;
+mod language;
 mod link;
 mod parameters;
 mod remaining;
@@ -25,7 +26,8 @@ use crate::workload::Layout;
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};
 pub use family::GpuFamily;
 pub use host::HostPath;
-pub use link::{Direction, Link, OwnMemory};
+pub use language::{LanguageKernels, StandAlone};
+pub use link::{Cargo, Direction, Link, OwnMemory};
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;
@@ -96,6 +98,10 @@ pub struct Gpu {
     /// Memory of its own, where it does not share that of the other processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<OwnMemory>,
+    /// Kernels for models whose weights alone are integers; the delegate's stand in
+    /// where they are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<LanguageKernels>,
 }
 
 /// How a linear layer of several rows reaches the delegate, which decides the
@@ -218,6 +224,9 @@ impl Gpu {
         }
         if let Some(host) = &self.host {
             checker.table("host", |checker| host.check(checker));
+        }
+        if let Some(kernels) = &self.language {
+            checker.table("language", |checker| kernels.check(checker));
         }
         if let Some(memory) = &self.memory {
             checker.table("memory", |checker| memory.check(checker));

@@ -14,6 +14,7 @@ mod depthwise;
 mod elementwise;
 mod fully_connected;
 mod lanes;
+pub mod language;
 mod latency;
 mod reduce;
 mod residual;

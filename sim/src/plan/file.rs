@@ -3,11 +3,14 @@
 //! Responsible for: the written form, and for saying which entry of a file does not
 //! fit the workload or the device. Not for: what a placement means.
 
+mod accelerators;
+
 use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accelerators::GraphCover;
 use super::cut::{Axis, check_chains};
 use super::placement::{Placement, Plan};
 use super::synchronisation::Mechanism;
@@ -59,6 +62,9 @@ pub enum Partition {
     OutputChannels,
     /// Along its output's height, or a linear layer's rows: one share a processor.
     Height,
+    /// Between NPU and GPU, along output channels, rows, or both: a share of the NPU and, unless
+    /// it computes everything in its graphs, one of the GPU.
+    Accelerators,
 }
 
 /// A processor, as it is written.
@@ -88,6 +94,9 @@ pub struct Share {
     /// Rows of the output it computes, where the operator is cut along its height.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
+    /// How static graphs cover the NPU's rows, where GPU and NPU share the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<GraphCover>,
 }
 
 impl PlanFile {
@@ -156,11 +165,13 @@ impl PlannedOperator {
             cores: cores.map(|cores| cores.to_string()),
             channels,
             rows: None,
+            graphs: None,
         };
         let (partition, shares) = match placement {
             Placement::Cpu(cores) => (Partition::None, vec![share(ProcessorName::Cpu, Some(cores), None)]),
             Placement::Gpu => (Partition::None, vec![share(ProcessorName::Gpu, None, None)]),
             Placement::Npu => (Partition::None, vec![share(ProcessorName::Npu, None, None)]),
+            Placement::Accelerators(split) => (Partition::Accelerators, accelerators::shares(&split)),
             Placement::Split { cores, cpu_channels, gpu_channels } => (
                 Partition::OutputChannels,
                 vec![
@@ -193,6 +204,7 @@ impl PlannedOperator {
         }
         match self.partition {
             Partition::None => self.resolve_whole(device),
+            Partition::Accelerators => self.resolve_accelerators(stage, device).map(Placement::Accelerators),
             Partition::OutputChannels => {
                 let whole = Axis::Channels.extent(&stage.layer.operator);
                 let ([cpu_channels, gpu_channels], cores) = self.resolve_cut(stage, device, whole)?;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::accelerators::AcceleratorSplit;
 use super::cut::Cut;
 use super::synchronisation::Mechanism;
 use crate::kernel::cpu::CoreSet;
@@ -39,6 +40,9 @@ pub enum Placement {
         /// Rows the GPU computes.
         gpu_rows: u32,
     },
+    /// GPU and NPU, of a product of activations and trained weights; or the NPU alone, in
+    /// several graphs.
+    Accelerators(AcceleratorSplit),
 }
 
 /// How much of a cut operator a processor computes.
@@ -77,7 +81,7 @@ impl Placement {
     pub fn cores(&self) -> Option<CoreSet> {
         match self {
             Self::Cpu(cores) | Self::Split { cores, .. } | Self::HeightSplit { cores, .. } => Some(*cores),
-            Self::Gpu | Self::Npu => None,
+            Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
         }
     }
 
@@ -88,11 +92,11 @@ impl Placement {
                 Some([cpu_channels, gpu_channels].map(ShareOf::Channels))
             }
             Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([cpu_rows, gpu_rows].map(ShareOf::Rows)),
-            Self::Cpu(_) | Self::Gpu | Self::Npu => None,
+            Self::Cpu(_) | Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
         }
     }
 
-    /// Whether two processors compute parts.
+    /// Whether CPU and GPU compute parts.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Split { .. } | Self::HeightSplit { .. })
     }

@@ -7,6 +7,7 @@
 //! flags; what the GPU is given later waits for it, as an in-order queue with a
 //! polling kernel does (EPEW'25, section 4).
 
+mod accelerators;
 mod alone;
 mod crossing;
 mod task;
@@ -15,6 +16,7 @@ mod visible;
 use super::host::Host;
 use super::memory::cluster_client;
 use super::{SimulateError, Simulator};
+use crate::device::gpu::Cargo;
 use crate::device::profile::Profile;
 use crate::engine::{Program, TaskId};
 use crate::kernel::cpu::{CoreSet, Library};
@@ -29,7 +31,7 @@ use visible::{Apart, Residence, check_room, joined, synchronising};
 pub(super) use alone::execute_measured;
 pub use alone::{Detail, Processor, execute};
 pub(crate) use task::{Role, Task};
-pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes};
+pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes};
 
 /// A plan as tasks.
 #[derive(Debug, Default)]
@@ -66,6 +68,7 @@ impl Lowered {
             submission: None,
             submitted: false,
             ends_on_host: simulator.ends_on_host,
+            resubmission: Picos::ZERO,
             crossings: crossings(stages, &plan.placements, &cuts),
             leaves_its_chain: leaves_its_chain(stages, plan),
             chain: None,
@@ -143,6 +146,8 @@ struct Lowering<'a> {
     leaves_its_chain: Vec<bool>,
     /// The chain of the stage being lowered.
     chain: Option<u32>,
+    /// What it takes that the GPU's queue goes on with that stage after a result of the NPU.
+    resubmission: Picos,
 }
 
 /// For each stage, whether its result is read outside its chain, or by nobody.
@@ -168,16 +173,18 @@ impl Lowering<'_> {
         placement: Placement,
         cut: Option<&Cut>,
     ) -> Result<(), SimulateError> {
+        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
         let whole = |lowering: &mut Self, processor: Processor, cores| {
             let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
             let bytes = result_bytes(&stage.layer);
             let processors = processor.bit();
-            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, apart: None })
+            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
         };
         let residence = match (placement, cut) {
             (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
             (Placement::Gpu, _) => whole(self, Processor::Gpu, None),
             (Placement::Npu, _) => whole(self, Processor::Npu, None),
+            (Placement::Accelerators(split), _) => self.accelerated(index, stage, &split),
             (Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. }, Some(cut)) => {
                 self.cut(index, stage, cores, cut)
             }
@@ -209,14 +216,14 @@ impl Lowering<'_> {
         self.submit(index);
         let cpu = self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), share(0))?;
         let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, share(1))?;
-        let on_gpu = result_bytes(&gpu_layer);
+        let (on_gpu, pieces) = (result_bytes(&gpu_layer), pieces(&stage.layer, cut.axis));
         if let Some(chain) = self.chain {
             let apart = Some(Apart { chain, cores, parts: [cpu, gpu] });
-            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, apart });
+            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, pieces, apart });
         }
-        let gpu = self.part_onto_host(index, &gpu_layer, gpu);
+        let gpu = self.part_onto_host(index, Cargo { bytes: on_gpu, pieces }, gpu);
         let ready = self.join(index, self.joined_bytes(index), cores, vec![cpu, gpu]);
-        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, apart: None })
+        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, pieces, apart: None })
     }
 
     /// Brings together what chains leave behind and nobody has read.

@@ -13,7 +13,7 @@ use crate::workload::Stage;
 
 /// How long `thread` works during an operator that took `length` instead of its
 /// `nominal` time.
-fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
+pub(super) fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
     if thread == 0 || nominal == Picos::ZERO {
         return length;
     }

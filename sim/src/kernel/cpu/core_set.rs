@@ -47,6 +47,13 @@ impl CoreSet {
         (left == 0).then(|| Self::of(cpu, wanted)).flatten()
     }
 
+    /// One core of the slowest cluster of `cpu`, which comes last.
+    pub fn slowest(cpu: &Cpu) -> Option<Self> {
+        let mut wanted = [0; MAX_CLUSTERS];
+        *wanted.get_mut(cpu.clusters.len().checked_sub(1)?)? = 1;
+        Self::of(cpu, wanted)
+    }
+
     /// Reads `1large2med`: a count and a cluster's name, repeated.
     ///
     /// # Errors

@@ -50,6 +50,8 @@ pub enum Detail {
     },
     /// A GPU launch.
     Gpu(gpu::Launch),
+    /// A GPU launch of a language-model engine.
+    GpuLanguage(gpu::language::LanguageLaunch),
     /// An NPU schedule.
     Npu(npu::Schedule),
 }
@@ -76,8 +78,16 @@ pub fn execute(
         }
         (Processor::Gpu, _) => {
             let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            let execution = gpu::execute(layer, gpu)?;
-            (execution.phases, Detail::Gpu(execution.detail))
+            match gpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+                Some(kernels) => {
+                    let execution = gpu::language::execute(layer, kernels);
+                    (execution.phases, Detail::GpuLanguage(execution.detail))
+                }
+                None => {
+                    let execution = gpu::execute(layer, gpu)?;
+                    (execution.phases, Detail::Gpu(execution.detail))
+                }
+            }
         }
         (Processor::Npu, _) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;

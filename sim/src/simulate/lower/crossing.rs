@@ -75,6 +75,15 @@ fn computed(placement: &Placement, cut: Option<&Cut>, shape: Shape) -> [Region; 
                 };
             }
         }
+        (Placement::Accelerators(split), _) => {
+            regions[Processor::Npu as usize] =
+                Region { lines: 0..split.npu_rows, channels: 0..split.npu_channels };
+            if split.is_shared() {
+                // Two boxes, whose hull is everything or the channels behind the NPU's.
+                let first = if split.gpu_rows > 0 { 0 } else { split.npu_channels };
+                regions[Processor::Gpu as usize] = Region { channels: first..shape.channels, ..whole };
+            }
+        }
         (Placement::Split { .. } | Placement::HeightSplit { .. }, None) => {}
     }
     regions

@@ -1,0 +1,64 @@
+//! GPU kernels of a language-model engine, which computes with integer weights and
+//! 16-bit activations: what no kernel of the `TFLite` delegate does.
+//!
+//! Responsible for: the constants and their ranges. Not for: the equations
+//! (`kernel::gpu::language`), whose terms they are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::check::Checker;
+use crate::device::quantity::Quantity;
+
+/// Kernels for models whose weights alone are integers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LanguageKernels {
+    /// Where the values come from that name no source of their own.
+    pub source: String,
+    /// From one kernel of the queue to the next.
+    pub launch_us: Quantity,
+    /// Making one weight a 16-bit number in its place, before a product of many rows.
+    pub weight_ns: Quantity,
+    /// Rate of products of many rows, in 10^12 operations a second; a
+    /// multiply-accumulate is two.
+    pub product_teraflops: Quantity,
+    /// Memory bandwidth of products of one row, and of everything that is no product.
+    pub bandwidth_gbps: Quantity,
+    /// Handing work to the GPU's queue after another processor's result, where the queue
+    /// could not be filled before; not between the steps of one token, which repeat.
+    pub submission_us: Quantity,
+    /// How a product of one row was timed on its own, where that was published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stand_alone: Option<StandAlone>,
+}
+
+/// A product of one row timed alone: `overhead + weight bytes / bandwidth`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StandAlone {
+    /// Where the values come from.
+    pub source: String,
+    /// Submitting the one kernel and waiting for it.
+    pub overhead_us: Quantity,
+    /// Memory bandwidth.
+    pub bandwidth_gbps: Quantity,
+}
+
+impl LanguageKernels {
+    pub(super) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.non_negative("launch_us", &self.launch_us);
+        checker.non_negative("weight_ns", &self.weight_ns);
+        checker.positive("product_teraflops", &self.product_teraflops);
+        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
+        checker.non_negative("submission_us", &self.submission_us);
+        if let Some(alone) = &self.stand_alone {
+            checker.table("stand_alone", |checker| {
+                checker.sourced(&alone.source);
+                checker.non_negative("overhead_us", &alone.overhead_us);
+                checker.positive("bandwidth_gbps", &alone.bandwidth_gbps);
+            });
+        }
+    }
+}

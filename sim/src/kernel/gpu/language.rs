@@ -1,0 +1,156 @@
+//! How a language-model engine's GPU kernels run a layer.
+//!
+//! Products of one row read every weight once and are bound by it. Products of many
+//! rows first make 16-bit numbers of the weights, in a pass whose time does not depend
+//! on the rows, then multiply at a rate of their own (`HeteroInfer`, SOSP'25, Table 3 and
+//! figure 1: linear in the rows above a constant). Few rows are cheaper as that many products of one
+//! row. Everything else is bound by the tensors it reads and writes.
+
+use serde::Serialize;
+
+use crate::device::gpu::LanguageKernels;
+use crate::kernel::{Execution, Phase, PhaseKind, Phases};
+use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
+use crate::workload::{Layer, Operator};
+
+/// Which kernel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LanguageKernel {
+    /// Each row times the weights, which stay integers.
+    MatrixVector,
+    /// All rows at once, after the weights became 16-bit numbers.
+    MatrixMatrix,
+    /// A product of two activations.
+    Attention,
+    /// Anything else: what it reads and writes.
+    Elementwise,
+}
+
+/// A launch of one such kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LanguageLaunch {
+    /// The kernel.
+    pub kernel: LanguageKernel,
+    /// Bytes moved to and from memory.
+    pub bytes: Bytes,
+    /// What moving them takes at the kernels' bandwidth.
+    #[serde(rename = "traffic_time_ps")]
+    pub traffic_time: Picos,
+}
+
+/// How `layer` runs while nobody else uses the memory.
+pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLaunch> {
+    let activation_bytes = layer.data_type.activation_bytes();
+    let tensors = layer.operator.input_elements() + layer.operator.output().elements();
+    let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
+    let activations =
+        Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
+    let traffic = |bytes| moving(bytes, kernels);
+    let (kernel, bytes, micros) = match &layer.operator {
+        Operator::Linear(linear) => {
+            let weights = layer.data_type.weight_bytes(layer.operator.parameters());
+            let rows = u64::from(linear.rows);
+            let read = Bytes(weights.0.saturating_mul(rows)) + activations;
+            let by_row = traffic(read);
+            let whole = weights + activations;
+            let count = layer.operator.parameters() as f64;
+            let at_once =
+                (count * kernels.weight_ns.value * 1e-3 + multiplying(layer, kernels)).max(traffic(whole));
+            if by_row <= at_once {
+                (LanguageKernel::MatrixVector, read, by_row)
+            } else {
+                (LanguageKernel::MatrixMatrix, whole, at_once)
+            }
+        }
+        Operator::MatMul(_) => {
+            let micros = traffic(activations).max(multiplying(layer, kernels));
+            (LanguageKernel::Attention, activations, micros)
+        }
+        Operator::Embedding(table) => {
+            let bytes = u64::from(table.rows) * u64::from(table.features) * activation_bytes;
+            (LanguageKernel::Elementwise, Bytes(2 * bytes), traffic(Bytes(2 * bytes)))
+        }
+        _ => (LanguageKernel::Elementwise, activations, traffic(activations)),
+    };
+    let mut phases = Phases::default();
+    let launch = Picos::from_micros(kernels.launch_us.value);
+    phases.push(Phase { kind: PhaseKind::Launch, duration: launch, bytes: Bytes::ZERO, steps: 1 });
+    let duration = Picos::from_micros(micros);
+    phases.push(Phase { kind: PhaseKind::FullRounds, duration, bytes, steps: 1 });
+    let traffic_time = Picos::from_micros(traffic(bytes));
+    Execution { phases, detail: LanguageLaunch { kernel, bytes, traffic_time } }
+}
+
+/// Microseconds that `bytes` take.
+fn moving(bytes: Bytes, kernels: &LanguageKernels) -> f64 {
+    let bandwidth = BytesPerSecond::from_gigabytes(kernels.bandwidth_gbps.value);
+    bytes.0 as f64 / bandwidth.0 * PICOS_PER_SECOND / 1e6
+}
+
+/// Microseconds of the multiply-accumulates of a product.
+fn multiplying(layer: &Layer, kernels: &LanguageKernels) -> f64 {
+    const OPERATIONS_PER_MULTIPLY_ACCUMULATE: f64 = 2.0;
+    const OPERATIONS_PER_MICRO_AND_TERAFLOPS: f64 = 1e6;
+    let operations = OPERATIONS_PER_MULTIPLY_ACCUMULATE * layer.operator.macs() as f64;
+    operations / (kernels.product_teraflops.value * OPERATIONS_PER_MICRO_AND_TERAFLOPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+    use crate::workload::{DataType, Linear};
+
+    fn kernels() -> LanguageKernels {
+        let profile = Profile::load("snapdragon-8gen3").unwrap();
+        profile.gpu.unwrap().language.unwrap()
+    }
+
+    fn linear(rows: u32, input_features: u32, output_features: u32) -> Layer {
+        let operator = Operator::Linear(Linear { rows, input_features, output_features, bias: false });
+        Layer::new(operator, DataType::W4A16)
+    }
+
+    fn micros(layer: &Layer) -> f64 {
+        execute(layer, &kernels()).phases.duration().as_micros()
+    }
+
+    #[test]
+    fn prefill_products_take_what_table_3_of_heteroinfer_says() {
+        for (rows, input, output, published, tolerance) in [
+            (128, 4096, 4096, 7306.0, 0.002),
+            (256, 4096, 4096, 10841.0, 0.002),
+            (256, 14336, 4096, 35231.0, 0.08),
+        ] {
+            let found = micros(&linear(rows, input, output));
+            assert!((found / published - 1.0).abs() < tolerance, "{rows} rows: {found} us");
+        }
+    }
+
+    #[test]
+    fn a_product_of_one_row_is_bound_by_its_weights() {
+        let layer = linear(1, 4096, 4096);
+        let execution = execute(&layer, &kernels());
+        assert_eq!(execution.detail.kernel, LanguageKernel::MatrixVector);
+        let weights = 4096.0 * 4096.0 / 2.0;
+        assert!(execution.detail.bytes.0 as f64 / weights < 1.01);
+        let rate = execution.detail.bytes.0 as f64 / execution.detail.traffic_time.as_seconds() / 1e9;
+        assert!((rate - 43.3).abs() < 0.01, "{rate} GB/s");
+    }
+
+    #[test]
+    fn more_rows_never_take_less() {
+        let times: Vec<f64> = (1..200).map(|rows| micros(&linear(rows, 4096, 1024))).collect();
+        assert!(times.is_sorted());
+    }
+
+    #[test]
+    fn wider_weights_take_longer_to_read() {
+        let formats = [DataType::W4A16, DataType::W8A16];
+        let [four, eight] = formats.map(|data_type| {
+            execute(&Layer { data_type, ..linear(1, 4096, 4096) }, &kernels()).detail.traffic_time.as_micros()
+        });
+        assert!((eight / four - 2.0).abs() < 0.01);
+    }
+}
