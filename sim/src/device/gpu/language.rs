@@ -26,7 +26,7 @@ pub struct LanguageKernels {
     /// Memory bandwidth of products of one row, and of everything that is no product.
     pub bandwidth_gbps: Quantity,
     /// Handing work to the GPU's queue after another processor's result, where the queue
-    /// could not be filled before; not between the steps of one token, which repeat.
+    /// could not be filled before.
     pub submission_us: Quantity,
     /// How a product of one row was timed on its own, where that was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
