@@ -199,7 +199,7 @@ fn beside(background: &BackgroundReport) -> String {
     };
     format!(
         "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
-         without it the run takes {latency_alone}: slowed by {:.1} %\n",
+         without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
         background.slowdown_percent
     )
 }
