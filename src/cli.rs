@@ -108,7 +108,8 @@ impl Where {
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),
-            strategy: self.strategy.map(StrategyName::planned),
+            strategy: self.strategy.and_then(StrategyName::planned),
+            language_strategy: self.strategy.and_then(StrategyName::of_language),
             objective: self.objective.map(Into::into),
             step: self.step,
         }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::OutputFile;
-use crate::{gantt, output, why};
+use crate::{gantt, language, output, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -41,6 +41,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a search first.
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    if let Workload::Language(task) = &scenario.workload {
+        return language::simulate(&scenario, task, options, common);
+    }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
@@ -105,6 +108,7 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
+        Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
         Workload::Set(operators) => Err(Failure::Usage {
             problem: format!(
                 "{} is a set of {} single operators, not one model",

@@ -10,6 +10,7 @@
 mod beside;
 mod report;
 mod timeline;
+mod written;
 
 use crate::device::npu::Order;
 use crate::device::profile::Profile;
@@ -24,6 +25,7 @@ use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep};
 pub use beside::{GenerationBeside, generate_beside};
 pub use report::{Generation, PhaseReport, TurnReport};
 pub use timeline::generation_timeline;
+pub use written::planned_stages;
 
 /// Who computes the operators of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
