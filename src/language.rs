@@ -9,7 +9,8 @@ use coexec_sim::input::Text;
 use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::generation::{
-    Generation, GenerationPlan, PhaseReport, generate, generation_timeline, planned_stages,
+    Generation, GenerationBeside, GenerationPlan, PhaseReport, generate, generate_beside,
+    generation_timeline, planned_stages,
 };
 use coexec_sim::units::Picos;
 use coexec_sim::workload::LanguageTask;
@@ -20,7 +21,7 @@ use crate::explore::{describe, plan_text};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::OutputFile;
-use crate::simulate::timeline_file;
+use crate::simulate::{self, timeline_file};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -33,6 +34,9 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<&'a PlanFile>,
     generation: &'a Generation,
+    /// The first prompt and tokens beside somebody else's work, where the scenario has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<GenerationBeside>,
     /// Each strategy's answer, fastest first, where they were compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strategies: Vec<Entry<'a>>,
@@ -75,7 +79,7 @@ pub(crate) fn simulate(
     let generation = generate(&scenario.device, scenario.library, task, &plan)?;
     let pictures = [options.plot.as_deref().zip(format)];
     write(scenario, task, &plan, None, options.trace.as_deref(), pictures[0])?;
-    tell(scenario, task, &origin, None, &generation, Vec::new(), common);
+    tell(scenario, task, &origin, None, &generation, Vec::new(), beside(scenario, task, &plan)?, common);
     Ok(())
 }
 
@@ -107,8 +111,19 @@ pub(crate) fn explore(
     write(scenario, task, &chosen.plan, out, options.trace.as_deref(), picture)?;
     let origin = format!("plan found by {}", chosen.strategy.name());
     let generation = chosen.generation.clone();
-    tell(scenario, task, &origin, file.as_ref(), &generation, answers, common);
+    let beside = beside(scenario, task, &chosen.plan)?;
+    tell(scenario, task, &origin, file.as_ref(), &generation, answers, beside, common);
     Ok(())
+}
+
+/// What the model and somebody else's work do to each other, where the scenario has some.
+fn beside(
+    scenario: &Scenario,
+    task: &LanguageTask,
+    plan: &GenerationPlan,
+) -> Result<Option<GenerationBeside>, Failure> {
+    let Some(work) = &scenario.background else { return Ok(None) };
+    Ok(Some(generate_beside(&scenario.device, scenario.library, task, plan, work)?))
 }
 
 /// The scenario's strategy, or every one of them, fastest first.
@@ -189,6 +204,7 @@ fn tell(
     plan: Option<&PlanFile>,
     generation: &Generation,
     answers: Vec<LanguageAnswer>,
+    beside: Option<GenerationBeside>,
     common: &Common,
 ) {
     let relative = |other: &Generation| other.latency.0 as f64 / generation.latency.0.max(1) as f64;
@@ -210,6 +226,7 @@ fn tell(
             parameters: task.model.parameters(),
             plan,
             generation,
+            beside,
             strategies,
         });
         return;
@@ -224,6 +241,12 @@ fn tell(
         placements(task, &answer.plan);
     }
     turns(generation);
+    if let Some(GenerationBeside { prefill, decode }) = &beside {
+        output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
+        if let Some(decode) = decode {
+            output::line(&format!("generating: {}", simulate::beside(decode)));
+        }
+    }
     if answers.len() > 1 {
         output::line("");
         compare(&answers, relative);

@@ -195,7 +195,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
 }
 
 /// What became of somebody else's work, and of ours beside it.
-fn beside(background: &BackgroundReport) -> String {
+pub(crate) fn beside(background: &BackgroundReport) -> String {
     let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
     let rate = match background.achieved_frames_per_second {
         Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
@@ -203,7 +203,7 @@ fn beside(background: &BackgroundReport) -> String {
     };
     format!(
         "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
-         without it the run takes {latency_alone}: slowed by {:.1} %\n",
+         without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
         background.slowdown_percent
     )
 }

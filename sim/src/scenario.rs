@@ -166,12 +166,13 @@ pub struct Scenario {
 }
 
 /// Bundled scenario files, by name.
-const BUNDLED: [(&str, &str); 5] = [
+const BUNDLED: [(&str, &str); 6] = [
     ("vit-b32-fc1", include_str!("../../scenarios/vit-b32-fc1.toml")),
     ("conv3x3-64x64x128", include_str!("../../scenarios/conv3x3-64x64x128.toml")),
     ("llama3-8b-ffn-down", include_str!("../../scenarios/llama3-8b-ffn-down.toml")),
     ("llama2-7b-multi-turn", include_str!("../../scenarios/llama2-7b-multi-turn.toml")),
     ("llama3-8b-simple-qa", include_str!("../../scenarios/llama3-8b-simple-qa.toml")),
+    ("llama3-8b-beside-game", include_str!("../../scenarios/llama3-8b-beside-game.toml")),
 ];
 
 /// Names of everything `load` knows: bundled scenarios, networks, sets.

@@ -7,6 +7,7 @@
 //! counted as often as there are layers; between the steps of an answer only the operators over the
 //! context change, whose kernel models are asked again.
 
+mod beside;
 mod report;
 mod timeline;
 mod written;
@@ -21,6 +22,7 @@ use crate::simulate::{Prediction, Processor, SimulateError, Simulator};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep};
 
+pub use beside::{GenerationBeside, generate_beside};
 pub use report::{Generation, PhaseReport, TurnReport};
 pub use timeline::generation_timeline;
 pub use written::planned_stages;
