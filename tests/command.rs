@@ -16,6 +16,7 @@ mod command {
     mod calibrate_cpu;
     mod calibrate_options;
     mod explore;
+    mod language;
     mod machines;
     mod memories;
     mod own_runs;
