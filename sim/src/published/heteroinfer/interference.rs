@@ -98,16 +98,14 @@ fn frames(
     let [reading, answering] = rates(tensor);
     let [reading_3, answering_3] = rates(table_3);
     let asked = tensor.prefill.frames_per_second;
-    let text = format!(
-        "of {asked:.0} frames a second {reading:.0} reading and {answering:.0} answering; ours shares every product, \
-         which keeps the GPU busy: with Table 3's choices at 256 tokens, where FFN-down alone is shared, {reading_3:.0} \
-         and {answering_3:.0}"
-    );
-    let fact = id("hetero-tensor-plus-game/game-fps");
-    if reading >= asked && answering >= asked {
-        comparison.finding(&fact, text, true);
-    } else {
-        comparison.not_reproduced(&fact, &text);
+    let text = format!("of {asked:.0} frames a second {reading:.0} reading, {answering:.0} answering");
+    let is_unaffected = reading >= asked && answering >= asked;
+    comparison.finding(&id("hetero-tensor-plus-game/game-fps"), text, is_unaffected);
+    if !is_unaffected {
+        comparison.note(&format!(
+            "ours shares every product, which keeps the GPU busy with kernels of up to 10 ms that nothing interrupts; \
+             with Table 3's choices at 256 tokens, where FFN-down alone is shared, {reading_3:.0} and {answering_3:.0}"
+        ));
     }
 }
 
