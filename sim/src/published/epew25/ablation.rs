@@ -22,9 +22,13 @@ pub(super) fn compare(comparison: &mut Comparison, measured: &[Measured]) {
     comparison.group("Synchronisation: what is added to the slower processor's time", Limit::each(10.0));
     for Measured { set, means, .. } in of_phone() {
         let [Some(alone), ..] = [means.first()] else { continue };
-        comparison.row(&format!("sync/{set}/polling-us"), alone.overhead_us[0]);
+        comparison
+            .row(&format!("sync/{set}/polling-us"), alone.overhead_us[0])
+            .note("one constant a phone, as the paper's section 2 says: set from linear layers");
         comparison.row(&format!("sync/{set}/event-wait-us"), alone.overhead_us[1]);
-        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent);
+        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent).note(
+            "mean over the operators that both compute; which of the printed set these were is unknown",
+        );
     }
     for (set, _) in SETS {
         if let Some(measured) = of_phone().find(|measured| measured.set == set) {
