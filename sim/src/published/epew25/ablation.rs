@@ -41,12 +41,9 @@ pub(super) fn compare(comparison: &mut Comparison, measured: &[Measured]) {
 /// Bars of the speedup with polling and with event waits, the paper's and ours.
 fn effect(comparison: &Comparison, means: &[Means], set: &str) -> Picture {
     let loss = |threads| published_loss(comparison, MOTO, set, threads);
-    let kinds: [(&str, &str, fn(&Means) -> f64); 2] = [
-        ("polling", "ours", |means| means.speedup),
-        ("event wait", "event-wait", |means| means.event_wait_speedup),
-    ];
     let mut series = Vec::new();
-    for (name, key, speedup) in kinds {
+    for (name, key) in [("polling", "ours"), ("event wait", "event-wait")] {
+        let speedup = |means: &Means| if key == "ours" { means.speedup } else { means.event_wait_speedup };
         let published = |threads: usize| comparison.number(&format!("ablation/{set}/{key}/{threads}"));
         series.push(BarSeries {
             name: format!("{name}, published"),

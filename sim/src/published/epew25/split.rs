@@ -96,7 +96,9 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     comparison.row("vit/longest-linear-us", first?.max(second?));
     comparison.row("crossover/channels", f64::from(crossover(&three)?));
     let figures = [whole_curve(&bench, &whole)?, wide_curve(&three)?];
-    figures.into_iter().for_each(|figure| comparison.figure(figure));
+    for figure in figures {
+        comparison.figure(figure);
+    }
     Ok(())
 }
 
