@@ -404,7 +404,7 @@ pub(crate) struct Reproduce {
     /// Folder for the papers' figures, drawn from our numbers; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
+    /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys24` is recomputed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
     /// Run every so many operators of a paper's sets, for a quick look
