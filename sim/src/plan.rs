@@ -12,7 +12,7 @@ mod placement;
 pub mod synchronisation;
 
 pub use accelerators::{AcceleratorSplit, GraphCover};
-pub(crate) use cut::lines_read;
 pub use cut::{Axis, ChainError, Cut, check_chains, cuts};
+pub(crate) use cut::{lines_read, widen};
 pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
 pub use placement::{Placement, Plan, ShareOf};

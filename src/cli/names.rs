@@ -88,6 +88,12 @@ pub(crate) enum StrategyName {
     HeightSplit,
     /// The same, cut along whichever is better
     AnySplit,
+    /// Each operator as is best for it alone, cut along its output channels (EPEW'25)
+    Epew,
+    /// Cut along height or channels by tenths, then chained (CoDL, MobiSys'22)
+    Codl,
+    /// Planned together over the whole graph: never worse than any other
+    Optimal,
     /// Each operator cut in proportion to what the processors compute in a second
     FlopsProportional,
     /// Whole layers: kinds of operator that gain little from the GPU on the CPU cores
@@ -107,6 +113,9 @@ impl StrategyName {
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
             Self::HeightSplit => Strategy::HeightSplit,
             Self::AnySplit => Strategy::AnySplit,
+            Self::Epew => Strategy::Epew,
+            Self::Codl => Strategy::Codl,
+            Self::Optimal => Strategy::Optimal,
             Self::FlopsProportional => Strategy::FlopsProportional,
             Self::LayerWise => Strategy::LayerWise,
         }
@@ -149,6 +158,17 @@ pub(crate) enum Figure {
     Staircase,
     /// Error against number of measured runs, of a learning curve
     LearningCurve,
+    /// Time of matrix products over each extent on the NPU, of a device profile
+    NpuStages,
+    /// Rate of matrix products in either order of operands on the NPU, of a device profile
+    NpuOrder,
+}
+
+impl Figure {
+    /// Whether it shows points, which have groups.
+    pub(crate) fn is_of_points(self) -> bool {
+        !matches!(self, Self::LearningCurve | Self::NpuStages | Self::NpuOrder)
+    }
 }
 
 /// A paper, as typed.

@@ -6,10 +6,12 @@
 //! it is a lower bound, so only candidates whose bound beats the best simulated
 //! one are simulated.
 
-use super::grid::{Axis, Grid};
-use super::{Objective, Options, Strategy};
-use crate::device::gpu::Direction;
-use crate::plan::{Placement, Plan};
+use std::rc::Rc;
+
+use super::grid::Grid;
+use super::{Objective, Options};
+use crate::device::gpu::{Cargo, Direction};
+use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
     Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
 };
@@ -50,12 +52,12 @@ impl Lead {
     /// what crosses the link of a GPU with memory of its own.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
         let [launch, read_back] = simulator.around_launches();
+        let crossing = |bytes, direction| copying(simulator.device(), Cargo::whole(bytes), direction);
         Self {
             cpu: Picos::ZERO,
             launch,
-            gpu: copying(simulator.device(), read_bytes(&stage.layer), Direction::ToGpu),
-            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost)
-                + read_back,
+            gpu: crossing(read_bytes(&stage.layer), Direction::ToGpu),
+            behind_gpu: crossing(result_bytes(&stage.layer), Direction::ToHost) + read_back,
         }
     }
 }
@@ -87,7 +89,15 @@ pub fn split_search(
     lead: Lead,
 ) -> Result<Search, SimulateError> {
     let mut parts = simulator.of_parts();
-    let grids = grids(&parts, stage, options)?;
+    // Single processors are searched beside the cuts, too.
+    let axes = match options.strategy.axes() {
+        [] => &[Axis::Channels],
+        axes => axes,
+    };
+    let grids = axes
+        .iter()
+        .map(|&axis| Ok(Rc::new(Grid::new(&parts, stage, options, axis)?)))
+        .collect::<Result<Vec<_>, SimulateError>>()?;
     let host = Lead::of_host(&parts, stage);
     let lead = Lead {
         cpu: lead.cpu + host.cpu,
@@ -98,20 +108,6 @@ pub fn split_search(
     search_grid(&mut parts, stage, options, lead, &grids)
 }
 
-/// The grids that the strategy searches.
-pub(super) fn grids(
-    simulator: &Simulator<'_>,
-    stage: &Stage,
-    options: &Options,
-) -> Result<Vec<Grid>, SimulateError> {
-    let axes: &[Axis] = match options.strategy {
-        Strategy::HeightSplit => &[Axis::Height],
-        Strategy::AnySplit => &[Axis::Channels, Axis::Height],
-        _ => &[Axis::Channels],
-    };
-    axes.iter().map(|&axis| Grid::new(simulator, stage, options, axis)).collect()
-}
-
 /// [`split_search`] over grids whose points are priced already, by a simulator of
 /// parts; the lead covers what crosses between host and GPU, too.
 pub(super) fn search_grid(
@@ -119,7 +115,7 @@ pub(super) fn search_grid(
     stage: &Stage,
     options: &Options,
     lead: Lead,
-    grids: &[Grid],
+    grids: &[Rc<Grid>],
 ) -> Result<Search, SimulateError> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = Vec::new();

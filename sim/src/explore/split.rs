@@ -1,144 +1,89 @@
-//! A plan for a whole workload, one operator or many.
+//! Strategies that cut operators one at a time, and those of a single processor.
 //!
-//! A chain is planned by dynamic programming over where its latest result lies:
+//! Operators in a row are planned by dynamic programming over where its latest result lies:
 //! with the CPU, with the GPU, or visible to both after a join. Each operator is
-//! then priced with the hand-over its placement needs. In a graph that is no
-//! chain, operators are planned one by one, as EPEW'25 does: the GPU is the
+//! then priced with the hand-over its placement needs. In any other
+//! graph, operators are planned one by one, as EPEW'25 does: the GPU is the
 //! default, a cut must pay for its join, and the CPU alone must pay for the
 //! hand-overs to and fro. Either way the plan is simulated as a whole. What is best
 //! for each operator alone, and a single processor, win where they are faster: under
 //! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
-use super::channel_split::{Candidate, Lead, Search, grids, search_grid};
+use std::rc::Rc;
+
+use super::channel_split::{Candidate, Lead, Search, search_grid};
+use super::explorer::{Baseline, Explorer, Found};
 use super::grid::Grid;
-use super::{Options, Strategy, rule};
-use crate::device::gpu::Direction;
-use crate::plan::{Placement, Plan};
+use super::{Options, Strategy};
+use crate::device::gpu::{Cargo, Direction};
+use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
-    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes,
+    SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
 };
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 use crate::workload::Stage;
 
-/// The outcome of an exploration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The plan found.
-    pub plan: Plan,
-    /// What simulating it predicts.
-    pub prediction: Prediction,
-    /// Single processors for comparison; those the device can run it on.
-    pub baselines: Vec<Baseline>,
-    /// For each operator, what the search found for it alone.
-    pub searches: Vec<Search>,
-    /// Candidates considered.
-    pub considered: usize,
-}
-
-/// The whole workload on one processor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Baseline {
-    /// Which processor.
-    pub strategy: Strategy,
-    /// Its plan.
-    pub plan: Plan,
-    /// Its prediction.
-    pub prediction: Prediction,
-}
-
-/// Finds a plan for `stages` with the strategy of `options`.
-///
-/// # Errors
-/// The device has no processor, or no kernel, for an operator.
-pub fn explore(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-) -> Result<Answer, SimulateError> {
-    if let Some(answer) = rule::explore(simulator, stages, options)? {
-        return Ok(answer);
-    }
-    if !options.strategy.cuts() {
-        let plan = uniform(simulator, stages, options, options.strategy)?;
-        let prediction = simulator.run(stages, &plan)?;
-        return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
-    }
-    let mut parts = simulator.of_parts();
-    let grids =
-        stages.iter().map(|stage| grids(&parts, stage, options)).collect::<Result<Vec<Vec<Grid>>, _>>()?;
-    let searches = stages
-        .iter()
-        .zip(&grids)
-        .map(|(stage, grid)| {
-            let host = Lead::of_host(&parts, stage);
-            search_grid(&mut parts, stage, options, host, grid)
-        })
-        .collect::<Result<Vec<Search>, _>>()?;
+/// The plan of a strategy that cuts operators one at a time.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let (stages, options) = (explorer.stages, explorer.options);
+    let grids = explorer.grids(strategy.axes())?;
+    let searches = explorer.searches(strategy.axes())?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
+    let mut inside = explorer.parts.inside();
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(&mut parts.inside(), stages, options, &grids, &searches)?;
+        let (placements, more) = plan_chain(&mut inside, stages, options, &grids, &searches)?;
         considered += more;
         placements
     } else {
-        plan_graph(&mut parts.inside(), stages, options, &grids, &searches)?
+        plan_graph(&mut inside, stages, options, &grids, &searches)?
     };
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
     for placements in [placements, alone] {
-        let plan = Plan::new(options.synchronisation, placements);
-        match simulator.run(stages, &plan) {
-            Ok(prediction) => found.push((plan, prediction)),
+        let plan = explorer.plan(placements);
+        match explorer.found(strategy, plan, considered) {
+            Ok(answer) => found.push(answer),
             // Operators were searched one by one: together they may be too much for it.
             Err(SimulateError::GpuMemoryFull { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let baselines = baselines(simulator, stages, options);
-    found.extend(baselines.iter().map(|baseline| (baseline.plan.clone(), baseline.prediction.clone())));
-    let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
+    found.extend(explorer.baselines().into_iter().map(|Baseline { plan, prediction, .. }| Found {
+        strategy,
+        plan,
+        prediction,
+        considered,
+    }));
     // The first of equals: the plan that was searched for.
-    let (plan, prediction) = found
+    found
         .into_iter()
-        .reduce(|best, other| if cost(&other.1) < cost(&best.1) { other } else { best })
-        .ok_or(SimulateError::NothingToUse)?;
-    Ok(Answer { plan, prediction, baselines, searches, considered })
+        .reduce(
+            |best, other| {
+                if explorer.cost(&other.prediction) < explorer.cost(&best.prediction) { other } else { best }
+            },
+        )
+        .ok_or(SimulateError::NothingToUse)
 }
 
 /// Every operator on the one processor of `strategy`; the CPU with the core set
 /// that is best for the whole workload.
-fn uniform(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-    strategy: Strategy,
-) -> Result<Plan, SimulateError> {
-    let everywhere = |placement| Plan::new(options.synchronisation, vec![placement; stages.len()]);
+pub(super) fn uniform(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Plan, SimulateError> {
+    let everywhere =
+        |placement| Plan::new(explorer.options.synchronisation, vec![placement; explorer.stages.len()]);
     if strategy != Strategy::CpuOnly {
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));
     }
     let mut best: Option<(f64, Plan)> = None;
-    for &cores in &options.core_sets {
+    for &cores in &explorer.options.core_sets {
         let plan = everywhere(Placement::Cpu(cores));
-        let prediction = simulator.run(stages, &plan)?;
-        let cost = options.objective.cost(prediction.latency, prediction.energy);
+        let prediction = explorer.simulator.run(explorer.stages, &plan)?;
+        let cost = explorer.cost(&prediction);
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, plan));
         }
     }
     best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
-}
-
-/// Single processors that can run the whole workload.
-pub(super) fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
-    [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
-        .into_iter()
-        .filter_map(|strategy| {
-            let plan = uniform(simulator, stages, options, strategy).ok()?;
-            let prediction = simulator.run(stages, &plan).ok()?;
-            Some(Baseline { strategy, plan, prediction })
-        })
-        .collect()
 }
 
 /// Whether each operator reads the one before it and nothing else.
@@ -175,7 +120,7 @@ fn plan_chain(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Grid>],
+    grids: &[Vec<Rc<Grid>>],
     searches: &[Search],
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let mut considered = 0;
@@ -262,14 +207,18 @@ fn between_cpu_and_gpu(
     direction: Direction,
 ) -> Picos {
     let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
-    hand_over_delay(device, options.synchronisation, bytes, true) + copying(device, bytes, direction)
+    hand_over_delay(device, options.synchronisation, bytes, true)
+        + copying(device, Cargo::whole(bytes), direction)
 }
 
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
-    let missing = cut.parts(&stage.layer).map_or(Bytes::ZERO, |[part, _]| result_bytes(&part));
-    copying(simulator.device(), missing, Direction::ToGpu)
+    let axis = if matches!(cut, Placement::HeightSplit { .. }) { Axis::Height } else { Axis::Channels };
+    cut.parts(&stage.layer).map_or(Picos::ZERO, |[part, _]| {
+        let missing = Cargo { bytes: result_bytes(&part), pieces: pieces(&part, axis) };
+        copying(simulator.device(), missing, Direction::ToGpu)
+    })
 }
 
 /// One placement an operator of a graph that is no chain.
@@ -277,7 +226,7 @@ fn plan_graph(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Grid>],
+    grids: &[Vec<Rc<Grid>>],
     searches: &[Search],
 ) -> Result<Vec<Placement>, SimulateError> {
     if let [only] = searches {
