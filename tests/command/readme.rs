@@ -32,8 +32,9 @@ fn every_number_of_ours_in_the_accuracy_section_is_printed_by_the_command_it_nam
     let mut numbers = 0;
     for row in section.lines().filter(|line| line.starts_with('|')) {
         let row = cells(row);
-        if row.contains(&"coexec") || !row.iter().any(|cell| cell.contains(char::is_numeric)) {
-            header = row;
+        if !row.iter().any(|cell| cell.contains(char::is_numeric)) {
+            // The header, or the line below it.
+            header = if row.contains(&"---") { header } else { row };
             continue;
         }
         let [published, ours, deviation] = ["published", "coexec", "deviation"].map(|wanted| {
