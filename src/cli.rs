@@ -152,7 +152,8 @@ pub(crate) struct Explore {
     /// Write a Perfetto trace of the run
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a picture of latency against output channels (.svg or .png)
+    /// Write a picture of latency against output channels or, with `--strategy all`, of the
+    /// strategies' latency and energy (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)

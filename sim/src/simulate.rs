@@ -7,6 +7,7 @@
 //! workload, plan and seed.
 
 mod energy;
+mod footprint;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -20,6 +21,7 @@ use host::Host;
 use thiserror::Error;
 
 pub(crate) use energy::{above_idle, idle_power};
+pub use footprint::Footprint;
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};

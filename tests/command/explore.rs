@@ -47,7 +47,7 @@ fn every_bundled_scenario_and_network_is_answered() {
 #[test]
 fn comparing_all_strategies_lists_each_that_can_run() {
     let outcome = coexec(words("explore vit-b32-fc1 --device snapdragon-8gen3 --strategy all"));
-    for strategy in ["this plan", "gpu-only", "cpu-only", "npu-only", "energy"] {
+    for strategy in ["optimal", "codl", "epew", "gpu-only", "cpu-only", "npu-only", "energy", "Pareto"] {
         assert!(outcome.stdout.contains(strategy), "{strategy}: {}", outcome.stdout);
     }
 }

@@ -84,10 +84,7 @@ pub fn explore(
     if strategy.is_single() {
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered });
     }
-    let searches = match strategy.axes() {
-        [] => Vec::new(),
-        axes => explorer.searches(axes)?,
-    };
+    let searches = explorer.searches(strategy)?;
     Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered })
 }
 
@@ -164,8 +161,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
         (0..self.stages.len()).map(of_stage).collect()
     }
 
-    /// What is best for each stage alone, cut along one of `axes` or not at all.
-    pub(super) fn searches(&mut self, axes: &'static [Axis]) -> Result<Vec<Search>, SimulateError> {
+    /// What is best for each stage alone, cut as `strategy` cuts or not at all.
+    ///
+    /// # Errors
+    /// No processor offered has a kernel for an operator.
+    pub fn searches(&mut self, strategy: Strategy) -> Result<Vec<Search>, SimulateError> {
+        let axes = strategy.axes();
+        if axes.is_empty() {
+            return Ok(Vec::new());
+        }
         let grids = self.grids(axes)?;
         let mut searches = Vec::with_capacity(self.stages.len());
         for (index, (stage, grids)) in self.stages.iter().zip(&grids).enumerate() {

@@ -25,7 +25,7 @@ use crate::workload::Stage;
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
     let (stages, options) = (explorer.stages, explorer.options);
     let grids = explorer.grids(strategy.axes())?;
-    let searches = explorer.searches(strategy.axes())?;
+    let searches = explorer.searches(strategy)?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let mut inside = explorer.parts.inside();
     let placements = if stages.len() > 1 && is_chain(stages) {
