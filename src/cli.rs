@@ -159,6 +159,10 @@ pub(crate) struct Explore {
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Write a picture of who computes how much of each operator, chains outlined: of the
+    /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shares: Option<PathBuf>,
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,

@@ -66,6 +66,7 @@ struct SplitEntry {
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    let shares_format = options.shares.as_deref().map(Format::of).transpose()?;
     let timeline_format = options.timeline.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
     let stages = match &scenario.workload {
@@ -93,6 +94,15 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         } else {
             curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan)?
         };
+        files.push(OutputFile { path, content });
+    }
+    if let (Some(path), Some(format)) = (&options.shares, shares_format) {
+        let rows = if compares {
+            strategies::share_rows(&entries)
+        } else {
+            vec![strategies::share_row(scenario.options.strategy.name(), &answer.plan)]
+        };
+        let content = coexec_plots::picture(&strategies::share_map(&scenario, rows), format)?;
         files.push(OutputFile { path, content });
     }
     if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
@@ -233,11 +243,13 @@ fn operators(stages: &[Stage], answer: &Answer) {
         .iter()
         .zip(&answer.searches)
         .zip(&answer.plan.placements)
-        .map(|((stage, search), placement)| {
+        .enumerate()
+        .map(|(index, ((stage, search), placement))| {
+            let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
             vec![
                 stage.name.clone(),
                 stage.layer.operator.to_string(),
-                describe(*placement),
+                describe(*placement) + &chain.unwrap_or_default(),
                 time(search.split),
                 time(search.gpu_only),
                 time(search.cpu_only),

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
-use coexec_sim::published::{BarSeries, Bars, Curves, Drawing, Line, Picture};
+use coexec_sim::plan::{Plan, shares};
+use coexec_sim::published::{BarSeries, Bars, Curves, Drawing, Line, Picture, ShareMap, ShareRow};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
@@ -33,6 +34,8 @@ pub(crate) struct Entry {
     chained_operators: usize,
     /// Whether no other strategy is better in latency and energy.
     is_on_pareto_front: bool,
+    #[serde(skip)]
+    plan: Plan,
 }
 
 /// Asks every strategy; tells on standard error how long each took, and which cannot.
@@ -91,6 +94,7 @@ fn entry(found: &Found, all: &[Found], best: Picos) -> Entry {
         extra_memory_percent: prediction.memory.extra_percent(),
         cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
         chained_operators: plan.chains.iter().flatten().count(),
+        plan: plan.clone(),
         is_on_pareto_front: !all.iter().any(|other| dominates(other, found)),
     }
 }
@@ -157,5 +161,25 @@ pub(crate) fn picture(scenario: &Scenario, entries: &[Entry]) -> Picture {
         title: format!("Strategies for {}", scenario.title),
         subtitle: format!("on {}", scenario.device.title),
         drawing,
+    }
+}
+
+/// Who computes how much under one plan.
+pub(crate) fn share_row(name: &str, plan: &Plan) -> ShareRow {
+    ShareRow { name: name.to_owned(), operators: shares(plan) }
+}
+
+/// The same for every strategy.
+pub(crate) fn share_rows(entries: &[Entry]) -> Vec<ShareRow> {
+    entries.iter().map(|entry| share_row(entry.strategy, &entry.plan)).collect()
+}
+
+/// The figure of who computes how much of each operator.
+pub(crate) fn share_map(scenario: &Scenario, rows: Vec<ShareRow>) -> Picture {
+    Picture {
+        name: "shares".to_owned(),
+        title: format!("Who computes {}", scenario.title),
+        subtitle: format!("on {}", scenario.device.title),
+        drawing: Drawing::Shares(ShareMap { rows }),
     }
 }

@@ -7,6 +7,7 @@
 
 mod bars;
 mod curves;
+mod shares;
 
 use coexec_sim::published::{Drawing, Picture};
 use plotters::style::RGBColor;
@@ -40,6 +41,7 @@ pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> 
         Drawing::GroupedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Grouped)?, format),
         Drawing::StackedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Stacked)?, format),
         Drawing::Curves(curves) => render(&curves::lay_out(picture, curves)?, format),
+        Drawing::Shares(map) => render(&shares::lay_out(picture, map)?, format),
     }
 }
 

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::channel_split::{Lead, Search, search_grid};
+use super::channel_split::{Lead, Search, Together, search_grid};
+use super::codl::CodlParts;
 use super::grid::Grid;
 use super::prices::Prices;
 use super::{Options, Strategy, codl, epew, optimal, rule, split};
@@ -64,6 +65,9 @@ pub struct Explorer<'s, 'a> {
     pub(super) stages: &'s [Stage],
     pub(super) options: &'s Options,
     pub(super) prices: Prices<'a>,
+    /// Of operators between the host, and inside the workload.
+    pub(super) together: Together,
+    pub(super) together_inside: Together,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     singles: Option<Vec<Baseline>>,
     known: HashMap<Strategy, Result<Found, SimulateError>>,
@@ -99,6 +103,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
             stages,
             options,
             prices,
+            together: Together::default(),
+            together_inside: Together::default(),
             searches: HashMap::new(),
             singles: None,
             known: HashMap::new(),
@@ -126,10 +132,19 @@ impl<'s, 'a> Explorer<'s, 'a> {
             }
             Strategy::FlopsProportional | Strategy::LayerWise => return rule::find(self, strategy),
             Strategy::Epew => epew::plan(self)?,
-            Strategy::Codl => codl::plan(self)?,
+            Strategy::Codl => codl::plan(self, CodlParts::ALL)?,
             Strategy::Optimal => return optimal::find(self),
         };
         self.found(strategy, plan, considered)
+    }
+
+    /// The plan of `CoDL` with only some of its parts, under the name of the whole.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn codl(&mut self, parts: CodlParts) -> Result<Found, SimulateError> {
+        let (plan, considered) = codl::plan(self, parts)?;
+        self.found(Strategy::Codl, plan, considered)
     }
 
     /// Simulates a plan.
@@ -180,7 +195,10 @@ impl<'s, 'a> Explorer<'s, 'a> {
                 continue;
             }
             let host = Lead::of_host(&self.parts, stage);
-            let search = search_grid(&mut self.parts, stage, self.options, host, grids)?;
+            let search = {
+                let of = (self.prices.kind(index), stage);
+                search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.together))?
+            };
             self.searches.insert(key, search.clone());
             searches.push(search);
         }

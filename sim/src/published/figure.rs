@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::plan::OperatorShares;
+
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
@@ -25,6 +27,8 @@ pub enum Drawing {
     StackedBars(Bars),
     /// Lines over numbers.
     Curves(Curves),
+    /// Who computes how much of each operator, chains outlined.
+    Shares(ShareMap),
 }
 
 /// Bars over categories.
@@ -69,4 +73,20 @@ pub struct Line {
     pub is_published: bool,
     /// Its points, left to right.
     pub points: Vec<(f64, f64)>,
+}
+
+/// Who computes how much of each operator of some models.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareMap {
+    /// One row a model or plan.
+    pub rows: Vec<ShareRow>,
+}
+
+/// The operators of one model under one plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareRow {
+    /// What stands before them.
+    pub name: String,
+    /// In their order.
+    pub operators: Vec<OperatorShares>,
 }
