@@ -7,7 +7,9 @@ use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, Stream, sample, timeline};
+use coexec_sim::simulate::{
+    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+};
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -42,6 +44,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
@@ -158,6 +161,9 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     if let Some(preparation) = prediction.preparation {
         output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
     }
+    if let Some(background) = &prediction.background {
+        output::line(&beside(background));
+    }
     let rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
@@ -182,6 +188,20 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     output::table(&header, &rows);
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// What became of somebody else's work, and of ours beside it.
+fn beside(background: &BackgroundReport) -> String {
+    let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
+    let rate = match background.achieved_frames_per_second {
+        Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
+        None => "the run is shorter than a frame".to_owned(),
+    };
+    format!(
+        "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
+         without it the run takes {latency_alone}: slowed by {:.1} %\n",
+        background.slowdown_percent
+    )
 }
 
 /// More steps of a critical path than this are summed by what they are.

@@ -20,7 +20,7 @@ use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::{Measure, Pipeline};
+use crate::simulate::{BackgroundWork, Measure, Pipeline};
 use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
@@ -73,6 +73,9 @@ pub struct ScenarioFile {
     pub step: Option<u32>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
+    /// Somebody else's work on the same device: a game.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundWork>,
 }
 
 /// What a caller says instead of the scenario file.
@@ -122,6 +125,8 @@ pub struct Scenario {
     pub options: Options,
     /// How batches follow each other.
     pub pipeline: Option<Pipeline>,
+    /// Somebody else's work beside the workload.
+    pub background: Option<BackgroundWork>,
 }
 
 /// Bundled scenario files, by name.
@@ -179,6 +184,7 @@ impl Scenario {
         let objective = file.objective(text, overrides, &device)?;
         let measure = file.measure(text)?;
         file.check_pipeline(text)?;
+        let background = file.background(text, &device)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
             objective,
@@ -198,6 +204,7 @@ impl Scenario {
             device,
             options,
             pipeline: file.pipeline,
+            background,
         })
     }
 }
@@ -270,6 +277,26 @@ impl ScenarioFile {
             Some(_) => InputError::Option { option: "--objective", found, expected },
             None => text.reject(violation("objective", found, expected)),
         })
+    }
+
+    /// Somebody else's work, which needs a GPU.
+    fn background(&self, text: &Text, device: &Profile) -> Result<Option<BackgroundWork>, InputError> {
+        let Some(work) = &self.background else { return Ok(None) };
+        let mut checker = Checker::default();
+        checker.table("background", |checker| {
+            work.check(checker);
+            if device.gpu.is_none() {
+                checker.violation(
+                    "gpu_us",
+                    work.gpu_us.value,
+                    format!("a device with a GPU, not {}", device.name),
+                );
+            }
+        });
+        match checker.finish().into_iter().next() {
+            Some(violation) => Err(text.reject(violation)),
+            None => Ok(Some(work.clone())),
+        }
     }
 
     /// What a time covers.

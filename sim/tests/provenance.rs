@@ -5,7 +5,8 @@
 use coexec_sim::device::profile::Profile;
 use toml::{Table, Value};
 
-const PROFILES: [(&str, &str); 8] = [
+const PROFILES: [(&str, &str); 10] = [
+    ("apple-m1", include_str!("../../device-profiles/apple-m1.toml")),
     ("galaxy-a03s", include_str!("../../device-profiles/galaxy-a03s.toml")),
     ("galaxy-s10", include_str!("../../device-profiles/galaxy-s10.toml")),
     ("iphone-xs", include_str!("../../device-profiles/iphone-xs.toml")),
@@ -14,6 +15,7 @@ const PROFILES: [(&str, &str); 8] = [
     ("oneplus11", include_str!("../../device-profiles/oneplus11.toml")),
     ("pixel4", include_str!("../../device-profiles/pixel4.toml")),
     ("snapdragon-8gen3", include_str!("../../device-profiles/snapdragon-8gen3.toml")),
+    ("tpu-v4", include_str!("../../device-profiles/tpu-v4.toml")),
 ];
 
 fn tables() -> impl Iterator<Item = (&'static str, Table)> {

@@ -56,8 +56,7 @@ fn comparing_all_strategies_lists_each_that_can_run() {
 fn all_strategies_are_compared_in_json_and_the_plan_is_the_best_of_them() {
     let document = coexec(words("explore resnet18 --device pixel4 --strategy all --step 32 --json")).json();
     let strategies = document["strategies"].as_array().unwrap();
-    let latencies: Vec<u64> =
-        strategies.iter().map(|entry| entry["latency_ps"].as_u64().unwrap()).collect();
+    let latencies: Vec<u64> = strategies.iter().map(|entry| entry["latency_ps"].as_u64().unwrap()).collect();
     assert!(latencies.len() > 8);
     assert_eq!(latencies.iter().min(), Some(&latency_ps(&document)));
     let on_front = strategies.iter().filter(|entry| entry["is_on_pareto_front"] == true).count();

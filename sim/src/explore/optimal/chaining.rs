@@ -17,13 +17,16 @@ use crate::units::Picos;
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
 /// Most operators of a chain: each adds a halo to all before it.
-const LONGEST: usize = 32;
+const LONGEST: usize = 24;
 
 /// Extensions in a row that do not gain after which a chain is given up.
-const PATIENCE: usize = 5;
+const PATIENCE: usize = 4;
 
 /// Evaluations of the ratio a chain gets.
-const EVALUATIONS: usize = 4;
+const EVALUATIONS: usize = 3;
+
+/// Chains kept that begin at one operator: those that gain most.
+const KEPT: usize = 6;
 
 /// A chain is balanced whose parts differ by less than one in so many.
 const EVEN_ENOUGH: u64 = 100;
@@ -82,9 +85,9 @@ pub(super) fn chains_from<'a>(
     (head, axis): (usize, Axis),
     apart: &[Picos],
 ) -> Result<Vec<Chain>, SimulateError> {
-    let mut found = Vec::new();
-    let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(found) };
-    let Some(cores) = alone.placement.cores() else { return Ok(found) };
+    let mut found: Vec<(i128, Chain)> = Vec::new();
+    let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(Vec::new()) };
+    let Some(cores) = alone.placement.cores() else { return Ok(Vec::new()) };
     let mut share = f64::from(alone.cut.parts[0].end) / f64::from(alone.cut.all);
     let (mut best_gain, mut idle) = (0_i128, 0);
     let mut unchained = apart[head];
@@ -99,13 +102,15 @@ pub(super) fn chains_from<'a>(
             idle += 1;
         }
         if gain > 0 {
-            found.push(Chain { reads: reads(explorer.stages, head..end), ..chain });
+            found.push((gain, Chain { reads: reads(explorer.stages, head..end), ..chain }));
         }
         if idle > PATIENCE {
             break;
         }
     }
-    Ok(found)
+    found.sort_by_key(|(gain, _)| std::cmp::Reverse(*gain));
+    found.truncate(KEPT);
+    Ok(found.into_iter().map(|(_, chain)| chain).collect())
 }
 
 /// What the stages of `range` read from before it.

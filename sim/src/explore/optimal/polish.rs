@@ -10,10 +10,10 @@ use crate::plan::{Axis, Cut, Placement, Plan};
 use crate::simulate::SimulateError;
 
 /// How far a ratio is moved at once, from far to near.
-const MOVES: [f64; 3] = [0.06, 0.03, 0.012];
+const MOVES: [f64; 2] = [0.04, 0.015];
 
 /// Most plans that are simulated.
-const SIMULATED: usize = 60;
+const SIMULATED: usize = 30;
 
 /// A plan at least as good as `plan`, and how many were simulated.
 pub(super) fn polish(explorer: &mut Explorer<'_, '_>, plan: Plan) -> Result<(Plan, usize), SimulateError> {

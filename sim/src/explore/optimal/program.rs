@@ -13,7 +13,7 @@ use crate::simulate::{SimulateError, has_own_memory};
 use crate::units::Picos;
 
 /// Most states kept before each stage: those that cost least.
-const BEAM: usize = 40;
+const BEAM: usize = 20;
 
 /// A way to have decided the stages before some stage.
 #[derive(Clone, Debug)]
