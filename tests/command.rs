@@ -27,6 +27,7 @@ mod command {
     mod repeatable;
     mod replay;
     mod report;
+    mod reproduce;
     mod run;
     mod run_hazards;
     mod schemas;

@@ -223,7 +223,7 @@ pub(crate) enum PaperName {
     /// Layer-wise splitting with a pipelined queue
     #[value(name = "UnifiedSplitting")]
     UnifiedSplitting,
-    /// EdgeSys'24: the benchmark of phones
+    /// `EdgeSys`'24: the benchmark of phones
     #[value(name = "EdgeSys24")]
     EdgeSys24,
     /// SOSP'25: GPU-NPU execution of language models

@@ -47,21 +47,39 @@ struct Chain {
     gain: i128,
 }
 
+/// How much of the planner is used: the paper's ablations leave out parts of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodlParts {
+    /// Dimensions of the base plan: both, or one (figure 18).
+    pub axes: &'static [Axis],
+    /// Whether operators are chained (figure 20).
+    pub chains: bool,
+}
+
+impl CodlParts {
+    /// All of it.
+    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], chains: true };
+}
+
 /// A planner for one core set.
 struct Planner<'e, 's, 'a> {
     explorer: &'e mut Explorer<'s, 'a>,
     cores: CoreSet,
+    axes: &'static [Axis],
     considered: usize,
 }
 
 /// Base plan and chains, and how many candidates were considered.
-pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), SimulateError> {
+pub(super) fn plan(
+    explorer: &mut Explorer<'_, '_>,
+    parts: CodlParts,
+) -> Result<(Plan, usize), SimulateError> {
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, considered: 0 };
+        let mut planner = Planner { explorer, cores, axes: parts.axes, considered: 0 };
         let Some(base) = planner.base() else { continue };
-        let (time, plan) = planner.chained(&base);
+        let (time, plan) = planner.chained(&base, parts.chains);
         considered += planner.considered;
         if best.as_ref().is_none_or(|(least, _)| time < *least) {
             best = Some((time, plan));
@@ -92,7 +110,7 @@ impl Planner<'_, '_, '_> {
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for axis in [Axis::Height, Axis::Channels] {
+        for &axis in self.axes {
             for gpu in (0..=TENTHS).rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
@@ -140,14 +158,15 @@ impl Planner<'_, '_, '_> {
     }
 
     /// Algorithm 1: the predicted time, and the plan.
-    fn chained(&mut self, base: &[Choice]) -> (Picos, Plan) {
+    fn chained(&mut self, base: &[Choice], chains_up: bool) -> (Picos, Plan) {
         let count = base.len();
         let mut placements = Vec::with_capacity(count);
         let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
         let mut total: i128 = base.iter().map(|choice| i128::from(choice.time.0)).sum();
         while placements.len() < count {
             let head = placements.len();
-            match self.longest_gain(base, head) {
+            let chain = if chains_up { self.longest_gain(base, head) } else { None };
+            match chain {
                 Some(chain) => {
                     total -= chain.gain;
                     for stage in head..chain.end {

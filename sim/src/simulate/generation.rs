@@ -15,12 +15,12 @@ mod written;
 use crate::device::npu::Order;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
-use crate::kernel::npu::graph_preparation;
+use crate::kernel::npu::GraphCache;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan};
 use crate::simulate::{Prediction, Processor, SimulateError, Simulator};
 use crate::units::{Bytes, Joules, Picos};
-use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep};
+use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
 pub use beside::{GenerationBeside, generate_beside};
 pub use report::{Generation, PhaseReport, TurnReport};
@@ -140,11 +140,11 @@ pub fn generate(
     plan: &GenerationPlan,
 ) -> Result<Generation, SimulateError> {
     let variant = plan.device(device);
-    let mut run = Run { simulator: Simulator::new(&variant, library).inside(), task, plan };
+    let mut run = Run::new(&variant, library, task, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
     for (index, turn) in task.turns.iter().enumerate() {
         let prefill = run.prefill(index)?;
-        let preparation = run.online_preparation(index, device);
+        let preparation = run.online_preparation(*turn, device);
         let decode = if turn.generated_tokens > 0 { Some(run.decode(index)?) } else { None };
         turns.push(TurnReport::new(*turn, task.context_before(index), preparation, prefill, decode));
     }
@@ -156,6 +156,15 @@ struct Run<'a> {
     simulator: Simulator<'a>,
     task: &'a LanguageTask,
     plan: &'a GenerationPlan,
+    /// Graphs made so far, where none lie ready.
+    made: GraphCache,
+}
+
+impl<'a> Run<'a> {
+    fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
+        let simulator = Simulator::new(variant, library).inside();
+        Self { simulator, task, plan, made: GraphCache::empty() }
+    }
 }
 
 impl Run<'_> {
@@ -244,12 +253,10 @@ impl Run<'_> {
     }
 
     /// Making the graphs of a prompt's length, where none lie ready.
-    fn online_preparation(&self, turn: usize, device: &Profile) -> Picos {
-        let tokens = |turn: usize| self.task.turns[turn].prompt_tokens;
-        let is_new = !(0..turn).any(|before| tokens(before) == tokens(turn));
+    fn online_preparation(&mut self, turn: Turn, device: &Profile) -> Picos {
         match &device.npu {
-            Some(npu) if self.plan.graphs == Graphs::MadeOnline && is_new && self.plan.uses_npu() => {
-                graph_preparation(npu, tokens(turn))
+            Some(npu) if self.plan.graphs == Graphs::MadeOnline && self.plan.uses_npu() => {
+                self.made.prepare(npu, turn.prompt_tokens)
             }
             _ => Picos::ZERO,
         }

@@ -8,7 +8,7 @@ use super::{GenerationPlan, Run, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::Plan;
-use crate::simulate::{SimulateError, Simulator, timeline};
+use crate::simulate::{SimulateError, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, StepStages, TokenStep};
@@ -24,10 +24,10 @@ pub fn generation_timeline(
     plan: &GenerationPlan,
 ) -> Result<Timeline, SimulateError> {
     let variant = plan.device(device);
-    let mut run = Run { simulator: Simulator::new(&variant, library).inside(), task, plan };
+    let mut run = Run::new(&variant, library, task, plan);
     let mut whole = Timeline::default();
     for (index, turn) in task.turns.iter().enumerate() {
-        whole.end += run.online_preparation(index, device);
+        whole.end += run.online_preparation(*turn, device);
         let prefill = plan
             .prefill
             .get(index)
