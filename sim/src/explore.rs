@@ -6,7 +6,7 @@
 //! Invariant: a search returns the same plan for any number of threads.
 
 mod channel_split;
-mod codl;
+pub mod codl;
 mod epew;
 mod explorer;
 mod grid;

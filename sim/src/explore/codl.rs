@@ -14,11 +14,12 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
+use super::Options;
 use super::explorer::Explorer;
 use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Cut, Placement, Plan, widen};
-use crate::simulate::{SimulateError, hand_over_delay, read_bytes};
+use crate::simulate::{SimulateError, Simulator, hand_over_delay, read_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
@@ -47,10 +48,15 @@ struct Chain {
     gain: i128,
 }
 
+/// Both dimensions, in the order of equal times.
+const BOTH: &[Axis] = &[Axis::Height, Axis::Channels];
+
 /// A planner for one core set.
 struct Planner<'e, 's, 'a> {
     explorer: &'e mut Explorer<'s, 'a>,
     cores: CoreSet,
+    /// Dimensions that operators may be cut along.
+    axes: &'e [Axis],
     considered: usize,
 }
 
@@ -59,7 +65,7 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), Sim
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, considered: 0 };
+        let mut planner = Planner { explorer, cores, axes: BOTH, considered: 0 };
         let Some(base) = planner.base() else { continue };
         let (time, plan) = planner.chained(&base);
         considered += planner.considered;
@@ -71,6 +77,33 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), Sim
         Some((_, plan)) => Ok((plan, considered)),
         None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
     }
+}
+
+/// The base plan alone, without chains, with operators cut along `axes`: what section 7.3
+/// of the paper compares.
+///
+/// # Errors
+/// No core set has kernels for every operator that the GPU has none for.
+pub fn base_plan(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+    axes: &[Axis],
+) -> Result<Plan, SimulateError> {
+    let explorer = &mut Explorer::new(simulator, stages, options);
+    let mut best: Option<(Picos, Vec<Placement>)> = None;
+    for &cores in &options.core_sets {
+        let mut planner = Planner { explorer: &mut *explorer, cores, axes, considered: 0 };
+        let Some(base) = planner.base() else { continue };
+        let time = base.iter().fold(Picos::ZERO, |sum, choice| sum + choice.time);
+        let place = |(stage, choice): (usize, &Choice)| planner.placement(stage, choice.axis, choice.gpu);
+        let placements = base.iter().enumerate().map(place).collect();
+        if best.as_ref().is_none_or(|(least, _)| time < *least) {
+            best = Some((time, placements));
+        }
+    }
+    let (_, placements) = best.ok_or(SimulateError::NothingToUse)?;
+    Ok(explorer.plan(placements))
 }
 
 /// The cut of `stage` that leaves `gpu` tenths to the GPU; `None` where it cannot be cut
@@ -92,7 +125,7 @@ impl Planner<'_, '_, '_> {
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for axis in [Axis::Height, Axis::Channels] {
+        for &axis in self.axes {
             for gpu in (0..=TENTHS).rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
