@@ -8,7 +8,7 @@
 pub mod choice;
 pub mod cpu;
 pub mod cut;
-mod flops_linear;
+pub(crate) mod flops_linear;
 pub mod gpu;
 pub mod host;
 pub mod interval;
