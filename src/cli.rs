@@ -350,8 +350,9 @@ pub(crate) struct Plot {
     /// The figure
     #[arg(value_enum)]
     pub(crate) kind: Figure,
-    /// Points that `validate` or `calibrate` wrote with --points, or a learning curve
-    /// that `calibrate` wrote with --learning-curve
+    /// Points that `validate` or `calibrate` wrote with --points, a learning curve that
+    /// `calibrate` wrote with --learning-curve, or a device profile (a bundled name, an
+    /// alias, or a file)
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
     #[arg(long, value_name = "FIGURE")]

@@ -14,7 +14,7 @@ use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::LeftOut;
 use coexec_sim::validate::choice::{Choices, choices};
-use coexec_sim::validate::cut;
+use coexec_sim::validate::host_timed;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
@@ -33,8 +33,12 @@ const CUTS: &str = "-cuts.csv";
 const PAGE: &str = "accuracy.md";
 
 /// Prefixes of groups, names in files, and what the groups are of.
-const PROCESSORS: [(&str, &str, &str); 3] =
-    [("gpu/", "gpu", "GPU"), ("cpu/", "cpu", "CPU"), ("split/", "split", "operators cut between both")];
+const PROCESSORS: [(&str, &str, &str); 4] = [
+    ("gpu/", "gpu", "GPU"),
+    ("cpu/", "cpu", "CPU"),
+    ("split/", "split", "operators cut between both"),
+    ("host_to_host/", "host-to-host", "the GPU alone, from the host's memory and back"),
+];
 
 /// What the page says of one phone.
 struct Phone {
@@ -140,7 +144,7 @@ fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profil
     if cuts.is_file() {
         // Its runs on one processor are there to hold cuts against, not to fit.
         let beside = runs::own(&profile, &cuts, common)?;
-        (measured.cut, measured.measurements) = (beside.cut, beside.measurements);
+        (measured.host_timed, measured.measurements) = (beside.host_timed, beside.measurements);
     }
     Ok(Some((profile, measured)))
 }
@@ -185,7 +189,7 @@ fn phone(
     let mut left_out = measured.unusable();
     left_out.append(&mut fitted.left_out);
     // No fit sees cuts: those of the whole profile are held out, too.
-    let (points, unpredicted) = cut::validate(&profile, &measured.cut, library);
+    let (points, unpredicted) = host_timed::validate(&profile, &measured.host_timed, library);
     fitted.held_out.extend(points);
     left_out.extend(unpredicted);
     Ok(Phone {

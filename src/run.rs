@@ -84,9 +84,6 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let times = std::mem::take(&mut report.groups);
     let Outcome { rows, measurements, left_out, choices } = outcome(&groups, times, is_model, &context)?;
-    // A GPU with memory of its own is timed alone without the copies that every cut makes.
-    let has_own_memory = scenario.device.gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
-    let choices = choices.filter(|_| !has_own_memory);
     if !common.quiet {
         for LeftOut { what, processor, reason } in &left_out {
             eprintln!("not run: {what} on {processor}: {reason}");
@@ -284,7 +281,7 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], mape_percent: Option
         let [low, high] = row.ci95_us;
         vec![
             row.what.clone(),
-            row.processor.clone(),
+            row.processor_and_clock(),
             row.synchronisation.clone().unwrap_or_else(|| "-".to_owned()),
             format!("{:.1} us", row.median_us),
             format!("{low:.1} to {high:.1}"),

@@ -27,8 +27,8 @@ pub(crate) struct Measured {
     pub(crate) inferences: Option<GpuNetworkTable>,
     /// Networks on the CPU.
     pub(crate) cpu: Option<CpuTable>,
-    /// Operators cut between processors.
-    pub(crate) cut: Vec<runs::CutRun>,
+    /// Operators that the host timed.
+    pub(crate) host_timed: Vec<runs::HostTimed>,
     /// All measurements of coexec's own.
     pub(crate) measurements: Vec<runs::Measurement>,
     /// Rows of none of these.
@@ -112,7 +112,7 @@ impl Measured {
         self.gpu.as_ref().map_or(0, |table| table.runs.len())
             + self.inferences.as_ref().map_or(0, |table| table.networks.len())
             + self.cpu.as_ref().map_or(0, |table| table.runs.len())
-            + self.cut.len()
+            + self.host_timed.len()
     }
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     let sorted = table.by_processor();
     let mut measured = Measured { left_out: table.left_out, ..Measured::default() };
     measured.left_out.extend(sorted.left_out);
-    measured.cut = sorted.cut;
+    measured.host_timed = sorted.host_timed;
     if !sorted.gpu.is_empty() {
         gpu_of(profile)?;
         measured.gpu = Some(GpuTable { runs: sorted.gpu, left_out: Vec::new() });

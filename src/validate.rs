@@ -6,7 +6,7 @@ use coexec_sim::measure::LeftOut;
 use coexec_sim::validate::choice::Choices;
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::{Scored, is_in, score, worst};
-use coexec_sim::validate::{Group, choice, cpu, cut, gpu, host};
+use coexec_sim::validate::{Group, choice, cpu, gpu, host, host_timed};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
@@ -89,7 +89,7 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
         validated.left_out.extend(validation.left_out);
     }
     validated.choices = choice::choices(profile, &measured.measurements, library);
-    let (points, left_out) = cut::validate(profile, &measured.cut, library);
+    let (points, left_out) = host_timed::validate(profile, &measured.host_timed, library);
     validated.points.extend(points);
     validated.left_out.extend(left_out);
     Ok(validated)

@@ -19,12 +19,14 @@
 )]
 
 mod announcing;
+pub(crate) mod crossing;
 mod device;
 mod dispatch;
 mod error;
+pub(crate) mod events;
 mod host_view;
 mod library;
-mod mapped;
+pub(crate) mod mapped;
 mod prepared;
 mod runtime;
 mod shared;

@@ -9,6 +9,7 @@
 mod assemble;
 mod co_run;
 mod cores;
+mod crossings;
 mod figures;
 mod fit;
 mod graphics;

@@ -146,9 +146,8 @@ impl fmt::Display for Mechanism {
 
 /// The median of `times`; zero of none.
 pub fn median(times: &[Picos]) -> Picos {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(Picos::ZERO)
+    let micros: Vec<f64> = times.iter().map(|time| time.as_micros()).collect();
+    coexec_sim::statistics::median(&micros).map_or(Picos::ZERO, Picos::from_micros)
 }
 
 fn milliseconds(limit: Duration) -> u64 {

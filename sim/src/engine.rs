@@ -108,7 +108,9 @@ impl Engine {
         self.beside.reset(program.tasks.len());
         Run { engine: self, program, capacity, sink, background: Some(background) }.execute();
         let end = self.calendar.now();
-        self.beside.close(end, background.period);
+        if let Some(start) = self.beside.close(end, background.period) {
+            sink.background(start, end);
+        }
         (end, self.beside.frames)
     }
 
@@ -265,6 +267,9 @@ impl<S: TraceSink> Run<'_, S> {
         let now = calendar.now();
         let date = memory.settle(now, self.capacity);
         self.sink.memory(now, BytesPerSecond(memory.rates().map(|(_, rate)| rate.0).sum()));
+        for (task, rate) in memory.rates() {
+            self.sink.flow(now, task, rate);
+        }
         if flow_end.map(|(_, date)| date) == date {
             return;
         }

@@ -24,7 +24,9 @@ pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use host::Measure;
 pub use lower::{Detail, Processor, execute};
-pub(crate) use lower::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes, result_bytes};
+pub(crate) use lower::{
+    copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
+};
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
 pub use sample::{Samples, sample};

@@ -7,10 +7,10 @@
 
 pub mod choice;
 pub mod cpu;
-pub mod cut;
 pub(crate) mod flops_linear;
 pub mod gpu;
 pub mod host;
+pub mod host_timed;
 pub mod interval;
 pub mod point;
 pub mod score;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use coexec_sim::device::gpu::{Direction, Link, OwnMemory};
+use coexec_sim::device::gpu::{Cargo, Direction, Link, OwnMemory};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::explore::{Lead, Objective, Options, Strategy, explore, latency_curve, split_search};
@@ -45,6 +45,9 @@ fn link(latency_us: f64, to_gpu_gbps: f64, to_host_gbps: f64) -> Link {
         latency_us: Quantity::plain(latency_us),
         to_gpu_gbps: Quantity::plain(to_gpu_gbps),
         to_host_gbps: Quantity::plain(to_host_gbps),
+        queue_us: None,
+        row_to_gpu_ns: None,
+        row_to_host_ns: None,
         picojoules_per_byte: None,
     }
 }
@@ -129,7 +132,8 @@ fn an_operator_alone_on_the_gpu_pays_for_its_input_and_its_result() {
     let prediction = predict(&device, std::slice::from_ref(&stage), vec![Placement::Gpu]);
     let (input, result) = (Bytes(512 * 1024 * 4), Bytes(512 * 768 * 4));
     let link = device.gpu.as_ref().unwrap().memory.as_ref().unwrap().link.clone();
-    let copies = link.transfer(input, Direction::ToGpu) + link.transfer(result, Direction::ToHost);
+    let copies = link.transfer(Cargo::whole(input), Direction::ToGpu)
+        + link.transfer(Cargo::whole(result), Direction::ToHost);
     assert_eq!(crossed(&prediction), Transfers { time: copies, bytes: input + result });
     assert_eq!(prediction.latency, copies + alone(&device, &stage, Processor::Gpu));
     let kinds: Vec<StepKind> = prediction.critical_path.iter().map(|step| step.kind).collect();
@@ -197,9 +201,33 @@ fn a_tiny_operator_is_not_worth_the_transfer() {
     assert!(!matches!(best(&shared, &large), Placement::Cpu(_)));
 }
 
+/// The same, where each pixel of a part of the channels costs the link 40 ns more.
+fn with_costly_rows() -> Profile {
+    let mut device = discrete();
+    let link = &mut device.gpu.as_mut().unwrap().memory.as_mut().unwrap().link;
+    for row in [&mut link.row_to_gpu_ns, &mut link.row_to_host_ns] {
+        *row = Some(Quantity::plain(40.0));
+    }
+    device
+}
+
+#[test]
+fn a_part_of_the_channels_crosses_row_by_row() {
+    let (plain, costly) = (discrete(), with_costly_rows());
+    let stages = chain(&[256, 1024, 512]);
+    let split = Placement::Split { cores: cores(&plain), cpu_channels: 512, gpu_channels: 512 };
+    let time = |device: &Profile, first: Placement| {
+        crossed(&predict(device, &stages, vec![first, Placement::Gpu])).time
+    };
+    // The GPU's part comes down and the CPU's goes up; each has 512 rows.
+    let rows = Picos::from_nanos(2.0 * 512.0 * 40.0);
+    assert_eq!(time(&costly, split), time(&plain, split) + rows);
+    assert_eq!(time(&costly, Placement::Gpu), time(&plain, Placement::Gpu));
+}
+
 #[test]
 fn a_search_finds_what_simulating_its_plan_takes() {
-    let device = discrete();
+    let device = with_costly_rows();
     let mut simulator = Simulator::new(&device, Library::Xnnpack);
     for stage in [linear("tiny", 16, 256, 256), linear("large", 512, 2048, 2048)] {
         let search = split_search(&simulator, &stage, &options(&device), Lead::default()).unwrap();

@@ -158,6 +158,17 @@ pub(crate) enum Figure {
     Staircase,
     /// Error against number of measured runs, of a learning curve
     LearningCurve,
+    /// Time of matrix products over each extent on the NPU, of a device profile
+    NpuStages,
+    /// Rate of matrix products in either order of operands on the NPU, of a device profile
+    NpuOrder,
+}
+
+impl Figure {
+    /// Whether it shows points, which have groups.
+    pub(crate) fn is_of_points(self) -> bool {
+        !matches!(self, Self::LearningCurve | Self::NpuStages | Self::NpuOrder)
+    }
 }
 
 /// A paper, as typed.

@@ -1,7 +1,8 @@
 //! What the choice of a cut was worth, among all that were measured.
 //!
 //! All times are by the host's clock, from its call until it knows of the end: an event's
-//! time of a GPU alone leaves out what every cut pays.
+//! time of a GPU alone leaves out what every cut pays. A variant that events timed is left
+//! to its twin that the host did.
 
 use serde::Serialize;
 
@@ -46,7 +47,7 @@ impl Choice {
     /// Of the variants of one operator; none where the plan or every processor alone is
     /// missing or says nothing.
     pub(super) fn of(rows: &[Row]) -> Option<Self> {
-        let sound = || rows.iter().filter(|row| row.meaningless.is_none());
+        let sound = || rows.iter().filter(|row| row.is_by_host && row.meaningless.is_none());
         let timed = |row: &Row| Timed { processor: row.processor.clone(), wall_us: row.wall_us };
         let chosen = timed(sound().find(|row| row.is_plan)?);
         let mut alone: Vec<Timed> = sound().filter(|row| row.kind == Kind::Alone).map(timed).collect();
@@ -124,11 +125,13 @@ mod tests {
             what: "fc".to_owned(),
             processor: processor.to_owned(),
             kind,
+            is_by_host: true,
             is_plan,
             synchronisation: None,
             memory: None,
             median_us: wall_us,
             wall_us,
+            kernels_us: None,
             ci95_us: [wall_us; 2],
             spread_percent: 0.0,
             repetitions: 5,
@@ -165,5 +168,8 @@ mod tests {
         let choice = Choice::of(&rows).unwrap();
         assert!((choice.reached_percent - 100.0).abs() < 1e-9 && (choice.speedup - 1.0).abs() < 1e-9);
         assert!(Choice::of(&rows[1..]).is_none(), "nothing was chosen");
+        let by_event = Row { is_by_host: false, ..row("gpu", Kind::Alone, 5.0, false) };
+        let with_event = [rows[0].clone(), rows[1].clone(), by_event];
+        assert_eq!(Choice::of(&with_event), Some(choice), "an event's time leaves copies out");
     }
 }

@@ -1,7 +1,8 @@
 //! From raw repetitions to rows, figures and a verdict.
 
-use coexec_hw::execute::{Measured, NoiseFloor, Summary};
+use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
 use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
+use coexec_sim::statistics::median;
 use coexec_sim::workload::DataType;
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// A variant as it was measured, beside its prediction.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     /// Id in the file of runs.
     pub(super) run: String,
@@ -34,6 +35,8 @@ pub(super) struct Row {
     /// Where it ran.
     pub(super) processor: String,
     pub(super) kind: Kind,
+    /// Whether the host's clock says what is measured, rather than events.
+    pub(super) is_by_host: bool,
     /// Whether it is the plan of the scenario.
     pub(super) is_plan: bool,
     /// Mechanism that was used, and memory.
@@ -42,6 +45,8 @@ pub(super) struct Row {
     pub(super) median_us: f64,
     /// The same by the host's clock, from its call until it knows of the end.
     pub(super) wall_us: f64,
+    /// From the first kernel's start to the last one's end, where events tell.
+    pub(super) kernels_us: Option<f64>,
     pub(super) ci95_us: [f64; 2],
     pub(super) spread_percent: f64,
     pub(super) repetitions: usize,
@@ -82,7 +87,9 @@ impl Result {
         let summary = Summary::of(&measured.times_us, common.seed.wrapping_add(number as u64));
         let meaningless = meaningless(&summary, common);
         let what = candidate.operator.as_ref().map_or(common.network, |(name, _)| name).to_owned();
-        let run = format!("{number:04} {what} on {}", candidate.ran);
+        let is_by_host = candidate.variant.clock == Clock::Host;
+        let way = if is_by_host && candidate.ran == Ran::Gpu { ", host to host" } else { "" };
+        let run = format!("{number:04} {what} on {}{way}", candidate.ran);
         let repetitions = measured.times_us.iter().zip(&summary.outliers).enumerate().map(
             |(number, (&measured_us, &outlier))| Repetition {
                 number: number as u32,
@@ -121,11 +128,13 @@ impl Result {
                 Ran::Split { .. } | Ran::HeightSplit { .. } => Kind::Cut,
                 Ran::Plan(_) => Kind::Plan,
             },
+            is_by_host,
             is_plan: candidate.is_plan,
             synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.to_string()),
             memory: measured.sharing.map(|(_, memory)| memory.name()),
             median_us: summary.median_us,
             wall_us: Summary::of(&measured.wall_us, common.seed).median_us,
+            kernels_us: median(&measured.kernels_us),
             ci95_us: summary.ci95_us,
             spread_percent: summary.spread_percent(),
             repetitions: measured.times_us.len(),
@@ -140,6 +149,18 @@ impl Result {
             meaningless,
         };
         Self { row, measurement }
+    }
+}
+
+impl Row {
+    /// Where it ran, and how a GPU alone was timed.
+    pub(super) fn processor_and_clock(&self) -> String {
+        let way = if self.is_by_host { ", host to host" } else { "" };
+        if self.processor == Ran::Gpu.to_string() {
+            format!("{}{way}", self.processor)
+        } else {
+            self.processor.clone()
+        }
     }
 }
 

@@ -134,6 +134,8 @@ impl Maker<'_> {
             let predicted = self.predicted(&mut simulator, stages, &plan);
             candidates.push(self.candidate(stages, plan, measure, index == 0, predicted));
         }
+        let by_host = candidates.iter().find_map(|candidate| self.by_host(candidate, &mut simulator));
+        candidates.extend(by_host);
         Ok(candidates)
     }
 
@@ -157,7 +159,10 @@ impl Maker<'_> {
                 let predicted = self.predicted(&mut simulator, &alone, &plan);
                 self.candidate(&alone, plan, Measure::Operators, false, predicted)
             });
-            groups.push(group.collect());
+            let mut group: Vec<Candidate> = group.collect();
+            let by_host = group.iter().find_map(|candidate| self.by_host(candidate, &mut simulator));
+            group.extend(by_host);
+            groups.push(group);
         }
         groups
     }
@@ -213,6 +218,19 @@ impl Maker<'_> {
             }
             _ => simulator.latency(stages, plan).ok().map(Picos::as_micros),
         }
+    }
+
+    /// A single operator on the GPU alone as the host sees it, its copies included; none of
+    /// other candidates, or where the host is asked already. What cuts are compared with.
+    fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
+        let is_alone = candidate.operator.is_some() && candidate.ran == Ran::Gpu;
+        if !is_alone || candidate.variant.clock == Clock::Host {
+            return None;
+        }
+        let Variant { stages, plan, .. } = &candidate.variant;
+        let predicted_us = simulator.latency(stages, plan).ok().map(Picos::as_micros);
+        let variant = Variant { clock: Clock::Host, ..candidate.variant.clone() };
+        Some(Candidate { variant, predicted_us, ..candidate.clone() })
     }
 
     fn candidate(

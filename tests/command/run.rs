@@ -323,6 +323,10 @@ fn a_set_of_operators_is_measured_one_by_one_until_the_time_is_over() {
     let variants = document["variants"].as_array().unwrap();
     assert!(!variants.is_empty() && variants.len() < 100, "{}", variants.len());
     assert!(variants.iter().all(|variant| variant["processor"] == "gpu"));
+    for is_by_host in [true, false] {
+        let timed = variants.iter().filter(|variant| variant["is_by_host"] == is_by_host);
+        assert_eq!(timed.count(), variants.len() / 2, "each by events and by the host");
+    }
     assert!(outcome.stderr.contains("groups unmeasured"), "{}", outcome.stderr);
 }
 

@@ -148,7 +148,7 @@ fn on_gpu<T: Element>(
     let prepared = if is_shared {
         opencl::Prepared::announcing(runtime, layer, weights, &part, layout, (dispatch, flags))
     } else {
-        opencl::Prepared::new(runtime, layer, weights, &part, layout, dispatch)
+        opencl::Prepared::new(runtime, layer, weights, &part, [layout; 2], dispatch)
     }?;
     Ok(GpuPart { prepared, part, launch, layout })
 }

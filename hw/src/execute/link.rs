@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::ExecuteError;
 use crate::opencl::Runtime;
-use crate::opencl::signals::{Event, FlagHome, Meeting, Signals, UserEvent};
-use crate::opencl::signals::{finish, flush, has_ended, hold, wait_for};
+use crate::opencl::events::{Event, UserEvent, finish, flush, has_ended, hold, wait_for};
+use crate::opencl::signals::{FlagHome, Meeting, Signals};
 use crate::opencl::timing::timed_out;
 use crate::sync::{Mechanism, SLEEP_STEP, SyncError, whole_sleeps};
 

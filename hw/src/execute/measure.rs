@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use coexec_sim::statistics::median;
+use coexec_sim::units::Picos;
 use coexec_sim::workload::DataType;
 use half::f16;
 use rand::SeedableRng;
@@ -51,6 +52,9 @@ pub struct Measured {
     /// The same by the host's clock, from its call until it knew of the end: what variants
     /// on different processors are compared by.
     pub wall_us: Vec<f64>,
+    /// From the first kernel's start to the last one's end, of the repetitions whose events
+    /// tell.
+    pub kernels_us: Vec<f64>,
     /// Runs before the first repetition.
     pub warm_up: usize,
     /// Whether the warm-up ended because times had settled.
@@ -87,6 +91,7 @@ struct Subject {
     is_warm: bool,
     times: Vec<f64>,
     walls: Vec<f64>,
+    kernels: Vec<f64>,
 }
 
 impl Any {
@@ -116,6 +121,7 @@ impl Subject {
             is_warm: false,
             times: Vec::new(),
             walls: Vec::new(),
+            kernels: Vec::new(),
         })
     }
 
@@ -156,6 +162,7 @@ impl Subject {
         Ok(Measured {
             times_us: self.times,
             wall_us: self.walls,
+            kernels_us: self.kernels,
             warm_up: self.warm_up.len(),
             is_warm: self.is_warm,
             verified_elements: self.verified.elements + again.elements,
@@ -231,6 +238,7 @@ fn repeat(
             let taken = subject.visit(machine, VISIT.min(repetitions - first))?;
             subject.times.extend(taken.iter().map(|run| run.counted.as_micros()));
             subject.walls.extend(taken.iter().map(|run| run.wall.as_micros()));
+            subject.kernels.extend(taken.iter().filter_map(|run| run.kernels).map(Picos::as_micros));
         }
         if settings.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Ok(());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{Layout, Shape};
 
 use crate::cpu::Element;
+use crate::opencl::mapped::MappedMemory;
 use crate::opencl::{Home, OpenClError, Runtime, Tensor};
 use crate::operands::{Part, lines};
 
@@ -41,9 +42,17 @@ pub(super) struct HostMemory<T> {
 // which part when.
 unsafe impl<T: Send> Send for HostMemory<T> {}
 
+/// Where the host keeps a tensor of its own.
+enum Hosted<T> {
+    /// Memory that the driver may copy to and from only through its own.
+    Pageable(HostMemory<T>),
+    /// Memory that the device reaches: what is copied back and forth.
+    Pinned(MappedMemory<T>),
+}
+
 /// A tensor of a program.
 pub(super) struct Place<T> {
-    host: Option<HostMemory<T>>,
+    host: Option<Hosted<T>>,
     device: Option<Arc<Tensor<T>>>,
     /// Whether what one side computes is copied to the other.
     copied: bool,
@@ -65,6 +74,30 @@ impl<T> Drop for HostMemory<T> {
         }
         // SAFETY: it was leaked from a box of that length in `new`.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.length)) });
+    }
+}
+
+impl<T: Element> Hosted<T> {
+    /// Memory with these elements; pinned where there is room for that.
+    fn new(elements: Vec<T>, runtime: Option<&Arc<Runtime>>) -> Result<Self, OpenClError> {
+        let Some(runtime) = runtime else { return Ok(Self::Pageable(HostMemory::new(elements, None))) };
+        match MappedMemory::new(runtime, elements.len()) {
+            Ok(mut memory) => {
+                memory.write(&elements);
+                Ok(Self::Pinned(memory))
+            }
+            Err(OpenClError::OutOfMemory { .. }) => {
+                Ok(Self::Pageable(HostMemory::new(elements, Some(runtime))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn as_ptr(&self) -> *mut T {
+        match self {
+            Self::Pageable(memory) => memory.first.as_ptr(),
+            Self::Pinned(memory) => memory.as_ptr(),
+        }
     }
 }
 
@@ -97,7 +130,8 @@ impl<T: Element> Place<T> {
         let addressed = device.as_ref().is_some_and(|tensor| tensor.shared_ptr().is_some());
         let needs_host = touched.host && !addressed;
         let elements = || numbers.map_or_else(|| vec![T::default(); length], <[T]>::to_vec);
-        let host = needs_host.then(|| HostMemory::new(elements(), runtime.filter(|_| touched.device)));
+        let reached = runtime.filter(|_| touched.device);
+        let host = needs_host.then(|| Hosted::new(elements(), reached)).transpose()?;
         let copied = host.is_some() && device.is_some();
         Ok(Self { host, device, copied, length })
     }
@@ -112,7 +146,7 @@ impl<T: Element> Place<T> {
         numbers: &[T],
     ) -> Result<Self, OpenClError> {
         let device = Some(Arc::new(Tensor::of(runtime, shape, layout, numbers)?));
-        let host = touched.host.then(|| HostMemory::new(numbers.to_vec(), None));
+        let host = touched.host.then(|| Hosted::new(numbers.to_vec(), None)).transpose()?;
         Ok(Self { host, device, copied: false, length: numbers.len() })
     }
 
@@ -123,7 +157,7 @@ impl<T: Element> Place<T> {
 
     /// The first element, where the host addresses the tensor.
     pub(super) fn host_ptr(&self) -> Option<*mut T> {
-        let host = self.host.as_ref().map(|memory| memory.first.as_ptr());
+        let host = self.host.as_ref().map(Hosted::as_ptr);
         host.or_else(|| self.device.as_ref().and_then(|tensor| tensor.shared_ptr()))
     }
 

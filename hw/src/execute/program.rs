@@ -22,7 +22,7 @@ use super::place::{Place, Sharing};
 use super::schedule::{Hosted, Queued, Schedule, Sides};
 use super::{ExecuteError, numbers};
 use crate::cpu::{self, Element};
-use crate::opencl::signals::{Event, stamps};
+use crate::opencl::events::{Event, stamps};
 use crate::opencl::timing::of_duration;
 use crate::opencl::{self, Dispatch, OpenClError};
 use crate::operands::{Output, Part, Weights};
@@ -65,6 +65,8 @@ pub(super) struct Taken {
     pub(super) counted: Picos,
     /// By the host's, whatever the program's is.
     pub(super) wall: Picos,
+    /// From the first kernel's start to the last one's end, where events tell.
+    pub(super) kernels: Option<Picos>,
 }
 
 /// The CPU's part of an operator.
@@ -113,7 +115,22 @@ struct Progress {
     is_announced: bool,
     /// First and latest kernel.
     first: Option<Rc<Event>>,
+    latest: Option<Rc<Event>>,
+    /// Latest command that an announcement may follow.
     last: Option<Rc<Event>>,
+}
+
+impl Progress {
+    /// From the first kernel's start to the latest one's end, where there are any. An event
+    /// behind a flag that was seen may not tell yet.
+    fn kernels(&self) -> Option<Result<Picos, OpenClError>> {
+        let (first, latest) = (self.first.as_ref()?, self.latest.as_ref()?);
+        let span = || {
+            let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(latest)?);
+            Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
+        };
+        Some(span())
+    }
 }
 
 impl Sides {
@@ -233,14 +250,12 @@ impl<T: Element> Program<T> {
         if let Some(link) = &mut self.link {
             link.end()?;
         }
-        let counted = match (self.clock, &progress.first, &progress.last) {
-            (Clock::Device, Some(first), Some(last)) => {
-                let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(last)?);
-                Picos::from_nanos(ended.saturating_sub(started) as f64)
-            }
-            _ => wall,
+        let kernels = progress.kernels();
+        let (counted, kernels) = match (self.clock, kernels) {
+            (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
+            (_, kernels) => (wall, kernels.and_then(Result::ok)),
         };
-        Ok(Taken { counted, wall })
+        Ok(Taken { counted, wall, kernels })
     }
 
     /// Fills the device's queue as far as the host may be ahead.
@@ -308,6 +323,7 @@ impl<T: Element> Program<T> {
         for (_, event) in gpu.prepared.enqueue_announcing(number.unwrap_or(0))? {
             let event = Rc::new(event);
             progress.first.get_or_insert_with(|| Rc::clone(&event));
+            progress.latest = Some(Rc::clone(&event));
             progress.last = Some(event);
         }
         Ok(())

@@ -48,7 +48,7 @@ fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
     };
     let whole = Part::whole(&layer.operator);
     let mut relu =
-        Prepared::<f32>::new(runtime, &layer, &Weights::default(), &whole, Layout::Buffer, dispatch)?;
+        Prepared::<f32>::new(runtime, &layer, &Weights::default(), &whole, [Layout::Buffer; 2], dispatch)?;
     let tensor = || Tensor::<f32>::new(runtime, EXTENT, Layout::Buffer, Home::Mapped).map(Arc::new);
     let (input, output) = (tensor()?, tensor()?);
     let count = EXTENT.elements() as usize;

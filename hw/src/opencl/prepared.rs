@@ -4,6 +4,7 @@
 //! and timing them. Invariant: once bound, a run allocates nothing on the device and
 //! sets no argument but the number it announces.
 
+mod builder;
 mod copies;
 mod product;
 mod step;
@@ -13,23 +14,20 @@ mod winograd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::kernel::gpu::Kernel;
-use coexec_sim::workload::{
-    DataType, Function, Layer, Layout, NormKind, Operator, PoolKind, Shape, check_operator, slices,
-};
+use coexec_sim::workload::{DataType, Layer, Layout, Shape, check_operator};
 use opencl3::event::Event;
 
 use super::dispatch::{Dispatch, stored};
 use super::error::OpenClError;
 use super::runtime::Runtime;
 use super::signals::Signals;
-use super::source::Source;
 use super::tensor::Tensor;
 use super::timing::{Timing, wait};
 use super::weights::CHANNELS;
 use crate::cpu::Element;
 use crate::operands::{OperandError, Part, Weights};
-use step::{Argument, Grid, Region, Step};
+use builder::Builder;
+use step::Step;
 
 /// A layer, or a part of one, with its kernels and weights on a device.
 pub struct Prepared<T: Element> {
@@ -52,24 +50,10 @@ struct Bound<T> {
     _output: Arc<Tensor<T>>,
 }
 
-/// What the steps of every operator are made from.
-struct Builder<'a, T> {
-    runtime: &'a Arc<Runtime>,
-    layer: &'a Layer,
-    part: &'a Part,
-    weights: &'a Weights<'a>,
-    dispatch: Dispatch,
-    layout: Layout,
-    result: Layout,
-    /// Through which the step that writes the output announces itself.
-    signals: Option<&'a Signals>,
-    steps: Vec<Step<T>>,
-    inner: Vec<Tensor<T>>,
-}
-
 impl<T: Element> Prepared<T> {
-    /// Prepares `part` of `layer` to be launched as `dispatch` says, on tensors in
-    /// `layout`. Parts along the channels are whole slices of four.
+    /// Prepares `part` of `layer` to be launched as `dispatch` says, on inputs in the first
+    /// of the layouts and an output in the second: the same, or the plain one, of which the
+    /// host may compute other parts. Parts along the channels are whole slices of four.
     ///
     /// # Errors
     /// Where the layer's number format is not `T` or not the device's, operator,
@@ -80,29 +64,14 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        layout: Layout,
+        layouts: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout; 2], (dispatch, None))
+        Self::prepare(runtime, layer, weights, part, layouts, (dispatch, None))
     }
 
-    /// The same with an output in plain layout, whose other parts the host may compute,
-    /// whatever `layout` the inputs have.
-    ///
-    /// # Errors
-    /// As [`Prepared::new`].
-    pub fn with_plain_result(
-        runtime: &Arc<Runtime>,
-        layer: &Layer,
-        weights: &Weights<'_>,
-        part: &Part,
-        layout: Layout,
-        dispatch: Dispatch,
-    ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], (dispatch, None))
-    }
-
-    /// The same, which can tell the host of its end through `signals`, which outlive it.
+    /// The same with a plain output, which can tell the host of its end through `signals`,
+    /// which outlive it.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
@@ -299,141 +268,5 @@ impl<T: Element> Prepared<T> {
         }
         let wall = started.elapsed();
         runs.iter().map(|events| Timing::of(events, wall)).collect()
-    }
-}
-
-impl<T: Element> Builder<'_, T> {
-    fn build(&mut self) -> Result<(), OpenClError> {
-        match (&self.layer.operator, self.dispatch.kernel) {
-            (Operator::Linear(linear), Kernel::FullyConnected) if linear.rows == 1 => {
-                self.fully_connected([linear.input_features, linear.output_features])
-            }
-            (Operator::Conv2d(conv), Kernel::FullyConnected)
-                if conv.is_pointwise() && conv.input.pixels() == 1 && conv.groups == 1 =>
-            {
-                self.fully_connected([conv.input.channels, conv.output_channels])
-            }
-            (Operator::Linear(linear), Kernel::ConvGeneric) => self.linear(*linear),
-            (Operator::MatMul(product), Kernel::MatMul) => self.mat_mul(*product),
-            (Operator::Conv2d(conv), Kernel::Winograd)
-                if conv.kernel == [3; 2]
-                    && conv.stride == [1; 2]
-                    && conv.dilation == [1; 2]
-                    && conv.groups == 1 =>
-            {
-                self.winograd(conv)
-            }
-            (Operator::Conv2d(conv), Kernel::ConvConstants) if conv.groups == 1 => self.conv_constants(conv),
-            (Operator::Conv2d(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
-            (
-                Operator::DepthwiseConv2d(conv),
-                kernel @ (Kernel::Depthwise3x3 | Kernel::DepthwiseGeneric | Kernel::DepthwiseStrideH2),
-            ) => self.depthwise(conv, kernel),
-            (Operator::Pool(pool), Kernel::Pool) => self.pool(pool),
-            (Operator::Pool(pool), Kernel::Mean)
-                if pool.kind == PoolKind::Average
-                    && pool.kernel == [pool.input.height, pool.input.width]
-                    && pool.output().pixels() == u64::from(pool.input.batch) =>
-            {
-                self.mean(pool.input)
-            }
-            (Operator::Mean(mean), Kernel::Mean) => self.mean(mean.input),
-            (Operator::Concat(concat), Kernel::Concat) => self.concat(concat),
-            (Operator::Elementwise(elementwise), Kernel::Elementwise) => {
-                self.elementwise(elementwise.function)
-            }
-            (Operator::Norm(norm), Kernel::Elementwise) if norm.kind == NormKind::Batch => {
-                self.batch_norm(norm.input)
-            }
-            (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
-        }
-    }
-
-    /// A kernel of `source`; one that writes the output does so in the output's layout.
-    fn step(
-        &self,
-        source: &Source,
-        entry: &'static str,
-        grid: Grid,
-        arguments: Vec<Argument<T>>,
-    ) -> Result<Step<T>, OpenClError> {
-        let writes_result = arguments.iter().any(|argument| matches!(argument, Argument::Output));
-        let mut source = source.clone();
-        if writes_result && self.result != self.layout {
-            source.option("PLAIN_RESULT");
-        }
-        match self.signals.filter(|_| writes_result) {
-            Some(signals) => Step::announcing(self.runtime, (&source, signals), entry, grid, arguments),
-            None => Step::new(self.runtime, &source, entry, grid, arguments),
-        }
-    }
-
-    fn unsupported(&self, reason: String) -> OpenClError {
-        OpenClError::Unsupported { operator: self.layer.operator.to_string(), reason }
-    }
-
-    /// The whole output, as it is stored.
-    fn output(&self) -> Shape {
-        stored(&self.layer.operator, self.layer.operator.output())
-    }
-
-    fn first_channel(&self) -> usize {
-        self.part.channels.start as usize
-    }
-
-    /// Output slices that are computed.
-    fn slices(&self) -> usize {
-        slices(self.part.channels.end - self.part.channels.start) as usize
-    }
-
-    fn region(&self) -> Region {
-        let stored = self.output();
-        let lines = &self.part.lines;
-        let count = (lines.end - lines.start) as i32;
-        let mut region = Region {
-            x: 0,
-            y: 0,
-            slice: (self.first_channel() / CHANNELS) as i32,
-            width: (stored.width * stored.batch) as i32,
-            height: stored.height as i32,
-            slices: self.slices() as i32,
-        };
-        // Lines are rows where the output, as the operator has it, has several.
-        if self.layer.operator.output().height > 1 {
-            (region.y, region.height) = (lines.start as i32, count);
-        } else {
-            let batch = stored.batch as i32;
-            (region.x, region.width) = (lines.start as i32 * batch, count * batch);
-        }
-        region
-    }
-
-    /// The source of a kernel on tensors with the layer's tile, behind which the
-    /// layer's linked functions run.
-    fn source(&self, name: &'static str, body: &'static str) -> Source {
-        self.source_linking(name, body, self.layer.linked.functions())
-    }
-
-    fn source_linking(&self, name: &'static str, body: &'static str, functions: &[Function]) -> Source {
-        let mut source = Source::of_tensors(name, body, T::DATA_TYPE, self.layout);
-        source.link(functions);
-        if self.output().batch > 1 {
-            source.option("BATCHED");
-        }
-        source
-    }
-
-    /// The arguments that linked functions add: tensors and extents of the inputs from
-    /// `first` on.
-    fn operands(first: usize, functions: &[Function]) -> Vec<Argument<T>> {
-        let count = functions.iter().filter(|function| function.is_binary()).count();
-        (first..first + count)
-            .flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)])
-            .collect()
-    }
-
-    /// Operands of the layer's linked functions.
-    fn linked_operands(&self) -> Vec<Argument<T>> {
-        Self::operands(self.layer.operator.inputs().len(), self.layer.linked.functions())
     }
 }

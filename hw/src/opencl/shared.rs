@@ -25,7 +25,10 @@ impl<T: Copy> SharedMemory<T> {
         if !device.shared_virtual_memory.allows_polling() {
             return Err(OpenClError::NoFineGrainedSvm { device: device.name.clone() });
         }
-        let bytes = length.max(1) * size_of::<T>();
+        let bytes = length.max(1).saturating_mul(size_of::<T>());
+        if bytes as u64 > device.max_allocation_bytes {
+            return Err(OpenClError::OutOfMemory { call: "clSVMAlloc", bytes });
+        }
         let flags = CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS;
         // SAFETY: the context is valid; an alignment of 0 means that of the largest
         // type, which suits numbers and flags.

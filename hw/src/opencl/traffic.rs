@@ -16,6 +16,7 @@ use opencl3::memory::{
 use opencl3::types::CL_BLOCKING;
 
 use super::error::{Naming, OpenClError};
+use super::events::{flush, poll};
 use super::runtime::Runtime;
 use super::source::Source;
 use super::timing::{Timing, of_duration, wait};
@@ -180,6 +181,15 @@ impl Launched {
     /// Launches it once and waits for its end, at most for `limit`.
     pub(crate) fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
         self.run_times(1, limit)
+    }
+
+    /// Launches it once and asks until it has ended, as a run does, at most for `limit`.
+    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing, OpenClError> {
+        let started = Instant::now();
+        let events = [(self.name, self.enqueue()?)];
+        flush(&self.runtime)?;
+        poll(&self.runtime, &events[0].1, self.name, limit)?;
+        Timing::of(&events, started.elapsed())
     }
 
     /// Launches it `count` times, one behind the other, and waits for the last.

@@ -163,7 +163,8 @@ fn profile(
 ) -> Result<Made, ProbeError> {
     let options = bench.options;
     let stage = bench.stage(1.0);
-    let Figures { launches, mechanisms, transfers, bandwidth, gpu: on_gpu, cpu: on_cpu, .. } = figures;
+    let Figures { launches, mechanisms, transfers, crossings, bandwidth, gpu: on_gpu, cpu: on_cpu, .. } =
+        figures;
     rates_by_tile(&on_gpu.measurements, &base, notes);
     let repetitions: usize = [&on_gpu, &on_cpu]
         .iter()
@@ -179,12 +180,12 @@ fn profile(
     let mut gpu = fitted_gpu.gpu;
     gpu.host = Some(launches.host_path(&format!("{what}: kernels that do nothing")));
     let device = runtime.device();
-    if !device.unified_memory {
+    if let Some(crossings) = crossings {
         gpu.memory = Some(OwnMemory {
             source: what.clone(),
             bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
             capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-            link: transfers::link(&transfers, &what),
+            link: crossings.link(&what),
         });
     }
     let mut held_out = fitted_gpu.held_out;

@@ -19,7 +19,7 @@ use super::{ProbeError, Stage};
 const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
 const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
 /// Rounds, quick and full, and passes of each kind in a round.
-const ROUNDS: [usize; 2] = [2, 5];
+const ROUNDS: [usize; 2] = [2, 10];
 const PASSES: usize = 2;
 const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 /// Until traffic that was started is under way.

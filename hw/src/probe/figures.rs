@@ -14,6 +14,7 @@ use coexec_sim::workload::Layout;
 
 use super::assemble::{jitter_percent, unfitted_cpu};
 use super::co_run::{Client, Crowded};
+use super::crossings::Crossings;
 use super::launches::Launches;
 use super::layer_runs::layout;
 use super::statistics::Measured;
@@ -22,7 +23,8 @@ use super::synchronisation::Mechanisms;
 use super::timed_layers::Sweep;
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MOST_NOISE, ProbeError, co_run, launches, synchronisation, timed_layers, transfers,
+    Bench, Finding, MOST_NOISE, ProbeError, co_run, crossings, launches, synchronisation, timed_layers,
+    transfers,
 };
 use crate::opencl::Runtime;
 
@@ -49,6 +51,8 @@ pub(super) struct Figures {
     pub(super) mechanisms: Mechanisms,
     pub(super) bandwidth: Bandwidth,
     pub(super) transfers: Transfers,
+    /// Of a device with memory of its own.
+    pub(super) crossings: Option<Crossings>,
     pub(super) crowded: Option<Crowded>,
     pub(super) gpu: Sweep,
     pub(super) cpu: Sweep,
@@ -122,6 +126,10 @@ pub(super) fn figures(
     let image = keeps_images(runtime, base);
     let stage = bench.stage(shares::TRANSFERS);
     let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
+    let crossings = match runtime.device().unified_memory {
+        true => None,
+        false => Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?),
+    };
     let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
     let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
     let cores = bench.cores();
@@ -141,7 +149,7 @@ pub(super) fn figures(
         }
         notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
     }
-    Ok(Figures { launches, mechanisms, bandwidth, transfers, crowded, gpu, cpu })
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, crowded, gpu, cpu })
 }
 
 /// Whether the device keeps activations in images.

@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Launches {
     /// From the host's call until the device starts.
     pub(super) submit: Measured,
-    /// From the device's end until the host knows.
+    /// From the device's end until the host knows, which asks all the time.
     pub(super) read_back: Measured,
     /// Between two kernels of a queue.
     pub(super) gap: Measured,
@@ -54,7 +54,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, P
     let repetitions = REPETITIONS[usize::from(!quick)];
     let mut times: [Vec<f64>; 3] = std::array::from_fn(|_| Vec::with_capacity(repetitions));
     for _ in 0..repetitions {
-        let single = nothing.run(LIMIT)?;
+        let single = nothing.run_polled(LIMIT)?;
         let Some(kernel) = single.kernels.first() else { continue };
         let submitted = (kernel.queued + kernel.submitted).as_micros();
         let known = single.wall.as_micros() - submitted - kernel.execution.as_micros();

@@ -142,8 +142,9 @@ impl OnGpu {
         let failed = |error: opencl::OpenClError| error.to_string();
         let whole = Part::whole(&layer.operator);
         let weights = operands.weights();
-        let mut prepared = opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, layout, dispatch)
-            .map_err(failed)?;
+        let mut prepared =
+            opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, [layout; 2], dispatch)
+                .map_err(failed)?;
         let mut inputs = Vec::new();
         for (shape, numbers) in prepared.input_shapes().into_iter().zip(&operands.inputs) {
             inputs.push(Arc::new(Tensor::of(runtime, shape, layout, numbers).map_err(failed)?));

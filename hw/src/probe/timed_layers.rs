@@ -30,18 +30,18 @@ pub(super) const FINGERPRINT: &str = "probe";
 const QUICK: Effort = Effort { least: 5, most: 15, time: Duration::from_millis(60) };
 const FULL: Effort = Effort { least: 7, most: 40, time: Duration::from_millis(400) };
 /// Repetitions of each visit to a layer on the GPU, and visits. What disturbs a machine
-/// lasts longer than a visit: the medians of two halves of one visit of 40 launches under
-/// `PoCL` on a shared host differ by 5 % on convolutions.
+/// lasts longer than a visit: under `PoCL` on a shared host, launches of a visit are
+/// within 5 % of their median, the medians of visits a second apart within 10 %.
 const QUICK_VISIT: Effort = Effort { least: 3, most: 8, time: Duration::from_millis(15) };
-const FULL_VISIT: Effort = Effort { least: 3, most: 8, time: Duration::from_millis(60) };
-const VISITS: [usize; 2] = [2, 6];
+const FULL_VISIT: Effort = Effort { least: 2, most: 3, time: Duration::from_millis(20) };
+const VISITS: [usize; 2] = [2, 16];
 /// Part of the device's memory that layers take which wait for their next visit.
-const MEMORY_PART: u64 = 8;
+const MEMORY_PART: u64 = 4;
 /// Part of the time left that preparing layers may take.
 const PREPARING: f64 = 0.5;
 /// Rounds in which the layers on the CPU are timed, quickly and in full: what disturbs a
 /// core for seconds then spoils a part of a layer's repetitions and not all.
-const ROUNDS: [usize; 2] = [2, 4];
+const ROUNDS: [usize; 2] = [2, 8];
 /// Layers that are timed even where time has run out: a few more than a fit needs.
 const ENOUGH_LAYERS: usize = FEWEST_LAYERS + 8;
 /// Longest that a layer may take on a processor, by its rate on products.

@@ -1,14 +1,13 @@
-//! What it costs that the other processor sees bytes: mapping, changing the layout,
-//! copying.
+//! What it costs that the other processor sees bytes in memory of both: mapping, changing
+//! the layout.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use coexec_sim::device::gpu::Link;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Transfer;
 
-use super::statistics::{Line, Measured, micros};
+use super::statistics::{Line, micros};
 use super::{ProbeError, Stage};
 use crate::opencl::traffic::{Exchange, Launched};
 use crate::opencl::{OpenClError, Runtime};
@@ -35,8 +34,6 @@ pub(super) struct Transfers {
     pub(super) map: Line,
     pub(super) unmap: Line,
     pub(super) transform: Line,
-    pub(super) to_device: Line,
-    pub(super) to_host: Line,
 }
 
 /// Measures them on a device that keeps activations in images or, without `image`, in
@@ -50,42 +47,35 @@ pub(super) fn measure(
 ) -> Result<Transfers, ProbeError> {
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
-    let mut times: [Times; 5] = std::array::from_fn(|_| Vec::new());
+    let mut times: [Times; 3] = std::array::from_fn(|_| Vec::new());
     for &size in sizes {
         if stage.is_over() && times[0].len() > 1 {
             break;
         }
         let mut exchange = Exchange::new(runtime, size)?;
         let bytes = exchange.bytes().0 as f64;
-        let mut columns: [Vec<_>; 5] = std::array::from_fn(|_| Vec::new());
+        let mut columns: [Vec<_>; 3] = std::array::from_fn(|_| Vec::new());
         let transform = transform(runtime, size, image)?;
         let transformed = transform.bytes().0 as f64;
         // The first is a warm-up.
         for repetition in 0..=repetitions {
             let [map, unmap] = exchange.map_and_unmap()?;
-            let [to_device, to_host] = exchange.copy()?;
             let changed = transform.run(LIMIT)?.device;
             if repetition > 0 {
-                for (column, time) in columns.iter_mut().zip([map, unmap, changed, to_device, to_host]) {
+                for (column, time) in columns.iter_mut().zip([map, unmap, changed]) {
                     column.push(time);
                 }
             }
         }
-        let bytes = [bytes, bytes, transformed, bytes, bytes];
+        let bytes = [bytes, bytes, transformed];
         for ((times, column), bytes) in times.iter_mut().zip(columns).zip(bytes) {
             times.push((bytes, micros(&column)));
         }
         stage.tell(&format!("transfers of {} KiB", size >> 10));
     }
     let line = |times: &Times| Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "transfers" });
-    let [map, unmap, transform, to_device, to_host] = &times;
-    Ok(Transfers {
-        map: line(map)?,
-        unmap: line(unmap)?,
-        transform: line(transform)?,
-        to_device: line(to_device)?,
-        to_host: line(to_host)?,
-    })
+    let [map, unmap, transform] = &times;
+    Ok(Transfers { map: line(map)?, unmap: line(unmap)?, transform: line(transform)? })
 }
 
 /// A change of layout of about `size` bytes, as far as images are that wide.
@@ -117,37 +107,6 @@ pub(super) fn no_transform(line: &Line, what: &str) -> Transfer {
     Transfer { fixed_us: Quantity::plain(0.0), per_byte_ns: Quantity::plain(0.0), source }
 }
 
-/// The way to a device with memory of its own.
-pub(super) fn link(transfers: &Transfers, source: &str) -> Link {
-    let Transfers { to_device, to_host, .. } = transfers;
-    let fixed = [&to_device.fixed, &to_host.fixed];
-    let mean = |value: fn(&Measured) -> f64| f64::midpoint(value(fixed[0]), value(fixed[1]));
-    let latency = Measured {
-        value: mean(|fixed| fixed.value),
-        ci95: [mean(|fixed| fixed.ci95[0]), mean(|fixed| fixed.ci95[1])],
-        repetitions: fixed.iter().map(|fixed| fixed.repetitions).sum(),
-    };
-    Link {
-        source: source.to_owned(),
-        latency_us: latency.quantity("probe: blocking copies, the mean of both directions"),
-        to_gpu_gbps: rate(&to_device.slope),
-        to_host_gbps: rate(&to_host.slope),
-        picojoules_per_byte: None,
-    }
-}
-
-/// Microseconds a byte as gigabytes a second.
-fn rate(slope: &Measured) -> Quantity {
-    /// A link that costs nothing a byte is as fast as could be measured.
-    const LEAST_SLOPE: f64 = 1e-9;
-    let bounded = Measured {
-        value: slope.value.max(LEAST_SLOPE),
-        ci95: slope.ci95.map(|end| end.max(LEAST_SLOPE)),
-        ..*slope
-    };
-    bounded.scaled(NANOS_PER_MICRO).rate(1.0).quantity("probe: blocking copies from and to the host's memory")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,16 +117,6 @@ mod tests {
             .map(|&bytes| (bytes, vec![fixed_us + bytes / (gbps * 1e3); 5]))
             .collect();
         Line::of(&times, 1).unwrap()
-    }
-
-    #[test]
-    fn a_link_has_the_rates_of_its_directions_and_one_latency() {
-        let [to_device, to_host] = [line(10.0, 50.0), line(20.0, 25.0)];
-        let [map, unmap, transform] = [line(1.0, 1.0), line(1.0, 1.0), line(1.0, 1.0)];
-        let link = link(&Transfers { map, unmap, transform, to_device, to_host }, "test");
-        let about = |quantity: &Quantity, value: f64| (quantity.value / value - 1.0).abs() < 1e-3;
-        assert!(about(&link.latency_us, 15.0) && about(&link.to_gpu_gbps, 50.0), "{link:?}");
-        assert!(about(&link.to_host_gbps, 25.0), "{link:?}");
     }
 
     #[test]

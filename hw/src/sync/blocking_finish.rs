@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::SyncError;
 use super::round::{Bench, Round};
-use crate::opencl::signals::{finish, stamps};
+use crate::opencl::events::{finish, stamps};
 
 pub(super) fn round(bench: &mut Bench) -> Result<Round, SyncError> {
     let before = Instant::now();

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::opencl::signals::Event;
+use crate::opencl::events::Event;
 
 use super::SyncError;
 use super::round::{Bench, Round};
 use crate::opencl::Runtime;
-use crate::opencl::signals::{flush, has_ended, stamps};
+use crate::opencl::events::{flush, has_ended, stamps};
 use crate::opencl::timing::timed_out;
 
 pub(super) fn round(bench: &mut Bench, limit: Duration) -> Result<Round, SyncError> {

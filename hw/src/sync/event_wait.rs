@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::SyncError;
 use super::round::{Bench, Round};
-use crate::opencl::signals::{UserEvent, flush, stamps, wait_for};
+use crate::opencl::events::{UserEvent, flush, stamps, wait_for};
 
 pub(super) fn round(bench: &mut Bench) -> Result<Round, SyncError> {
     let signal = UserEvent::new(&bench.runtime)?;

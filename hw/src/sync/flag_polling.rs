@@ -10,7 +10,8 @@ use coexec_sim::units::Picos;
 use super::event_polling::poll;
 use super::round::{Bench, Round};
 use super::{Mechanism, SyncError, milliseconds};
-use crate::opencl::signals::{FlagHome, Meeting, SPIN_LIMIT, Signals, flush, stamps};
+use crate::opencl::events::{flush, stamps};
+use crate::opencl::signals::{FlagHome, Meeting, SPIN_LIMIT, Signals};
 use crate::opencl::timing::of_duration;
 use crate::opencl::{OpenClError, Runtime};
 

@@ -9,7 +9,8 @@ use std::time::Instant;
 use super::flag_polling::{await_device, check_meeting};
 use super::probe::{first_sound, probe_within};
 use super::*;
-use crate::opencl::signals::{FlagHome, Meeting, Signals, flush};
+use crate::opencl::events::flush;
+use crate::opencl::signals::{FlagHome, Meeting, Signals};
 use crate::opencl::timing::wait;
 use crate::opencl::{Device, DeviceKind, Runtime};
 
@@ -189,7 +190,7 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
             assert!(matches!(found, Soundness::Unsound { .. }), "{found:?}");
             signals.release();
             // A driver's threads must not run on while the process ends.
-            crate::opencl::signals::wait_for(&kernel).unwrap();
+            crate::opencl::events::wait_for(&kernel).unwrap();
         },
     );
 }
@@ -206,7 +207,7 @@ fn a_probe_that_never_returns_is_left_behind() {
         let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);
         assert_eq!(found, Soundness::Unsound { why: "the device did not answer within 100 ms".into() });
         signals.release();
-        crate::opencl::signals::wait_for(&kernel).unwrap();
+        crate::opencl::events::wait_for(&kernel).unwrap();
     });
 }
 

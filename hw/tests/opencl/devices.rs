@@ -31,7 +31,7 @@ fn prepare<T: Element>(
     dispatch: Dispatch,
 ) -> Result<Prepared<T>, OpenClError> {
     let weights = Weights { kernel: &[0.5; 96], bias: &[] };
-    Prepared::new(runtime, &layer(T::DATA_TYPE), &weights, part, Layout::Buffer, dispatch)
+    Prepared::new(runtime, &layer(T::DATA_TYPE), &weights, part, [Layout::Buffer; 2], dispatch)
 }
 
 fn whole() -> Part {

@@ -99,11 +99,7 @@ fn check_result<T: Element>(
     let [kernel, bias] = weight_counts(&layer.operator);
     let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
     let weights = Weights { kernel: &kernel, bias: &bias };
-    let prepared = if result == layout {
-        Prepared::<T>::new(runtime, layer, &weights, part, layout, dispatch)
-    } else {
-        Prepared::<T>::with_plain_result(runtime, layer, &weights, part, layout, dispatch)
-    };
+    let prepared = Prepared::<T>::new(runtime, layer, &weights, part, [layout, result], dispatch);
     let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     let output_shape = prepared.output_shape();
     let shapes: Vec<Shape> =

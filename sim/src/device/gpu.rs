@@ -27,7 +27,7 @@ pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, W
 pub use family::GpuFamily;
 pub use host::HostPath;
 pub use language::{LanguageKernels, StandAlone};
-pub use link::{Direction, Link, OwnMemory};
+pub use link::{Cargo, Direction, Link, OwnMemory};
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub(crate) use residual::similarity;

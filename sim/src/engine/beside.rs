@@ -119,12 +119,13 @@ impl Beside {
         self.frames.late += u32::from(length > period);
     }
 
-    /// The run ends; a frame still on its way may be late by now.
-    pub(super) fn close(&mut self, now: Picos, period: Picos) {
-        let length = now.saturating_sub(self.frame_start);
-        if self.frame_runs && length > period {
-            self.count(length, period);
+    /// The run ends; a frame still on its way may be late by now. Returns its start.
+    pub(super) fn close(&mut self, now: Picos, period: Picos) -> Option<Picos> {
+        if !self.frame_runs {
+            return None;
         }
+        self.count(now.saturating_sub(self.frame_start), period);
+        Some(self.frame_start)
     }
 }
 

@@ -34,6 +34,11 @@ pub trait TraceSink {
     /// From `time` on the memory moves `rate` in all; the last word at a time holds.
     #[inline]
     fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
+
+    /// Of that, `rate` for `task`; follows each [`Self::memory`] for every task that
+    /// moves something then.
+    #[inline]
+    fn flow(&mut self, _time: Picos, _task: TaskId, _rate: BytesPerSecond) {}
 }
 
 /// Listens to nothing.
@@ -79,8 +84,11 @@ pub struct Recorder {
     pub tasks: Vec<TaskRow>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
-    /// Somebody else's frames that ended: start and end.
+    /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
+    pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
+    /// Somebody else's frames: start and end.
     pub background: Vec<(Picos, Picos)>,
+    keeps_flows: bool,
 }
 
 impl Recorder {
@@ -89,11 +97,17 @@ impl Recorder {
         Self::default()
     }
 
+    /// An empty recorder that also keeps what each task moves.
+    pub fn with_flows() -> Self {
+        Self { keeps_flows: true, ..Self::default() }
+    }
+
     /// Forgets everything; keeps the buffers.
     pub fn clear(&mut self) {
         self.phases.clear();
         self.tasks.clear();
         self.memory.clear();
+        self.flows.clear();
         self.background.clear();
     }
 }
@@ -113,5 +127,11 @@ impl TraceSink for Recorder {
 
     fn memory(&mut self, time: Picos, rate: BytesPerSecond) {
         self.memory.push((time, rate));
+    }
+
+    fn flow(&mut self, time: Picos, task: TaskId, rate: BytesPerSecond) {
+        if self.keeps_flows {
+            self.flows.push((time, task, rate));
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::grid::Grid;
 use super::{Objective, Options};
-use crate::device::gpu::Direction;
+use crate::device::gpu::{Cargo, Direction};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
     Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
@@ -52,12 +52,12 @@ impl Lead {
     /// what crosses the link of a GPU with memory of its own.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
         let [launch, read_back] = simulator.around_launches();
+        let crossing = |bytes, direction| copying(simulator.device(), Cargo::whole(bytes), direction);
         Self {
             cpu: Picos::ZERO,
             launch,
-            gpu: copying(simulator.device(), read_bytes(&stage.layer), Direction::ToGpu),
-            behind_gpu: copying(simulator.device(), result_bytes(&stage.layer), Direction::ToHost)
-                + read_back,
+            gpu: crossing(read_bytes(&stage.layer), Direction::ToGpu),
+            behind_gpu: crossing(result_bytes(&stage.layer), Direction::ToHost) + read_back,
         }
     }
 }

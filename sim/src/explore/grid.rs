@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::Options;
 use super::channel_split::{Candidate, Lead};
-use crate::device::gpu::Direction;
+use crate::device::gpu::{Cargo, Direction};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Placement};
-use crate::simulate::{Processor, SimulateError, Simulator, copying, result_bytes};
+use crate::simulate::{Processor, SimulateError, Simulator, copying, pieces, result_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
@@ -105,12 +105,12 @@ impl Grid {
             duration(simulator, &part, processor, cores)
         };
         let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
-        let whole = result_bytes(layer);
+        let (whole, pieces) = (result_bytes(layer), pieces(layer, axis));
         let gathering = first
             .iter()
             .map(|&cpu| {
                 let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
-                copying(simulator.device(), Bytes(part as u64), Direction::ToHost)
+                copying(simulator.device(), Cargo { bytes: Bytes(part as u64), pieces }, Direction::ToHost)
             })
             .collect();
         let cpu = options

@@ -15,10 +15,12 @@ use super::channel_split::{Candidate, Lead, Search, search_grid};
 use super::explorer::{Baseline, Explorer, Found};
 use super::grid::Grid;
 use super::{Options, Strategy};
-use crate::device::gpu::Direction;
-use crate::plan::{Placement, Plan};
-use crate::simulate::{SimulateError, Simulator, copying, hand_over_delay, has_own_memory, result_bytes};
-use crate::units::{Bytes, Picos};
+use crate::device::gpu::{Cargo, Direction};
+use crate::plan::{Axis, Placement, Plan};
+use crate::simulate::{
+    SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
+};
+use crate::units::Picos;
 use crate::workload::Stage;
 
 /// The plan of a strategy that cuts operators one at a time.
@@ -205,14 +207,18 @@ fn between_cpu_and_gpu(
     direction: Direction,
 ) -> Picos {
     let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
-    hand_over_delay(device, options.synchronisation, bytes, true) + copying(device, bytes, direction)
+    hand_over_delay(device, options.synchronisation, bytes, true)
+        + copying(device, Cargo::whole(bytes), direction)
 }
 
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
-    let missing = cut.parts(&stage.layer).map_or(Bytes::ZERO, |[part, _]| result_bytes(&part));
-    copying(simulator.device(), missing, Direction::ToGpu)
+    let axis = if matches!(cut, Placement::HeightSplit { .. }) { Axis::Height } else { Axis::Channels };
+    cut.parts(&stage.layer).map_or(Picos::ZERO, |[part, _]| {
+        let missing = Cargo { bytes: result_bytes(&part), pieces: pieces(&part, axis) };
+        copying(simulator.device(), missing, Direction::ToGpu)
+    })
 }
 
 /// One placement an operator of a graph that is no chain.

@@ -32,7 +32,7 @@ use tally::Tally;
 /// Most threads one core set has: the cores of today's phones.
 pub const MAX_THREADS: usize = 8;
 /// Rates are in nanoseconds, the fork cost in microseconds.
-const NANOS_PER_MICRO: f64 = 1e3;
+pub(crate) const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -25,7 +25,7 @@ use crate::plan::synchronisation::Mechanism;
 use crate::workload::{DataType, Layer};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
-pub use medians::{ByProcessor, CutRun};
+pub use medians::{ByProcessor, HostTimed};
 pub use row::{COLUMNS, Row};
 
 /// Name of the runs in a folder.
@@ -47,7 +47,9 @@ pub struct Measurement {
     pub data_type: DataType,
     /// Where it ran.
     pub processor: Ran,
-    /// How processors learned of each other's results, where several shared the work.
+    /// How the host and another processor learned of each other's results, where the host
+    /// took the time: from its call until it knew of the end. An operator on the GPU alone
+    /// without one was timed by events.
     pub synchronisation: Option<Mechanism>,
     /// Kernel, as whoever ran it names it.
     pub kernel: Option<String>,

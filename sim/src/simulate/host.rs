@@ -13,6 +13,10 @@ use crate::device::profile::Profile;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::units::{Bytes, Picos};
 
+/// Copies of an operator that a GPU with memory of its own computes for the host: of what
+/// it reads, and of its result.
+const COPIES_OF_AN_OPERATOR: u32 = 2;
+
 /// What a time covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -33,20 +37,26 @@ pub(crate) struct Host<'a> {
     whole: bool,
     /// Whether launches take what they take alone: operators by the host's clock.
     launches_alone: bool,
+    /// What queueing the copies of an operator adds to the way to the first launch.
+    copies: Picos,
 }
 
 impl<'a> Host<'a> {
     /// The host path that `measure` covers on `device`.
     pub(super) fn new(device: &'a Profile, measure: Measure) -> Self {
         let known = device.gpu.as_ref().and_then(|gpu| gpu.host.as_ref());
-        Self { path: known.filter(|_| measure == Measure::Inference), whole: true, launches_alone: false }
+        let path = known.filter(|_| measure == Measure::Inference);
+        Self { path, whole: true, launches_alone: false, copies: Picos::ZERO }
     }
 
     /// The host path of operators that the host times: from its call until it knows of
-    /// their end. A copy to a GPU with memory of its own includes the way to it.
+    /// their end. A GPU with memory of its own is given copies, too, before the host
+    /// computes.
     pub(super) fn from_the_call(device: &'a Profile) -> Self {
-        let gpu = device.gpu.as_ref().filter(|gpu| gpu.memory.is_none());
-        Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true }
+        let gpu = device.gpu.as_ref();
+        let memory = gpu.and_then(|gpu| gpu.memory.as_ref());
+        let copies = memory.map_or(Picos::ZERO, |memory| memory.link.queueing(COPIES_OF_AN_OPERATOR));
+        Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true, copies }
     }
 
     /// Whether the host times operators, and is busy with the queue before it computes.
@@ -75,7 +85,7 @@ impl<'a> Host<'a> {
 
     /// From the call to the first launch, in a whole inference.
     pub(super) fn submission(self) -> Option<Picos> {
-        self.once(|path| path.submit_us.value)
+        self.once(|path| path.submit_us.value).map(|submission| submission + self.copies)
     }
 
     /// From the last launch to the caller, in a whole inference.

@@ -16,6 +16,7 @@ mod visible;
 use super::host::Host;
 use super::memory::cluster_client;
 use super::{SimulateError, Simulator};
+use crate::device::gpu::Cargo;
 use crate::device::profile::Profile;
 use crate::engine::{Program, TaskId};
 use crate::kernel::cpu::{CoreSet, Library};
@@ -30,7 +31,7 @@ use visible::{Apart, Residence, check_room, joined, synchronising};
 pub(super) use alone::execute_measured;
 pub use alone::{Detail, Processor, execute};
 pub(crate) use task::{Role, Task};
-pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, read_bytes};
+pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes};
 
 /// A plan as tasks.
 #[derive(Debug, Default)]
@@ -177,7 +178,7 @@ impl Lowering<'_> {
             let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
             let bytes = result_bytes(&stage.layer);
             let processors = processor.bit();
-            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, apart: None })
+            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
         };
         let residence = match (placement, cut) {
             (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
@@ -215,14 +216,14 @@ impl Lowering<'_> {
         self.submit(index);
         let cpu = self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), share(0))?;
         let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, share(1))?;
-        let on_gpu = result_bytes(&gpu_layer);
+        let (on_gpu, pieces) = (result_bytes(&gpu_layer), pieces(&stage.layer, cut.axis));
         if let Some(chain) = self.chain {
             let apart = Some(Apart { chain, cores, parts: [cpu, gpu] });
-            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, apart });
+            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, pieces, apart });
         }
-        let gpu = self.part_onto_host(index, &gpu_layer, gpu);
+        let gpu = self.part_onto_host(index, Cargo { bytes: on_gpu, pieces }, gpu);
         let ready = self.join(index, self.joined_bytes(index), cores, vec![cpu, gpu]);
-        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, apart: None })
+        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, pieces, apart: None })
     }
 
     /// Brings together what chains leave behind and nobody has read.

@@ -259,7 +259,8 @@ impl Reader<'_> {
     }
 
     /// From the last task back: what a task waited for is the predecessor, or
-    /// the task before it on its processor, that ended when it started.
+    /// the task before it on its processor, that ended last; when it started, unless
+    /// somebody else's frame came between.
     fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
@@ -280,13 +281,13 @@ impl Reader<'_> {
                 start: self.start(index),
                 finish: self.finish(index),
             });
-            let start = self.start(index);
-            current = task
-                .predecessors
-                .iter()
-                .map(|predecessor| predecessor.0 as usize)
-                .chain(before[index])
-                .find(|&candidate| start > Picos::ZERO && self.finish(candidate) == start);
+            if self.start(index) == Picos::ZERO {
+                break;
+            }
+            let predecessors = task.predecessors.iter().map(|predecessor| predecessor.0 as usize);
+            let candidates = predecessors.chain(before[index]);
+            let latest = candidates.clone().map(|candidate| self.finish(candidate)).max();
+            current = candidates.into_iter().find(|&candidate| Some(self.finish(candidate)) == latest);
         }
         path.reverse();
         path

@@ -3,13 +3,14 @@
 //!
 //! Responsible for: the way that is predicted to be the fastest, beside the fastest. Not
 //! for: ways that nobody measured (`explore`). Invariant: all ways of an operator are of one
-//! session, and compared as from the host's call until it knows of the end. Of a GPU alone,
-//! runs hold the time of its event; the profile's way there and back is added to it, in the
-//! measured as in the predicted time.
+//! session, and compared as from the host's call until it knows of the end. Where only an
+//! event timed a GPU alone, the profile's way there and back is added to it, in the measured
+//! as in the predicted time; of a GPU with memory of its own, whose copies no event times,
+//! such a time is left out.
 
 use serde::Serialize;
 
-use super::cut::placement;
+use super::host_timed::placement;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::measure::runs::{Measurement, Ran};
@@ -51,17 +52,19 @@ struct Way {
 }
 
 /// The worth of choosing among `measurements`; none where no operator was measured both
-/// ways. Events do not time the copies of a GPU with memory of its own: there, too, none.
+/// ways.
 pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
-    if profile.gpu.as_ref()?.memory.is_some() {
-        return None;
-    }
     let mut simulator = Simulator::new(profile, library).from_the_call();
     // Of [best over choice, faster processor over choice, faster processor over best].
     let mut ratios: Vec<[f64; 3]> = Vec::new();
     for group in by_operator(measurements) {
-        let ways: Vec<Way> =
-            group.into_iter().filter_map(|measurement| way(measurement, profile, &mut simulator)).collect();
+        let gpu: Vec<bool> = group.iter().filter_map(|run| by_host_on_gpu(run)).collect();
+        let is_by_host = gpu.contains(&true);
+        if !gpu.is_empty() && !is_by_host && profile.gpu.as_ref()?.memory.is_some() {
+            continue;
+        }
+        let counted = group.into_iter().filter(|run| by_host_on_gpu(run).is_none_or(|by| by == is_by_host));
+        let ways: Vec<Way> = counted.filter_map(|run| way(run, profile, &mut simulator)).collect();
         let fastest =
             |ways: &mut dyn Iterator<Item = &Way>| ways.map(|way| way.measured).min_by(f64::total_cmp);
         let Some(alone) = fastest(&mut ways.iter().filter(|way| way.is_alone)) else { continue };
@@ -85,6 +88,11 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
     })
 }
 
+/// Of an operator on the GPU alone: whether the host timed it, rather than an event.
+fn by_host_on_gpu(measurement: &Measurement) -> Option<bool> {
+    (measurement.processor == Ran::Gpu).then_some(measurement.synchronisation.is_some())
+}
+
 /// Measurements of one operator in one session.
 fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
     let mut groups: Vec<Vec<&Measurement>> = Vec::new();
@@ -106,7 +114,8 @@ fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'
     let plan = Plan::new(synchronisation, vec![placement]);
     let stage = Stage::single(String::new(), layer.clone());
     let predicted = simulator.latency(&[stage], &plan).ok().map(Picos::as_micros)?;
-    let around = if measurement.processor == Ran::Gpu { predicted - kernel(layer, profile)? } else { 0.0 };
+    let is_by_event = by_host_on_gpu(measurement) == Some(false);
+    let around = if is_by_event { predicted - kernel(layer, profile)? } else { 0.0 };
     let measured = measurement.median_us()? + around;
     let is_alone = matches!(placement, Placement::Cpu(_) | Placement::Gpu);
     Some(Way { measured, predicted, is_alone })
@@ -160,5 +169,18 @@ mod tests {
         assert!((choices.reached_percent - 80.0).abs() < 1e-9, "{choices:?}");
         assert!((choices.speedup - 4.0).abs() < 1e-9 && (choices.best_speedup - 5.0).abs() < 1e-9);
         assert_eq!(super::choices(&profile, &runs[3..], Library::Xnnpack), None);
+    }
+
+    #[test]
+    fn a_gpu_with_memory_of_its_own_counts_with_its_copies_only() {
+        let profile = Profile::load("h200").unwrap();
+        let cut = Ran::Split { cores: "8large".to_owned(), cpu_channels: 1024, gpu_channels: 2048 };
+        let by_event = Measurement { synchronisation: None, ..measurement(3072, Ran::Gpu, 30.0) };
+        let by_host = measurement(3072, Ran::Gpu, 200.0);
+        let cut = measurement(3072, cut, 100.0);
+        let worth = |runs: &[Measurement]| choices(&profile, runs, Library::Coexec);
+        assert_eq!(worth(&[by_event.clone(), cut.clone()]), None);
+        let choices = worth(&[by_event, by_host, cut]).unwrap();
+        assert!((choices.best_speedup - 2.0).abs() < 1e-9, "{choices:?}");
     }
 }

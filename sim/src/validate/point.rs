@@ -13,7 +13,8 @@ use crate::input::{InputError, Text};
 /// A prediction and the run it stands beside. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// `gpu/<family>`, `cpu/<core set>/<float|quant>` or `split/<operator>`.
+    /// `gpu/<family>`, `cpu/<core set>/<float|quant>` `split/<operator>` or
+    /// `host_to_host/<operator>`.
     pub group: String,
     /// Network the run is part of.
     pub network: String,

@@ -9,7 +9,7 @@ use coexec_sim::workload::{Concat, Function, Shape};
 use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, CHANNELS};
-use super::Builder;
+use super::builder::Builder;
 use super::step::{Argument, Grid};
 use crate::cpu::Element;
 use crate::operands::Part;

@@ -10,7 +10,7 @@ use super::super::dispatch::blocks;
 use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, Blocks, CHANNELS};
-use super::Builder;
+use super::builder::Builder;
 use super::step::{Argument, Grid, Groups, Region, Step, Window};
 use crate::cpu::Element;
 

@@ -9,7 +9,7 @@ use coexec_sim::workload::{DepthwiseConv2d, Padding, Pool, PoolKind, Shape};
 use super::super::dispatch::blocks;
 use super::super::error::OpenClError;
 use super::super::weights;
-use super::Builder;
+use super::builder::Builder;
 use super::product::window_of;
 use super::step::{Argument, Grid};
 use crate::cpu::Element;

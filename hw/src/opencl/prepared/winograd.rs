@@ -10,7 +10,7 @@ use super::super::source::Source;
 use super::super::tensor::{Home, Tensor};
 use super::super::weights::{self, Blocks};
 use super::super::winograd::{SIDE, definitions, weight_points};
-use super::Builder;
+use super::builder::Builder;
 use super::product::{PIXEL, Product, window_of};
 use super::step::{Argument, Grid, Region, Tiles};
 use crate::cpu::Element;

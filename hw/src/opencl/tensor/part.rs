@@ -20,6 +20,17 @@ struct Bytes {
     slice_pitch: usize,
 }
 
+impl Bytes {
+    /// Offset and size of a box that lies in one piece, which drivers copy faster.
+    fn piece(&self) -> Option<(usize, usize)> {
+        let [width, rows, slices] = self.region;
+        let has_whole_rows = rows == 1 || width == self.row_pitch;
+        let has_whole_slices = slices == 1 || rows * width == self.slice_pitch;
+        let offset = self.origin[0] + self.origin[1] * self.row_pitch;
+        (has_whole_rows && has_whole_slices).then_some((offset, width * rows * slices))
+    }
+}
+
 impl<T: Element> Tensor<T> {
     /// Queues a copy of `part` to its place in the host's tensor that starts at `host`.
     ///
@@ -28,7 +39,24 @@ impl<T: Element> Tensor<T> {
     /// part there, until the copy has ended.
     pub(crate) unsafe fn enqueue_read_part(&self, part: &Part, host: *mut T) -> Result<Event, OpenClError> {
         let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
-        let Bytes { origin, region, row_pitch, slice_pitch } = self.bytes(part);
+        let bytes = self.bytes(part);
+        if let Some((offset, size)) = bytes.piece() {
+            // SAFETY: the piece lies within buffer and host tensor, which outlive the copy.
+            let event = unsafe {
+                cl3::command_queue::enqueue_read_buffer(
+                    self.runtime.queue().get(),
+                    ClMem::get(buffer),
+                    CL_NON_BLOCKING,
+                    offset,
+                    size,
+                    host.cast::<u8>().add(offset).cast(),
+                    0,
+                    std::ptr::null(),
+                )
+            };
+            return event.naming("clEnqueueReadBuffer").map(Event::new);
+        }
+        let Bytes { origin, region, row_pitch, slice_pitch } = bytes;
         // SAFETY: the box lies within buffer and host tensor, which outlive the copy.
         let event = unsafe {
             self.runtime.queue().enqueue_read_buffer_rect(
@@ -55,7 +83,24 @@ impl<T: Element> Tensor<T> {
     /// part there, until the copy has ended.
     pub(crate) unsafe fn enqueue_write_part(&self, part: &Part, host: *mut T) -> Result<Event, OpenClError> {
         let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
-        let Bytes { origin, region, row_pitch, slice_pitch } = self.bytes(part);
+        let bytes = self.bytes(part);
+        if let Some((offset, size)) = bytes.piece() {
+            // SAFETY: as below.
+            let event = unsafe {
+                cl3::command_queue::enqueue_write_buffer(
+                    self.runtime.queue().get(),
+                    ClMem::get(buffer),
+                    CL_NON_BLOCKING,
+                    offset,
+                    size,
+                    host.cast::<u8>().add(offset).cast(),
+                    0,
+                    std::ptr::null(),
+                )
+            };
+            return event.naming("clEnqueueWriteBuffer").map(Event::new);
+        }
+        let Bytes { origin, region, row_pitch, slice_pitch } = bytes;
         // SAFETY: the box lies within buffer and host tensor, which outlive the copy; all
         // that the call changes is the buffer's content on the device, in queue order.
         let event = unsafe {
@@ -153,5 +198,21 @@ impl<T: Element> Tensor<T> {
             row_pitch,
             slice_pitch: image * row_pitch,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_rows_lie_in_one_piece_and_parts_of_rows_do_not() {
+        let part = |origin, region| Bytes { origin, region, row_pitch: 64, slice_pitch: 640 };
+        assert_eq!(part([0, 0, 0], [64, 10, 1]).piece(), Some((0, 640)));
+        assert_eq!(part([0, 4, 0], [64, 6, 1]).piece(), Some((256, 384)), "a part of the height");
+        assert_eq!(part([0, 0, 0], [64, 10, 3]).piece(), Some((0, 1920)), "a batch");
+        assert_eq!(part([0, 4, 0], [64, 6, 3]).piece(), None, "a part of the height of each image");
+        assert_eq!(part([16, 0, 0], [48, 10, 1]).piece(), None, "a part of the channels");
+        assert_eq!(part([16, 0, 0], [48, 1, 1]).piece(), Some((16, 48)), "of a single pixel");
     }
 }

@@ -164,7 +164,7 @@ fn costs(vector: &DVector<f64>) -> Costs {
     Costs {
         nanos: std::array::from_fn(|index| vector[index].exp()),
         near_weight_bytes: vector[NEAR].exp(),
-        fork_ns: vector[FORK].exp(),
+        first_fork_ns: vector[FORK].exp(),
         further_thread_ns: vector[FURTHER].exp(),
         contention: within(CONTENTION_AT, CONTENTION_RANGE),
         straggler: within(STRAGGLER_AT, STRAGGLER_RANGE),

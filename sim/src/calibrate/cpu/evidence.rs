@@ -8,14 +8,11 @@ use super::rates::{Prior, table_mut};
 use super::terms::Terms;
 use super::{FittedTable, Options, coexec};
 use crate::device::cpu::Cpu;
-use crate::kernel::cpu::{CoreSet, Group, Library};
+use crate::kernel::cpu::{CoreSet, Group, Library, NANOS_PER_MICRO};
 use crate::measure::LeftOut;
 use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
 use crate::validate::cpu::{Layers, layers};
 use crate::workload::DataType;
-
-/// Nanoseconds in a microsecond.
-const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A run that can be used.
 #[derive(Clone, Copy)]

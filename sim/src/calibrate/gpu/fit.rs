@@ -10,7 +10,7 @@ use nalgebra::DVector;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::device::gpu::{Gpu, KernelTable};
+use crate::device::gpu::{Gpu, GpuFamily, KernelTable};
 use crate::measure::GpuRun;
 use crate::statistics::{VALUE_DIGITS, median, rounded};
 use crate::validate::gpu::predict;
@@ -35,6 +35,9 @@ const STARTS: [f64; 3] = [0.0, 2.0, -2.0];
 /// that they cannot tell apart, and the centre is then the better guide (reference
 /// implementation of the GPU model).
 const MANY_LAYERS: usize = 60;
+
+/// What the names of latencies start with.
+const LATENCY: &str = "latency_";
 
 /// A parameter that no run tells of until it is nearly right, as only layers about as
 /// large as the cache change with it: values on this grid are tried too.
@@ -151,6 +154,7 @@ pub(super) fn fit_table(
     deviation: f64,
     source: &str,
 ) -> TableFit {
+    let waits = hides_latency(gpu);
     // What is 0 is switched off, and has no logarithm.
     let centre: Vec<(usize, &'static str, f64)> = gpu
         .parameters_mut(table)
@@ -159,6 +163,7 @@ pub(super) fn fit_table(
         .into_iter()
         .enumerate()
         .filter(|(_, (_, quantity))| quantity.value > 0.0)
+        .filter(|(_, (key, _))| waits || !key.starts_with(LATENCY))
         .map(|(index, (key, quantity))| (index, key, quantity.value))
         .collect();
     let solution = solve(gpu, table, samples, &centre, deviation);
@@ -201,6 +206,13 @@ pub(super) fn fit_table(
     }
 }
 
+/// Whether threads of other waves run while one waits. A core of a CPU device runs one
+/// thread after the other: a loop's time is its threads' together, whose number times what
+/// one takes would pass for a latency, as most groups have the same number.
+fn hides_latency(gpu: &Gpu) -> bool {
+    gpu.family != GpuFamily::Generic
+}
+
 /// Logarithm of a parameter at a coordinate of the search.
 fn log_of(base: f64, coordinate: f64) -> f64 {
     (base.ln() + COORDINATE * coordinate).clamp(LOG_RANGE[0], LOG_RANGE[1])
@@ -210,7 +222,7 @@ fn log_of(base: f64, coordinate: f64) -> f64 {
 fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> DVector<f64> {
     let coordinates = centre.iter().map(|&(_, key, _)| {
         let direction = match key {
-            _ if key.starts_with("latency") => 1.0,
+            _ if key.starts_with(LATENCY) => 1.0,
             _ if key.starts_with("throughput") => -1.0,
             _ => 0.0,
         };

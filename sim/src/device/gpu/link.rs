@@ -6,7 +6,9 @@
 //!
 //! Weights stay in the GPU's memory. The inputs of a workload and its results are
 //! in the host's, as is what the CPU computes: they cross the link. A transfer goes
-//! through the GPU's in-order queue.
+//! through the GPU's in-order queue, from and to memory of the host that stays where it
+//! is (pinned). A part of the channels of a tensor lies in as many rows as the tensor has
+//! pixels, which costs more than the same bytes in one piece.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,15 +40,35 @@ pub struct OwnMemory {
 pub struct Link {
     /// Where the values come from.
     pub source: String,
-    /// What a transfer takes whatever it moves.
+    /// What a transfer adds to the GPU's queue whatever it moves.
     pub latency_us: Quantity,
+    /// What the host takes to put a transfer into the queue, before it computes itself; 0
+    /// where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_us: Option<Quantity>,
     /// Rate of long transfers from the host's memory into the GPU's.
     pub to_gpu_gbps: Quantity,
     /// Rate of long transfers from the GPU's memory into the host's.
     pub to_host_gbps: Quantity,
+    /// What each row adds to a transfer into the GPU's memory of which the rows do not lie
+    /// next to each other; 0 where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_to_gpu_ns: Option<Quantity>,
+    /// The same into the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_to_host_ns: Option<Quantity>,
     /// Energy of one byte that crosses, beside that of the host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picojoules_per_byte: Option<Quantity>,
+}
+
+/// What one transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cargo {
+    /// All of its bytes.
+    pub bytes: Bytes,
+    /// Pieces of memory apart from each other that hold them; 1 of a whole tensor.
+    pub pieces: u64,
 }
 
 /// Which way bytes cross the link.
@@ -78,25 +100,39 @@ impl OwnMemory {
     }
 }
 
+impl Cargo {
+    /// A whole tensor, or a part of it in one piece.
+    pub fn whole(bytes: Bytes) -> Self {
+        Self { bytes, pieces: 1 }
+    }
+}
+
 impl Link {
     /// Time of one transfer while nothing else uses link or memory; none at all for
     /// no bytes.
-    pub fn transfer(&self, bytes: Bytes, direction: Direction) -> Picos {
+    pub fn transfer(&self, cargo: Cargo, direction: Direction) -> Picos {
+        let Cargo { bytes, pieces } = cargo;
         if bytes == Bytes::ZERO {
             return Picos::ZERO;
         }
-        let gigabytes_per_second = match direction {
-            Direction::ToGpu => self.to_gpu_gbps.value,
-            Direction::ToHost => self.to_host_gbps.value,
+        let (gigabytes_per_second, row) = match direction {
+            Direction::ToGpu => (self.to_gpu_gbps.value, &self.row_to_gpu_ns),
+            Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
+        let apart = if pieces > 1 { pieces as f64 * value(row.as_ref()) } else { 0.0 };
         // A gigabyte a second is a byte a nanosecond.
-        Picos::from_micros(self.latency_us.value) + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second)
+        Picos::from_micros(self.latency_us.value)
+            + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + apart)
+    }
+
+    /// What the host takes to queue `transfers`.
+    pub fn queueing(&self, transfers: u32) -> Picos {
+        Picos::from_micros(f64::from(transfers) * value(self.queue_us.as_ref()))
     }
 
     /// What it costs the link that `bytes` cross.
     pub fn energy(&self, bytes: Bytes) -> Joules {
-        let picojoules = self.picojoules_per_byte.as_ref().map_or(0.0, |quantity| quantity.value);
-        Joules(bytes.0 as f64 * picojoules / PICOJOULES_PER_JOULE)
+        Joules(bytes.0 as f64 * value(self.picojoules_per_byte.as_ref()) / PICOJOULES_PER_JOULE)
     }
 
     fn check(&self, checker: &mut Checker) {
@@ -104,10 +140,23 @@ impl Link {
         checker.non_negative("latency_us", &self.latency_us);
         checker.positive("to_gpu_gbps", &self.to_gpu_gbps);
         checker.positive("to_host_gbps", &self.to_host_gbps);
-        if let Some(picojoules) = &self.picojoules_per_byte {
-            checker.non_negative("picojoules_per_byte", picojoules);
+        let optional = [
+            ("queue_us", &self.queue_us),
+            ("row_to_gpu_ns", &self.row_to_gpu_ns),
+            ("row_to_host_ns", &self.row_to_host_ns),
+            ("picojoules_per_byte", &self.picojoules_per_byte),
+        ];
+        for (key, quantity) in optional {
+            if let Some(quantity) = quantity {
+                checker.non_negative(key, quantity);
+            }
         }
     }
+}
+
+/// A value that is zero where it is not known.
+fn value(quantity: Option<&Quantity>) -> f64 {
+    quantity.map_or(0.0, |quantity| quantity.value)
 }
 
 #[cfg(test)]
@@ -123,10 +172,22 @@ mod tests {
     #[test]
     fn a_transfer_takes_its_latency_and_the_way_s_bandwidth() {
         let link = memory().link;
-        let bytes = Bytes(1_000_000);
-        assert_eq!(link.transfer(bytes, Direction::ToGpu), Picos::from_micros(28.0));
-        assert_eq!(link.transfer(bytes, Direction::ToHost), Picos::from_micros(48.0));
-        assert_eq!(link.transfer(Bytes::ZERO, Direction::ToGpu), Picos::ZERO);
+        let cargo = Cargo::whole(Bytes(1_000_000));
+        assert_eq!(link.transfer(cargo, Direction::ToGpu), Picos::from_micros(28.0));
+        assert_eq!(link.transfer(cargo, Direction::ToHost), Picos::from_micros(48.0));
+        assert_eq!(link.transfer(Cargo::whole(Bytes::ZERO), Direction::ToGpu), Picos::ZERO);
+    }
+
+    #[test]
+    fn rows_apart_from_each_other_cost_more_than_the_same_bytes_in_one_piece() {
+        let mut link = memory().link;
+        let cargo = |pieces| Cargo { bytes: Bytes(1_000_000), pieces };
+        let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(cargo(pieces), Direction::ToHost));
+        assert_eq!(times(&link), [Picos::from_micros(48.0); 2], "not known");
+        link.row_to_host_ns = Some(Quantity::plain(10.0));
+        assert_eq!(times(&link), [48.0, 68.0].map(Picos::from_micros));
+        link.queue_us = Some(Quantity::plain(2.5));
+        assert_eq!(link.queueing(2), Picos::from_micros(5.0));
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use crate::device::gpu::Direction;
+use crate::device::gpu::{Cargo, Direction};
 use crate::device::profile::Profile;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Cut, lines_read};
-use crate::simulate::{copying, hand_over_delay, has_own_memory, join_delay, result_bytes};
+use crate::simulate::{copying, hand_over_delay, has_own_memory, join_delay, pieces, result_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -93,8 +93,9 @@ impl Boundary<'_> {
         };
         match place {
             Place::Both => Crossing::default(),
-            Place::Cut(..) if has_own_memory(self.device) => {
-                Crossing { gpu: copying(self.device, gpu, Direction::ToGpu), ..Crossing::default() }
+            Place::Cut(axis, _) if has_own_memory(self.device) => {
+                let missing = Cargo { bytes: gpu, pieces: pieces(&producer.layer, axis) };
+                Crossing { gpu: copying(self.device, missing, Direction::ToGpu), ..Crossing::default() }
             }
             Place::Cut(..) => Crossing { both: self.mapping(cpu.0 + gpu.0), ..Crossing::default() },
             Place::Cpu => Crossing { gpu: self.hand_over(gpu, Direction::ToGpu), ..Crossing::default() },
@@ -106,7 +107,8 @@ impl Boundary<'_> {
         if bytes == Bytes::ZERO {
             return Picos::ZERO;
         }
-        hand_over_delay(self.device, self.mechanism, bytes, true) + copying(self.device, bytes, direction)
+        hand_over_delay(self.device, self.mechanism, bytes, true)
+            + copying(self.device, Cargo::whole(bytes), direction)
     }
 
     /// What it takes until the result of the workload, left at `place`, is the caller's;
@@ -114,7 +116,7 @@ impl Boundary<'_> {
     pub(super) fn behind(&self, place: Place, stage: &Stage, read_back: Picos) -> Picos {
         let bytes = result_bytes(&stage.layer);
         match place {
-            Place::Gpu => copying(self.device, bytes, Direction::ToHost) + read_back,
+            Place::Gpu => copying(self.device, Cargo::whole(bytes), Direction::ToHost) + read_back,
             Place::Cut(..) if !has_own_memory(self.device) => self.mapping(bytes.0),
             Place::Cpu | Place::Both | Place::Cut(..) => Picos::ZERO,
         }

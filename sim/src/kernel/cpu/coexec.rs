@@ -14,9 +14,9 @@ mod time;
 mod work;
 
 use super::tally::{Shares, Tally};
-use super::team::Team;
+use super::team::{Member, Team};
 use super::{CoreSet, NANOS_PER_MICRO, unsupported};
-use crate::device::cpu::{CoexecUnit, Cpu};
+use crate::device::cpu::{CoexecRates, CoexecUnit, Cpu};
 use crate::kernel::Unsupported;
 use crate::workload::{DataType, Layer};
 
@@ -63,11 +63,10 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let makespan = work.makespan(&per_thread[..slot]);
         tally.add_parallel(&makespan, &shares(&work, &costs));
         if work.threads() > 1 {
-            let further = work.threads() as f64 - 2.0;
-            let micros = |rates: &crate::device::cpu::CoexecRates| {
-                rates.fork_us.value + further * rates.further_thread_us.value
+            let fork_us = |member: &Member<'_, CoexecRates>| {
+                Costs::of(member.rates).fork_ns(work.threads()) / NANOS_PER_MICRO
             };
-            tally.fork += team.fork_us(|member| micros(member.rates)) * NANOS_PER_MICRO;
+            tally.fork += team.fork_us(fork_us) * NANOS_PER_MICRO;
         }
     }
     tally.scale(team.slowdown(0.0));

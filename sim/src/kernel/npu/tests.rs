@@ -387,7 +387,7 @@ fn large_products_come_close_to_what_other_npus_publish() {
     let neural_engine = bundled("apple-m1");
     let rows = |rows| micros(&Layer { data_type: DataType::F16, ..linear(rows, 512, 512) }, &neural_engine);
     let slope = 2.0 * 32_768.0 * 512.0 * 512.0 / (rows(65_536) - rows(32_768)) / 1e6;
-    assert!((0.95 * 12.0..12.0).contains(&slope), "{slope}");
+    assert!((0.95 * 12.0..12.01).contains(&slope), "{slope}");
     // A square product does not fit on chip and waits for memory: contributed rooflines
     // (ANEForge) have 2.7 TFLOP/s for the M1's.
     let square = tera_operations(&neural_engine, 4096);

@@ -24,22 +24,23 @@ pub struct ByProcessor {
     pub cpu: Vec<CpuRun>,
     /// The networks of `cpu`.
     pub networks: Vec<CpuNetwork>,
-    /// Operators that were cut between processors.
-    pub cut: Vec<CutRun>,
+    /// Operators that the host timed: cut between processors, or on the GPU alone from the
+    /// host's memory and back.
+    pub host_timed: Vec<HostTimed>,
     /// Measurements that are none of these, and why.
     pub left_out: Vec<LeftOut>,
     /// Repetitions that are marked as outliers: in no median.
     pub outliers: usize,
 }
 
-/// An operator that several processors computed together.
+/// An operator that the host timed, from its call until it knew of the end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CutRun {
+pub struct HostTimed {
     /// Network or scenario it is part of.
     pub network: String,
     /// The whole operator.
     pub layer: Layer,
-    /// How it was cut.
+    /// How it was cut, or that it was not.
     pub ran: Ran,
     /// How the processors learned of each other's results.
     pub synchronisation: Option<Mechanism>,
@@ -83,6 +84,20 @@ impl Measurement {
     }
 }
 
+impl HostTimed {
+    fn of(measurement: &Measurement, layer: &Layer, times: &[f64], measured_us: f64) -> Self {
+        Self {
+            network: measurement.network.clone(),
+            layer: layer.clone(),
+            ran: measurement.processor.clone(),
+            synchronisation: measurement.synchronisation,
+            measured_us,
+            deviation_us: deviation(times),
+            line: measurement.line,
+        }
+    }
+}
+
 impl ByProcessor {
     /// Adds a measurement; whole networks on the GPU are made of the layers that
     /// `networks` knows.
@@ -93,6 +108,9 @@ impl ByProcessor {
         };
         let ran = &measurement.processor;
         match (ran, &measurement.operator) {
+            (Ran::Gpu, Some((_, layer))) if measurement.synchronisation.is_some() => {
+                self.host_timed.push(HostTimed::of(measurement, layer, &times, measured_us));
+            }
             (Ran::Gpu, Some((_, layer))) => {
                 let family = family(&layer.operator)
                     .ok_or_else(|| format!("there is no group of errors for a {}", layer.operator.name()))?;
@@ -137,15 +155,9 @@ impl ByProcessor {
             (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) if !adds_up(ran, layer) => {
                 return Err(format!("the shares of {ran} do not add up to a {}", layer.operator.name()));
             }
-            (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) => self.cut.push(CutRun {
-                network: measurement.network.clone(),
-                layer: layer.clone(),
-                ran: ran.clone(),
-                synchronisation: measurement.synchronisation,
-                measured_us,
-                deviation_us: deviation(&times),
-                line: measurement.line,
-            }),
+            (Ran::Split { .. } | Ran::HeightSplit { .. }, Some((_, layer))) => {
+                self.host_timed.push(HostTimed::of(measurement, layer, &times, measured_us));
+            }
             (processor, _) => return Err(format!("a run on {processor} is not compared")),
         }
         Ok(())

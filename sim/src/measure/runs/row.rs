@@ -56,7 +56,9 @@ pub struct Row {
     /// (`1large2med:1016+gpu:2056`, output channels, or `1large2med:12rows+gpu:36rows`), or
     /// `plan:` and the name of a plan file beside the runs.
     pub processor: String,
-    /// How processors learned of each other's results, where several shared the work.
+    /// How the host and another processor learned of each other's results, where the host
+    /// took the time, from its call until it knew of the end; an operator on the GPU alone
+    /// was timed by events where this is empty.
     pub synchronisation: Option<Mechanism>,
     /// Kernel, as whoever ran it names it.
     pub kernel: Option<String>,

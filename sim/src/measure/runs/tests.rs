@@ -228,7 +228,7 @@ fn what_was_cut_is_no_run_of_one_processor_and_what_was_planned_is_named() {
     let measurements = vec![linear("a", split.clone(), &[1.0, 3.0]), planned];
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
     assert!(sorted.gpu.is_empty() && sorted.cpu.is_empty());
-    assert_eq!((&sorted.cut[0].ran, sorted.cut[0].measured_us), (&split, 2.0));
+    assert_eq!((&sorted.host_timed[0].ran, sorted.host_timed[0].measured_us), (&split, 2.0));
     assert!(sorted.left_out[0].reason.contains("plan:p.toml"), "{:?}", sorted.left_out);
 }
 

@@ -115,7 +115,8 @@ impl Runs {
             phones.push(Phone { images, buffers, unshared });
         }
         let stands_in = if inputs.every > 1 { Some("codl-vgg16") } else { None };
-        let stages = |name| network(name).map(|graph| fuse(&graph)).ok_or(SimulateError::NothingToUse);
+        let stages =
+            |name| network(name).map(|graph| in_sequence(fuse(&graph))).ok_or(SimulateError::NothingToUse);
         let models =
             MODELS.iter().map(|(name, ..)| stages(stands_in.unwrap_or(name))).collect::<Result<_, _>>()?;
         Ok(Self { phones, models, done: HashMap::new() })
@@ -193,6 +194,17 @@ fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, Simul
     };
     let answer = explore(simulator, stages, &options(profile, strategy))?;
     Ok(Run { plan: answer.plan, prediction: answer.prediction })
+}
+
+/// Operators that run one after the other, as the paper times them, also where one reads
+/// only an input of the network: none may overlap with those before it.
+fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
+    for (index, stage) in stages.iter_mut().enumerate().skip(1) {
+        if stage.inputs.is_empty() {
+            stage.inputs.push(index - 1);
+        }
+    }
+    stages
 }
 
 /// The phone with GPU kernels on buffers: all but a launch takes `slower` times as long,

@@ -36,6 +36,7 @@ impl Lowering<'_> {
                 ready: npu,
                 bytes,
                 on_gpu: Bytes::ZERO,
+                pieces: 1,
                 apart: None,
             });
         }
@@ -58,7 +59,7 @@ impl Lowering<'_> {
         });
         self.last_join = Some(ready);
         let processors = Processor::ALL.into_iter().fold(0, |all, processor| all | processor.bit());
-        Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, apart: None })
+        Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
     }
 
     fn npu_part(

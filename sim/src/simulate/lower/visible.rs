@@ -8,13 +8,13 @@
 
 use super::super::{SimulateError, Simulator};
 use super::{Lowering, Processor, Role, Task, result_bytes};
-use crate::device::gpu::{Direction, OwnMemory};
+use crate::device::gpu::{Cargo, Direction, OwnMemory};
 use crate::device::profile::Profile;
 use crate::engine::TaskId;
 use crate::kernel::cpu::CoreSet;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::synchronisation::{self, Mechanism};
-use crate::plan::{Placement, Plan};
+use crate::plan::{Axis, Placement, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage};
 
@@ -27,6 +27,8 @@ pub(super) struct Residence {
     pub(super) bytes: Bytes,
     /// What a GPU with memory of its own computed of a result joined on the host.
     pub(super) on_gpu: Bytes,
+    /// Pieces of memory that hold each part of a cut result.
+    pub(super) pieces: u64,
     /// The parts of a chain that were not brought together yet.
     pub(super) apart: Option<Apart>,
 }
@@ -69,7 +71,8 @@ impl Lowering<'_> {
         let ready = match own_memory(self.device) {
             Some(_) if processor == Processor::Gpu => self.onto_gpu(stage, residence),
             Some(_) if residence.is_on_gpu_alone() => {
-                let copied = self.copy(stage, residence.bytes, Direction::ToHost, Some(residence.ready));
+                let cargo = Cargo::whole(residence.bytes);
+                let copied = self.copy(stage, cargo, Direction::ToHost, Some(residence.ready));
                 self.residences[input].ready = copied.unwrap_or(residence.ready);
                 let residence = Residence { ready: self.residences[input].ready, ..residence };
                 self.hand_over(stage, processor, cores, residence)
@@ -100,8 +103,8 @@ impl Lowering<'_> {
         let mut bytes = Bytes::ZERO;
         for &stage in &open {
             let Some(Apart { parts: [cpu, gpu], .. }) = self.residences[stage].apart else { continue };
-            let on_gpu = self.residences[stage].on_gpu;
-            predecessors.extend([cpu, self.bytes_onto_host(stage, on_gpu, gpu)]);
+            let Residence { on_gpu, pieces, .. } = self.residences[stage];
+            predecessors.extend([cpu, self.part_onto_host(stage, Cargo { bytes: on_gpu, pieces }, gpu)]);
             bytes += self.joined_bytes(stage);
         }
         let ready = self.join(last, bytes, cores, predecessors);
@@ -124,7 +127,8 @@ impl Lowering<'_> {
         let is_joined = residence.on_gpu > Bytes::ZERO;
         let told =
             if is_joined { residence.ready } else { self.hand_over(stage, Processor::Gpu, None, residence) };
-        let missing = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
+        let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
+        let missing = Cargo { bytes, pieces: residence.pieces };
         self.copy(stage, missing, Direction::ToGpu, Some(told)).unwrap_or(told)
     }
 
@@ -161,16 +165,12 @@ impl Lowering<'_> {
         }
         let computed: Bytes = stage.inputs.iter().map(|&input| self.residences[input].bytes).sum();
         let given = read_bytes(&stage.layer).0.saturating_sub(computed.0);
-        self.copy(index, Bytes(given), Direction::ToGpu, None)
+        self.copy(index, Cargo::whole(Bytes(given)), Direction::ToGpu, None)
     }
 
     /// The task after which the host has the GPU's part of a cut stage.
-    pub(super) fn part_onto_host(&mut self, stage: usize, part: &Layer, ready: TaskId) -> TaskId {
-        self.bytes_onto_host(stage, result_bytes(part), ready)
-    }
-
-    fn bytes_onto_host(&mut self, stage: usize, bytes: Bytes, ready: TaskId) -> TaskId {
-        self.copy(stage, bytes, Direction::ToHost, Some(ready)).unwrap_or(ready)
+    pub(super) fn part_onto_host(&mut self, stage: usize, part: Cargo, ready: TaskId) -> TaskId {
+        self.copy(stage, part, Direction::ToHost, Some(ready)).unwrap_or(ready)
     }
 
     /// Copies the results of the workload, which no stage reads, from a GPU with
@@ -184,21 +184,22 @@ impl Lowering<'_> {
         for index in (0..stages.len()).filter(|&index| !is_read[index]) {
             let Residence { ready, bytes, .. } = self.residences[index];
             if self.residences[index].is_on_gpu_alone() {
-                let copied = self.copy(index, bytes, Direction::ToHost, Some(ready));
+                let copied = self.copy(index, Cargo::whole(bytes), Direction::ToHost, Some(ready));
                 self.residences[index].ready = copied.unwrap_or(ready);
             }
         }
     }
 
-    /// Copies `bytes` over the GPU's link; what takes no time needs no task.
+    /// Copies `cargo` over the GPU's link; what takes no time needs no task.
     fn copy(
         &mut self,
         stage: usize,
-        bytes: Bytes,
+        cargo: Cargo,
         direction: Direction,
         after: Option<TaskId>,
     ) -> Option<TaskId> {
-        let duration = copying(self.device, bytes, direction);
+        let duration = copying(self.device, cargo, direction);
+        let bytes = cargo.bytes;
         if duration == Picos::ZERO {
             return after;
         }
@@ -234,9 +235,19 @@ pub(crate) fn has_own_memory(device: &Profile) -> bool {
     own_memory(device).is_some()
 }
 
-/// What it takes that `bytes` cross the GPU's link; nothing where there is none.
-pub(crate) fn copying(device: &Profile, bytes: Bytes, direction: Direction) -> Picos {
-    own_memory(device).map_or(Picos::ZERO, |memory| memory.link.transfer(bytes, direction))
+/// What it takes that `cargo` crosses the GPU's link; nothing where there is none.
+pub(crate) fn copying(device: &Profile, cargo: Cargo, direction: Direction) -> Picos {
+    own_memory(device).map_or(Picos::ZERO, |memory| memory.link.transfer(cargo, direction))
+}
+
+/// Pieces of memory in which a part of a layer's result lies that was cut along `axis`: of
+/// some channels, each pixel's apart from the next one's.
+pub(crate) fn pieces(layer: &Layer, axis: Axis) -> u64 {
+    let output = layer.operator.output();
+    match axis {
+        Axis::Channels => output.elements() / u64::from(output.channels.max(1)),
+        Axis::Height => u64::from(output.batch),
+    }
 }
 
 /// Bytes of the tensors a layer reads, weights apart.

@@ -17,7 +17,7 @@ pub(crate) struct Costs {
     /// Weights that a core finds in a cache, in bytes.
     pub(crate) near_weight_bytes: f64,
     /// Waking the first worker and waiting for it, in nanoseconds.
-    pub(crate) fork_ns: f64,
+    pub(crate) first_fork_ns: f64,
     /// What each further one adds.
     pub(crate) further_thread_ns: f64,
     /// What each further thread adds to parallel work.
@@ -31,7 +31,7 @@ impl Costs {
         Self {
             nanos: rates.rates(),
             near_weight_bytes: rates.near_weight_bytes.value,
-            fork_ns: rates.fork_us.value * NANOS_PER_MICRO,
+            first_fork_ns: rates.fork_us.value * NANOS_PER_MICRO,
             further_thread_ns: rates.further_thread_us.value * NANOS_PER_MICRO,
             contention: rates.contention_factor.value,
             straggler: rates.straggler_factor.value,
@@ -77,8 +77,12 @@ impl Costs {
         for (thread, slot) in per_thread.iter_mut().enumerate().take(threads) {
             *slot = nanos * self.stretch(thread, threads);
         }
-        let fork = self.fork_ns + (threads as f64 - 2.0) * self.further_thread_ns;
-        self.operator_ns() + work.makespan(&per_thread[..threads]).nanos + fork
+        self.operator_ns() + work.makespan(&per_thread[..threads]).nanos + self.fork_ns(threads)
+    }
+
+    /// What it takes to give so many threads work, and to wait for them.
+    pub(super) fn fork_ns(&self, threads: usize) -> f64 {
+        self.first_fork_ns + (threads as f64 - 2.0) * self.further_thread_ns
     }
 }
 

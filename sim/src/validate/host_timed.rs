@@ -1,14 +1,15 @@
-//! The error figures of operators that were cut between processors.
+//! The error figures of operators that the host timed: cut between processors, or on the
+//! GPU alone from the host's memory and back.
 //!
-//! Responsible for: what the simulator predicts of a cut, beside the time the host took for
-//! it. Not for: which cut to choose. Invariant: nothing is fitted to these runs, so every
-//! one of them is held out.
+//! Responsible for: what the simulator predicts from the call until the host knows of the
+//! end, beside the time that took. Not for: which way to choose. Invariant: nothing is
+//! fitted to these runs, so every one of them is held out.
 
 use super::point::Point;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::measure::LeftOut;
-use crate::measure::runs::{CutRun, Ran};
+use crate::measure::runs::{HostTimed, Ran};
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan};
 use crate::simulate::Simulator;
@@ -16,7 +17,7 @@ use crate::workload::Stage;
 
 /// Each prediction beside its run, and the runs the profile cannot predict. `library` is
 /// what computed on the CPU cores.
-pub fn validate(profile: &Profile, runs: &[CutRun], library: Library) -> (Vec<Point>, Vec<LeftOut>) {
+pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> (Vec<Point>, Vec<LeftOut>) {
     let mut simulator = Simulator::new(profile, library).from_the_call();
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for run in runs {
@@ -29,7 +30,7 @@ pub fn validate(profile: &Profile, runs: &[CutRun], library: Library) -> (Vec<Po
 }
 
 /// Microseconds from the host's call until it knows of the end.
-fn predict(run: &CutRun, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
+fn predict(run: &HostTimed, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
     let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
     let plan = Plan::new(synchronisation, vec![placement(&run.ran, profile)?]);
     let stage = Stage::single(String::new(), run.layer.clone());
@@ -55,10 +56,11 @@ pub(super) fn placement(ran: &Ran, profile: &Profile) -> Result<Placement, Strin
     }
 }
 
-fn point(run: &CutRun, predicted_us: f64) -> Point {
+fn point(run: &HostTimed, predicted_us: f64) -> Point {
     let operator = &run.layer.operator;
+    let how = if run.ran == Ran::Gpu { "host_to_host" } else { "split" };
     Point {
-        group: format!("split/{}", operator.name().replace(' ', "_")),
+        group: format!("{how}/{}", operator.name().replace(' ', "_")),
         network: run.network.clone(),
         what: format!("{operator} as {}", run.ran),
         unseen: true,
@@ -73,11 +75,13 @@ fn point(run: &CutRun, predicted_us: f64) -> Point {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::gpu::{Cargo, Direction};
+    use crate::units::Bytes;
     use crate::workload::{DataType, Layer, Linear, Operator};
 
-    fn run(ran: Ran) -> CutRun {
+    fn run(ran: Ran) -> HostTimed {
         let linear = Linear { rows: 50, input_features: 768, output_features: 3072, bias: true };
-        CutRun {
+        HostTimed {
             network: "vit-b32".to_owned(),
             layer: Layer::new(Operator::Linear(linear), DataType::F32),
             ran,
@@ -105,5 +109,17 @@ mod tests {
         // Four times the CPU's share on one core is the slower cut.
         assert!(points[0].predicted_us < points[1].predicted_us, "{points:?}");
         assert_eq!(left_out[0].line, 7);
+    }
+
+    #[test]
+    fn a_gpu_alone_is_predicted_from_the_call_to_the_end_copies_included() {
+        let profile = Profile::load("h200").unwrap();
+        let (points, left_out) = validate(&profile, &[run(Ran::Gpu)], Library::Coexec);
+        assert!(left_out.is_empty(), "{left_out:?}");
+        assert_eq!(points[0].group, "host_to_host/linear");
+        let link = &profile.gpu.as_ref().unwrap().memory.as_ref().unwrap().link;
+        let crossing = Cargo::whole(Bytes(50 * 3072 * 4));
+        let copy_us = link.transfer(crossing, Direction::ToHost).as_micros();
+        assert!(points[0].predicted_us > copy_us, "{points:?}");
     }
 }
