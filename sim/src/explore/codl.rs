@@ -57,6 +57,7 @@ struct Planner<'e, 's, 'a> {
     cores: CoreSet,
     /// Dimensions that operators may be cut along.
     axes: &'e [Axis],
+    whole: Whole,
     considered: usize,
 }
 
@@ -65,7 +66,7 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), Sim
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, axes: BOTH, considered: 0 };
+        let mut planner = Planner { explorer, cores, axes: BOTH, whole: Whole::Allowed, considered: 0 };
         let Some(base) = planner.base() else { continue };
         let (time, plan) = planner.chained(&base);
         considered += planner.considered;
@@ -79,31 +80,40 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), Sim
     }
 }
 
-/// The base plan alone, without chains, with operators cut along `axes`: what section 7.3
-/// of the paper compares.
+/// Whether operators that can be cut may be left to one processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Ratios go from 0 to 1, both included (section 4.1).
+    Allowed,
+    /// Every operator that can be cut is: the shares of both dimensions in the paper's
+    /// Figure 17 leave none whole.
+    OnlyUncuttable,
+}
+
+/// A plan of some of the method: what sections 7.3 and 7.4 of the paper compare. Operators
+/// are cut along `axes`, and chained where `chains` says so.
 ///
 /// # Errors
 /// No core set has kernels for every operator that the GPU has none for.
-pub fn base_plan(
+pub fn partial_plan(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     options: &Options,
     axes: &[Axis],
+    whole: Whole,
+    chains: bool,
 ) -> Result<Plan, SimulateError> {
     let explorer = &mut Explorer::new(simulator, stages, options);
-    let mut best: Option<(Picos, Vec<Placement>)> = None;
+    let mut best: Option<(Picos, Plan)> = None;
     for &cores in &options.core_sets {
-        let mut planner = Planner { explorer: &mut *explorer, cores, axes, considered: 0 };
+        let mut planner = Planner { explorer: &mut *explorer, cores, axes, whole, considered: 0 };
         let Some(base) = planner.base() else { continue };
-        let time = base.iter().fold(Picos::ZERO, |sum, choice| sum + choice.time);
-        let place = |(stage, choice): (usize, &Choice)| planner.placement(stage, choice.axis, choice.gpu);
-        let placements = base.iter().enumerate().map(place).collect();
+        let (time, plan) = if chains { planner.chained(&base) } else { planner.unchained(&base) };
         if best.as_ref().is_none_or(|(least, _)| time < *least) {
-            best = Some((time, placements));
+            best = Some((time, plan));
         }
     }
-    let (_, placements) = best.ok_or(SimulateError::NothingToUse)?;
-    Ok(explorer.plan(placements))
+    best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
 }
 
 /// The cut of `stage` that leaves `gpu` tenths to the GPU; `None` where it cannot be cut
@@ -124,9 +134,18 @@ impl Planner<'_, '_, '_> {
     }
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
+        let cut = match self.whole {
+            Whole::Allowed => None,
+            Whole::OnlyUncuttable => self.best_of(stage, (1..TENTHS).rev()),
+        };
+        cut.or_else(|| self.best_of(stage, (0..=TENTHS).rev()))
+    }
+
+    /// The best dimension and ratio among `ratios`, of equal ones the first.
+    fn best_of(&mut self, stage: usize, ratios: impl Iterator<Item = u32> + Clone) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for &axis in self.axes {
-            for gpu in (0..=TENTHS).rev() {
+            for gpu in ratios.clone() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
                 if best.is_none_or(|best| time < best.time) {
@@ -170,6 +189,13 @@ impl Planner<'_, '_, '_> {
         let cpu = prices.part(stage, Who::Cpu(self.cores), cut.axis, first)?;
         let gpu = prices.part(stage, Who::Gpu, cut.axis, second)?;
         Some(cpu.time.max(gpu.time))
+    }
+
+    /// The base plan: the predicted time, and the plan.
+    fn unchained(&self, base: &[Choice]) -> (Picos, Plan) {
+        let time = base.iter().fold(Picos::ZERO, |sum, choice| sum + choice.time);
+        let place = |(stage, choice): (usize, &Choice)| self.placement(stage, choice.axis, choice.gpu);
+        (time, self.explorer.plan(base.iter().enumerate().map(place).collect()))
     }
 
     /// Algorithm 1: the predicted time, and the plan.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::device::gpu::KernelTable;
 use crate::device::profile::Profile;
-use crate::explore::codl::base_plan;
+use crate::explore::codl::{Whole, partial_plan};
 use crate::explore::{Objective, Options, Strategy, explore};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::plan::synchronisation::Mechanism;
@@ -45,7 +45,7 @@ pub(super) enum System {
     Cpu,
     /// MACE on the GPU alone, with the data type it prefers.
     Gpu,
-    /// `CoDL`.
+    /// `CoDL`, with every operator cut that can be, as its Figure 17 says.
     Codl,
     /// `CoDL` on buffers alone.
     CodlOnBuffers,
@@ -185,9 +185,11 @@ fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, Simul
         System::Cpu => Strategy::CpuOnly,
         System::Gpu => Strategy::GpuOnly,
         System::MuLayer => Strategy::FlopsProportional,
-        System::Codl | System::CodlOnBuffers => Strategy::Codl,
-        System::Unchained | System::ByHeight | System::ByChannels | System::Bound => {
-            let plan = base_plan(simulator, stages, &options(profile, Strategy::Codl), axes)?;
+        _ => {
+            let chains = matches!(system, System::Codl | System::CodlOnBuffers);
+            let whole = if system == System::Bound { Whole::Allowed } else { Whole::OnlyUncuttable };
+            let options = options(profile, Strategy::Codl);
+            let plan = partial_plan(simulator, stages, &options, axes, whole, chains)?;
             let prediction = simulator.run(stages, &plan)?;
             return Ok(Run { plan, prediction });
         }
