@@ -74,7 +74,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result<(), Re
         flops < 20.0,
     );
     comparison
-        .note("on the times of this simulator, without noise; linear regression as the paper defines it");
+        .note("on the times of this simulator, without noise. Equation 3 counts work-groups a compute unit; GPU-Direct suffers from the \
+         rounds of resident waves in which the simulator, after measured runs, executes them");
     Ok(())
 }
 
