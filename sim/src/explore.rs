@@ -10,6 +10,7 @@ pub mod codl;
 mod epew;
 mod explorer;
 mod grid;
+pub mod language;
 pub mod layer_wise;
 mod optimal;
 mod prices;

@@ -8,6 +8,7 @@
 
 mod background;
 mod energy;
+pub mod generation;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -23,6 +24,7 @@ use thiserror::Error;
 pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use host::Measure;
+pub(crate) use lower::accelerator_costs;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{
     copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
@@ -107,7 +109,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    fn absent(processor: &'static str, device: &Profile) -> Self {
+    pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         Self::Absent { processor, device: device.name.clone() }
     }
 }

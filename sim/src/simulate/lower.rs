@@ -28,6 +28,7 @@ use crate::workload::{Layer, Layout, Stage, Tensor};
 use crossing::{Crossing, crossings};
 use visible::{Apart, Residence, check_room, joined, synchronising};
 
+pub(crate) use accelerators::accelerator_costs;
 pub(super) use alone::execute_measured;
 pub use alone::{Detail, Processor, execute};
 pub(crate) use task::{Role, Task};
@@ -173,7 +174,7 @@ impl Lowering<'_> {
         placement: Placement,
         cut: Option<&Cut>,
     ) -> Result<(), SimulateError> {
-        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
+        self.resubmission = accelerators::resubmission(self.device, self.mechanism, &stage.layer);
         let whole = |lowering: &mut Self, processor: Processor, cores| {
             let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
             let bytes = result_bytes(&stage.layer);
