@@ -6,6 +6,7 @@
 
 mod builder;
 mod copies;
+mod pixelwise;
 mod product;
 mod step;
 mod window;

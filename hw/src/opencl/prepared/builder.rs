@@ -77,6 +77,11 @@ impl<T: Element> Builder<'_, T> {
             (Operator::Norm(norm), Kernel::Elementwise) if norm.kind == NormKind::Batch => {
                 self.batch_norm(norm.input)
             }
+            (Operator::Softmax(_), Kernel::Softmax) => self.softmax(),
+            (Operator::Norm(norm), Kernel::Norm) if norm.kind != NormKind::Batch => self.norm(*norm),
+            (Operator::Slice(slice), Kernel::Slice) => self.slice(*slice),
+            (Operator::Reshape(_), Kernel::Reshape) => self.reshape(),
+            (Operator::Embedding(table), Kernel::Gather) => self.embedding(*table),
             (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }
     }
