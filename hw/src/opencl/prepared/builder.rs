@@ -159,7 +159,9 @@ impl<T: Element> Builder<'_, T> {
     ) -> Source {
         let mut source = Source::of_tensors(name, body, T::DATA_TYPE, self.layout);
         source.link(functions);
-        if self.output().batch > 1 {
+        let operator = &self.layer.operator;
+        let read = operator.inputs().into_iter().map(|shape| stored(operator, shape));
+        if read.chain([self.output()]).any(|shape| shape.batch > 1) {
             source.option("BATCHED");
         }
         source
