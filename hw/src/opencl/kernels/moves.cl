@@ -1,16 +1,16 @@
 // Elements under another address: a range of channels, another extent, rows of a table. A
-// thread writes a slice of a pixel. With ALIGNED a range of channels starts with a slice.
+// thread writes a slice of a pixel. With ALIGNED the four channels of every slice that is
+// written are those of one that is read.
 
-// Element of a tensor by its number as the host counts (channels innermost, batches
-// outermost).
-Number element(SOURCE source, Extent extent, int number) {
-  const int channel = number % extent.channels;
+// The texel that holds an element of a tensor, by the element's number as the host counts
+// (channels innermost, batches outermost).
+Number4 texel_of(SOURCE source, Extent extent, int number) {
   const int pixel = number / extent.channels;
   const int columns = extent.width / extent.batch;
   const int image = pixel / (columns * extent.height);
   const int x = pixel % columns * extent.batch + image;
   const int y = pixel / columns % extent.height;
-  return component(READ(source, extent, x, y, channel / 4), channel % 4);
+  return READ(source, extent, x, y, number % extent.channels / 4);
 }
 
 __kernel WORK_GROUP void slice(SOURCE source, DESTINATION destination, Extent source_extent,
@@ -45,10 +45,17 @@ __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent 
   const int columns = destination_extent.width / destination_extent.batch;
   const int line = x % destination_extent.batch * destination_extent.height + y;
   const int first = (line * columns + x / destination_extent.batch) * destination_extent.channels + to * 4;
+#ifdef ALIGNED
+  Number4 value = texel_of(source, source_extent, first);
+#else
   const int count = min(destination_extent.channels - to * 4, 4);
   Number parts[4] = {0, 0, 0, 0};
-  for (int i = 0; i < count; i++) parts[i] = element(source, source_extent, first + i);
+  for (int i = 0; i < count; i++) {
+    const int channel = (first + i) % source_extent.channels;
+    parts[i] = component(texel_of(source, source_extent, first + i), channel % 4);
+  }
   Number4 value = vload4(0, parts);
+#endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
 }

@@ -80,7 +80,7 @@ impl<T: Element> Builder<'_, T> {
             (Operator::Softmax(_), Kernel::Softmax) => self.softmax(),
             (Operator::Norm(norm), Kernel::Norm) if norm.kind != NormKind::Batch => self.norm(*norm),
             (Operator::Slice(slice), Kernel::Slice) => self.slice(*slice),
-            (Operator::Reshape(_), Kernel::Reshape) => self.reshape(),
+            (Operator::Reshape(reshape), Kernel::Reshape) => self.reshape(*reshape),
             (Operator::Embedding(table), Kernel::Gather) => self.embedding(*table),
             (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use coexec_sim::workload::{Embedding, Norm, NormKind, Slice, slices};
+use coexec_sim::workload::{Embedding, Norm, NormKind, Reshape, Slice, slices};
 
 use super::super::error::OpenClError;
 use super::super::source::Source;
@@ -50,8 +50,12 @@ impl<T: Element> Builder<'_, T> {
         self.mapped(&source, "slice", self.region().size(), Vec::new(), vec![first])
     }
 
-    pub(super) fn reshape(&mut self) -> Result<(), OpenClError> {
-        let source = self.source("moves", include_str!("../kernels/moves.cl"));
+    pub(super) fn reshape(&mut self, reshape: Reshape) -> Result<(), OpenClError> {
+        let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
+        let extents = [reshape.input, reshape.output];
+        if extents.iter().all(|extent| (extent.channels as usize).is_multiple_of(CHANNELS)) {
+            source.option("ALIGNED");
+        }
         self.mapped(&source, "reshape", self.region().size(), Vec::new(), Vec::new())
     }
 
