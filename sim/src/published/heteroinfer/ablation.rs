@@ -6,7 +6,7 @@ use crate::published::{Comparison, Limit, ReproduceError};
 
 const TOKENS: u32 = 320;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("ablation at 320 tokens", Limit::default());
     let fact = |rung: &str| id(&format!("llama-8b-prefill-seq-320/{rung}"));
     let gpu = runs.prefill(TOKENS, S::GpuOnly, FAST)?;

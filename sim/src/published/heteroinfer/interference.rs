@@ -1,6 +1,6 @@
 //! Section 5.7, figure 19: a game beside Llama-8B, as the bundled scenario describes it.
 
-use super::{LLAMA_8B, Runs, id};
+use super::{LLAMA_8B, Runs, id, task};
 use crate::explore::language::LanguageStrategy as S;
 use crate::published::{Comparison, Limit, Measure, ReproduceError};
 use crate::scenario::{Overrides, Scenario};
@@ -13,12 +13,12 @@ const SCENARIO: &str = "llama3-8b-beside-game";
 /// Frame rate below which a game stands still.
 const STANDSTILL: f64 = 3.0;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let Some(game) = Scenario::load(SCENARIO, &Overrides::default())?.background else {
         comparison.rest_not_reproduced("there is no scenario of it", |fact| fact.id.contains("game"));
         return Ok(());
     };
-    let task = runs.task(LLAMA_8B, [256, 32]);
+    let task = task(LLAMA_8B, [256, 32]);
     let beside = |strategy| -> Result<GenerationBeside, ReproduceError> {
         let plan = runs.plan(&task, strategy)?;
         Ok(generate_beside(runs.device, runs.library(), &task, &plan, &game)?)
