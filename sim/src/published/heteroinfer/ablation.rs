@@ -8,7 +8,7 @@ use crate::published::{Comparison, Limit, ReproduceError};
 
 const TOKENS: u32 = 320;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("ablation at 320 tokens", Limit::default());
     let fact = |rung: &str| id(&format!("llama-8b-prefill-seq-320/{rung}"));
     let gpu = runs.prefill(TOKENS, S::GpuOnly, FAST)?;
@@ -35,7 +35,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<()
 }
 
 /// Why figures 4 and 18 cannot both hold, where ours of the ladder's step is `of_prefill`.
-fn order(comparison: &Comparison, runs: &Runs<'_>, of_prefill: f64) -> Result<String, ReproduceError> {
+fn order(comparison: &Comparison, runs: Runs<'_>, of_prefill: f64) -> Result<String, ReproduceError> {
     let published =
         [ORDER, "llama-8b-prefill-seq-320/plus-tensor-order"].map(|fact| comparison.number(&id(fact)));
     let latencies = [SQUARE, DOWN].map(|weight| comparison.number(&weight.fact("256", "npu-latency")));

@@ -3,7 +3,7 @@
 //! What the game asks of the GPU is not published: two of the section's numbers set it, and
 //! the others are predicted.
 
-use super::{FAST, LLAMA_8B, Runs, id};
+use super::{FAST, LLAMA_8B, Runs, id, task};
 use crate::explore::language::LanguageStrategy as S;
 use crate::published::{Comparison, Limit, Measure, ReproduceError};
 use crate::scenario::{Overrides, Scenario};
@@ -18,10 +18,10 @@ const TOKENS: [u32; 2] = [256, 32];
 /// Frames a second that count as none.
 const STANDSTILL: f64 = 2.0;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let scenario = Scenario::load(SCENARIO, &Overrides::default())?;
     let Some(game) = &scenario.background else { return Ok(()) };
-    let task = runs.task(LLAMA_8B, TOKENS);
+    let task = task(LLAMA_8B, TOKENS);
     let beside = |plan: &GenerationPlan| generate_beside(runs.device, runs.library(), &task, plan, game);
     let of = |strategy| beside(&runs.plan(&task, strategy)?);
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(of);
@@ -40,7 +40,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<()
 }
 
 /// Only FFN-down's products shared while the prompt is read, as Table 3 has it.
-fn as_table_3(runs: &Runs<'_>, task: &LanguageTask) -> Result<GenerationPlan, ReproduceError> {
+fn as_table_3(runs: Runs<'_>, task: &LanguageTask) -> Result<GenerationPlan, ReproduceError> {
     let tensor = runs.plan(task, S::HeteroTensor)?;
     let mut plan = GenerationPlan { synchronisation: FAST, ..runs.plan(task, S::HeteroLayer)? };
     plan.decode.clone_from(&tensor.decode);
