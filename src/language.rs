@@ -36,7 +36,7 @@ struct Document<'a> {
     generation: &'a Generation,
     /// The first prompt and tokens beside somebody else's work, where the scenario has some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<GenerationBeside>,
+    beside: Option<&'a GenerationBeside>,
     /// Each strategy's answer, fastest first, where they were compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strategies: Vec<Entry<'a>>,
@@ -77,9 +77,11 @@ pub(crate) fn simulate(
         None => (planned(scenario, task)?, format!("plan found by {}", scenario.language_strategy.name())),
     };
     let generation = generate(&scenario.device, scenario.library, task, &plan)?;
-    let pictures = [options.plot.as_deref().zip(format)];
-    write(scenario, task, &plan, None, options.trace.as_deref(), pictures[0])?;
-    tell(scenario, task, &origin, None, &generation, Vec::new(), beside(scenario, task, &plan)?, common);
+    let picture = options.plot.as_deref().zip(format);
+    write(scenario, task, &plan, None, options.trace.as_deref(), picture)?;
+    let beside = beside(scenario, task, &plan)?;
+    let found = Found { origin: &origin, plan: None, generation: &generation, answers: &[], beside };
+    tell(scenario, task, &found, common);
     Ok(())
 }
 
@@ -110,9 +112,10 @@ pub(crate) fn explore(
     let picture = options.timeline.as_deref().zip(format);
     write(scenario, task, &chosen.plan, out, options.trace.as_deref(), picture)?;
     let origin = format!("plan found by {}", chosen.strategy.name());
-    let generation = chosen.generation.clone();
     let beside = beside(scenario, task, &chosen.plan)?;
-    tell(scenario, task, &origin, file.as_ref(), &generation, answers, beside, common);
+    let generation = &chosen.generation;
+    let found = Found { origin: &origin, plan: file.as_ref(), generation, answers: &answers, beside };
+    tell(scenario, task, &found, common);
     Ok(())
 }
 
@@ -197,16 +200,18 @@ fn write(
     output::write(&files)
 }
 
-fn tell(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    origin: &str,
-    plan: Option<&PlanFile>,
-    generation: &Generation,
-    answers: Vec<LanguageAnswer>,
+/// What is told of a task.
+struct Found<'a> {
+    origin: &'a str,
+    plan: Option<&'a PlanFile>,
+    generation: &'a Generation,
+    /// Each strategy's, where they were compared.
+    answers: &'a [LanguageAnswer],
     beside: Option<GenerationBeside>,
-    common: &Common,
-) {
+}
+
+fn tell(scenario: &Scenario, task: &LanguageTask, found: &Found<'_>, common: &Common) {
+    let &Found { origin, plan, generation, answers, ref beside } = found;
     let relative = |other: &Generation| other.latency.0 as f64 / generation.latency.0.max(1) as f64;
     if common.json {
         let entry = |answer: &'_ LanguageAnswer| (answer.strategy.name(), relative(&answer.generation));
@@ -226,7 +231,7 @@ fn tell(
             parameters: task.model.parameters(),
             plan,
             generation,
-            beside,
+            beside: beside.as_ref(),
             strategies,
         });
         return;
@@ -241,7 +246,7 @@ fn tell(
         placements(task, &answer.plan);
     }
     turns(generation);
-    if let Some(GenerationBeside { prefill, decode }) = &beside {
+    if let Some(GenerationBeside { prefill, decode }) = beside {
         output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
         if let Some(decode) = decode {
             output::line(&format!("generating: {}", simulate::beside(decode)));
@@ -249,7 +254,7 @@ fn tell(
     }
     if answers.len() > 1 {
         output::line("");
-        compare(&answers, relative);
+        compare(answers, relative);
     }
 }
 

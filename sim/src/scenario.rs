@@ -8,6 +8,7 @@
 mod assemble;
 mod inline;
 mod language;
+mod overrides;
 mod written;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use inline::InlineOperator;
 pub use language::{LanguageTable, TurnTable};
+pub use overrides::Overrides;
 
 use crate::device::check::{Checker, Violation};
 use crate::device::profile::Profile;
@@ -87,46 +89,6 @@ pub struct ScenarioFile {
     /// Somebody else's work on the same device: a game. Plans are made without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundWork>,
-}
-
-/// What a caller says instead of the scenario file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Device profile, by name or path.
-    pub device: Option<String>,
-    /// Most CPU threads.
-    pub threads: Option<u32>,
-    /// CPU kernels.
-    pub library: Option<Library>,
-    /// Synchronisation between processors.
-    pub synchronisation: Option<Mechanism>,
-    /// How to find a plan.
-    pub strategy: Option<Strategy>,
-    /// How to find a plan of a language model.
-    pub language_strategy: Option<LanguageStrategy>,
-    /// What the search minimises.
-    pub objective: Option<Objective>,
-    /// Grid of output channels.
-    pub step: Option<u32>,
-}
-
-impl Overrides {
-    /// That a strategy asked for is one of the workload's.
-    fn check_strategy(&self, of_language: bool) -> Result<(), InputError> {
-        let names = |names: Vec<&str>| format!("one of {}", names.join(", "));
-        let (found, expected) = match (of_language, self.strategy, self.language_strategy) {
-            (true, Some(strategy), None) => {
-                let known = LanguageStrategy::ALL.iter().map(|known| known.name());
-                (strategy.name(), names(known.collect()) + ", for a language model")
-            }
-            (false, None, Some(strategy)) => {
-                let known = Strategy::ALL.iter().map(|known| known.name());
-                (strategy.name(), names(known.collect()) + ", for anything but a language model")
-            }
-            _ => return Ok(()),
-        };
-        Err(InputError::Option { option: "--strategy", found: found.to_owned(), expected })
-    }
 }
 
 /// What is run.

@@ -27,8 +27,9 @@ fn all_strategies_are_compared_fastest_first() {
     let document = coexec(words("explore internlm2-1.8b --strategy all --json")).json();
     let strategies = document["strategies"].as_array().unwrap();
     assert_eq!(strategies.len(), 11);
-    assert_eq!(strategies[0]["strategy"], "hetero-tensor");
     assert!(strategies.is_sorted_by_key(|entry| entry["latency_ps"].as_u64()));
+    let solver = strategies.iter().find(|entry| entry["strategy"] == "hetero-tensor").unwrap();
+    assert!(solver["relative_to_plan"].as_f64().unwrap() < 1.01);
 }
 
 #[test]
@@ -39,8 +40,8 @@ fn a_plan_that_explore_wrote_is_replayed() {
     let found = coexec(["explore", "llama3.2-3b", "--out", plan, "--json"]).json();
     let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
     assert_eq!(found["generation"], replayed["generation"]);
-    let changed = fs::read_to_string(&path).unwrap().replacen("channels = 2208", "channels = 2209", 1);
-    fs::write(&path, changed.replacen("rows = 256", "rows = 255", 1)).unwrap();
+    let changed = fs::read_to_string(&path).unwrap().replacen("rows = 256", "rows = 255", 1);
+    fs::write(&path, changed).unwrap();
     coexec(["simulate", "llama3.2-3b", "--plan", plan]).assert_refused(&["rows", "256"]);
 }
 
