@@ -108,7 +108,8 @@ impl Where {
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),
-            strategy: self.strategy.map(StrategyName::planned),
+            strategy: self.strategy.and_then(StrategyName::planned),
+            language_strategy: self.strategy.and_then(StrategyName::of_language),
             objective: self.objective.map(Into::into),
             step: self.step,
         }
@@ -410,9 +411,12 @@ pub(crate) struct Reproduce {
     /// Folder for the papers' figures, drawn from our numbers; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
+    /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys24` is recomputed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    /// Run every so many operators of a paper's sets, for a quick look
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) every: u32,
     /// End with status 2 where predicted numbers are farther off than their limits
     #[arg(long)]
     pub(crate) check: bool,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::simulate::{report, timeline_file};
 use crate::strategies::{self, Entry};
-use crate::{curve, output, sweep, why};
+use crate::{curve, language, output, sweep, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -72,6 +72,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let stages = match &scenario.workload {
         Workload::Model(stages) => stages,
         Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
+        Workload::Language(task) => return language::explore(&scenario, task, options, common),
     };
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     tell_who_cannot_help(&scenario, stages, common);
@@ -128,7 +129,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-fn plan_text(plan: &PlanFile) -> Result<String, Failure> {
+pub(crate) fn plan_text(plan: &PlanFile) -> Result<String, Failure> {
     toml::to_string_pretty(plan).map_err(|error| Failure::Usage {
         problem: format!("the plan cannot be written as TOML: {error}"),
         help: "report this scenario: every plan can be written".to_owned(),
@@ -261,7 +262,7 @@ fn operators(stages: &[Stage], answer: &Answer) {
     output::table(&header, &rows);
 }
 
-fn describe(placement: Placement) -> String {
+pub(crate) fn describe(placement: Placement) -> String {
     match placement {
         Placement::Cpu(cores) => format!("CPU {cores}"),
         Placement::Gpu => "GPU".to_owned(),

@@ -12,6 +12,7 @@ mod devices;
 mod explore;
 mod failure;
 mod gantt;
+mod language;
 mod output;
 mod plot;
 mod points;

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::OutputFile;
-use crate::{gantt, output, why};
+use crate::{gantt, language, output, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -41,6 +41,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a search first.
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    if let Workload::Language(task) = &scenario.workload {
+        return language::simulate(&scenario, task, options, common);
+    }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
@@ -105,6 +108,7 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
+        Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
         Workload::Set(operators) => Err(Failure::Usage {
             problem: format!(
                 "{} is a set of {} single operators, not one model",
@@ -191,7 +195,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
 }
 
 /// What became of somebody else's work, and of ours beside it.
-fn beside(background: &BackgroundReport) -> String {
+pub(crate) fn beside(background: &BackgroundReport) -> String {
     let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
     let rate = match background.achieved_frames_per_second {
         Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
@@ -199,7 +203,7 @@ fn beside(background: &BackgroundReport) -> String {
     };
     format!(
         "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
-         without it the run takes {latency_alone}: slowed by {:.1} %\n",
+         without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
         background.slowdown_percent
     )
 }

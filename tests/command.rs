@@ -16,6 +16,7 @@ mod command {
     mod calibrate_cpu;
     mod calibrate_options;
     mod explore;
+    mod language;
     mod machines;
     mod memories;
     mod own_runs;
@@ -26,6 +27,7 @@ mod command {
     mod repeatable;
     mod replay;
     mod report;
+    mod reproduce;
     mod run;
     mod run_hazards;
     mod schemas;

@@ -10,6 +10,7 @@ mod codl;
 mod epew;
 mod explorer;
 mod grid;
+pub mod language;
 pub mod layer_wise;
 mod optimal;
 mod prices;
@@ -18,7 +19,7 @@ mod rule;
 mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
-pub use codl::CodlParts;
+pub use codl::{CodlParts, Whole};
 pub use explorer::{Answer, Baseline, Explorer, Found, explore};
 
 use schemars::JsonSchema;

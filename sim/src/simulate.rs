@@ -9,6 +9,7 @@
 mod background;
 mod energy;
 mod footprint;
+pub mod generation;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -25,6 +26,7 @@ pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
+pub(crate) use lower::accelerator_costs;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{
     copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
@@ -109,7 +111,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    fn absent(processor: &'static str, device: &Profile) -> Self {
+    pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         Self::Absent { processor, device: device.name.clone() }
     }
 }

@@ -14,11 +14,13 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
+use std::ops::Range;
+
 use super::explorer::Explorer;
 use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Cut, Placement, Plan, widen};
-use crate::simulate::{SimulateError, hand_over_delay, read_bytes};
+use crate::simulate::{hand_over_delay, read_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
@@ -52,42 +54,51 @@ struct Chain {
 pub struct CodlParts {
     /// Dimensions of the base plan: both, or one (figure 18).
     pub axes: &'static [Axis],
+    /// Whether operators that can be cut may be left to one processor.
+    pub whole: Whole,
     /// Whether operators are chained (figure 20).
     pub chains: bool,
 }
 
 impl CodlParts {
     /// All of it.
-    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], chains: true };
+    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], whole: Whole::Allowed, chains: true };
+}
+
+/// Whether operators that can be cut may be left to one processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Ratios go from 0 to 1, both included (section 4.1).
+    Allowed,
+    /// Every operator that can be cut is: the shares of both dimensions in the paper's
+    /// Figure 17 leave none whole.
+    OnlyUncuttable,
 }
 
 /// A planner for one core set.
 struct Planner<'e, 's, 'a> {
     explorer: &'e mut Explorer<'s, 'a>,
     cores: CoreSet,
-    axes: &'static [Axis],
+    parts: CodlParts,
     considered: usize,
 }
 
 /// Base plan and chains, and how many candidates were considered.
-pub(super) fn plan(
-    explorer: &mut Explorer<'_, '_>,
-    parts: CodlParts,
-) -> Result<(Plan, usize), SimulateError> {
+pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, usize) {
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, axes: parts.axes, considered: 0 };
+        let mut planner = Planner { explorer, cores, parts, considered: 0 };
         let Some(base) = planner.base() else { continue };
-        let (time, plan) = planner.chained(&base, parts.chains);
+        let (time, plan) = planner.chained(&base);
         considered += planner.considered;
         if best.as_ref().is_none_or(|(least, _)| time < *least) {
             best = Some((time, plan));
         }
     }
     match best {
-        Some((_, plan)) => Ok((plan, considered)),
-        None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
+        Some((_, plan)) => (plan, considered),
+        None => (explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1),
     }
 }
 
@@ -98,7 +109,7 @@ fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<Cut> {
     let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
     let unit = if axis == Axis::Channels { CHANNELS_PER_SLICE } else { 1 };
     let first = ((exact / f64::from(unit)).round() as u32).max(1) * unit;
-    (first < all).then(|| Cut { axis, all, parts: [0..first, first..all] })
+    (first < all).then_some(Cut { axis, all, parts: [0..first, first..all] })
 }
 
 impl Planner<'_, '_, '_> {
@@ -109,9 +120,18 @@ impl Planner<'_, '_, '_> {
     }
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
+        let cut = match self.parts.whole {
+            Whole::Allowed => None,
+            Whole::OnlyUncuttable => self.best_of(stage, 1..TENTHS),
+        };
+        cut.or_else(|| self.best_of(stage, 0..TENTHS + 1))
+    }
+
+    /// The best dimension and ratio among `ratios`, of equal ones that with more for the GPU.
+    fn best_of(&mut self, stage: usize, ratios: Range<u32>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for &axis in self.axes {
-            for gpu in (0..=TENTHS).rev() {
+        for &axis in self.parts.axes {
+            for gpu in ratios.clone().rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
                 if best.is_none_or(|best| time < best.time) {
@@ -158,26 +178,23 @@ impl Planner<'_, '_, '_> {
     }
 
     /// Algorithm 1: the predicted time, and the plan.
-    fn chained(&mut self, base: &[Choice], chains_up: bool) -> (Picos, Plan) {
+    fn chained(&mut self, base: &[Choice]) -> (Picos, Plan) {
         let count = base.len();
         let mut placements = Vec::with_capacity(count);
         let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
         let mut total: i128 = base.iter().map(|choice| i128::from(choice.time.0)).sum();
         while placements.len() < count {
             let head = placements.len();
-            let chain = if chains_up { self.longest_gain(base, head) } else { None };
-            match chain {
-                Some(chain) => {
-                    total -= chain.gain;
-                    for stage in head..chain.end {
-                        placements.push(self.placement(stage, chain.axis, chain.gpu));
-                        chains.push(Some(head as u32));
-                    }
+            let chain = if self.parts.chains { self.longest_gain(base, head) } else { None };
+            if let Some(chain) = chain {
+                total -= chain.gain;
+                for stage in head..chain.end {
+                    placements.push(self.placement(stage, chain.axis, chain.gpu));
+                    chains.push(Some(head as u32));
                 }
-                None => {
-                    placements.push(self.placement(head, base[head].axis, base[head].gpu));
-                    chains.push(None);
-                }
+            } else {
+                placements.push(self.placement(head, base[head].axis, base[head].gpu));
+                chains.push(None);
             }
         }
         (Picos(u64::try_from(total).unwrap_or(0)), self.explorer.plan(placements).chained(chains))

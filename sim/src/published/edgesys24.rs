@@ -1,4 +1,4 @@
-//! EdgeSys'24: the runs behind its published numbers.
+//! `EdgeSys`'24: the runs behind its published numbers.
 //!
 //! Its errors of linear fits are of measurements alone: they are computed anew from the
 //! data set where its folder is given, and not told otherwise. No model of ours enters

@@ -27,10 +27,29 @@ pub enum Drawing {
     StackedBars(Bars),
     /// Lines over numbers.
     Curves(Curves),
+    /// Shaded cells.
+    HeatMap(HeatMap),
     /// Who computes how much of each operator, chains outlined.
     Shares(ShareMap),
     /// Choices by two costs, with the front of those that are best.
     Choices(Choices),
+}
+
+/// Values over two kinds of category, as shades.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeatMap {
+    /// What the columns are.
+    pub x: String,
+    /// What the rows are.
+    pub y: String,
+    /// What the shades are, with the unit.
+    pub value: String,
+    /// What stands below the columns.
+    pub columns: Vec<String>,
+    /// What stands beside the rows, the uppermost first.
+    pub rows: Vec<String>,
+    /// One a column, of each row; none where there is no cell.
+    pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// Bars over categories.

@@ -69,7 +69,7 @@ pub struct BackgroundReport {
     /// What the run takes without the background.
     #[serde(rename = "latency_alone_ps")]
     pub latency_alone: Picos,
-    /// Latency over latency alone, less one, in percent.
+    /// Part of its speed that the run loses, in percent.
     pub slowdown_percent: f64,
 }
 
@@ -118,7 +118,7 @@ impl BackgroundWork {
             late_frames: frames.late,
             worst_frame: frames.worst,
             latency_alone: alone,
-            slowdown_percent: 100.0 * (latency.0 as f64 / alone.0.max(1) as f64 - 1.0),
+            slowdown_percent: 100.0 * (1.0 - alone.0 as f64 / latency.0.max(1) as f64),
         }
     }
 }

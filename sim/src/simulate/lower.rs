@@ -29,6 +29,7 @@ pub(super) use crossing::Crossing;
 use crossing::crossings;
 use visible::{Apart, Residence, check_room, joined, synchronising};
 
+pub(crate) use accelerators::accelerator_costs;
 pub(super) use alone::execute_measured;
 pub use alone::{Detail, Processor, execute};
 pub(crate) use task::{Role, Task};
@@ -184,7 +185,7 @@ impl Lowering<'_> {
         placement: Placement,
         cut: Option<&Cut>,
     ) -> Result<(), SimulateError> {
-        self.resubmission = accelerators::resubmission(self.device, &stage.layer);
+        self.resubmission = accelerators::resubmission(self.device, self.mechanism, &stage.layer);
         let whole = |lowering: &mut Self, processor: Processor, cores| {
             let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
             let bytes = result_bytes(&stage.layer);

@@ -22,9 +22,13 @@ pub(super) fn compare(comparison: &mut Comparison, measured: &[Measured]) {
     comparison.group("Synchronisation: what is added to the slower processor's time", Limit::each(10.0));
     for Measured { set, means, .. } in of_phone() {
         let [Some(alone), ..] = [means.first()] else { continue };
-        comparison.row(&format!("sync/{set}/polling-us"), alone.overhead_us[0]);
+        comparison
+            .row(&format!("sync/{set}/polling-us"), alone.overhead_us[0])
+            .note("one constant a phone, as the paper's section 2 says: set from linear layers");
         comparison.row(&format!("sync/{set}/event-wait-us"), alone.overhead_us[1]);
-        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent);
+        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent).note(
+            "mean over the operators that both compute; which of the printed set these were is unknown",
+        );
     }
     for (set, _) in SETS {
         if let Some(measured) = of_phone().find(|measured| measured.set == set) {
@@ -37,12 +41,9 @@ pub(super) fn compare(comparison: &mut Comparison, measured: &[Measured]) {
 /// Bars of the speedup with polling and with event waits, the paper's and ours.
 fn effect(comparison: &Comparison, means: &[Means], set: &str) -> Picture {
     let loss = |threads| published_loss(comparison, MOTO, set, threads);
-    let kinds: [(&str, &str, fn(&Means) -> f64); 2] = [
-        ("polling", "ours", |means| means.speedup),
-        ("event wait", "event-wait", |means| means.event_wait_speedup),
-    ];
     let mut series = Vec::new();
-    for (name, key, speedup) in kinds {
+    for (name, key) in [("polling", "ours"), ("event wait", "event-wait")] {
+        let speedup = |means: &Means| if key == "ours" { means.speedup } else { means.event_wait_speedup };
         let published = |threads: usize| comparison.number(&format!("ablation/{set}/{key}/{threads}"));
         series.push(BarSeries {
             name: format!("{name}, published"),
