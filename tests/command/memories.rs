@@ -73,8 +73,8 @@ fn what_crosses_the_link_of_a_gpu_is_told() {
     let document = simulate(folder.path(), "device.toml --strategy gpu-only");
     let gpu = &document["prediction"]["processors"][0];
     assert_eq!(gpu["processor"], "gpu");
-    // 50 tokens of 768 features go there, of 3072 come back, in 16 bits.
-    assert_eq!(gpu["transfers"]["bytes"].as_u64(), Some(50 * (768 + 3072) * 2));
+    // 50 tokens of 768 features go there, of 3072 come back.
+    assert_eq!(gpu["transfers"]["bytes"].as_u64(), Some(50 * (768 + 3072) * 4));
     let text =
         coexec_in(folder.path(), words("simulate vit-b32-fc1 --device device.toml --strategy gpu-only"));
     assert!(text.stdout.contains("critical path: transfer "), "{}", text.stdout);
