@@ -19,7 +19,7 @@ mod rule;
 mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
-pub use codl::CodlParts;
+pub use codl::{CodlParts, Whole};
 pub use explorer::{Answer, Baseline, Explorer, Found, explore};
 
 use schemars::JsonSchema;

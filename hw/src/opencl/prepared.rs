@@ -4,8 +4,10 @@
 //! and timing them. Invariant: once bound, a run allocates nothing on the device and
 //! sets no argument but the number it announces.
 
+mod arranged;
 mod builder;
 mod copies;
+mod pixelwise;
 mod product;
 mod step;
 mod window;
@@ -35,7 +37,8 @@ pub struct Prepared<T: Element> {
     layer: Layer,
     part: Part,
     dispatch: Dispatch,
-    layout: Layout,
+    /// Layout of the inputs it is given.
+    given: Layout,
     /// Layout of the output.
     result: Layout,
     steps: Vec<Step<T>>,
@@ -64,23 +67,24 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        layouts: [Layout; 2],
+        [layout, result]: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, layouts, (dispatch, None))
+        Self::prepare(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
     /// The same with a plain output, which can tell the host of its end through `signals`,
-    /// which outlive it.
+    /// which outlive it. Inputs are given in the first of the `layouts`; where kernels read
+    /// them again and again, they are brought into the second one before.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        layout: Layout,
+        layouts: [Layout; 2],
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], (dispatch, signals))
+        Self::prepare(runtime, layer, weights, part, (layouts, Layout::Buffer), (dispatch, signals))
     }
 
     fn prepare(
@@ -88,7 +92,7 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        [layout, result]: [Layout; 2],
+        (layouts, result): ([Layout; 2], Layout),
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
         let unsupported =
@@ -111,6 +115,8 @@ impl<T: Element> Prepared<T> {
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
+        let given = layouts[0];
+        let layout = arranged::read_layout(layer, layouts);
         let mut builder = Builder {
             runtime,
             layer,
@@ -124,13 +130,16 @@ impl<T: Element> Prepared<T> {
             inner: Vec::new(),
         };
         builder.build()?;
+        if layout != given {
+            builder.arrange()?;
+        }
         let Builder { steps, inner, .. } = builder;
         Ok(Self {
             runtime: Arc::clone(runtime),
             layer: layer.clone(),
             part: part.clone(),
             dispatch,
-            layout,
+            given,
             result,
             steps,
             inner,
@@ -165,7 +174,8 @@ impl<T: Element> Prepared<T> {
     }
 
     /// Makes every later run read `inputs` (the operator's own, then one for each
-    /// linked function of two tensors) and write its part of `output`.
+    /// linked function of two tensors) and write its part of `output`. In plain layout a
+    /// tensor may have any shape of as many elements.
     ///
     /// # Errors
     /// Where there are too few or too many inputs, or one has another shape or layout.
@@ -177,16 +187,20 @@ impl<T: Element> Prepared<T> {
             return Err(OperandError::InputCount { found: inputs.len(), expected }.into());
         }
         let result = self.output_shape();
+        let mut extents = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
             let expected = own.get(index).copied().unwrap_or(result);
             let broadcast = index >= own.len() && input.shape() == Shape::image(1, 1, result.channels);
-            if !broadcast {
+            if broadcast {
+                extents.push(input.extent());
+            } else {
                 self.check_tensor(input, expected, Some(index))?;
+                extents.push(expected.into());
             }
         }
         self.check_tensor(&output, result, None)?;
         for step in &self.steps {
-            step.bind(&inputs, &output, &self.inner)?;
+            step.bind((&inputs, &extents), (&output, result.into()), &self.inner)?;
         }
         self.bound = Some(Bound { _inputs: inputs, _output: output });
         Ok(())
@@ -199,8 +213,9 @@ impl<T: Element> Prepared<T> {
         input: Option<usize>,
     ) -> Result<(), OpenClError> {
         let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
-        let layout = if input.is_some() { self.layout } else { self.result };
-        if tensor.layout() != layout || tensor.shape() != expected {
+        let layout = if input.is_some() { self.given } else { self.result };
+        let fits = tensor.shape() == expected || (layout == Layout::Buffer && found == elements);
+        if tensor.layout() != layout || !fits {
             return Err(match input {
                 Some(index) if found != elements => {
                     OperandError::InputLength { index, found, expected: elements }.into()

@@ -52,20 +52,32 @@ struct Chain {
 pub struct CodlParts {
     /// Dimensions of the base plan: both, or one (figure 18).
     pub axes: &'static [Axis],
+    /// Whether operators that can be cut may be left to one processor.
+    pub whole: Whole,
     /// Whether operators are chained (figure 20).
     pub chains: bool,
 }
 
 impl CodlParts {
     /// All of it.
-    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], chains: true };
+    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], whole: Whole::Allowed, chains: true };
+}
+
+/// Whether operators that can be cut may be left to one processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Ratios go from 0 to 1, both included (section 4.1).
+    Allowed,
+    /// Every operator that can be cut is: the shares of both dimensions in the paper's
+    /// Figure 17 leave none whole.
+    OnlyUncuttable,
 }
 
 /// A planner for one core set.
 struct Planner<'e, 's, 'a> {
     explorer: &'e mut Explorer<'s, 'a>,
     cores: CoreSet,
-    axes: &'static [Axis],
+    parts: CodlParts,
     considered: usize,
 }
 
@@ -77,9 +89,9 @@ pub(super) fn plan(
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, axes: parts.axes, considered: 0 };
+        let mut planner = Planner { explorer, cores, parts, considered: 0 };
         let Some(base) = planner.base() else { continue };
-        let (time, plan) = planner.chained(&base, parts.chains);
+        let (time, plan) = planner.chained(&base);
         considered += planner.considered;
         if best.as_ref().is_none_or(|(least, _)| time < *least) {
             best = Some((time, plan));
@@ -109,9 +121,18 @@ impl Planner<'_, '_, '_> {
     }
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
+        let cut = match self.parts.whole {
+            Whole::Allowed => None,
+            Whole::OnlyUncuttable => self.best_of(stage, (1..TENTHS).rev()),
+        };
+        cut.or_else(|| self.best_of(stage, (0..=TENTHS).rev()))
+    }
+
+    /// The best dimension and ratio among `ratios`, of equal ones the first.
+    fn best_of(&mut self, stage: usize, ratios: impl Iterator<Item = u32> + Clone) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for &axis in self.axes {
-            for gpu in (0..=TENTHS).rev() {
+        for &axis in self.parts.axes {
+            for gpu in ratios.clone() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
                 if best.is_none_or(|best| time < best.time) {
@@ -158,14 +179,14 @@ impl Planner<'_, '_, '_> {
     }
 
     /// Algorithm 1: the predicted time, and the plan.
-    fn chained(&mut self, base: &[Choice], chains_up: bool) -> (Picos, Plan) {
+    fn chained(&mut self, base: &[Choice]) -> (Picos, Plan) {
         let count = base.len();
         let mut placements = Vec::with_capacity(count);
         let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
         let mut total: i128 = base.iter().map(|choice| i128::from(choice.time.0)).sum();
         while placements.len() < count {
             let head = placements.len();
-            let chain = if chains_up { self.longest_gain(base, head) } else { None };
+            let chain = if self.parts.chains { self.longest_gain(base, head) } else { None };
             match chain {
                 Some(chain) => {
                     total -= chain.gain;

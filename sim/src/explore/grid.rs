@@ -43,7 +43,7 @@ impl Axis {
     }
 
     /// The placement of a cut.
-    pub(super) fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
+    pub(crate) fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
         match self {
             Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
             Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
