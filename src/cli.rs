@@ -108,7 +108,8 @@ impl Where {
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),
-            strategy: self.strategy.map(StrategyName::planned),
+            strategy: self.strategy.and_then(StrategyName::planned),
+            language_strategy: self.strategy.and_then(StrategyName::of_language),
             objective: self.objective.map(Into::into),
             step: self.step,
         }
@@ -152,12 +153,17 @@ pub(crate) struct Explore {
     /// Write a Perfetto trace of the run
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a picture of latency against output channels (.svg or .png)
+    /// Write a picture of latency against output channels or, with `--strategy all`, of the
+    /// strategies' latency and energy (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Write a picture of who computes how much of each operator, chains outlined: of the
+    /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shares: Option<PathBuf>,
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
@@ -350,8 +356,9 @@ pub(crate) struct Plot {
     /// The figure
     #[arg(value_enum)]
     pub(crate) kind: Figure,
-    /// Points that `validate` or `calibrate` wrote with --points, or a learning curve
-    /// that `calibrate` wrote with --learning-curve
+    /// Points that `validate` or `calibrate` wrote with --points, a learning curve that
+    /// `calibrate` wrote with --learning-curve, or a device profile (a bundled name, an
+    /// alias, or a file)
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
     #[arg(long, value_name = "FIGURE")]
@@ -404,9 +411,12 @@ pub(crate) struct Reproduce {
     /// Folder for the papers' figures, drawn from our numbers; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
+    /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys24` is recomputed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    /// Run every so many operators of a paper's sets, for a quick look
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) every: u32,
     /// End with status 2 where predicted numbers are farther off than their limits
     #[arg(long)]
     pub(crate) check: bool,

@@ -1,4 +1,6 @@
-//! `coexec plot`: figures from the files of other commands.
+//! `coexec plot`: figures from the files of other commands, and of device profiles.
+
+mod npu;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +34,7 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result<(), Failure> {
         }
         Figure::Staircase => staircase(options, format)?,
         Figure::LearningCurve => learning_curve(options, format)?,
+        Figure::NpuStages | Figure::NpuOrder => npu::draw(options, format)?,
     };
     output::write(&[OutputFile { path: &options.out, content }])?;
     if common.json {
@@ -48,7 +51,7 @@ fn check(options: &Plot) -> Result<(), Failure> {
         "--kernel"
     } else if options.kind != Figure::Staircase && options.tile_size.is_some() {
         "--tile-size"
-    } else if options.kind == Figure::LearningCurve && !options.group.is_empty() {
+    } else if !options.kind.is_of_points() && !options.group.is_empty() {
         "--group"
     } else {
         return Ok(());

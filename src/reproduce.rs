@@ -28,7 +28,8 @@ struct PaperEntry<'a> {
 }
 
 pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
-    let inputs = Inputs { benchmark: options.data.clone(), ..Inputs::bundled()? };
+    let every = options.every as usize;
+    let inputs = Inputs { benchmark: options.data.clone(), every, ..Inputs::bundled()? };
     let mut reports = Vec::new();
     for paper in options.paper.papers() {
         if !common.quiet {

@@ -7,7 +7,9 @@ use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Samples, Simulator, StepKind, Stream, sample, timeline};
+use coexec_sim::simulate::{
+    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+};
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -16,7 +18,7 @@ use serde::Serialize;
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::OutputFile;
-use crate::{gantt, output, why};
+use crate::{gantt, language, output, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -39,9 +41,13 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a search first.
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    if let Workload::Language(task) = &scenario.workload {
+        return language::simulate(&scenario, task, options, common);
+    }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
@@ -102,6 +108,7 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
+        Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
         Workload::Set(operators) => Err(Failure::Usage {
             problem: format!(
                 "{} is a set of {} single operators, not one model",
@@ -158,6 +165,9 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     if let Some(preparation) = prediction.preparation {
         output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
     }
+    if let Some(background) = &prediction.background {
+        output::line(&beside(background));
+    }
     let rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
@@ -182,6 +192,20 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     output::table(&header, &rows);
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// What became of somebody else's work, and of ours beside it.
+pub(crate) fn beside(background: &BackgroundReport) -> String {
+    let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
+    let rate = match background.achieved_frames_per_second {
+        Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
+        None => "the run is shorter than a frame".to_owned(),
+    };
+    format!(
+        "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
+         without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
+        background.slowdown_percent
+    )
 }
 
 /// More steps of a critical path than this are summed by what they are.

@@ -113,7 +113,7 @@ fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
             help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
         });
     }
-    if !scenario.options.strategy.cuts() {
+    if scenario.options.strategy.is_single() {
         return Err(Failure::Usage {
             problem: format!(
                 "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \

@@ -12,10 +12,12 @@ mod command {
     mod bad_arguments;
     mod bad_files;
     mod bad_plans;
+    mod beside;
     mod calibrate;
     mod calibrate_cpu;
     mod calibrate_options;
     mod explore;
+    mod language;
     mod machines;
     mod memories;
     mod own_runs;
@@ -26,6 +28,7 @@ mod command {
     mod repeatable;
     mod replay;
     mod report;
+    mod reproduce;
     mod run;
     mod run_hazards;
     mod schemas;

@@ -1,4 +1,4 @@
-//! Figures of published numbers beside ours: bars and lines.
+//! Figures of published numbers beside ours: bars, lines and shaded cells.
 //!
 //! Responsible for: which drawing a picture asks for, and what is refused. Not for: the
 //! numbers.
@@ -7,6 +7,8 @@
 
 mod bars;
 mod curves;
+mod heat_map;
+mod shares;
 
 use coexec_sim::published::{Drawing, Picture};
 use plotters::style::RGBColor;
@@ -40,6 +42,8 @@ pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> 
         Drawing::GroupedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Grouped)?, format),
         Drawing::StackedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Stacked)?, format),
         Drawing::Curves(curves) => render(&curves::lay_out(picture, curves)?, format),
+        Drawing::HeatMap(map) => render(&heat_map::lay_out(picture, map)?, format),
+        Drawing::Shares(map) => render(&shares::lay_out(picture, map)?, format),
     }
 }
 

@@ -14,16 +14,19 @@
 
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
+pub mod beside;
 pub mod calendar;
 pub mod capacity;
 pub mod fluid;
 pub mod program;
 pub mod trace;
 
+use beside::{BATCH, Beside, STEADY};
 use calendar::{Calendar, Ticket};
 use fluid::{SharedMemory, Traffic, later};
 use program::{Task, Work};
 
+pub use beside::{Background, Frames, MAX_QUEUE_DEPTH};
 pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
 pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId};
 pub use trace::{NoTrace, Recorder, TraceSink};
@@ -36,6 +39,12 @@ enum Event {
     PhaseEnd(TaskId),
     /// The flow that ends first has ended.
     FlowEnd,
+    /// A processor that the background shares may change hands.
+    Turn,
+    /// A batch of the background without traffic is over.
+    BatchEnd,
+    /// The background's next frame is due.
+    Frame,
 }
 
 /// Where a task is.
@@ -59,6 +68,7 @@ pub struct Engine {
     flow_end: Option<(Ticket, Picos)>,
     tasks: Vec<Progress>,
     events: u64,
+    beside: Beside,
 }
 
 impl Engine {
@@ -70,6 +80,7 @@ impl Engine {
             flow_end: None,
             tasks: Vec::new(),
             events: 0,
+            beside: Beside::new(),
         }
     }
 
@@ -80,8 +91,27 @@ impl Engine {
     /// tasks unfinished.
     pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
         self.reset(program);
-        Run { engine: self, program, capacity, sink }.execute();
+        Run { engine: self, program, capacity, sink, background: None }.execute();
         self.calendar.now()
+    }
+
+    /// [`Self::run`] beside somebody else's frames, which start when the program does
+    /// and are left when it has finished.
+    pub fn run_beside<S: TraceSink>(
+        &mut self,
+        program: &Program,
+        capacity: &Capacity,
+        background: &Background,
+        sink: &mut S,
+    ) -> (Picos, Frames) {
+        self.reset(program);
+        self.beside.reset(program.tasks.len());
+        Run { engine: self, program, capacity, sink, background: Some(background) }.execute();
+        let end = self.calendar.now();
+        if let Some(start) = self.beside.close(end, background.period) {
+            sink.background(start, end);
+        }
+        (end, self.beside.frames)
     }
 
     /// When a task of the last run started.
@@ -132,11 +162,13 @@ struct Run<'a, S> {
     program: &'a Program,
     capacity: &'a Capacity,
     sink: &'a mut S,
+    background: Option<&'a Background>,
 }
 
 impl<S: TraceSink> Run<'_, S> {
     fn execute(&mut self) {
-        loop {
+        self.begin_beside();
+        while self.background.is_none() || self.engine.beside.left > 0 {
             let Engine { calendar, memory, .. } = &mut *self.engine;
             if memory.changed() && calendar.next_time() != Some(calendar.now()) {
                 self.share_memory();
@@ -147,11 +179,22 @@ impl<S: TraceSink> Run<'_, S> {
                 Event::TaskStart(task) => self.start_task(task),
                 Event::PhaseEnd(task) => self.end_phase(task),
                 Event::FlowEnd => self.end_flows(),
+                Event::Turn => self.take_turn(),
+                Event::BatchEnd => self.end_batch(),
+                Event::Frame => self.start_frame(),
             }
         }
     }
 
     fn start_task(&mut self, task: TaskId) {
+        if self.is_shared(task) {
+            self.queue_command(task);
+        } else {
+            self.begin_task(task);
+        }
+    }
+
+    fn begin_task(&mut self, task: TaskId) {
         self.engine.tasks[task.index()].start = self.engine.calendar.now();
         self.proceed(task);
     }
@@ -200,13 +243,21 @@ impl<S: TraceSink> Run<'_, S> {
                 calendar.push(now, Event::TaskStart(successor));
             }
         }
+        if self.background.is_some() {
+            // Behind the starts, so that the next command is there when it is its turn.
+            self.leave_queue(task);
+        }
     }
 
     /// Ends every flow that is due, not only the one that was dated.
     fn end_flows(&mut self) {
         self.engine.flow_end = None;
         while let Some(task) = self.engine.memory.take_ended(self.engine.calendar.now()) {
-            self.end_phase(task);
+            match task {
+                BATCH => self.end_batch(),
+                STEADY => self.start_steady(),
+                task => self.end_phase(task),
+            }
         }
     }
 
@@ -216,6 +267,9 @@ impl<S: TraceSink> Run<'_, S> {
         let now = calendar.now();
         let date = memory.settle(now, self.capacity);
         self.sink.memory(now, BytesPerSecond(memory.rates().map(|(_, rate)| rate.0).sum()));
+        for (task, rate) in memory.rates() {
+            self.sink.flow(now, task, rate);
+        }
         if flow_end.map(|(_, date)| date) == date {
             return;
         }

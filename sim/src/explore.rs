@@ -5,20 +5,28 @@
 //! latency a search reports is the latency `simulate` replays.
 //! Invariant: a search returns the same plan for any number of threads.
 
-mod chain;
 mod channel_split;
+mod codl;
+mod epew;
+mod explorer;
 mod grid;
+pub mod language;
 pub mod layer_wise;
+mod optimal;
+mod prices;
 mod proportional;
 mod rule;
+mod split;
 
-pub use chain::{Answer, Baseline, explore};
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
+pub use codl::{CodlParts, Whole};
+pub use explorer::{Answer, Baseline, Explorer, Found, explore};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::cpu::CoreSet;
+use crate::plan::Axis;
 use crate::plan::synchronisation::Mechanism;
 use crate::units::{Joules, Picos};
 
@@ -40,6 +48,15 @@ pub enum Strategy {
     HeightSplit,
     /// The same, cut along whichever is better.
     AnySplit,
+    /// Each operator as is best for it alone, cut along its output channels after a few
+    /// questions to the kernel models (EPEW'25, section 2).
+    Epew,
+    /// Each operator cut along its height or its output channels by tenths, then chained
+    /// (`CoDL`, MobiSys'22, sections 4 and 5).
+    Codl,
+    /// Placements, cuts and chains planned together over the whole graph; never worse
+    /// than any other strategy.
+    Optimal,
     /// Every operator cut along its output channels in proportion to what the processors
     /// compute in a second (muLayer, `EuroSys`'19).
     FlopsProportional,
@@ -50,7 +67,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::CpuOnly,
         Self::GpuOnly,
         Self::NpuOnly,
@@ -59,11 +76,24 @@ impl Strategy {
         Self::AnySplit,
         Self::FlopsProportional,
         Self::LayerWise,
+        Self::Epew,
+        Self::Codl,
+        Self::Optimal,
     ];
 
-    /// Whether the strategy searches, for each operator, how to cut it between CPU and GPU.
-    pub fn cuts(self) -> bool {
-        matches!(self, Self::ChannelSplit | Self::HeightSplit | Self::AnySplit)
+    /// Whether everything runs on one processor.
+    pub fn is_single(self) -> bool {
+        matches!(self, Self::CpuOnly | Self::GpuOnly | Self::NpuOnly)
+    }
+
+    /// What the strategy searches the best cut of each operator along, between CPU and GPU.
+    pub fn axes(self) -> &'static [Axis] {
+        match self {
+            Self::CpuOnly | Self::GpuOnly | Self::NpuOnly | Self::FlopsProportional | Self::LayerWise => &[],
+            Self::ChannelSplit | Self::Epew => &[Axis::Channels],
+            Self::HeightSplit => &[Axis::Height],
+            Self::AnySplit | Self::Codl | Self::Optimal => &[Axis::Channels, Axis::Height],
+        }
     }
 
     /// The name used in files and on the command line.
@@ -75,6 +105,9 @@ impl Strategy {
             Self::ChannelSplit => "channel-split",
             Self::HeightSplit => "height-split",
             Self::AnySplit => "any-split",
+            Self::Epew => "epew",
+            Self::Codl => "codl",
+            Self::Optimal => "optimal",
             Self::FlopsProportional => "flops-proportional",
             Self::LayerWise => "layer-wise",
         }

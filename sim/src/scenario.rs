@@ -7,21 +7,27 @@
 
 mod assemble;
 mod inline;
+mod language;
 mod written;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use inline::InlineOperator;
+pub use language::{LanguageTable, TurnTable};
 
 use crate::device::check::{Checker, Violation};
 use crate::device::profile::Profile;
+use crate::explore::language::LanguageStrategy;
 use crate::explore::{Objective, Options, Strategy};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::{Measure, Pipeline};
-use crate::workload::{DataType, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
+use crate::simulate::{BackgroundWork, Measure, Pipeline};
+use crate::workload::{
+    DataType, LANGUAGE_MODELS, LanguageTask, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network,
+    operator_set,
+};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
 /// evaluates one to three.
@@ -34,8 +40,11 @@ const DEFAULT_STEP: u32 = 8;
 /// Device a scenario runs on when neither it nor the caller names one.
 const DEFAULT_DEVICE: &str = "oneplus11";
 
+/// Device of a bundled language model: the phone of `HeteroInfer` (SOSP'25).
+const LANGUAGE_DEVICE: &str = "snapdragon-8gen3";
+
 /// What a scenario must have.
-const WORKLOADS: &str = "write exactly one of network, operator_set or [[operator]]";
+const WORKLOADS: &str = "write exactly one of network, operator_set, [[operator]] or [language_model]";
 
 /// A scenario as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +61,8 @@ pub struct ScenarioFile {
     pub operator_set: Option<String>,
     /// Operators, in order.
     pub operator: Option<Vec<InlineOperator>>,
+    /// A language model and what it is asked.
+    pub language_model: Option<LanguageTable>,
     /// Number format of the model.
     pub data_type: Option<DataType>,
     /// Device profile to use unless the command line names one.
@@ -73,6 +84,9 @@ pub struct ScenarioFile {
     pub step: Option<u32>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
+    /// Somebody else's work on the same device: a game. Plans are made without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundWork>,
 }
 
 /// What a caller says instead of the scenario file.
@@ -88,10 +102,31 @@ pub struct Overrides {
     pub synchronisation: Option<Mechanism>,
     /// How to find a plan.
     pub strategy: Option<Strategy>,
+    /// How to find a plan of a language model.
+    pub language_strategy: Option<LanguageStrategy>,
     /// What the search minimises.
     pub objective: Option<Objective>,
     /// Grid of output channels.
     pub step: Option<u32>,
+}
+
+impl Overrides {
+    /// That a strategy asked for is one of the workload's.
+    fn check_strategy(&self, of_language: bool) -> Result<(), InputError> {
+        let names = |names: Vec<&str>| format!("one of {}", names.join(", "));
+        let (found, expected) = match (of_language, self.strategy, self.language_strategy) {
+            (true, Some(strategy), None) => {
+                let known = LanguageStrategy::ALL.iter().map(|known| known.name());
+                (strategy.name(), names(known.collect()) + ", for a language model")
+            }
+            (false, None, Some(strategy)) => {
+                let known = Strategy::ALL.iter().map(|known| known.name());
+                (strategy.name(), names(known.collect()) + ", for anything but a language model")
+            }
+            _ => return Ok(()),
+        };
+        Err(InputError::Option { option: "--strategy", found: found.to_owned(), expected })
+    }
 }
 
 /// What is run.
@@ -101,6 +136,8 @@ pub enum Workload {
     Model(Vec<Stage>),
     /// Independent operators, each run on its own.
     Set(Vec<Stage>),
+    /// A language model and what it is asked.
+    Language(LanguageTask),
 }
 
 /// A workload on a device, resolved and checked.
@@ -120,15 +157,22 @@ pub struct Scenario {
     pub measure: Measure,
     /// What a search may use.
     pub options: Options,
+    /// How to find a plan of a language model.
+    pub language_strategy: LanguageStrategy,
     /// How batches follow each other.
     pub pipeline: Option<Pipeline>,
+    /// Somebody else's work beside the workload.
+    pub background: Option<BackgroundWork>,
 }
 
 /// Bundled scenario files, by name.
-const BUNDLED: [(&str, &str); 3] = [
+const BUNDLED: [(&str, &str); 6] = [
     ("vit-b32-fc1", include_str!("../../scenarios/vit-b32-fc1.toml")),
     ("conv3x3-64x64x128", include_str!("../../scenarios/conv3x3-64x64x128.toml")),
     ("llama3-8b-ffn-down", include_str!("../../scenarios/llama3-8b-ffn-down.toml")),
+    ("llama2-7b-multi-turn", include_str!("../../scenarios/llama2-7b-multi-turn.toml")),
+    ("llama3-8b-simple-qa", include_str!("../../scenarios/llama3-8b-simple-qa.toml")),
+    ("llama3-8b-beside-game", include_str!("../../scenarios/llama3-8b-beside-game.toml")),
 ];
 
 /// Names of everything `load` knows: bundled scenarios, networks, sets.
@@ -139,7 +183,8 @@ pub fn names() -> Vec<(&'static str, String)> {
     });
     let networks = NETWORKS.iter().map(|(name, summary, _)| (*name, (*summary).to_owned()));
     let sets = OPERATOR_SETS.iter().map(|(name, summary)| (*name, (*summary).to_owned()));
-    scenarios.chain(networks).chain(sets).collect()
+    let models = LANGUAGE_MODELS.iter().map(|(name, summary)| (*name, (*summary).to_owned()));
+    scenarios.chain(networks).chain(sets).chain(models).collect()
 }
 
 impl Scenario {
@@ -179,13 +224,14 @@ impl Scenario {
         let objective = file.objective(text, overrides, &device)?;
         let measure = file.measure(text)?;
         file.check_pipeline(text)?;
+        let of_language = matches!(workload, Workload::Language(_));
+        overrides.check_strategy(of_language)?;
+        let usual = if of_language { Mechanism::SleepThenPoll } else { Mechanism::SvmPolling };
+        let background = file.background(text, &device)?;
         let options = Options {
             strategy: overrides.strategy.or(file.strategy).unwrap_or_default(),
             objective,
-            synchronisation: overrides
-                .synchronisation
-                .or(file.synchronisation)
-                .unwrap_or(Mechanism::SvmPolling),
+            synchronisation: overrides.synchronisation.or(file.synchronisation).unwrap_or(usual),
             core_sets,
             step,
         };
@@ -197,19 +243,28 @@ impl Scenario {
             measure,
             device,
             options,
+            language_strategy: overrides
+                .language_strategy
+                .or(file.language_model.and_then(|table| table.strategy))
+                .unwrap_or_default(),
             pipeline: file.pipeline,
+            background,
         })
     }
 }
 
-/// A bundled network or operator set as a scenario file.
+/// A bundled network, operator set or language model as a scenario file.
 fn generated(name: &str) -> Option<Text> {
     let network = NETWORKS.iter().find(|(network, _, _)| *network == name);
     let set = OPERATOR_SETS.iter().find(|(set, _)| *set == name);
-    let content = match (network, set) {
-        (Some((name, summary, _)), _) => format!("title = {summary:?}\nnetwork = {name:?}\n"),
-        (None, Some((name, summary))) => format!("title = {summary:?}\noperator_set = {name:?}\n"),
-        (None, None) => return None,
+    let model = LANGUAGE_MODELS.iter().find(|(model, _)| *model == name);
+    let content = match (network, set, model) {
+        (Some((name, summary, _)), ..) => format!("title = {summary:?}\nnetwork = {name:?}\n"),
+        (_, Some((name, summary)), _) => format!("title = {summary:?}\noperator_set = {name:?}\n"),
+        (_, _, Some((name, summary))) => {
+            format!("title = {summary:?}\ndevice = {LANGUAGE_DEVICE:?}\n[language_model]\nmodel = {name:?}\n")
+        }
+        (None, None, None) => return None,
     };
     Some(Text { name: name.to_owned(), content })
 }
@@ -272,6 +327,26 @@ impl ScenarioFile {
         })
     }
 
+    /// Somebody else's work, which needs a GPU.
+    fn background(&self, text: &Text, device: &Profile) -> Result<Option<BackgroundWork>, InputError> {
+        let Some(work) = &self.background else { return Ok(None) };
+        let mut checker = Checker::default();
+        checker.table("background", |checker| {
+            work.check(checker);
+            if device.gpu.is_none() {
+                checker.violation(
+                    "gpu_us",
+                    work.gpu_us.value,
+                    format!("a device with a GPU, not {}", device.name),
+                );
+            }
+        });
+        match checker.finish().into_iter().next() {
+            Some(violation) => Err(text.reject(violation)),
+            None => Ok(Some(work.clone())),
+        }
+    }
+
     /// What a time covers.
     fn measure(&self, text: &Text) -> Result<Measure, InputError> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
@@ -311,6 +386,12 @@ impl ScenarioFile {
 
     fn workload(&self, name: &str, text: &Text) -> Result<Workload, InputError> {
         let data_type = self.data_type.unwrap_or_default();
+        if let Some(table) = &self.language_model {
+            return match (&self.network, &self.operator_set, &self.operator) {
+                (None, None, None) => Ok(Workload::Language(table.task(text)?)),
+                _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
+            };
+        }
         match (&self.network, &self.operator_set, &self.operator) {
             (Some(wanted), None, None) => {
                 let graph = network(wanted).ok_or_else(|| {

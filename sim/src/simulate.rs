@@ -6,6 +6,10 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
+mod background;
+mod energy;
+mod footprint;
+pub mod generation;
 mod host;
 mod lower;
 pub(crate) mod memory;
@@ -18,7 +22,11 @@ mod timeline;
 use host::Host;
 use thiserror::Error;
 
+pub use background::{BackgroundReport, BackgroundWork};
+pub(crate) use energy::{above_idle, idle_power};
+pub use footprint::Footprint;
 pub use host::Measure;
+pub(crate) use lower::accelerator_costs;
 pub use lower::{Detail, Processor, execute};
 pub(crate) use lower::{
     copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
@@ -29,7 +37,7 @@ pub use sample::{Samples, sample};
 pub use timeline::timeline;
 
 use crate::device::profile::Profile;
-use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
+use crate::engine::{Background, Capacity, Engine, Frames, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{ChainError, Plan};
@@ -103,7 +111,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    fn absent(processor: &'static str, device: &Profile) -> Self {
+    pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         Self::Absent { processor, device: device.name.clone() }
     }
 }
@@ -121,6 +129,9 @@ pub struct Simulator<'a> {
     capacity: Capacity,
     engine: Engine,
     program: Program,
+    background: Option<(&'a BackgroundWork, Background)>,
+    /// What became of the background in the last run.
+    frames: Frames,
 }
 
 impl<'a> Simulator<'a> {
@@ -129,13 +140,20 @@ impl<'a> Simulator<'a> {
     pub fn new(device: &'a Profile, library: Library) -> Self {
         let host = Host::new(device, Measure::Operators);
         let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
-        Self { device, library, host, ends_on_host: true, capacity, engine, program }
+        let (background, frames) = (None, Frames::default());
+        Self { device, library, host, ends_on_host: true, capacity, engine, program, background, frames }
     }
 
     /// The simulator, with times that cover what `measure` says.
     #[must_use]
     pub fn measuring(self, measure: Measure) -> Self {
         Self { host: Host::new(self.device, measure), ..self }
+    }
+
+    /// The simulator, with somebody else's work beside whatever it runs.
+    #[must_use]
+    pub fn beside(self, work: Option<&'a BackgroundWork>) -> Self {
+        Self { background: work.map(|work| (work, work.for_engine())), ..self }
     }
 
     /// The simulator, with times of operators by the host's clock: from its call, which
@@ -190,8 +208,15 @@ impl<'a> Simulator<'a> {
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
+        let background = self.background.take();
+        let alone = self.execute(&lowered, &[], &mut NoTrace)?;
+        let Some((work, _)) = background else {
+            return Ok(report::report(self, stages, plan, &lowered, alone));
+        };
+        self.background = background;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
-        Ok(report::report(self, stages, plan, &lowered, latency))
+        let prediction = report::report(self, stages, plan, &lowered, latency);
+        Ok(Prediction { background: Some(work.report(self.frames, latency, alone)), ..prediction })
     }
 
     /// Only the latency of `stages` under `plan`.
@@ -210,7 +235,15 @@ impl<'a> Simulator<'a> {
         sink: &mut S,
     ) -> Result<Picos, SimulateError> {
         lowered.write(&mut self.program, stretch);
-        let latency = self.engine.run(&self.program, &self.capacity, sink);
+        let latency = match &self.background {
+            None => self.engine.run(&self.program, &self.capacity, sink),
+            Some((_, background)) => {
+                let (latency, frames) =
+                    self.engine.run_beside(&self.program, &self.capacity, background, sink);
+                self.frames = frames;
+                latency
+            }
+        };
         if latency > LONGEST_RUN {
             return Err(SimulateError::TooLong { what: "the run".to_owned() });
         }

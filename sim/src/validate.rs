@@ -7,7 +7,7 @@
 
 pub mod choice;
 pub mod cpu;
-mod flops_linear;
+pub(crate) mod flops_linear;
 pub mod gpu;
 pub mod host;
 pub mod host_timed;

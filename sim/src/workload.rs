@@ -20,7 +20,8 @@ pub use graph::{
     Source, Window, check_operator,
 };
 pub use language_model::{
-    ConfigError, LANGUAGE_MODELS, LanguageModel, TokenStep, WeightFormat, language_model,
+    ConfigError, LANGUAGE_MODELS, LanguageModel, LanguageTask, StepStages, TokenStep, Turn, WeightFormat,
+    language_model,
 };
 pub use layer::{Layer, Linked};
 pub use networks::{NETWORKS, Network, network};

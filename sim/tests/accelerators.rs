@@ -21,7 +21,7 @@ fn product(rows: u32, input_features: u32, output_features: u32) -> Stage {
 
 fn run(stage: &Stage, placement: Placement, synchronisation: Mechanism) -> Prediction {
     let device = device();
-    let plan = Plan { synchronisation, placements: vec![placement] };
+    let plan = Plan::new(synchronisation, vec![placement]);
     Simulator::new(&device, Library::Xnnpack).run(std::slice::from_ref(stage), &plan).unwrap()
 }
 

@@ -206,7 +206,9 @@ fn a_tiny_operator_is_not_worth_the_transfer() {
 fn with_costly_rows() -> Profile {
     let mut device = discrete();
     let link = &mut device.gpu.as_mut().unwrap().memory.as_mut().unwrap().link;
-    [&mut link.row_to_gpu_ns, &mut link.row_to_host_ns].map(|row| *row = Some(Quantity::plain(40.0)));
+    for row in [&mut link.row_to_gpu_ns, &mut link.row_to_host_ns] {
+        *row = Some(Quantity::plain(40.0));
+    }
     device
 }
 

@@ -5,15 +5,19 @@
 use coexec_sim::device::profile::Profile;
 use toml::{Table, Value};
 
-const PROFILES: [(&str, &str); 8] = [
+const PROFILES: [(&str, &str); 12] = [
+    ("apple-m1", include_str!("../../device-profiles/apple-m1.toml")),
     ("galaxy-a03s", include_str!("../../device-profiles/galaxy-a03s.toml")),
     ("galaxy-s10", include_str!("../../device-profiles/galaxy-s10.toml")),
     ("iphone-xs", include_str!("../../device-profiles/iphone-xs.toml")),
     ("iphone7", include_str!("../../device-profiles/iphone7.toml")),
     ("mi8se", include_str!("../../device-profiles/mi8se.toml")),
+    ("moto-edge-plus-2022", include_str!("../../device-profiles/moto-edge-plus-2022.toml")),
     ("oneplus11", include_str!("../../device-profiles/oneplus11.toml")),
     ("pixel4", include_str!("../../device-profiles/pixel4.toml")),
+    ("pixel5", include_str!("../../device-profiles/pixel5.toml")),
     ("snapdragon-8gen3", include_str!("../../device-profiles/snapdragon-8gen3.toml")),
+    ("tpu-v4", include_str!("../../device-profiles/tpu-v4.toml")),
 ];
 
 fn tables() -> impl Iterator<Item = (&'static str, Table)> {

@@ -1,6 +1,7 @@
 //! Names of things as they are typed: the values of options.
 
 use clap::ValueEnum;
+use coexec_sim::explore::language::LanguageStrategy;
 use coexec_sim::explore::{Objective, Strategy};
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -88,28 +89,76 @@ pub(crate) enum StrategyName {
     HeightSplit,
     /// The same, cut along whichever is better
     AnySplit,
+    /// Each operator as is best for it alone, cut along its output channels (EPEW'25)
+    Epew,
+    /// Cut along height or channels by tenths, then chained (CoDL, MobiSys'22)
+    Codl,
+    /// Planned together over the whole graph: never worse than any other
+    Optimal,
     /// Each operator cut in proportion to what the processors compute in a second
     FlopsProportional,
     /// Whole layers: kinds of operator that gain little from the GPU on the CPU cores
     LayerWise,
-    /// All of these, compared
+    /// Language models: products on the NPU, padded to the next static graph
+    NpuPadding,
+    /// Language models: products on the NPU, in filled graphs one after another
+    NpuPipe,
+    /// Language models: products on the NPU, in graphs of one size
+    NpuChunked,
+    /// Language models: products on the NPU, in graphs made for each prompt
+    NpuOnline,
+    /// Language models: the same, with the weights in the arrays
+    NpuNaive,
+    /// Language models: each product on GPU or NPU, whichever is faster
+    HeteroLayer,
+    /// Language models: each product's channels between GPU and NPU
+    WeightCentric,
+    /// Language models: each product's rows between GPU and NPU
+    ActivationCentric,
+    /// Language models: rows and channels between GPU and NPU
+    Hybrid,
+    /// Language models: the fastest of all for each product and length
+    HeteroTensor,
+    /// All of the workload's, compared
     All,
 }
 
 impl StrategyName {
-    /// The strategy that finds the plan: comparing all of them starts from the
-    /// one that uses every processor.
-    pub(super) fn planned(self) -> Strategy {
-        match self {
+    /// The strategy that finds the plan of operators: comparing all of them starts from the
+    /// one that uses every processor. None for one of language models alone.
+    pub(super) fn planned(self) -> Option<Strategy> {
+        Some(match self {
             Self::CpuOnly => Strategy::CpuOnly,
             Self::GpuOnly => Strategy::GpuOnly,
             Self::NpuOnly => Strategy::NpuOnly,
             Self::ChannelSplit | Self::All => Strategy::ChannelSplit,
             Self::HeightSplit => Strategy::HeightSplit,
             Self::AnySplit => Strategy::AnySplit,
+            Self::Epew => Strategy::Epew,
+            Self::Codl => Strategy::Codl,
+            Self::Optimal => Strategy::Optimal,
             Self::FlopsProportional => Strategy::FlopsProportional,
             Self::LayerWise => Strategy::LayerWise,
-        }
+            _ => return None,
+        })
+    }
+
+    /// The strategy that finds the plan of a language model, likewise.
+    pub(super) fn of_language(self) -> Option<LanguageStrategy> {
+        Some(match self {
+            Self::GpuOnly => LanguageStrategy::GpuOnly,
+            Self::NpuOnly | Self::NpuPadding => LanguageStrategy::NpuPadding,
+            Self::NpuPipe => LanguageStrategy::NpuPipe,
+            Self::NpuChunked => LanguageStrategy::NpuChunked,
+            Self::NpuOnline => LanguageStrategy::NpuOnline,
+            Self::NpuNaive => LanguageStrategy::NpuNaive,
+            Self::HeteroLayer => LanguageStrategy::HeteroLayer,
+            Self::WeightCentric => LanguageStrategy::WeightCentric,
+            Self::ActivationCentric => LanguageStrategy::ActivationCentric,
+            Self::Hybrid => LanguageStrategy::Hybrid,
+            Self::HeteroTensor | Self::All => LanguageStrategy::HeteroTensor,
+            _ => return None,
+        })
     }
 }
 
@@ -149,6 +198,17 @@ pub(crate) enum Figure {
     Staircase,
     /// Error against number of measured runs, of a learning curve
     LearningCurve,
+    /// Time of matrix products over each extent on the NPU, of a device profile
+    NpuStages,
+    /// Rate of matrix products in either order of operands on the NPU, of a device profile
+    NpuOrder,
+}
+
+impl Figure {
+    /// Whether it shows points, which have groups.
+    pub(crate) fn is_of_points(self) -> bool {
+        !matches!(self, Self::LearningCurve | Self::NpuStages | Self::NpuOrder)
+    }
 }
 
 /// A paper, as typed.
@@ -163,7 +223,7 @@ pub(crate) enum PaperName {
     /// Layer-wise splitting with a pipelined queue
     #[value(name = "UnifiedSplitting")]
     UnifiedSplitting,
-    /// EdgeSys'24: the benchmark of phones
+    /// `EdgeSys`'24: the benchmark of phones
     #[value(name = "EdgeSys24")]
     EdgeSys24,
     /// SOSP'25: GPU-NPU execution of language models

@@ -55,8 +55,8 @@ pub(super) fn remedy(error: &ExecuteError) -> &'static str {
         }
         ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
         ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
-        ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
         ExecuteError::SimulatedOnly { .. } => "use a plan without it (--strategy channel-split)",
+        ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
         ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
             "set data_type in the scenario to one this machine computes in"
         }

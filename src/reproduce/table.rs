@@ -28,10 +28,22 @@ fn print_group(group: &Group) {
         &["where", "device", "workload", "what", "published", "coexec", "deviation", "role"],
         &rows,
     );
-    for row in group.rows.iter().filter(|row| !row.note.is_empty()) {
-        output::line(&format!("  {}: {}", name(row), row.note));
-    }
+    notes(group);
     output::line("");
+}
+
+/// Each note of a group once, with the rows that it is on.
+fn notes(group: &Group) {
+    let mut told: Vec<&str> = Vec::new();
+    for row in group.rows.iter().filter(|row| !row.note.is_empty()) {
+        if told.contains(&row.note.as_str()) {
+            continue;
+        }
+        told.push(&row.note);
+        let others = group.rows.iter().filter(|other| other.note == row.note).count() - 1;
+        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+        output::line(&format!("  {}{others}: {}", name(row), row.note));
+    }
 }
 
 fn name(row: &Row) -> String {

@@ -14,6 +14,7 @@ use coexec_sim::validate::gpu::predict;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 
 use crate::failure::Failure;
+use crate::language;
 
 /// A variant with what is known of it before it ran.
 #[derive(Clone, Debug)]
@@ -71,6 +72,7 @@ impl Maker<'_> {
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>, Failure> {
         let scenario = self.scenario;
         match &scenario.workload {
+            Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()
                 .map(|operator| self.whole(std::slice::from_ref(operator), None, Measure::Operators))

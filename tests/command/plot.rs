@@ -54,6 +54,19 @@ fn a_learning_curve_is_drawn_by_its_series() {
 }
 
 #[test]
+fn the_npu_of_a_profile_shows_its_stages_and_orders() {
+    let folder = tempfile::tempdir().unwrap();
+    let stages = text(folder.path(), "npu-stages snapdragon-8gen3");
+    assert!(stages.contains("arrays of 32 x 32") && stages.contains("columns that stay"), "{stages}");
+    let order = text(folder.path(), "npu-order tpu-v4 --title Orders");
+    assert!(order.contains("arrays of 128 x 128") && order.contains("[14336, 4096] x [4096, K]"), "{order}");
+    let refused = plot(folder.path(), "npu-stages pixel4 --out none.svg");
+    assert_eq!(refused.status, 1);
+    assert!(refused.stderr.contains("has no NPU"), "{}", refused.stderr);
+    assert!(!folder.path().join("none.svg").exists());
+}
+
+#[test]
 fn what_is_no_points_file_is_refused_and_nothing_is_drawn() {
     let folder = folder();
     let folder = folder.path();

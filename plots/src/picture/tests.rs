@@ -1,4 +1,4 @@
-use coexec_sim::published::{BarSeries, Bars, Curves, Line};
+use coexec_sim::published::{BarSeries, Bars, Curves, HeatMap, Line};
 
 use super::*;
 use crate::test_figures::words;
@@ -91,4 +91,45 @@ fn a_figure_without_a_bar_is_refused() {
     let Drawing::GroupedBars(shown) = &mut empty.drawing else { unreachable!() };
     shown.series.clear();
     assert!(matches!(picture(&empty, Format::Svg), Err(PlotError::NoPoints { .. })));
+}
+
+fn heat_map(values: Vec<Vec<Option<f64>>>) -> Picture {
+    Picture {
+        name: "share".to_owned(),
+        title: "Share".to_owned(),
+        subtitle: "test".to_owned(),
+        drawing: Drawing::HeatMap(HeatMap {
+            x: "tokens".to_owned(),
+            y: "product".to_owned(),
+            value: "GPU share (%)".to_owned(),
+            columns: vec!["1".to_owned(), "256".to_owned()],
+            rows: vec!["q".to_owned(), "down".to_owned()],
+            values,
+        }),
+    }
+}
+
+#[test]
+fn a_cell_is_darker_the_higher_its_value_and_says_it() {
+    let shown = heat_map(vec![vec![Some(75.0), Some(15.0)], vec![Some(90.0), None]]);
+    let Drawing::HeatMap(map) = &shown.drawing else { panic!("a heat map") };
+    let layout = super::heat_map::lay_out(&shown, map).unwrap();
+    assert_eq!(layout.cells.len(), 3, "no cell without a value");
+    let brightness = |index: usize| {
+        let RGBColor(red, green, blue) = layout.cells[index].shade;
+        u32::from(red) + u32::from(green) + u32::from(blue)
+    };
+    assert!(brightness(2) < brightness(0) && brightness(0) < brightness(1));
+    assert_eq!(layout.cells[1].label, "15");
+    let svg = String::from_utf8(picture(&shown, Format::Svg).unwrap()).unwrap();
+    for words in ["Share", "down", "256", "90"] {
+        assert!(svg.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_heat_map_without_cells_or_with_a_value_below_0_is_refused() {
+    assert!(matches!(picture(&heat_map(vec![vec![None]]), Format::Svg), Err(PlotError::NoPoints { .. })));
+    let below = heat_map(vec![vec![Some(-1.0)]]);
+    assert!(matches!(picture(&below, Format::Svg), Err(PlotError::BadPoint { .. })));
 }

@@ -135,17 +135,26 @@ macro_rules! bundled {
 }
 
 /// Bundled profiles, by name.
-const BUNDLED: [Bundled; 10] = [
+const BUNDLED: &[Bundled] = &[
+    bundled!("apple-m1", ["m1", "apple-neural-engine"]),
     bundled!("galaxy-a03s", ["a03s", "helio-p35"]),
     bundled!("galaxy-s10", ["s10", "exynos-9820"]),
     bundled!("h200", ["nvidia-h200"]),
+    bundled!("honor-v30-pro", ["kirin-990"]),
     bundled!("iphone-xs", ["iphonexs", "a12"]),
     bundled!("iphone7", ["iphone-7", "a10"]),
+    bundled!("jetson-agx-orin", ["orin"]),
     bundled!("mi8se", ["mi-8-se", "snapdragon-710"]),
+    bundled!("moto-edge-plus-2022", ["moto-2022", "snapdragon-8gen1"]),
     bundled!("oneplus11", ["oneplus-11", "snapdragon-8gen2"]),
     bundled!("pixel4", ["pixel-4", "snapdragon-855"]),
+    bundled!("pixel5", ["pixel-5", "snapdragon-765g"]),
+    bundled!("redmi-k30-pro", ["redmi-k30", "snapdragon-865"]),
     bundled!("snapdragon-8gen3", ["8gen3"]),
+    bundled!("tpu-v4", ["cloud-tpu-v4"]),
     bundled!("xeon-pocl", ["pocl"]),
+    bundled!("xiaomi11-pro", ["xiaomi-11-pro", "snapdragon-888"]),
+    bundled!("xiaomi9", ["xiaomi-9"]),
 ];
 
 impl Bundled {
@@ -338,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_names_a_profile_is_found_by_are_those_its_file_says() {
-        for bundled in &BUNDLED {
+        for bundled in BUNDLED {
             let profile = bundled.parse().unwrap();
             assert_eq!(profile.name, bundled.name);
             assert_eq!(profile.aliases, bundled.aliases);
@@ -351,7 +360,8 @@ mod tests {
             let content = profile.to_toml().unwrap();
             let text = Text { name: "written.toml".into(), content };
             assert_eq!(Profile::parse(&text).unwrap(), profile);
-            assert!(text.content.contains("\n[gpu.conv_generic]\n"), "{}", text.content);
+            let has_kernels = text.content.contains("\n[gpu.conv_generic]\n");
+            assert_eq!(has_kernels, profile.gpu.is_some(), "{}", text.content);
             assert!(text.content.contains("\n[[cpu.cluster]]\n"), "{}", text.content);
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Task {
     pub(super) predecessors: u32,
     /// Latest edge that leaves here.
     last_edge: Option<u32>,
+    /// Whether the host does it while the processor's hardware is free.
+    pub(super) is_host_side: bool,
 }
 
 /// A dependency; the edges that leave one task form a list, so that adding one
@@ -106,6 +108,15 @@ impl Program {
         self.tasks[task.index()].client = client;
     }
 
+    /// Says that the host does `task`, which keeps its place in the queue but not the
+    /// processor: somebody else's work may run there meanwhile.
+    ///
+    /// # Panics
+    /// Where `task` is unknown.
+    pub fn on_host(&mut self, task: TaskId) {
+        self.tasks[task.index()].is_host_side = true;
+    }
+
     /// Adds a wait that occupies no processor and moves nothing: the way of a
     /// signal from one processor to another, or, without `duration`, a join.
     pub fn delay(&mut self, duration: Picos) -> TaskId {
@@ -148,6 +159,7 @@ impl Program {
             end_phase,
             predecessors: 0,
             last_edge: None,
+            is_host_side: false,
         });
         TaskId((self.tasks.len() - 1) as u32)
     }

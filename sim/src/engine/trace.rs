@@ -27,9 +27,18 @@ pub trait TraceSink {
     #[inline]
     fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
 
+    /// Somebody else's frame was on its way from `start` to `end`.
+    #[inline]
+    fn background(&mut self, _start: Picos, _end: Picos) {}
+
     /// From `time` on the memory moves `rate` in all; the last word at a time holds.
     #[inline]
     fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
+
+    /// Of that, `rate` for `task`; follows each [`Self::memory`] for every task that
+    /// moves something then.
+    #[inline]
+    fn flow(&mut self, _time: Picos, _task: TaskId, _rate: BytesPerSecond) {}
 }
 
 /// Listens to nothing.
@@ -75,6 +84,11 @@ pub struct Recorder {
     pub tasks: Vec<TaskRow>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
+    /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
+    pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
+    /// Somebody else's frames: start and end.
+    pub background: Vec<(Picos, Picos)>,
+    keeps_flows: bool,
 }
 
 impl Recorder {
@@ -83,11 +97,18 @@ impl Recorder {
         Self::default()
     }
 
+    /// An empty recorder that also keeps what each task moves.
+    pub fn with_flows() -> Self {
+        Self { keeps_flows: true, ..Self::default() }
+    }
+
     /// Forgets everything; keeps the buffers.
     pub fn clear(&mut self) {
         self.phases.clear();
         self.tasks.clear();
         self.memory.clear();
+        self.flows.clear();
+        self.background.clear();
     }
 }
 
@@ -100,7 +121,17 @@ impl TraceSink for Recorder {
         self.tasks.push(TaskRow { task, processor, start, end });
     }
 
+    fn background(&mut self, start: Picos, end: Picos) {
+        self.background.push((start, end));
+    }
+
     fn memory(&mut self, time: Picos, rate: BytesPerSecond) {
         self.memory.push((time, rate));
+    }
+
+    fn flow(&mut self, time: Picos, task: TaskId, rate: BytesPerSecond) {
+        if self.keeps_flows {
+            self.flows.push((time, task, rate));
+        }
     }
 }

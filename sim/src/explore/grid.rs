@@ -6,28 +6,21 @@ use super::Options;
 use super::channel_split::{Candidate, Lead};
 use crate::device::gpu::{Cargo, Direction};
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{self, Placement};
+use crate::plan::{Axis, Placement};
 use crate::simulate::{Processor, SimulateError, Simulator, copying, pieces, result_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
 /// Most cuts of one operator that a search prices: finer than one channel for any
 /// layer of any network, and a tenth of a second of work.
-const MAX_CUTS: u32 = 1 << 16;
+pub(super) const MAX_CUTS: u32 = 1 << 16;
 
 /// Most cuts along an operator's height: a part's time is about linear in its rows.
 const MAX_ROW_CUTS: u32 = 128;
 
-/// What an operator is cut along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Axis {
-    Channels,
-    Height,
-}
-
 impl Axis {
-    /// How far `operator` reaches along it, where it can be cut.
-    fn extent(self, operator: &Operator) -> Option<u32> {
+    /// How far `operator` reaches along it, where a search cuts it.
+    fn cuttable(self, operator: &Operator) -> Option<u32> {
         match self {
             Self::Channels => operator.splittable_channels(),
             Self::Height => operator.splittable_rows(),
@@ -49,16 +42,8 @@ impl Axis {
         }
     }
 
-    /// Pieces of memory that a part of a layer's result lies in.
-    fn pieces(self, layer: &Layer) -> u64 {
-        let axis = match self {
-            Self::Channels => plan::Axis::Channels,
-            Self::Height => plan::Axis::Height,
-        };
-        pieces(layer, axis)
-    }
-
-    fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
+    /// The placement of a cut.
+    pub(crate) fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
         match self {
             Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
             Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
@@ -69,7 +54,7 @@ impl Axis {
 /// What every grid point costs on each processor alone, whenever it starts.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    axis: Axis,
+    pub(super) axis: Axis,
     /// Channels or rows of the CPU's part, ascending, from none to all.
     pub(super) first: Vec<u32>,
     /// All channels or rows.
@@ -78,7 +63,7 @@ pub(super) struct Grid {
     pub(super) gpu: Vec<Option<Picos>>,
     /// What it takes then to have the GPU's part with the CPU's: none where they
     /// share the memory.
-    gathering: Vec<Picos>,
+    pub(super) gathering: Vec<Picos>,
     /// Each core set's times, where the CPU has a kernel; none at the first point.
     pub(super) cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
 }
@@ -93,7 +78,7 @@ impl Grid {
         axis: Axis,
     ) -> Result<Self, SimulateError> {
         let layer = &stage.layer;
-        let extent = axis.extent(&layer.operator);
+        let extent = axis.cuttable(&layer.operator);
         let (first, all) = match extent {
             Some(all) => {
                 let step = axis.step(all, options);
@@ -120,7 +105,7 @@ impl Grid {
             duration(simulator, &part, processor, cores)
         };
         let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
-        let (whole, pieces) = (result_bytes(layer), axis.pieces(layer));
+        let (whole, pieces) = (result_bytes(layer), pieces(layer, axis));
         let gathering = first
             .iter()
             .map(|&cpu| {
@@ -136,6 +121,20 @@ impl Grid {
             })
             .collect();
         Ok(Self { axis, first, all, gpu, gathering, cpu })
+    }
+
+    /// For each core set, the lower bound of every cut's time and its place in the grid,
+    /// where the processors can start after `leads`.
+    pub(super) fn bounds(&self, leads: [Picos; 2]) -> impl Iterator<Item = (CoreSet, Vec<(Picos, usize)>)> {
+        let [lead_cpu, lead_gpu] = leads;
+        let last = self.first.len() - 1;
+        self.cpu.iter().map(move |(cores, times)| {
+            let bound = |index: usize| {
+                let (cpu, gpu) = (times[index]?, self.gpu[index]?);
+                Some(((lead_cpu + cpu).max(lead_gpu + gpu + self.gathering[index]), index))
+            };
+            (*cores, (1..last).filter_map(bound).collect())
+        })
     }
 
     /// Every way to run the operator, with the lower bound of its time.

@@ -3,34 +3,25 @@
 //! A rule yields a few whole plans: one for each core set, or each threshold. Simulated,
 //! the best of them is the strategy's answer, also where a single processor is faster.
 
-use super::chain::baselines;
-use super::{Answer, Options, Strategy, layer_wise, proportional};
-use crate::plan::Plan;
-use crate::simulate::{Prediction, SimulateError, Simulator};
-use crate::workload::Stage;
+use super::explorer::{Explorer, Found};
+use super::{Strategy, layer_wise, proportional};
+use crate::simulate::SimulateError;
 
-/// The plan of a rule; none for a strategy that is none.
-pub(super) fn explore(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-) -> Result<Option<Answer>, SimulateError> {
-    let candidates = match options.strategy {
-        Strategy::FlopsProportional => proportional::placements(simulator, stages, options)?,
+/// The best plan of the rule that `strategy` is.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let Explorer { simulator, stages, options, .. } = &*explorer;
+    let candidates = match strategy {
         Strategy::LayerWise => layer_wise::candidates(simulator, stages, options)?,
-        _ => return Ok(None),
+        _ => proportional::placements(simulator, stages, options)?,
     };
     let considered = candidates.len();
-    let mut best: Option<(f64, Plan, Prediction)> = None;
+    let mut best: Option<Found> = None;
     for placements in candidates {
-        let plan = Plan::new(options.synchronisation, placements);
-        let prediction = simulator.run(stages, &plan)?;
-        let cost = options.objective.cost(prediction.latency, prediction.energy);
-        if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-            best = Some((cost, plan, prediction));
+        let found = explorer.found(strategy, explorer.plan(placements), considered)?;
+        let cost = explorer.cost(&found.prediction);
+        if best.as_ref().is_none_or(|best| cost < explorer.cost(&best.prediction)) {
+            best = Some(found);
         }
     }
-    let (_, plan, prediction) = best.ok_or(SimulateError::NothingToUse)?;
-    let baselines = baselines(simulator, stages, options);
-    Ok(Some(Answer { plan, prediction, baselines, searches: Vec::new(), considered }))
+    best.ok_or(SimulateError::NothingToUse)
 }

@@ -87,11 +87,40 @@ impl Cut {
         self.parts[0].end.saturating_sub(self.parts[1].start)
     }
 
-    /// Makes the parts reach what `reads` needs of them.
-    fn reach(&mut self, reads: [Range<u32>; 2]) {
-        let [first, second] = reads;
-        self.parts[0].end = self.parts[0].end.max(first.end.min(self.all));
-        self.parts[1].start = self.parts[1].start.min(second.start);
+    /// Widens `producer` by what the parts of `stage` read of it at `position`.
+    fn widen(&self, stage: &Stage, position: usize, producer: &mut Self) {
+        if self.axis == Axis::Channels {
+            return;
+        }
+        let [first, second] = [0, 1].map(|part: usize| lines_read(stage, position, self.parts[part].clone()));
+        let [own, other] = &mut producer.parts;
+        own.end = own.end.max(first.end.min(producer.all));
+        other.start = other.start.min(second.start);
+    }
+
+    /// Whether each processor can compute its part of `stage`, cut so, from its part of
+    /// `producer`, cut as `before` says.
+    pub(crate) fn reads_parts_of(&self, stage: &Stage, before: &Self, producer: &Stage) -> bool {
+        self.link(stage, before, producer).is_ok()
+    }
+
+    fn link(&self, stage: &Stage, before: &Self, producer: &Stage) -> Result<(), &'static str> {
+        match self.axis {
+            Axis::Height => {
+                let written = producer.layer.operator.output().lines();
+                let read = stage.layer.operator.rows_reached(0..self.all).end;
+                let is_readable = read <= written || written == self.all;
+                if is_readable { Ok(()) } else { Err("it reads all lines of an operator of its chain") }
+            }
+            Axis::Channels if stage.layer.operator.separate_channels().is_none() => {
+                Err("it reads every channel of an operator of its chain")
+            }
+            Axis::Channels => {
+                let own = u64::from(self.parts[0].end) * u64::from(before.all);
+                let expected = u64::from(before.parts[0].end) * u64::from(self.all);
+                if own == expected { Ok(()) } else { Err("its channels are cut elsewhere") }
+            }
+        }
     }
 }
 
@@ -104,17 +133,28 @@ pub fn cuts(stages: &[Stage], plan: &Plan) -> Vec<Option<Cut>> {
     // From the last operator of a chain to its first: what reads comes after what it reads.
     for index in (0..stages.len()).rev() {
         let Some(chain) = plan.chain(index) else { continue };
-        let Some(cut) = cuts[index].clone().filter(|cut| cut.axis == Axis::Height) else { continue };
+        let (before, behind) = cuts.split_at_mut(index);
+        let Some(Some(cut)) = behind.first() else { continue };
         for (position, &input) in stages[index].inputs.iter().enumerate() {
             if plan.chain(input) == Some(chain)
-                && let Some(producer) = &mut cuts[input]
+                && let Some(producer) = &mut before[input]
             {
-                let reads = |part: Range<u32>| lines_read(&stages[index], position, part);
-                producer.reach([reads(cut.parts[0].clone()), reads(cut.parts[1].clone())]);
+                cut.widen(&stages[index], position, producer);
             }
         }
     }
     cuts
+}
+
+/// Widens the cuts of a chain of all stages from `first` on by what later ones read.
+pub(crate) fn widen(stages: &[Stage], first: usize, cuts: &mut [Cut]) {
+    for index in (1..cuts.len()).rev() {
+        let (before, behind) = cuts.split_at_mut(index);
+        let stage = &stages[first + index];
+        for (position, &input) in stage.inputs.iter().enumerate().filter(|(_, input)| **input >= first) {
+            behind[0].widen(stage, position, &mut before[input - first]);
+        }
+    }
 }
 
 /// Lines that `part` of the output of `stage` reads of its input at `position`.
@@ -156,34 +196,11 @@ pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
             Some(_) => {}
         }
         for &input in stage.inputs.iter().filter(|&&input| plan.chain(input) == Some(chain)) {
-            check_link(stage, &cut, &stages[input], &plan.placements[input]).map_err(wrong)?;
+            let Some(before) = Cut::of(&plan.placements[input]) else { continue };
+            cut.link(stage, &before, &stages[input]).map_err(wrong)?;
         }
     }
     Ok(())
-}
-
-/// That each processor can compute its part of `stage` from its part of `producer`.
-fn check_link(stage: &Stage, cut: &Cut, producer: &Stage, placement: &Placement) -> Result<(), &'static str> {
-    let Some(before) = Cut::of(placement) else { return Ok(()) };
-    match cut.axis {
-        Axis::Height => {
-            let [read, written] =
-                [stage.layer.operator.rows_reached(0..cut.all).end, producer.layer.operator.output().lines()];
-            let same_lines = producer.layer.operator.output().lines() == cut.all;
-            if read > written && !same_lines {
-                return Err("it reads all lines of an operator of its chain");
-            }
-            Ok(())
-        }
-        Axis::Channels if stage.layer.operator.separate_channels().is_none() => {
-            Err("it reads every channel of an operator of its chain")
-        }
-        Axis::Channels => {
-            let scaled = |part: &Range<u32>| u64::from(part.end) * u64::from(before.all);
-            let own = u64::from(before.parts[0].end) * u64::from(cut.all);
-            if scaled(&cut.parts[0]) == own { Ok(()) } else { Err("its channels are cut elsewhere") }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -54,9 +54,11 @@ impl Mechanism {
     }
 
     /// Whether an accelerator that waits for the CPU spins on a flag; otherwise
-    /// its command queue holds the next kernel back and the accelerator idles.
+    /// its command queue holds the next kernel back, or the CPU, which alone sleeps
+    /// and polls, submits it only then (`HeteroInfer`, section 4.3), and the
+    /// accelerator idles.
     pub fn accelerator_spins(self) -> bool {
-        matches!(self, Self::SvmPolling | Self::SleepThenPoll)
+        self == Self::SvmPolling
     }
 }
 

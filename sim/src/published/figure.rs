@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::plan::OperatorShares;
+
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
@@ -25,6 +27,27 @@ pub enum Drawing {
     StackedBars(Bars),
     /// Lines over numbers.
     Curves(Curves),
+    /// Shaded cells.
+    HeatMap(HeatMap),
+    /// Who computes how much of each operator, chains outlined.
+    Shares(ShareMap),
+}
+
+/// Values over two kinds of category, as shades.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeatMap {
+    /// What the columns are.
+    pub x: String,
+    /// What the rows are.
+    pub y: String,
+    /// What the shades are, with the unit.
+    pub value: String,
+    /// What stands below the columns.
+    pub columns: Vec<String>,
+    /// What stands beside the rows, the uppermost first.
+    pub rows: Vec<String>,
+    /// One a column, of each row; none where there is no cell.
+    pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// Bars over categories.
@@ -69,4 +92,20 @@ pub struct Line {
     pub is_published: bool,
     /// Its points, left to right.
     pub points: Vec<(f64, f64)>,
+}
+
+/// Who computes how much of each operator of some models.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareMap {
+    /// One row a model or plan.
+    pub rows: Vec<ShareRow>,
+}
+
+/// The operators of one model under one plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareRow {
+    /// What stands before them.
+    pub name: String,
+    /// In their order.
+    pub operators: Vec<OperatorShares>,
 }

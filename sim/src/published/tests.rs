@@ -103,3 +103,54 @@ fn a_row_of_no_fact_and_a_fact_without_a_row_are_told() {
     let misfits = comparison.finish().misfits;
     assert_eq!(misfits.len(), 2 + 224 - 3);
 }
+
+/// What few of EPEW'25's operators give: published, and ours.
+fn speedups() -> impl Fn(&str) -> [f64; 2] {
+    const EVERY: usize = 40;
+    let report = reproduce(Paper::Epew25, &Inputs { every: EVERY, ..inputs() }).unwrap();
+    let rows: Vec<Row> = report.groups.into_iter().flat_map(|group| group.rows).collect();
+    move |id| {
+        let row = rows.iter().find(|row| row.fact.id == id).unwrap();
+        let Some(Ours::Number(ours)) = row.ours else { panic!("{id} has no number") };
+        [row.fact.value.number().unwrap(), ours]
+    }
+}
+
+#[test]
+fn single_operators_gain_what_epew25_published_and_more_with_each_thread() {
+    const LIMIT: f64 = 0.15;
+    let speedup = speedups();
+    for phone in ["pixel4", "pixel5", "moto", "oneplus11"] {
+        for set in ["linear", "conv"] {
+            let mut before = 1.0;
+            for threads in 1..=3 {
+                let id = format!("speedup/{phone}/{set}/search/{threads}");
+                let [published, ours] = speedup(&id);
+                assert!((ours / published - 1.0).abs() < LIMIT, "{id}: {ours:.3}, published {published}");
+                assert!(ours > before, "{id}");
+                before = ours;
+            }
+        }
+    }
+    for set in ["linear", "conv"] {
+        let of = |phone: &str| speedup(&format!("speedup/{phone}/{set}/search/3"))[1];
+        let (older, newer) = (of("pixel4").min(of("pixel5")), of("moto").max(of("oneplus11")));
+        assert!(older > newer, "{set}: {older:.3} on the older phones, {newer:.3} on the newer");
+    }
+}
+
+#[test]
+fn networks_gain_what_epew25_published() {
+    let speedup = speedups();
+    let mut sum = 0.0;
+    for phone in ["pixel4", "pixel5", "moto", "oneplus11"] {
+        for network in ["vgg16", "resnet18", "resnet34", "inception-v3"] {
+            let id = format!("network/{phone}/{network}/network-speedup");
+            let [published, ours] = speedup(&id);
+            let off = (ours / published - 1.0).abs();
+            assert!(off < 0.15, "{id}: {ours:.3}, published {published}");
+            sum += off;
+        }
+    }
+    assert!(sum / 16.0 < 0.06, "{sum}");
+}

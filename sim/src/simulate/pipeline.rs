@@ -21,7 +21,7 @@ use crate::engine::{NoTrace, ProcessorId, Program, TaskId};
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::Plan;
 use crate::units::{Bytes, Picos};
-use crate::workload::Stage;
+use crate::workload::{Operator, Stage};
 
 /// Batches before and after those that are measured, while the pipeline fills and
 /// empties: Unified Splitting, section III.G.
@@ -37,6 +37,9 @@ const MAX_GAP_US: f64 = 60e6;
 /// The host's thread: a core of its own, beside the processors coexec plans for.
 const HOST: ProcessorId = ProcessorId(Processor::ALL.len() as u8);
 
+/// The host's thread that gives operators to the processors.
+const DISPATCHER: ProcessorId = ProcessorId(HOST.0 + 1);
+
 /// How batches are streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +50,11 @@ pub struct Pipeline {
     /// What the host does for each batch before its first operator and cannot do on
     /// the processors planned for: fetching the input, preparing it, running the program.
     pub host_gap_us: Quantity,
+    /// What a framework that runs a model operator by operator, each node of its graph a
+    /// launch, spends on giving one to a processor. It runs ahead of the processors where
+    /// it can, so that only what outlasts them is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch_us: Option<Quantity>,
     /// Batches measured, once the pipeline is full.
     #[serde(default = "default_batches")]
     pub batches: u32,
@@ -59,12 +67,33 @@ fn default_batches() -> u32 {
 impl Pipeline {
     /// So many batches in flight, with so many microseconds of the host for each.
     pub fn new(depth: u32, host_gap_us: f64) -> Self {
-        Self { depth, host_gap_us: Quantity::plain(host_gap_us), batches: default_batches() }
+        let host_gap_us = Quantity::plain(host_gap_us);
+        Self { depth, host_gap_us, dispatch_us: None, batches: default_batches() }
+    }
+
+    /// The same with so many microseconds of the host for each operator.
+    #[must_use]
+    pub fn dispatching(self, dispatch_us: f64) -> Self {
+        Self { dispatch_us: Some(Quantity::plain(dispatch_us)), ..self }
+    }
+
+    /// What giving the operators of `stages` to processors takes.
+    fn dispatch(&self, stages: &[Stage]) -> Picos {
+        let Some(each) = &self.dispatch_us else { return Picos::ZERO };
+        let launched = stages.iter().filter(|stage| {
+            // Views of what is there: nothing runs.
+            !matches!(stage.layer.operator, Operator::Reshape(_) | Operator::Slice(_))
+        });
+        let count: usize = launched.map(|stage| stage.nodes.len().max(1)).sum();
+        Picos::from_micros(each.value * count as f64)
     }
 
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.count("depth", self.depth, MAX_DEPTH);
         checker.within("host_gap_us", &self.host_gap_us, 0.0, MAX_GAP_US);
+        if let Some(dispatch) = &self.dispatch_us {
+            checker.within("dispatch_us", dispatch, 0.0, MAX_GAP_US);
+        }
         checker.count("batches", self.batches, MAX_BATCHES);
     }
 }
@@ -98,7 +127,8 @@ impl Simulator<'_> {
     ) -> Result<Stream, SimulateError> {
         let lowered = Lowered::new(stages, plan, self)?;
         let batches = pipeline.batches + 2 * WARM_UP;
-        let written = Written::new(&lowered, pipeline, batches, &mut self.program);
+        let host = [Picos::from_micros(pipeline.host_gap_us.value), pipeline.dispatch(stages)];
+        let written = Written::new(&lowered, host, [pipeline.depth, batches], &mut self.program);
         if self.engine.run(&self.program, &self.capacity, &mut NoTrace) > LONGEST_RUN {
             return Err(SimulateError::TooLong { what: "the stream of batches".to_owned() });
         }
@@ -108,7 +138,9 @@ impl Simulator<'_> {
     fn read_stream(&self, lowered: &Lowered, written: &Written, measured: u32) -> Stream {
         let end = |batch: u32| {
             let tasks = &written.tasks[batch as usize];
-            tasks.iter().map(|&task| self.engine.finish(task)).max().unwrap_or_default()
+            let dispatched = written.dispatches[batch as usize];
+            let tasks = tasks.iter().copied().chain([dispatched]);
+            tasks.map(|task| self.engine.finish(task)).max().unwrap_or_default()
         };
         let measured_batches = WARM_UP..WARM_UP + measured;
         let (from, to) = (end(WARM_UP - 1), end(WARM_UP + measured - 1));
@@ -147,21 +179,26 @@ impl Simulator<'_> {
 struct Written {
     /// The host's work for each batch.
     gaps: Vec<TaskId>,
+    /// Its giving the batch's operators to the processors.
+    dispatches: Vec<TaskId>,
     /// The plan's tasks, in their order, of each batch.
     tasks: Vec<Vec<TaskId>>,
 }
 
 impl Written {
-    fn new(lowered: &Lowered, pipeline: &Pipeline, batches: u32, program: &mut Program) -> Self {
+    /// Of `[depth, batches]`, with the host's `[work before, dispatching]` for each.
+    fn new(lowered: &Lowered, host: [Picos; 2], [depth, batches]: [u32; 2], program: &mut Program) -> Self {
         program.clear();
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
         let sinks = sinks(lowered);
-        let mut gap = Phases::default();
-        let duration = Picos::from_micros(pipeline.host_gap_us.value);
-        gap.push(Phase { kind: PhaseKind::QueueGap, duration, bytes: Bytes::ZERO, steps: 1 });
-        let mut written = Self { gaps: Vec::new(), tasks: vec![Vec::new(); batches as usize] };
-        let steps = first_steps(batches, pipeline.depth, last_segment);
+        let [gap, dispatch] = host.map(|duration| {
+            let mut phases = Phases::default();
+            phases.push(Phase { kind: PhaseKind::QueueGap, duration, bytes: Bytes::ZERO, steps: 1 });
+            phases
+        });
+        let mut written = Self { tasks: vec![Vec::new(); batches as usize], ..Self::default() };
+        let steps = first_steps(batches, depth, last_segment);
         let end = steps.last().map_or(0, |last| last + last_segment);
         for step in 0..=end {
             for batch in (0..batches as usize)
@@ -169,10 +206,14 @@ impl Written {
             {
                 if step == steps[batch] {
                     let task = program.task(HOST, 1, gap.as_slice());
-                    if let Some(before) = batch.checked_sub(pipeline.depth as usize) {
+                    if let Some(before) = batch.checked_sub(depth as usize) {
                         sinks.iter().for_each(|&sink| program.after(task, written.tasks[before][sink]));
+                        program.after(task, written.dispatches[before]);
                     }
                     written.gaps.push(task);
+                    let dispatched = program.task(DISPATCHER, 1, dispatch.as_slice());
+                    program.after(dispatched, task);
+                    written.dispatches.push(dispatched);
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
                 }
                 let segment = step - steps[batch];
@@ -281,6 +322,21 @@ mod tests {
         assert!(three.batch_latency >= one.batch_latency, "each batch takes no less for it");
         let busiest = three.busy_percent.iter().map(|(_, busy)| *busy).fold(0.0, f64::max);
         assert!(busiest > 99.0, "{three:?}");
+    }
+
+    #[test]
+    fn dispatching_is_seen_only_where_it_outlasts_the_processors() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (stages, plan) = plan(&profile, 0);
+        let period = |dispatch_us: f64| {
+            let pipeline = Pipeline::new(1, 0.0).dispatching(dispatch_us);
+            Simulator::new(&profile, Library::Xnnpack).stream(&stages, &plan, &pipeline).unwrap().period
+        };
+        assert_eq!(period(1.0), period(0.0));
+        // Nodes of VGG-16, rectifiers included: more launches than fused stages.
+        let nodes: usize = stages.iter().map(|stage| stage.nodes.len()).sum();
+        assert!(nodes > stages.len());
+        assert!(period(1e6) >= Picos::from_micros(1e6 * stages.len() as f64));
     }
 
     #[test]

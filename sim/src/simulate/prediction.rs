@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::background::BackgroundReport;
+use super::footprint::Footprint;
 use super::lower::{Detail, Processor};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
@@ -23,6 +25,8 @@ pub struct Prediction {
     /// Energy of the run, where the profile knows power.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
+    /// Memory of weights and results, and what the plan adds to it.
+    pub memory: Footprint,
     /// Each processor that did something.
     pub processors: Vec<ProcessorUse>,
     /// The operators, in order.
@@ -30,6 +34,9 @@ pub struct Prediction {
     /// What the latency consists of: tasks each of which started when the one
     /// before it ended.
     pub critical_path: Vec<Step>,
+    /// Somebody else's work beside the run, where there was any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundReport>,
     /// Engine events.
     pub events: u64,
 }

@@ -1,6 +1,7 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
 use super::Simulator;
+use super::footprint::footprint;
 use super::lower::{Detail, Lowered, Processor, Role, Task};
 use super::prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
 use crate::device::gpu::Direction;
@@ -13,7 +14,7 @@ use crate::workload::Stage;
 
 /// How long `thread` works during an operator that took `length` instead of its
 /// `nominal` time.
-fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
+pub(super) fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
     if thread == 0 || nominal == Picos::ZERO {
         return length;
     }
@@ -44,9 +45,11 @@ pub(super) fn report(
         bytes,
         bandwidth: BytesPerSecond::mean(bytes, latency),
         energy,
+        memory: footprint(simulator.device, stages, plan, lowered),
         processors,
         stages: reader.stages(stages),
         critical_path: reader.critical_path(stages),
+        background: None,
         events: simulator.engine.events(),
     }
 }
@@ -258,7 +261,8 @@ impl Reader<'_> {
     }
 
     /// From the last task back: what a task waited for is the predecessor, or
-    /// the task before it on its processor, that ended when it started.
+    /// the task before it on its processor, that ended last; when it started, unless
+    /// somebody else's frame came between.
     fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
@@ -279,13 +283,13 @@ impl Reader<'_> {
                 start: self.start(index),
                 finish: self.finish(index),
             });
-            let start = self.start(index);
-            current = task
-                .predecessors
-                .iter()
-                .map(|predecessor| predecessor.0 as usize)
-                .chain(before[index])
-                .find(|&candidate| start > Picos::ZERO && self.finish(candidate) == start);
+            if self.start(index) == Picos::ZERO {
+                break;
+            }
+            let predecessors = task.predecessors.iter().map(|predecessor| predecessor.0 as usize);
+            let candidates = predecessors.chain(before[index]);
+            let latest = candidates.clone().map(|candidate| self.finish(candidate)).max();
+            current = candidates.into_iter().find(|&candidate| Some(self.finish(candidate)) == latest);
         }
         path.reverse();
         path

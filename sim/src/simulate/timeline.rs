@@ -1,6 +1,7 @@
 //! A run as tracks: one a CPU core, the GPU's queue, its compute units, the NPU,
 //! and the memory's rate.
 
+mod bandwidth;
 mod folds;
 
 use super::lower::{Detail, Lowered, Processor, Role, Task};
@@ -11,7 +12,7 @@ use crate::engine::Recorder;
 use crate::kernel::cpu::{CoreSet, Schedule};
 use crate::kernel::{Phase, PhaseKind};
 use crate::plan::{Plan, ShareOf};
-use crate::timeline::{Activity, Counter, Stretch, Timeline, Track, TrackKind};
+use crate::timeline::{Activity, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -29,7 +30,8 @@ pub fn timeline(
     plan: &Plan,
 ) -> Result<Timeline, SimulateError> {
     let lowered = Lowered::new(stages, plan, simulator)?;
-    let mut recorder = Recorder::new();
+    let mut recorder =
+        if lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS { Recorder::with_flows() } else { Recorder::new() };
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
@@ -40,13 +42,19 @@ pub fn timeline(
     for (task, spans) in lowered.tasks.iter().zip(&spans) {
         drawing.task(&stages[task.stage].name, task, spans);
     }
-    let memory = Counter {
-        name: "memory bandwidth".to_owned(),
-        unit: "GB/s",
-        samples: recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect(),
-    };
-    Ok(Timeline { tracks: drawing.finish(), counters: vec![memory], end })
+    let counters = bandwidth::counters(&recorder, &lowered.tasks);
+    let mut tracks = drawing.finish();
+    if let Some((work, _)) = &simulator.background {
+        let frame = |&(start, end): &(Picos, Picos)| slice("frame", Activity::Compute, start, end);
+        let slices = recorder.background.iter().map(frame).collect();
+        tracks.push(Track { name: work.title.clone(), kind: TrackKind::GpuQueue, slices });
+    }
+    Ok(Timeline { tracks, counters, end })
 }
+
+/// Most tasks of a run whose processors' bandwidths are shown one by one: beyond, the
+/// steps would be thinner than a pixel.
+const MOST_TASKS_WITH_FLOWS: usize = 10_000;
 
 struct Drawing<'a> {
     device: &'a Profile,

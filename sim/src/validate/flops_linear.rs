@@ -6,7 +6,7 @@ use crate::workload::Layer;
 
 /// `launch_us + us_per_operation * operations`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FlopsLinear {
+pub(crate) struct FlopsLinear {
     launch_us: f64,
     us_per_operation: f64,
 }
@@ -14,7 +14,7 @@ pub(super) struct FlopsLinear {
 impl FlopsLinear {
     /// Least squares of the relative error, of pairs of operations and measured
     /// microseconds; none where there are no pairs, or all have as many operations.
-    pub(super) fn fit(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
+    pub(crate) fn fit(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
         // Normal equations of `(launch + slope * operations) / measured = 1`.
         let (mut normal, mut right) = (Matrix2::zeros(), Vector2::zeros());
         for (operations, measured_us) in pairs {
@@ -29,13 +29,13 @@ impl FlopsLinear {
     }
 
     /// Time of so many operations, in microseconds.
-    pub(super) fn predict(&self, operations: f64) -> f64 {
+    pub(crate) fn predict(&self, operations: f64) -> f64 {
         self.launch_us + self.us_per_operation * operations
     }
 }
 
 /// Multiply-adds of a layer; elements read where it has none.
-pub(super) fn operations(layer: &Layer) -> f64 {
+pub(crate) fn operations(layer: &Layer) -> f64 {
     match layer.operator.macs() {
         0 => layer.operator.input_elements() as f64,
         macs => macs as f64,

@@ -10,11 +10,13 @@
 mod bundled;
 mod config;
 mod operators;
+mod task;
 
 use serde::Serialize;
 
 pub use bundled::{LANGUAGE_MODELS, language_model};
 pub use config::ConfigError;
+pub use task::{LanguageTask, StepStages, Turn};
 
 use super::graph::{OperatorError, check_operator};
 use super::shape::DataType;

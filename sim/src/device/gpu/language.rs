@@ -26,14 +26,15 @@ pub struct LanguageKernels {
     /// Memory bandwidth of products of one row, and of everything that is no product.
     pub bandwidth_gbps: Quantity,
     /// Handing work to the GPU's queue after another processor's result, where the queue
-    /// could not be filled before; not between the steps of one token, which repeat.
+    /// could not be filled before.
     pub submission_us: Quantity,
-    /// How a product of one row was timed on its own, where that was published.
+    /// How products were timed on their own, where that was published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stand_alone: Option<StandAlone>,
 }
 
-/// A product of one row timed alone: `overhead + weight bytes / bandwidth`.
+/// A product timed on its own: `overhead + weight bytes / bandwidth` with one row, and with
+/// more the overhead and what the product takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StandAlone {
@@ -41,7 +42,7 @@ pub struct StandAlone {
     pub source: String,
     /// Submitting the one kernel and waiting for it.
     pub overhead_us: Quantity,
-    /// Memory bandwidth.
+    /// Memory bandwidth of a product of one row.
     pub bandwidth_gbps: Quantity,
 }
 

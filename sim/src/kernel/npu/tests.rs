@@ -368,6 +368,49 @@ fn a_server_array_of_128_steps_by_128() {
     assert_eq!(schedule.cycles, 3 * 2 * (1024 + 3 * 128 - 2) - 1);
 }
 
+fn bundled(name: &str) -> Npu {
+    crate::device::profile::Profile::load(name).unwrap().npu.unwrap()
+}
+
+/// Operations a second of a square product of 16-bit floats, in 10^12.
+fn tera_operations(npu: &Npu, extent: u32) -> f64 {
+    let layer = Layer { data_type: DataType::F16, ..linear(extent, extent, extent) };
+    2.0 * f64::from(extent).powi(3) / micros(&layer, npu) / 1e6
+}
+
+#[test]
+fn large_products_come_close_to_what_other_npus_publish() {
+    // Google Cloud, TPU v4: 275 TFLOPS. ANE guide, M1: near 12 TFLOP/s.
+    let tpu = tera_operations(&bundled("tpu-v4"), 8192);
+    assert!((0.9 * 275.0..275.0).contains(&tpu), "{tpu}");
+    // The ANE guide isolates compute from dispatch by the slope over the rows.
+    let neural_engine = bundled("apple-m1");
+    let rows = |rows| micros(&Layer { data_type: DataType::F16, ..linear(rows, 512, 512) }, &neural_engine);
+    let slope = 2.0 * 32_768.0 * 512.0 * 512.0 / (rows(65_536) - rows(32_768)) / 1e6;
+    assert!((0.95 * 12.0..12.01).contains(&slope), "{slope}");
+    // A square product does not fit on chip and waits for memory: contributed rooflines
+    // (ANEForge) have 2.7 TFLOP/s for the M1's.
+    let square = tera_operations(&neural_engine, 4096);
+    assert!((2.0..4.0).contains(&square), "{square}");
+}
+
+#[test]
+fn each_npu_steps_by_its_own_array() {
+    for (name, array) in [("snapdragon-8gen3", 32), ("tpu-v4", 128), ("apple-m1", 16)] {
+        let npu = Npu { graph_sizes: Vec::new(), order: WeightsStationary, ..bundled(name) };
+        let folds = |outputs| schedule(&linear(512, 1024, outputs), &npu).folds;
+        assert_eq!(folds(array), folds(array - 1), "{name}");
+        assert_eq!(folds(array + 1), 2 * folds(array), "{name}");
+    }
+}
+
+#[test]
+fn a_small_product_on_a_neural_engine_is_its_dispatch() {
+    let npu = bundled("apple-m1");
+    let layer = Layer { data_type: DataType::F16, ..linear(64, 256, 256) };
+    assert_eq!(schedule(&layer, &npu).limit, Limit::Dispatch);
+}
+
 #[test]
 fn what_is_no_product_falls_back_to_another_processor() {
     let softmax = Operator::Softmax(Softmax { input: Shape::tokens(256, 256) });

@@ -7,8 +7,8 @@
 
 use super::super::SimulateError;
 use super::alone::execute;
-use super::visible::{Residence, synchronising};
-use super::{Lowering, Processor, Role, Task, join_delay, result_bytes};
+use super::visible::{Residence, hand_over_delay, join_delay, read_bytes, synchronising};
+use super::{Lowering, Processor, Role, Task, result_bytes};
 use crate::device::profile::Profile;
 use crate::engine::TaskId;
 use crate::kernel::cpu::CoreSet;
@@ -118,10 +118,24 @@ fn without_dispatch(phases: &Phases) -> Phases {
 }
 
 /// What it takes that the GPU's queue goes on with `layer` after another processor's
-/// result: nothing between the steps of one token, whose kernels wait in the queue.
-pub(super) fn resubmission(device: &Profile, layer: &Layer) -> Picos {
+/// result: nothing between the steps of one token, whose kernels wait in the queue unless
+/// the mechanism empties it.
+pub(super) fn resubmission(device: &Profile, mechanism: Mechanism, layer: &Layer) -> Picos {
     let kernels = device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
-    let many_rows = layer.operator.output().width > 1;
-    let kernels = kernels.filter(|_| many_rows && layer.data_type.is_weight_only());
+    let is_empty = layer.operator.output().width > 1 || mechanism.maps();
+    let kernels = kernels.filter(|_| is_empty && layer.data_type.is_weight_only());
     kernels.map_or(Picos::ZERO, |kernels| Picos::from_micros(kernels.submission_us.value))
+}
+
+/// What it takes that the NPU learns of an input of `layer` on the GPU, that the GPU learns of the
+/// NPU's result, and that both learn of a shared result.
+pub(crate) fn accelerator_costs(device: &Profile, mechanism: Mechanism, layer: &Layer) -> [Picos; 3] {
+    let (read, written) = (read_bytes(layer), result_bytes(layer));
+    let resubmission = resubmission(device, mechanism, layer);
+    let hand_over = |bytes| hand_over_delay(device, mechanism, bytes, true);
+    [
+        hand_over(read),
+        hand_over(written) + resubmission,
+        join_delay(device, mechanism, written) + resubmission,
+    ]
 }

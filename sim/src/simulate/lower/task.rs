@@ -48,6 +48,9 @@ impl Task {
         if let Some(client) = self.client {
             program.moves_as(id, client);
         }
+        if self.role != Role::Compute {
+            program.on_host(id);
+        }
         id
     }
 

@@ -51,7 +51,7 @@ fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts:
             let part_to = (at + (edge(stretch + 1, length) - edge(stretch, length))).min(to);
             let (name, activity) = match part.kind {
                 PhaseKind::StationaryLoad => ("load", Activity::Launch),
-                PhaseKind::Drain => ("drain", Activity::Transform),
+                PhaseKind::Drain => ("drain", Activity::Launch),
                 _ => ("stream", Activity::Compute),
             };
             slices.push(slice(name, activity, at, part_to));

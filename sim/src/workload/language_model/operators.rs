@@ -73,12 +73,26 @@ impl LanguageModel {
         layers.stages
     }
 
+    /// The operators whose work depends on the context: scores, softmax, and the mix of the
+    /// values.
+    pub fn over_context(&self, TokenStep { tokens, context }: TokenStep) -> [Operator; 3] {
+        let group = self.heads / self.key_value_heads.max(1);
+        let scores = MatMul {
+            batch: self.key_value_heads,
+            m: tokens.saturating_mul(group),
+            k: self.head_features,
+            n: context,
+        };
+        let weights = Shape { batch: self.heads, height: 1, width: tokens, channels: context };
+        let mix = MatMul { k: context, n: self.head_features, ..scores };
+        [Operator::MatMul(scores), Operator::Softmax(Softmax { input: weights }), Operator::MatMul(mix)]
+    }
+
     /// Attention and the sum behind it.
     fn attention(&self, layers: &mut Layers, step: TokenStep) -> usize {
-        let TokenStep { tokens, context } = step;
+        let tokens = step.tokens;
         let queries = self.heads.saturating_mul(self.head_features);
         let keys = self.key_value_heads.saturating_mul(self.head_features);
-        let group = self.heads / self.key_value_heads.max(1);
         let project = |features| linear(tokens, self.features, features, self.attention_bias);
         let rotate = |features| pairwise(Function::Multiply, Shape::tokens(tokens, features));
 
@@ -88,17 +102,10 @@ impl LanguageModel {
         let value = layers.add("v", project(keys), &[norm], 0);
         let query = layers.add("rotate-q", rotate(queries), &[query], 1);
         let key = layers.add("rotate-k", rotate(keys), &[key], 1);
-        let heads = MatMul {
-            batch: self.key_value_heads,
-            m: tokens.saturating_mul(group),
-            k: self.head_features,
-            n: context,
-        };
-        let scores = layers.add("scores", Operator::MatMul(heads), &[query, key], 0);
-        let weights = Shape { batch: self.heads, height: 1, width: tokens, channels: context };
-        let softmax = layers.add("softmax", Operator::Softmax(Softmax { input: weights }), &[scores], 0);
-        let mixed = MatMul { k: context, n: self.head_features, ..heads };
-        let mixed = layers.add("mix", Operator::MatMul(mixed), &[softmax, value], 0);
+        let [scores, softmax, mixed] = self.over_context(step);
+        let scores = layers.add("scores", scores, &[query, key], 0);
+        let softmax = layers.add("softmax", softmax, &[scores], 0);
+        let mixed = layers.add("mix", mixed, &[softmax, value], 0);
         let output = layers.add("o", linear(tokens, queries, self.features, false), &[mixed], 0);
         let sum = pairwise(Function::Add, Shape::tokens(tokens, self.features));
         layers.add("attention-sum", sum, &[output], 1)

@@ -1,144 +1,102 @@
-//! A plan for a whole workload, one operator or many.
+//! Strategies that cut operators one at a time, and those of a single processor.
 //!
-//! A chain is planned by dynamic programming over where its latest result lies:
+//! Operators in a row are planned by dynamic programming over where its latest result lies:
 //! with the CPU, with the GPU, or visible to both after a join. Each operator is
-//! then priced with the hand-over its placement needs. In a graph that is no
-//! chain, operators are planned one by one, as EPEW'25 does: the GPU is the
+//! then priced with the hand-over its placement needs. In any other
+//! graph, operators are planned one by one, as EPEW'25 does: the GPU is the
 //! default, a cut must pay for its join, and the CPU alone must pay for the
 //! hand-overs to and fro. Either way the plan is simulated as a whole. What is best
 //! for each operator alone, and a single processor, win where they are faster: under
 //! contention a hand-over's price is a bound, so that the dynamic programme can miss.
 
-use super::channel_split::{Candidate, Lead, Search, grids, search_grid};
+use std::rc::Rc;
+
+use super::channel_split::{Candidate, Lead, Search, Together, search_grid};
+use super::explorer::{Baseline, Explorer, Found};
 use super::grid::Grid;
-use super::{Options, Strategy, rule};
+use super::{Options, Strategy};
 use crate::device::gpu::{Cargo, Direction};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
-    Prediction, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
+    SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
 };
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// The outcome of an exploration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The plan found.
-    pub plan: Plan,
-    /// What simulating it predicts.
-    pub prediction: Prediction,
-    /// Single processors for comparison; those the device can run it on.
-    pub baselines: Vec<Baseline>,
-    /// For each operator, what the search found for it alone.
-    pub searches: Vec<Search>,
-    /// Candidates considered.
-    pub considered: usize,
+/// Operators to be planned, and what is known of each alone.
+struct Operators<'o> {
+    stages: &'o [Stage],
+    kinds: &'o [usize],
+    grids: &'o [Vec<Rc<Grid>>],
+    searches: &'o [Search],
 }
 
-/// The whole workload on one processor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Baseline {
-    /// Which processor.
-    pub strategy: Strategy,
-    /// Its plan.
-    pub plan: Plan,
-    /// Its prediction.
-    pub prediction: Prediction,
-}
-
-/// Finds a plan for `stages` with the strategy of `options`.
-///
-/// # Errors
-/// The device has no processor, or no kernel, for an operator.
-pub fn explore(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-) -> Result<Answer, SimulateError> {
-    if let Some(answer) = rule::explore(simulator, stages, options)? {
-        return Ok(answer);
-    }
-    if !options.strategy.cuts() {
-        let plan = uniform(simulator, stages, options, options.strategy)?;
-        let prediction = simulator.run(stages, &plan)?;
-        return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered: 1 });
-    }
-    let mut parts = simulator.of_parts();
-    let grids =
-        stages.iter().map(|stage| grids(&parts, stage, options)).collect::<Result<Vec<Vec<Grid>>, _>>()?;
-    let searches = stages
-        .iter()
-        .zip(&grids)
-        .map(|(stage, grid)| {
-            let host = Lead::of_host(&parts, stage);
-            search_grid(&mut parts, stage, options, host, grid)
-        })
-        .collect::<Result<Vec<Search>, _>>()?;
+/// The plan of a strategy that cuts operators one at a time.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let (stages, options) = (explorer.stages, explorer.options);
+    let grids = explorer.grids(strategy.axes())?;
+    let searches = explorer.searches(strategy)?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
+    let mut inside = explorer.parts.inside();
+    let kinds: Vec<usize> = (0..stages.len()).map(|stage| explorer.prices.kind(stage)).collect();
+    let operators = Operators { stages, kinds: &kinds, grids: &grids, searches: &searches };
+    // With one memory a cut takes as long inside a workload as alone.
+    let together =
+        if has_own_memory(inside.device()) { &mut explorer.together_inside } else { &mut explorer.together };
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(&mut parts.inside(), stages, options, &grids, &searches)?;
+        let (placements, more) = plan_chain(&mut inside, options, &operators, together)?;
         considered += more;
         placements
     } else {
-        plan_graph(&mut parts.inside(), stages, options, &grids, &searches)?
+        plan_graph(&mut inside, options, &operators, together)?
     };
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
     for placements in [placements, alone] {
-        let plan = Plan::new(options.synchronisation, placements);
-        match simulator.run(stages, &plan) {
-            Ok(prediction) => found.push((plan, prediction)),
+        let plan = explorer.plan(placements);
+        match explorer.found(strategy, plan, considered) {
+            Ok(answer) => found.push(answer),
             // Operators were searched one by one: together they may be too much for it.
             Err(SimulateError::GpuMemoryFull { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let baselines = baselines(simulator, stages, options);
-    found.extend(baselines.iter().map(|baseline| (baseline.plan.clone(), baseline.prediction.clone())));
-    let cost = |prediction: &Prediction| options.objective.cost(prediction.latency, prediction.energy);
+    found.extend(explorer.baselines().into_iter().map(|Baseline { plan, prediction, .. }| Found {
+        strategy,
+        plan,
+        prediction,
+        considered,
+    }));
     // The first of equals: the plan that was searched for.
-    let (plan, prediction) = found
+    found
         .into_iter()
-        .reduce(|best, other| if cost(&other.1) < cost(&best.1) { other } else { best })
-        .ok_or(SimulateError::NothingToUse)?;
-    Ok(Answer { plan, prediction, baselines, searches, considered })
+        .reduce(
+            |best, other| {
+                if explorer.cost(&other.prediction) < explorer.cost(&best.prediction) { other } else { best }
+            },
+        )
+        .ok_or(SimulateError::NothingToUse)
 }
 
 /// Every operator on the one processor of `strategy`; the CPU with the core set
 /// that is best for the whole workload.
-fn uniform(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-    strategy: Strategy,
-) -> Result<Plan, SimulateError> {
-    let everywhere = |placement| Plan::new(options.synchronisation, vec![placement; stages.len()]);
+pub(super) fn uniform(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Plan, SimulateError> {
+    let everywhere =
+        |placement| Plan::new(explorer.options.synchronisation, vec![placement; explorer.stages.len()]);
     if strategy != Strategy::CpuOnly {
         let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
         return Ok(everywhere(placement));
     }
     let mut best: Option<(f64, Plan)> = None;
-    for &cores in &options.core_sets {
+    for &cores in &explorer.options.core_sets {
         let plan = everywhere(Placement::Cpu(cores));
-        let prediction = simulator.run(stages, &plan)?;
-        let cost = options.objective.cost(prediction.latency, prediction.energy);
+        let prediction = explorer.simulator.run(explorer.stages, &plan)?;
+        let cost = explorer.cost(&prediction);
         if best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, plan));
         }
     }
     best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
-}
-
-/// Single processors that can run the whole workload.
-pub(super) fn baselines(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Options) -> Vec<Baseline> {
-    [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
-        .into_iter()
-        .filter_map(|strategy| {
-            let plan = uniform(simulator, stages, options, strategy).ok()?;
-            let prediction = simulator.run(stages, &plan).ok()?;
-            Some(Baseline { strategy, plan, prediction })
-        })
-        .collect()
 }
 
 /// Whether each operator reads the one before it and nothing else.
@@ -170,19 +128,19 @@ struct Choice {
     before: Option<usize>,
 }
 
-/// Plans a chain; `searches` are those of its operators alone.
+/// Plans operators in a row.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Grid>],
-    searches: &[Search],
+    operators: &Operators<'_>,
+    together: &mut Together,
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
+    let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
     let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
     // The input of the chain is visible to both processors.
     let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
-    for (index, (stage, grid)) in stages.iter().zip(grids).enumerate() {
+    for (index, (stage, grid)) in stages.iter().zip(*grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
         let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
@@ -199,7 +157,8 @@ fn plan_chain(
             let found = if lead == Lead::default() && !has_own_memory(simulator.device()) {
                 None
             } else {
-                let search = search_grid(simulator, stage, options, lead, grid)?;
+                let of = (kinds[index], stage);
+                let search = search_grid(simulator, of, options, lead, (grid, together))?;
                 considered += search.considered;
                 Some(search)
             };
@@ -279,23 +238,24 @@ fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos
 /// One placement an operator of a graph that is no chain.
 fn plan_graph(
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Grid>],
-    searches: &[Search],
+    operators: &Operators<'_>,
+    together: &mut Together,
 ) -> Result<Vec<Placement>, SimulateError> {
+    let Operators { stages, kinds, grids, searches } = *operators;
     if let [only] = searches {
         return Ok(vec![only.best.placement]);
     }
     let objective = options.objective;
     let mut placements = Vec::with_capacity(stages.len());
-    for ((stage, grid), alone) in stages.iter().zip(grids).zip(searches) {
+    for (index, (stage, alone)) in stages.iter().zip(searches).enumerate() {
         let onto_host = between_cpu_and_gpu(simulator, options, stage, Direction::ToHost);
         let onto_gpu = between_cpu_and_gpu(simulator, options, stage, Direction::ToGpu);
         // Alone, a GPU with memory of its own gets its inputs from the host; here it
         // has them.
         let inside = if has_own_memory(simulator.device()) {
-            Some(search_grid(simulator, stage, options, Lead::default(), grid)?)
+            let of = (kinds[index], stage);
+            Some(search_grid(simulator, of, options, Lead::default(), (&grids[index], together))?)
         } else {
             None
         };

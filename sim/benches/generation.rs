@@ -1,0 +1,53 @@
+//! Language models: a whole answer without and with its timeline, and the solver.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark says what it measures by its name")]
+
+use std::hint::black_box;
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::explore::language::{LanguageStrategy, plan_language};
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::simulate::generation::{generate, generation_timeline};
+use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+const STRATEGY: LanguageStrategy = LanguageStrategy::HeteroTensor;
+const MECHANISM: Mechanism = Mechanism::SleepThenPoll;
+
+fn task(prompt_tokens: u32, generated_tokens: u32) -> LanguageTask {
+    let model = language_model("llama3-8b").unwrap();
+    LanguageTask::single(model, WeightFormat::W4a16, Turn { prompt_tokens, generated_tokens })
+}
+
+/// Llama-3-8B reads 1024 tokens and generates 256: under 5 ms without a timeline, under
+/// 50 ms with one.
+fn answer(criterion: &mut Criterion) {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let task = task(1024, 256);
+    let plan = plan_language(&device, Library::Xnnpack, &task, STRATEGY, MECHANISM).unwrap();
+    criterion.bench_function("generate/llama3-8b/1024+256", |bencher| {
+        bencher.iter(|| generate(&device, Library::Xnnpack, black_box(&task), &plan).unwrap());
+    });
+    criterion.bench_function("generation_timeline/llama3-8b/1024+256", |bencher| {
+        bencher.iter(|| generation_timeline(&device, Library::Xnnpack, black_box(&task), &plan).unwrap());
+    });
+}
+
+/// Every static length of one model, and one token: under a second (`HeteroInfer`'s profiler
+/// takes 20 minutes).
+fn solver(criterion: &mut Criterion) {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let lengths = device.npu.as_ref().unwrap().graph_sizes.clone();
+    criterion.bench_function("plan_language/llama3-8b/all-standard-lengths", |bencher| {
+        bencher.iter(|| {
+            for &tokens in &lengths {
+                let task = task(tokens, 1);
+                plan_language(&device, Library::Xnnpack, black_box(&task), STRATEGY, MECHANISM).unwrap();
+            }
+        });
+    });
+}
+
+criterion_group!(benches, answer, solver);
+criterion_main!(benches);

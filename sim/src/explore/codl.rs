@@ -1,0 +1,268 @@
+//! The planner of `CoDL` (`MobiSys`'22): a base plan over dimension and ratio, then chains.
+//!
+//! The base plan takes for each operator the dimension (height or output channels) and
+//! the ratio, in tenths, of least predicted time (section 4.1). Algorithm 1 then chains
+//! operators up from a head that is in no chain: for each ratio around the head's it
+//! appends the next operator while that gains, with the rows that chaining adds
+//! (section 4.2). The predictor is equation 2 on the kernel models of this simulator:
+//! `T_trans + T_map + T_psync + max(T_cpu, T_gpu)`, the first three only where an operator
+//! begins a chain and is cut, or lies on the CPU.
+//!
+//! Where the paper leaves it open: a head keeps its overhead in a chain (figure 8: data
+//! are shared at the beginning of one); the gain that is largest is that of the whole
+//! chain over its operators unchained; and of the core sets offered, the one with the
+//! least predicted time computes all the CPU's parts. What is minimised is time,
+//! whatever the objective.
+
+use super::explorer::Explorer;
+use super::prices::Who;
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{Axis, Cut, Placement, Plan, widen};
+use crate::simulate::{SimulateError, hand_over_delay, read_bytes};
+use crate::units::{Bytes, Picos};
+use crate::workload::{CHANNELS_PER_SLICE, Stage};
+
+/// The ratio goes in tenths (section 3).
+const TENTHS: u32 = 10;
+
+/// How far a chain's ratio may be from its head's, in tenths: the paper's 0.3.
+const DELTA: u32 = 3;
+
+/// Who computes one operator: the GPU's share in tenths along a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    axis: Axis,
+    /// Tenths of the GPU: none leave all to the CPU, ten all to the GPU.
+    gpu: u32,
+    /// Predicted, unchained.
+    time: Picos,
+}
+
+/// Operators in a row that share nothing, and what they gain.
+#[derive(Clone, Debug)]
+struct Chain {
+    axis: Axis,
+    gpu: u32,
+    end: usize,
+    gain: i128,
+}
+
+/// How much of the planner is used: the paper's ablations leave out parts of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodlParts {
+    /// Dimensions of the base plan: both, or one (figure 18).
+    pub axes: &'static [Axis],
+    /// Whether operators that can be cut may be left to one processor.
+    pub whole: Whole,
+    /// Whether operators are chained (figure 20).
+    pub chains: bool,
+}
+
+impl CodlParts {
+    /// All of it.
+    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], whole: Whole::Allowed, chains: true };
+}
+
+/// Whether operators that can be cut may be left to one processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// Ratios go from 0 to 1, both included (section 4.1).
+    Allowed,
+    /// Every operator that can be cut is: the shares of both dimensions in the paper's
+    /// Figure 17 leave none whole.
+    OnlyUncuttable,
+}
+
+/// A planner for one core set.
+struct Planner<'e, 's, 'a> {
+    explorer: &'e mut Explorer<'s, 'a>,
+    cores: CoreSet,
+    parts: CodlParts,
+    considered: usize,
+}
+
+/// Base plan and chains, and how many candidates were considered.
+pub(super) fn plan(
+    explorer: &mut Explorer<'_, '_>,
+    parts: CodlParts,
+) -> Result<(Plan, usize), SimulateError> {
+    let mut best: Option<(Picos, Plan)> = None;
+    let mut considered = 0;
+    for &cores in &explorer.options.core_sets {
+        let mut planner = Planner { explorer, cores, parts, considered: 0 };
+        let Some(base) = planner.base() else { continue };
+        let (time, plan) = planner.chained(&base);
+        considered += planner.considered;
+        if best.as_ref().is_none_or(|(least, _)| time < *least) {
+            best = Some((time, plan));
+        }
+    }
+    match best {
+        Some((_, plan)) => Ok((plan, considered)),
+        None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
+    }
+}
+
+/// The cut of `stage` that leaves `gpu` tenths to the GPU; `None` where it cannot be cut
+/// so. Channels are cut between slices, as GPU kernels compute four at a time.
+fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<Cut> {
+    let all = axis.extent(&stage.layer.operator)?;
+    let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
+    let unit = if axis == Axis::Channels { CHANNELS_PER_SLICE } else { 1 };
+    let first = ((exact / f64::from(unit)).round() as u32).max(1) * unit;
+    (first < all).then(|| Cut { axis, all, parts: [0..first, first..all] })
+}
+
+impl Planner<'_, '_, '_> {
+    /// The best dimension and ratio of each operator on its own; `None` where one has no
+    /// kernel anywhere.
+    fn base(&mut self) -> Option<Vec<Choice>> {
+        (0..self.explorer.stages.len()).map(|stage| self.base_of(stage)).collect()
+    }
+
+    fn base_of(&mut self, stage: usize) -> Option<Choice> {
+        let cut = match self.parts.whole {
+            Whole::Allowed => None,
+            Whole::OnlyUncuttable => self.best_of(stage, [1, TENTHS - 1]),
+        };
+        cut.or_else(|| self.best_of(stage, [0, TENTHS]))
+    }
+
+    /// The best dimension and ratio, with at least and at most so many tenths on the GPU.
+    fn best_of(&mut self, stage: usize, [least, most]: [u32; 2]) -> Option<Choice> {
+        let mut best: Option<Choice> = None;
+        for &axis in self.parts.axes {
+            for gpu in (least..=most).rev() {
+                let Some(time) = self.predict(stage, axis, gpu) else { continue };
+                self.considered += 1;
+                if best.is_none_or(|best| time < best.time) {
+                    best = Some(Choice { axis, gpu, time });
+                }
+            }
+        }
+        best
+    }
+
+    /// Equation 2 for an operator in no chain.
+    fn predict(&mut self, stage: usize, axis: Axis, gpu: u32) -> Option<Picos> {
+        match gpu {
+            TENTHS => Some(self.explorer.prices.whole(stage, Who::Gpu)?.time),
+            0 => {
+                let cpu = self.explorer.prices.whole(stage, Who::Cpu(self.cores))?.time;
+                Some(self.sharing(stage, None) + cpu)
+            }
+            _ => {
+                let cut = cut(&self.explorer.stages[stage], axis, gpu)?;
+                Some(self.sharing(stage, Some(&cut)) + self.computing(stage, &cut)?)
+            }
+        }
+    }
+
+    /// What it takes until the CPU has what it reads of an input that lies with the GPU.
+    fn sharing(&self, stage: usize, cut: Option<&Cut>) -> Picos {
+        let Explorer { simulator, stages, options, .. } = &*self.explorer;
+        let all = read_bytes(&stages[stage].layer);
+        let bytes = match cut {
+            Some(cut) if cut.axis == Axis::Height => read_bytes(&cut.part(&stages[stage].layer, 0)).min(all),
+            _ => all,
+        };
+        hand_over_delay(simulator.device(), options.synchronisation, bytes.max(Bytes(1)), true)
+    }
+
+    /// The longer of both parts.
+    fn computing(&mut self, stage: usize, cut: &Cut) -> Option<Picos> {
+        let [first, second] = cut.parts.clone();
+        let prices = &mut self.explorer.prices;
+        let cpu = prices.part(stage, Who::Cpu(self.cores), cut.axis, first)?;
+        let gpu = prices.part(stage, Who::Gpu, cut.axis, second)?;
+        Some(cpu.time.max(gpu.time))
+    }
+
+    /// Algorithm 1: the predicted time, and the plan.
+    fn chained(&mut self, base: &[Choice]) -> (Picos, Plan) {
+        let count = base.len();
+        let mut placements = Vec::with_capacity(count);
+        let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
+        let mut total: i128 = base.iter().map(|choice| i128::from(choice.time.0)).sum();
+        while placements.len() < count {
+            let head = placements.len();
+            let chain = if self.parts.chains { self.longest_gain(base, head) } else { None };
+            match chain {
+                Some(chain) => {
+                    total -= chain.gain;
+                    for stage in head..chain.end {
+                        placements.push(self.placement(stage, chain.axis, chain.gpu));
+                        chains.push(Some(head as u32));
+                    }
+                }
+                None => {
+                    placements.push(self.placement(head, base[head].axis, base[head].gpu));
+                    chains.push(None);
+                }
+            }
+        }
+        (Picos(u64::try_from(total).unwrap_or(0)), self.explorer.plan(placements).chained(chains))
+    }
+
+    fn placement(&self, stage: usize, axis: Axis, gpu: u32) -> Placement {
+        match (gpu, cut(&self.explorer.stages[stage], axis, gpu)) {
+            (1..TENTHS, Some(cut)) => {
+                let [first, second] = &cut.parts;
+                axis.placement(self.cores, [first.end, second.end - second.start])
+            }
+            (0, _) => Placement::Cpu(self.cores),
+            _ => Placement::Gpu,
+        }
+    }
+
+    /// The chain from `head` on that gains most, at any ratio around the head's.
+    fn longest_gain(&mut self, base: &[Choice], head: usize) -> Option<Chain> {
+        let Choice { axis, gpu, .. } = base[head];
+        let mut best: Option<Chain> = None;
+        for gpu in gpu.saturating_sub(DELTA).max(1)..=(gpu + DELTA).min(TENTHS - 1) {
+            let chain = self.extend(base, head, axis, gpu);
+            let is_better = |chain: &Chain| best.as_ref().is_none_or(|best| chain.gain > best.gain);
+            best = chain.filter(|chain| chain.gain > 0 && is_better(chain)).or(best);
+        }
+        best
+    }
+
+    /// Appends operators to a chain at one ratio until one more does not gain.
+    fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<Chain> {
+        let stages = self.explorer.stages;
+        let mut cuts = vec![cut(&stages[head], axis, gpu)?];
+        let mut chained = self.sharing(head, cuts.first()) + self.computing(head, &cuts[0])?;
+        let mut unchained = base[head].time;
+        let mut best: Option<Chain> = None;
+        for next in head + 1..stages.len() {
+            let Some(own) = cut(&stages[next], axis, gpu) else { break };
+            if !can_follow(stages, head, next, &cuts, &own) {
+                break;
+            }
+            cuts.push(own);
+            widen(stages, head, &mut cuts);
+            let mut time = self.sharing(head, cuts.first());
+            for (stage, cut) in (head..).zip(&cuts) {
+                time += self.computing(stage, cut)?;
+            }
+            self.considered += 1;
+            // The first append may also have to make up for a ratio that is not the head's.
+            let loses = time > chained + base[next].time;
+            if loses {
+                break;
+            }
+            (chained, unchained) = (time, unchained + base[next].time);
+            let gain = i128::from(unchained.0) - i128::from(chained.0);
+            if best.as_ref().is_none_or(|best| gain > best.gain) {
+                best = Some(Chain { axis, gpu, end: next + 1, gain });
+            }
+        }
+        best
+    }
+}
+
+/// Whether `next` can compute its parts from the parts of the operators from `head` on.
+pub(super) fn can_follow(stages: &[Stage], head: usize, next: usize, cuts: &[Cut], own: &Cut) -> bool {
+    let inputs = stages[next].inputs.iter().filter(|&&input| input >= head);
+    inputs.into_iter().all(|&input| own.reads_parts_of(&stages[next], &cuts[input - head], &stages[input]))
+}

@@ -1,0 +1,40 @@
+//! Rows between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): filled static
+//! graphs on the NPU, one after another, and what is left on the GPU.
+
+use super::price::Price;
+use super::{Priced, faster};
+use crate::plan::{AcceleratorSplit, GraphCover};
+use crate::simulate::SimulateError;
+use crate::workload::{Layer, Operator};
+
+/// The best division of the rows; none where the first graph takes them all.
+pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+    let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
+    let mut best = None;
+    for npu_rows in filled(price, linear.rows) {
+        let split = AcceleratorSplit {
+            npu_rows,
+            gpu_rows: linear.rows - npu_rows,
+            npu_channels: linear.output_features,
+            gpu_channels: 0,
+            graphs: GraphCover::Pieces,
+        };
+        best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
+    }
+    Ok(best)
+}
+
+/// Numbers of rows that fill static graphs, fewer than `rows`: the largest graph, the two
+/// largest, and so on.
+pub(super) fn filled(price: &Price<'_>, rows: u32) -> Vec<u32> {
+    let Some(npu) = &price.device().npu else { return Vec::new() };
+    if rows == 1 || npu.graph_sizes.is_empty() {
+        return Vec::new();
+    }
+    let graphs = GraphCover::Pieces.graphs(rows, npu).unwrap_or_default();
+    let sums = graphs.iter().scan(0, |sum, &graph| {
+        *sum += graph;
+        Some(*sum)
+    });
+    sums.filter(|&sum| sum < rows).collect()
+}

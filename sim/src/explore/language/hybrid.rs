@@ -1,0 +1,21 @@
+//! Rows and channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.3): padded
+//! or filled graphs on the NPU for some channels, and on the GPU the other channels and
+//! the rows that fill no graph.
+
+use super::activation_centric::filled;
+use super::price::Price;
+use super::{Priced, faster, weight_centric};
+use crate::plan::GraphCover;
+use crate::simulate::SimulateError;
+use crate::workload::{Layer, Operator};
+
+/// The best division of rows and channels.
+pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+    let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
+    let mut best = weight_centric::best(price, layer)?;
+    for npu_rows in filled(price, linear.rows) {
+        let rows = [npu_rows, linear.rows - npu_rows];
+        best = faster(best, weight_centric::divide(price, layer, rows, GraphCover::Pieces)?);
+    }
+    Ok(best)
+}

@@ -1,0 +1,16 @@
+//! Whole products on the processor that is faster (`HeteroInfer`, SOSP'25, section 4.1):
+//! in practice the NPU reads prompts and the GPU generates.
+
+use super::npu_alone;
+use super::price::Price;
+use crate::plan::Placement;
+use crate::simulate::SimulateError;
+use crate::workload::Stage;
+
+pub(super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+    let gpu = price.gpu(&stage.layer)?;
+    Ok(match npu_alone::best(price, &stage.layer)? {
+        Some((npu, split)) if npu < gpu => Placement::Accelerators(split),
+        _ => Placement::Gpu,
+    })
+}

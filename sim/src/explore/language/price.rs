@@ -1,0 +1,96 @@
+//! What one way to compute a product takes: the cost function of the solver.
+//!
+//! `max(T_gpu, T_npu) + T_sync + T_copy` where both work, and each alone with what it takes to
+//! reach the NPU and come back (`HeteroInfer`, SOSP'25, section 4.4). It is the engine's
+//! answer while the two do not slow each other through the memory.
+
+use crate::device::profile::Profile;
+use crate::kernel::PhaseKind;
+use crate::kernel::cpu::Library;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{AcceleratorSplit, Placement, Plan};
+use crate::simulate::{Processor, SimulateError, Simulator, accelerator_costs, execute};
+use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
+use crate::workload::{Layer, Stage};
+
+/// Clients of the memory while a product is shared.
+const CLIENTS: usize = 2;
+
+/// Prices products on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Price<'a> {
+    device: &'a Profile,
+    library: Library,
+    mechanism: Mechanism,
+}
+
+impl<'a> Price<'a> {
+    /// Prices products on `device` with processors that meet by `mechanism`.
+    pub fn new(device: &'a Profile, library: Library, mechanism: Mechanism) -> Self {
+        Self { device, library, mechanism }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &'a Profile {
+        self.device
+    }
+
+    /// The GPU alone, which has the input.
+    ///
+    /// # Errors
+    /// The device has no GPU or kernel for `layer`.
+    pub fn gpu(&self, layer: &Layer) -> Result<Picos, SimulateError> {
+        Ok(execute(layer, self.device, self.library, Processor::Gpu, None)?.0.duration())
+    }
+
+    /// The NPU's part of `split` and its traffic; none where no graphs cover its rows.
+    fn npu(&self, layer: &Layer, split: &AcceleratorSplit) -> Result<Option<(Picos, Bytes)>, SimulateError> {
+        let npu = self.device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
+        let Some(graphs) = split.graphs.graphs(split.npu_rows, npu) else { return Ok(None) };
+        let hides_dispatch = split.is_shared() && self.mechanism == Mechanism::SleepThenPoll;
+        let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
+        for rows in graphs {
+            let part = split.npu_layer(layer, rows);
+            let (phases, _) = execute(&part, self.device, self.library, Processor::Npu, None)?;
+            let kept = |kind| !hides_dispatch || kind != PhaseKind::Launch;
+            sum += phases.as_slice().iter().filter(|p| kept(p.kind)).map(|p| p.duration).sum();
+            bytes += phases.bytes();
+        }
+        Ok(Some((sum, bytes)))
+    }
+
+    /// What `split` takes at least, from an input on the GPU to a result that it may read;
+    /// none where no graphs cover the NPU's rows. It takes that unless the processors slow
+    /// each other before the memory moves all it can.
+    ///
+    /// # Errors
+    /// The device lacks a processor, or a kernel for `layer`.
+    pub fn split(&self, layer: &Layer, split: &AcceleratorSplit) -> Result<Option<Picos>, SimulateError> {
+        let Some((npu, mut bytes)) = self.npu(layer, split)? else { return Ok(None) };
+        let mut gpu = Picos::ZERO;
+        for part in split.gpu_layers(layer) {
+            let (phases, _) = execute(&part, self.device, self.library, Processor::Gpu, None)?;
+            gpu += phases.duration();
+            bytes += phases.bytes();
+        }
+        let [to_npu, back, join] = accelerator_costs(self.device, self.mechanism, layer);
+        if !split.is_shared() {
+            return Ok(Some(to_npu + npu + back));
+        }
+        let moved = bytes.0 as f64 / self.device.memory.capacity(CLIENTS).0 * PICOS_PER_SECOND;
+        let moving = Picos::from_nanos(moved / 1e3);
+        Ok(Some(gpu.max(to_npu + npu).max(moving) + join))
+    }
+
+    /// What `split` takes in the engine, as [`Self::split`] counts.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn simulated(&self, stage: &Stage, split: &AcceleratorSplit) -> Result<Picos, SimulateError> {
+        let plan = Plan::new(self.mechanism, vec![Placement::Accelerators(*split)]);
+        let mut simulator = Simulator::new(self.device, self.library).inside();
+        let alone = simulator.latency(std::slice::from_ref(&stage.isolated()), &plan)?;
+        let [to_npu, back, _] = accelerator_costs(self.device, self.mechanism, &stage.layer);
+        Ok(alone + to_npu + if split.is_shared() { Picos::ZERO } else { back })
+    }
+}

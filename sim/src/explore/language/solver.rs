@@ -1,0 +1,27 @@
+//! Every way to compute a product, priced; the fastest is taken (`HeteroInfer`, SOSP'25,
+//! section 4.4). The best of each kind are compared in the engine, where GPU and NPU slow
+//! each other.
+
+use super::price::Price;
+use super::{activation_centric, hybrid, npu_alone, weight_centric};
+use crate::plan::Placement;
+use crate::simulate::SimulateError;
+use crate::workload::Stage;
+
+pub(super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+    let layer = &stage.layer;
+    let found = [
+        npu_alone::best(price, layer)?,
+        activation_centric::best(price, layer)?,
+        weight_centric::best(price, layer)?,
+        hybrid::best(price, layer)?,
+    ];
+    let mut best = (price.gpu(layer)?, Placement::Gpu);
+    for (_, split) in found.into_iter().flatten() {
+        let time = price.simulated(stage, &split)?;
+        if time < best.0 {
+            best = (time, Placement::Accelerators(split));
+        }
+    }
+    Ok(best.1)
+}

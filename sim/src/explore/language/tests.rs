@@ -1,0 +1,121 @@
+use super::LanguageStrategy as S;
+use super::*;
+use crate::workload::{Turn, WeightFormat, language_model};
+
+const FAST: Mechanism = Mechanism::SleepThenPoll;
+
+/// What a prompt and an answer take, with the plan made for fast synchronisation.
+fn answer(model: &str, [prompt, generated]: [u32; 2], strategy: S, mechanism: Mechanism) -> Generation {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let turn = Turn { prompt_tokens: prompt, generated_tokens: generated };
+    let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::W4a16, turn);
+    let plan = plan_language(&device, Library::Xnnpack, &task, strategy, FAST).unwrap();
+    let plan = GenerationPlan { synchronisation: mechanism, ..plan };
+    generate(&device, Library::Xnnpack, &task, &plan).unwrap()
+}
+
+fn prefill(model: &str, prompt: u32, strategy: S, mechanism: Mechanism) -> f64 {
+    answer(model, [prompt, 0], strategy, mechanism).turns[0].prefill.tokens_per_second
+}
+
+fn decode(model: &str, strategy: S, mechanism: Mechanism) -> f64 {
+    let generation = answer(model, [256, 32], strategy, mechanism);
+    generation.turns[0].decode.as_ref().unwrap().tokens_per_second
+}
+
+#[track_caller]
+fn within(found: f64, published: f64, percent: f64) {
+    let deviation = 100.0 * (found / published - 1.0);
+    assert!(deviation.abs() <= percent, "{found} is {deviation:+.1} % off {published}");
+}
+
+#[test]
+fn prefill_rates_are_heteroinfers_with_and_without_fast_synchronisation() {
+    within(prefill("llama3-8b", 256, S::HeteroTensor, FAST), 236.92, 7.0);
+    within(prefill("llama3-8b", 256, S::HeteroTensor, Mechanism::BlockingFinish), 196.44, 7.0);
+    within(prefill("llama3-8b", 1024, S::HeteroTensor, FAST), 247.9, 7.0);
+    within(prefill("internlm2-1.8b", 256, S::HeteroTensor, FAST), 1092.0, 7.0);
+}
+
+#[test]
+fn decode_rates_are_heteroinfers_with_one_constant_fitted() {
+    for (model, published) in [("llama3-8b", 14.01), ("llama3.2-3b", 29.9), ("internlm2-1.8b", 51.12)] {
+        within(decode(model, S::HeteroTensor, FAST), published, 5.0);
+    }
+}
+
+#[test]
+fn sharing_products_beats_assigning_them_as_published() {
+    let ratio = decode("llama3-8b", S::HeteroTensor, FAST) / decode("llama3-8b", S::HeteroLayer, FAST);
+    within(ratio, 1.22, 15.0);
+    let rates = |strategy| [64, 256, 1024].map(|prompt| prefill("llama3-8b", prompt, strategy, FAST));
+    let (shared, assigned) = (rates(S::HeteroTensor), rates(S::HeteroLayer));
+    let gains = shared.iter().zip(assigned).map(|(shared, assigned)| shared / assigned);
+    within(gains.sum::<f64>() / 3.0, 1.302, 15.0);
+}
+
+#[test]
+fn other_ways_to_run_525_tokens_are_slower_as_published() {
+    let best = prefill("llama3-8b", 525, S::HeteroTensor, FAST);
+    for (strategy, published) in [(S::NpuOnline, 2.24), (S::NpuPadding, 2.21), (S::NpuPipe, 1.35)] {
+        within(best / prefill("llama3-8b", 525, strategy, FAST), published, 15.0);
+    }
+}
+
+#[test]
+fn no_other_strategy_beats_the_solver() {
+    for prompt in [32, 135, 256, 300, 525] {
+        let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
+        for strategy in S::ALL {
+            let rate = prefill("internlm2-1.8b", prompt, strategy, FAST);
+            assert!(rate <= 1.001 * best, "{prompt} tokens: {} {rate} over {best}", strategy.name());
+        }
+    }
+}
+
+#[test]
+fn the_gpu_takes_two_fifths_of_ffn_down_and_three_quarters_of_a_token() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let task = LanguageTask::single(
+        language_model("llama3-8b").unwrap(),
+        WeightFormat::W4a16,
+        Turn { prompt_tokens: 256, generated_tokens: 1 },
+    );
+    let plan = plan_language(&device, Library::Xnnpack, &task, S::HeteroTensor, FAST).unwrap();
+    let stages = task.stages(task.prefill(0)).layer;
+    let fraction = |steps: &[Placement], name: &str| {
+        let index = stages.iter().position(|stage| stage.name == name).unwrap();
+        let Placement::Accelerators(split) = steps[index] else { panic!("{name} is shared") };
+        split.gpu_fraction()
+    };
+    // HeteroInfer, Table 3: 2:3 in prefill, 3:1 in decode.
+    within(fraction(&plan.prefill[0].layer, "down"), 0.4, 10.0);
+    within(fraction(&plan.decode.layer, "gate-up"), 0.75, 5.0);
+}
+
+#[test]
+fn a_second_turn_attends_to_the_first_and_reuses_its_online_graphs() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let turn = Turn { prompt_tokens: 64, generated_tokens: 16 };
+    let model = language_model("internlm2-1.8b").unwrap();
+    let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
+    let answer = explore_language(&device, Library::Xnnpack, &task, S::NpuOnline, FAST).unwrap();
+    let [first, second] = &answer.generation.turns[..] else { panic!("two turns") };
+    assert!(first.preparation.0 > 0 && second.preparation.0 == 0);
+    assert_eq!(second.context_before, 80);
+    assert!(second.prefill.latency + first.preparation > first.prefill.latency);
+    assert!(second.time_per_token > first.time_per_token);
+}
+
+#[test]
+fn wider_weights_generate_more_slowly() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let rate = |weights| {
+        let turn = Turn { prompt_tokens: 32, generated_tokens: 4 };
+        let task = LanguageTask::single(language_model("internlm2-1.8b").unwrap(), weights, turn);
+        let answer = explore_language(&device, Library::Xnnpack, &task, S::GpuOnly, FAST).unwrap();
+        answer.generation.turns[0].decode.as_ref().unwrap().tokens_per_second
+    };
+    let rates = [WeightFormat::W4a16, WeightFormat::Int8, WeightFormat::F16].map(rate);
+    assert!(rates.is_sorted_by(|a, b| a > b), "{rates:?}");
+}

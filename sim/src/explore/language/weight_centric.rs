@@ -1,0 +1,45 @@
+//! Output channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
+
+use super::price::Price;
+use super::{Priced, faster};
+use crate::plan::{AcceleratorSplit, GraphCover};
+use crate::simulate::SimulateError;
+use crate::workload::{Layer, Operator};
+
+/// Most divisions of the channels that are priced.
+const MOST_DIVISIONS: u32 = 128;
+
+/// The best division of the channels of all rows.
+pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+    let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
+    let mut best = None;
+    for graphs in [GraphCover::Padded, GraphCover::Pieces] {
+        best = faster(best, divide(price, layer, [linear.rows, 0], graphs)?);
+    }
+    Ok(best)
+}
+
+/// The best division of the channels of the first rows, of `[first, rest]`; the rest is the
+/// GPU's. The NPU's channels fill its arrays.
+pub(super) fn divide(
+    price: &Price<'_>,
+    layer: &Layer,
+    [npu_rows, gpu_rows]: [u32; 2],
+    graphs: GraphCover,
+) -> Result<Priced, SimulateError> {
+    let (Operator::Linear(linear), Some(npu)) = (&layer.operator, &price.device().npu) else {
+        return Ok(None);
+    };
+    let all = linear.output_features;
+    let array = npu.array_dimension.max(1);
+    let step = all.div_ceil(MOST_DIVISIONS).next_multiple_of(array);
+    let mut best = None;
+    let mut npu_channels = step;
+    while npu_channels < all {
+        let gpu_channels = all - npu_channels;
+        let split = AcceleratorSplit { npu_rows, gpu_rows, npu_channels, gpu_channels, graphs };
+        best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
+        npu_channels = npu_channels.saturating_add(step);
+    }
+    Ok(best)
+}

@@ -1,0 +1,125 @@
+//! A plan for the whole graph by dynamic programming on the simulator's costs.
+//!
+//! Stages are decided in their order. A state says where every result lies that a later
+//! stage still reads: with the CPU, with the GPU, with both, or cut between them. From
+//! each state an operator goes to either processor, is cut along channels or height, or
+//! begins a chain (`chaining`) that leads several stages ahead. What crosses is charged
+//! when it is read (`places`); a cut is priced with the contention of its parts, which
+//! the engine says (`cutting`).
+//!
+//! That is exact where operators run one after another and a cut is best when its parts
+//! end together. It is an approximation where branches could run side by side, where a
+//! chain's ratio is not at its balance, and beyond [`BEAM`] states. The plan is therefore
+//! the best simulated one of the few best found and of those of every other strategy, the
+//! ratios of its chains moved while simulating says that it helps (`polish`): it is never
+//! worse than any.
+//!
+//! Energy is additive: what the device draws idle all the while, and what each part adds.
+//! The energy-delay product is not; where it is least, it is the least `E + m T` for some
+//! `m`, the ratio of energy and time there, which is approached from plan to plan.
+
+mod chaining;
+mod cutting;
+mod places;
+mod polish;
+mod program;
+
+use super::explorer::{Explorer, Found};
+use super::{Objective, Strategy};
+use crate::simulate::{Prediction, SimulateError, idle_power};
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Final states of which the plan is simulated.
+const FINALISTS: usize = 3;
+
+/// Times the ratio of energy and time is corrected for the energy-delay product.
+const CORRECTIONS: usize = 4;
+
+/// What a second and a joule cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Weights {
+    second: f64,
+    joule: f64,
+}
+
+impl Weights {
+    fn time(self, time: Picos) -> f64 {
+        time.0 as f64 / PICOS_PER_SECOND * self.second
+    }
+
+    fn of(self, time: Picos, joules: f64) -> f64 {
+        self.time(time) + joules * self.joule
+    }
+}
+
+/// The best plan known.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+    let mut best: Option<Found> = None;
+    let mut considered = 0;
+    let mut weights = first_weights(explorer);
+    for _ in 0..CORRECTIONS {
+        let mut latest: Option<Found> = None;
+        let (plans, count) = program::plans(explorer, weights, FINALISTS)?;
+        considered += count;
+        for plan in plans {
+            match explorer.found(Strategy::Optimal, plan, considered) {
+                Ok(found) => keep(explorer, &mut latest, found),
+                Err(SimulateError::GpuMemoryFull { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(latest) = latest else { break };
+        let next = corrected(explorer, &latest.prediction);
+        keep(explorer, &mut best, latest);
+        match next {
+            Some(next) if next != weights => weights = next,
+            _ => break,
+        }
+    }
+    for strategy in Strategy::ALL.into_iter().filter(|strategy| *strategy != Strategy::Optimal) {
+        if let Ok(other) = explorer.find(strategy) {
+            keep(explorer, &mut best, Found { strategy: Strategy::Optimal, considered, ..other });
+        }
+    }
+    let best = best.ok_or(SimulateError::NothingToUse)?;
+    let (plan, simulated) = polish::polish(explorer, best.plan)?;
+    explorer.found(Strategy::Optimal, plan, considered + simulated)
+}
+
+/// Keeps the better of two; the first of equals.
+fn keep(explorer: &Explorer<'_, '_>, best: &mut Option<Found>, other: Found) {
+    let is_better = |best: &Found| explorer.cost(&other.prediction) < explorer.cost(&best.prediction);
+    if best.as_ref().is_none_or(is_better) {
+        *best = Some(other);
+    }
+}
+
+/// What the objective makes of a second and a joule; for the energy-delay product, what
+/// the better single processor says.
+fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
+    let idle = idle_power(explorer.simulator.device()).0;
+    match explorer.options.objective {
+        Objective::Latency => Weights { second: 1.0, joule: 0.0 },
+        Objective::Energy => Weights { second: idle, joule: 1.0 },
+        Objective::Edp => {
+            let singles = explorer.baselines();
+            let least = singles
+                .iter()
+                .map(|single| &single.prediction)
+                .min_by(|a, b| explorer.cost(a).total_cmp(&explorer.cost(b)));
+            least.map_or(Weights { second: 1.0 + idle, joule: 1.0 }, |single| at(idle, single))
+        }
+    }
+}
+
+/// The weights at which the energy-delay product of `prediction` does not change.
+fn at(idle: f64, prediction: &Prediction) -> Weights {
+    let energy = prediction.energy.map_or(0.0, |energy| energy.0);
+    let power = energy / prediction.latency.as_seconds().max(f64::MIN_POSITIVE);
+    Weights { second: idle + power, joule: 1.0 }
+}
+
+fn corrected(explorer: &Explorer<'_, '_>, prediction: &Prediction) -> Option<Weights> {
+    let idle = idle_power(explorer.simulator.device()).0;
+    (explorer.options.objective == Objective::Edp).then(|| at(idle, prediction))
+}

@@ -1,0 +1,136 @@
+//! The best cut of one operator, given how late each processor can start.
+
+use std::collections::HashMap;
+
+use super::Weights;
+use crate::explore::explorer::Explorer;
+use crate::explore::grid::Grid;
+use crate::explore::prices::{Price, Who};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{Axis, Cut, Placement, Plan};
+use crate::simulate::{SimulateError, Simulator, join_delay, result_bytes};
+use crate::units::Picos;
+
+/// Cuts of one operator that are simulated, to see how their parts disturb each other.
+const SIMULATED: usize = 4;
+
+/// A cut of one operator, and what its parts take.
+#[derive(Clone, Debug)]
+pub(super) struct CutChoice {
+    pub(super) placement: Placement,
+    pub(super) cut: Cut,
+    pub(super) cpu: Price,
+    pub(super) gpu: Price,
+    /// What both take longer together than the longer of them alone.
+    pub(super) contention: Picos,
+    /// Until the host has the part of a GPU with memory of its own.
+    pub(super) gathering: Picos,
+}
+
+impl CutChoice {
+    /// From the moment both could start until the later part has ended.
+    pub(super) fn time(&self, lead_cpu: Picos, lead_gpu: Picos) -> Picos {
+        (lead_cpu + self.cpu.time).max(lead_gpu + self.gpu.time + self.gathering) + self.contention
+    }
+}
+
+/// Cuts that were searched already.
+#[derive(Debug)]
+pub(super) struct Cutter<'a> {
+    inside: Simulator<'a>,
+    known: HashMap<(usize, Axis, Picos, Picos), Option<CutChoice>>,
+    contention: HashMap<(usize, Axis, u32, CoreSet), Picos>,
+    weights: Weights,
+}
+
+impl<'a> Cutter<'a> {
+    pub(super) fn new(explorer: &Explorer<'_, 'a>, weights: Weights) -> Self {
+        let inside = explorer.parts.inside();
+        Self { inside, known: HashMap::new(), contention: HashMap::new(), weights }
+    }
+
+    /// The cut of `stage` along `axis` that costs least.
+    pub(super) fn best(
+        &mut self,
+        explorer: &mut Explorer<'_, 'a>,
+        stage: usize,
+        axis: Axis,
+        leads: [Picos; 2],
+    ) -> Result<Option<CutChoice>, SimulateError> {
+        let key = (explorer.prices.kind(stage), axis, leads[0], leads[1]);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        let grid = explorer.prices.grid(explorer.stages, stage, explorer.options, axis)?;
+        let found = self.search(explorer, stage, &grid, leads)?;
+        self.known.insert(key, found.clone());
+        Ok(found)
+    }
+
+    fn search(
+        &mut self,
+        explorer: &mut Explorer<'_, 'a>,
+        stage: usize,
+        grid: &Grid,
+        leads: [Picos; 2],
+    ) -> Result<Option<CutChoice>, SimulateError> {
+        let mut best: Option<(f64, CutChoice)> = None;
+        for (cores, bounds) in grid.bounds(leads) {
+            let mut least = bounds;
+            let nearest = SIMULATED.min(least.len());
+            if nearest < least.len() {
+                least.select_nth_unstable(nearest);
+                least.truncate(nearest);
+            }
+            least.sort_unstable();
+            for (bound, index) in least {
+                if best.as_ref().is_some_and(|(cost, _)| self.weights.time(bound) >= *cost) {
+                    break;
+                }
+                let Some(choice) = self.choice(explorer, stage, grid, (cores, index))? else { continue };
+                let joules = choice.cpu.joules + choice.gpu.joules;
+                let cost = self.weights.of(choice.time(leads[0], leads[1]), joules);
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, choice));
+                }
+            }
+        }
+        Ok(best.map(|(_, choice)| choice))
+    }
+
+    fn choice(
+        &mut self,
+        explorer: &mut Explorer<'_, 'a>,
+        stage: usize,
+        grid: &Grid,
+        (cores, index): (CoreSet, usize),
+    ) -> Result<Option<CutChoice>, SimulateError> {
+        let first = grid.first[index];
+        let axis = grid.axis;
+        let cpu = explorer.prices.part(stage, Who::Cpu(cores), axis, 0..first);
+        let gpu = explorer.prices.part(stage, Who::Gpu, axis, first..grid.all);
+        let (Some(cpu), Some(gpu)) = (cpu, gpu) else { return Ok(None) };
+        let placement = axis.placement(cores, [first, grid.all - first]);
+        let cut = Cut { axis, all: grid.all, parts: [0..first, first..grid.all] };
+        let gathering = grid.gathering[index];
+        let key = (explorer.prices.kind(stage), axis, first, cores);
+        let contention = match self.contention.get(&key) {
+            Some(&known) => known,
+            None => {
+                let isolated = [explorer.stages[stage].isolated()];
+                let plan = Plan::new(explorer.options.synchronisation, vec![placement]);
+                let together = self.inside.latency(&isolated, &plan)?;
+                let join = join_delay(
+                    self.inside.device(),
+                    explorer.options.synchronisation,
+                    result_bytes(&isolated[0].layer),
+                );
+                let apart = cpu.time.max(gpu.time + gathering) + join;
+                let contention = together.saturating_sub(apart);
+                self.contention.insert(key, contention);
+                contention
+            }
+        };
+        Ok(Some(CutChoice { placement, cut, cpu, gpu, contention, gathering }))
+    }
+}

@@ -1,0 +1,138 @@
+//! The language model of a scenario file, and what it is asked.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::violation;
+use crate::explore::language::LanguageStrategy;
+use crate::input::{InputError, Text};
+use crate::workload::{
+    LANGUAGE_MODELS, LanguageModel, LanguageTask, MAX_DIMENSION, Turn, WeightFormat, language_model,
+};
+
+/// Most turns of a conversation.
+const MOST_TURNS: usize = 1_000;
+
+/// Most tokens that one turn generates: each is simulated.
+const MOST_GENERATED: u32 = 1 << 20;
+
+/// Tokens of the prompt unless the file says otherwise, as `HeteroInfer` evaluates decoding.
+const PROMPT_TOKENS: u32 = 256;
+
+/// Tokens generated unless the file says otherwise, as `HeteroInfer` measures energy.
+const GENERATED_TOKENS: u32 = 32;
+
+/// A language model and what it is asked, as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LanguageTable {
+    /// Name of a bundled language model, or path of a Hugging Face `config.json`.
+    pub model: String,
+    /// How the weights are stored; 4-bit integers unless said otherwise.
+    pub weights: Option<WeightFormat>,
+    /// Tokens of the prompt, of a task of one turn.
+    pub prompt_tokens: Option<u32>,
+    /// Tokens generated after the first, of a task of one turn.
+    pub generated_tokens: Option<u32>,
+    /// The turns of a conversation, whose keys and values are kept.
+    pub turn: Option<Vec<TurnTable>>,
+    /// Who computes the model's products; `hetero-tensor` unless said otherwise.
+    pub strategy: Option<LanguageStrategy>,
+}
+
+/// One prompt and its answer, as they are written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TurnTable {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Tokens generated after the first.
+    pub generated_tokens: u32,
+}
+
+impl LanguageTable {
+    /// The task this stands for.
+    ///
+    /// # Errors
+    /// An unknown model, a bad configuration, or too many tokens.
+    pub(super) fn task(&self, text: &Text) -> Result<LanguageTask, InputError> {
+        let task = LanguageTask {
+            model: self.model(text)?,
+            weights: self.weights.unwrap_or_default(),
+            turns: self.turns(text)?,
+        };
+        let last = task.turns.len().saturating_sub(1);
+        for turn in 0..=last {
+            let mut step = task.prefill(turn);
+            task.model
+                .check(step)
+                .map_err(|error| text.refuse("language_model.model", error.to_string(), error.help()))?;
+            step = task.first_decode(turn);
+            step.context = step.context.saturating_add(task.turns[turn].generated_tokens);
+            task.model
+                .check(step)
+                .map_err(|error| text.refuse("language_model.model", error.to_string(), error.help()))?;
+        }
+        Ok(task)
+    }
+
+    fn model(&self, text: &Text) -> Result<LanguageModel, InputError> {
+        if let Some(model) = language_model(&self.model) {
+            return Ok(model);
+        }
+        let Some(config) = Text::of_file(&self.model) else {
+            let known: Vec<&str> = LANGUAGE_MODELS.iter().map(|(name, _)| *name).collect();
+            let expected = format!("one of {}, or the path of a config.json", known.join(", "));
+            return Err(text.reject(violation(
+                "language_model.model",
+                format!("{:?}", self.model),
+                expected,
+            )));
+        };
+        let config = config?;
+        LanguageModel::from_config(&self.model, &config.content).map_err(|error| {
+            let help = "give the config.json of a decoder such as Llama, Mistral or Qwen2".to_owned();
+            text.refuse("language_model.model", format!("{}: {error}", config.name), help)
+        })
+    }
+
+    fn turns(&self, text: &Text) -> Result<Vec<Turn>, InputError> {
+        let turns: Vec<Turn> = match &self.turn {
+            None => vec![Turn {
+                prompt_tokens: self.prompt_tokens.unwrap_or(PROMPT_TOKENS),
+                generated_tokens: self.generated_tokens.unwrap_or(GENERATED_TOKENS),
+            }],
+            Some(_) if self.prompt_tokens.is_some() || self.generated_tokens.is_some() => {
+                let message = "the task has turns and tokens of a single turn";
+                let help = "write prompt_tokens and generated_tokens inside each [[language_model.turn]]";
+                return Err(text.refuse("language_model.turn", message, help));
+            }
+            Some(turns) => turns
+                .iter()
+                .map(|turn| Turn {
+                    prompt_tokens: turn.prompt_tokens,
+                    generated_tokens: turn.generated_tokens,
+                })
+                .collect(),
+        };
+        if turns.is_empty() || turns.len() > MOST_TURNS {
+            let expected = format!("1 to {MOST_TURNS} turns");
+            return Err(text.reject(violation("language_model.turn", turns.len().to_string(), expected)));
+        }
+        for (index, turn) in turns.iter().enumerate() {
+            let at = |key: &str| match &self.turn {
+                Some(_) => format!("language_model.turn[{index}].{key}"),
+                None => format!("language_model.{key}"),
+            };
+            let reject =
+                |key, found: u32, expected| Err(text.reject(violation(at(key), found.to_string(), expected)));
+            if !(1..=MAX_DIMENSION).contains(&turn.prompt_tokens) {
+                return reject("prompt_tokens", turn.prompt_tokens, format!("1 to {MAX_DIMENSION}"));
+            }
+            if turn.generated_tokens > MOST_GENERATED {
+                return reject("generated_tokens", turn.generated_tokens, format!("0 to {MOST_GENERATED}"));
+            }
+        }
+        Ok(turns)
+    }
+}

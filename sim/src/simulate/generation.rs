@@ -1,0 +1,272 @@
+//! Whole answers of a language model: prompts read, tokens generated one by one.
+//!
+//! Responsible for: time to the first token, time per token, rates, traffic and energy of
+//! both phases, and their timeline. Not for: who computes what (`explore`).
+//! Invariant: the answer is what the engine says of all operators of all steps one after
+//! another. Layers are equal and end with every processor waiting, so one is run and
+//! counted as often as there are layers; between the steps of an answer only the operators over the
+//! context change, whose kernel models are asked again.
+
+mod beside;
+mod report;
+mod timeline;
+mod written;
+
+use crate::device::npu::Order;
+use crate::device::profile::Profile;
+use crate::kernel::cpu::Library;
+use crate::kernel::npu::GraphCache;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Placement, Plan};
+use crate::simulate::{Prediction, Processor, SimulateError, Simulator};
+use crate::units::{Bytes, Joules, Picos};
+use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
+
+pub use beside::{GenerationBeside, generate_beside};
+pub use report::{Generation, PhaseReport, TurnReport};
+pub use timeline::generation_timeline;
+pub use written::planned_stages;
+
+/// Who computes the operators of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepPlan {
+    /// Before the first layer.
+    pub first: Vec<Placement>,
+    /// One layer.
+    pub layer: Vec<Placement>,
+    /// Behind the last layer.
+    pub last: Vec<Placement>,
+}
+
+/// Which static graphs the NPU has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Graphs {
+    /// Those of the standard sizes, made before the first request.
+    #[default]
+    Standard,
+    /// Those of each prompt's length, made when it arrives.
+    MadeOnline,
+}
+
+/// Who computes what of a whole task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationPlan {
+    /// Synchronisation between processors.
+    pub synchronisation: Mechanism,
+    /// One for each turn's prompt.
+    pub prefill: Vec<StepPlan>,
+    /// Every step that generates a token.
+    pub decode: StepPlan,
+    /// The NPU's graphs.
+    pub graphs: Graphs,
+    /// Which operand stays in the NPU's arrays, where not the profile's order.
+    pub order: Option<Order>,
+}
+
+impl GenerationPlan {
+    /// `device` with the NPU as the plan uses it.
+    pub fn device(&self, device: &Profile) -> Profile {
+        let mut device = device.clone();
+        if let Some(npu) = &mut device.npu {
+            if self.graphs == Graphs::MadeOnline {
+                npu.graph_sizes.clear();
+            }
+            npu.order = self.order.unwrap_or(npu.order);
+        }
+        device
+    }
+
+    fn uses_npu(&self) -> bool {
+        let on_npu = |placement: &Placement| matches!(placement, Placement::Npu | Placement::Accelerators(_));
+        let steps = self.prefill.iter().chain([&self.decode]);
+        steps.flat_map(StepPlan::parts).flatten().any(on_npu)
+    }
+}
+
+impl StepPlan {
+    /// The three parts in order.
+    pub fn parts(&self) -> [&Vec<Placement>; 3] {
+        [&self.first, &self.layer, &self.last]
+    }
+}
+
+/// What a stretch of a run cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cost {
+    latency: Picos,
+    bytes: f64,
+    /// Not a number where the profile knows no power.
+    joules: f64,
+    /// Of each processor.
+    busy: [f64; Processor::ALL.len()],
+}
+
+impl Cost {
+    fn of(prediction: &Prediction) -> Self {
+        let mut busy = [0.0; Processor::ALL.len()];
+        for usage in &prediction.processors {
+            busy[usage.processor as usize] = usage.busy.0 as f64;
+        }
+        Self {
+            latency: prediction.latency,
+            bytes: prediction.bytes.0 as f64,
+            joules: prediction.energy.map_or(f64::NAN, |energy| energy.0),
+            busy,
+        }
+    }
+
+    /// This cost `times` over and then `next`.
+    fn then(self, next: Self, times: u32) -> Self {
+        let factor = f64::from(times);
+        let mut busy = self.busy;
+        busy.iter_mut().zip(next.busy).for_each(|(sum, part)| *sum += factor * part);
+        Self {
+            latency: self.latency + next.latency * u64::from(times),
+            bytes: self.bytes + factor * next.bytes,
+            joules: self.joules + factor * next.joules,
+            busy,
+        }
+    }
+}
+
+/// What `task` takes on `device` under `plan`.
+///
+/// # Errors
+/// The plan is for another task, or the device lacks a processor or kernel it uses.
+pub fn generate(
+    device: &Profile,
+    library: Library,
+    task: &LanguageTask,
+    plan: &GenerationPlan,
+) -> Result<Generation, SimulateError> {
+    let variant = plan.device(device);
+    let mut run = Run::new(&variant, library, task, plan);
+    let mut turns = Vec::with_capacity(task.turns.len());
+    for (index, turn) in task.turns.iter().enumerate() {
+        let prefill = run.prefill(index)?;
+        let preparation = run.online_preparation(*turn, device);
+        let decode = if turn.generated_tokens > 0 { Some(run.decode(index)?) } else { None };
+        turns.push(TurnReport::new(*turn, task.context_before(index), preparation, prefill, decode));
+    }
+    Ok(Generation::new(turns))
+}
+
+/// A task under a plan.
+struct Run<'a> {
+    simulator: Simulator<'a>,
+    task: &'a LanguageTask,
+    plan: &'a GenerationPlan,
+    /// Graphs made so far, where none lie ready.
+    made: GraphCache,
+}
+
+impl<'a> Run<'a> {
+    fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
+        let simulator = Simulator::new(variant, library).inside();
+        Self { simulator, task, plan, made: GraphCache::empty() }
+    }
+}
+
+impl Run<'_> {
+    fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+        let plan = self.plan.prefill.get(turn).ok_or(SimulateError::PlanLength {
+            placements: self.plan.prefill.len(),
+            stages: self.task.turns.len(),
+        })?;
+        self.step(&self.task.stages(self.task.prefill(turn)), plan)
+    }
+
+    /// All operators of one step.
+    fn step(&mut self, stages: &StepStages, plan: &StepPlan) -> Result<Cost, SimulateError> {
+        let counts = [1, self.task.model.layers, 1];
+        let mut cost = Cost::default();
+        for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
+            let part = self.part(stages, placements)?;
+            cost = cost.then(part, count);
+        }
+        Ok(cost)
+    }
+
+    fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost, SimulateError> {
+        let plan = Plan::new(self.plan.synchronisation, placements.to_vec());
+        Ok(Cost::of(&self.simulator.run(stages, &plan)?))
+    }
+
+    /// Every generated token of `turn`.
+    fn decode(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+        let first = self.task.first_decode(turn);
+        let steps = self.task.turns[turn].generated_tokens;
+        let last = TokenStep { context: first.context.saturating_add(steps - 1), ..first };
+        let begin = self.step(&self.task.stages(first), &self.plan.decode)?;
+        let end = self.step(&self.task.stages(last), &self.plan.decode)?;
+        let mut cost = Cost::default().then(begin, steps);
+        cost.latency = self.decode_latency(first, steps, begin.latency)?;
+        // What moves and what it costs grows by the same with each token of the context.
+        let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
+        cost.bytes = mean(begin.bytes, end.bytes);
+        cost.joules = mean(begin.joules, end.joules);
+        for (sum, (begin, end)) in cost.busy.iter_mut().zip(begin.busy.into_iter().zip(end.busy)) {
+            *sum = mean(begin, end);
+        }
+        Ok(cost)
+    }
+
+    /// The time of `steps` steps from `first` on, which takes `begin`.
+    fn decode_latency(&mut self, first: TokenStep, steps: u32, begin: Picos) -> Result<Picos, SimulateError> {
+        let mut total = Picos::ZERO;
+        if !self.context_is_on_gpu(first) {
+            for step in 0..steps {
+                let step = TokenStep { context: first.context.saturating_add(step), ..first };
+                total += self.step(&self.task.stages(step), &self.plan.decode)?.latency;
+            }
+            return Ok(total);
+        }
+        let layers = u64::from(self.task.model.layers);
+        let of_first = self.over_context(first)?;
+        for step in 0..steps {
+            let step = TokenStep { context: first.context.saturating_add(step), ..first };
+            let grown = self.over_context(step)?.saturating_sub(of_first);
+            total += begin + grown * layers;
+        }
+        Ok(total)
+    }
+
+    /// Whether the GPU alone computes all that depends on the context.
+    fn context_is_on_gpu(&self, step: TokenStep) -> bool {
+        let stages = self.task.model.layer_stages(step, self.task.data_type());
+        let operators = self.task.model.over_context(step);
+        let mut over_context = stages
+            .iter()
+            .zip(&self.plan.decode.layer)
+            .filter(|(stage, _)| operators.contains(&stage.layer.operator));
+        over_context.all(|(_, placement)| *placement == Placement::Gpu)
+    }
+
+    /// What the GPU takes for the operators over the context of one layer.
+    fn over_context(&self, step: TokenStep) -> Result<Picos, SimulateError> {
+        let mut sum = Picos::ZERO;
+        for operator in self.task.model.over_context(step) {
+            let layer = Layer::new(operator, self.task.data_type());
+            sum += self.simulator.layer(&layer, Processor::Gpu, None)?.0.duration();
+        }
+        Ok(sum)
+    }
+
+    /// Making the graphs of a prompt's length, where none lie ready.
+    fn online_preparation(&mut self, turn: Turn, device: &Profile) -> Picos {
+        match &device.npu {
+            Some(npu) if self.plan.graphs == Graphs::MadeOnline && self.plan.uses_npu() => {
+                self.made.prepare(npu, turn.prompt_tokens)
+            }
+            _ => Picos::ZERO,
+        }
+    }
+}
+
+fn joules(value: f64) -> Option<Joules> {
+    value.is_finite().then_some(Joules(value))
+}
+
+fn bytes(value: f64) -> Bytes {
+    Bytes(value.round() as u64)
+}

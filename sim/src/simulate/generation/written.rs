@@ -1,0 +1,55 @@
+//! The plan of a language task as a plan file has it: the operators of each turn's prompt and
+//! of one generated token, one layer of each.
+
+use super::{GenerationPlan, Graphs, StepPlan};
+use crate::plan::{Placement, Plan};
+use crate::workload::{LanguageTask, Stage, StepStages};
+
+/// The operators whose placements a plan of `task` holds, in its order. Names say the
+/// phase: `prefill.q`, `decode.q`, and from the second turn on `turn-2.prefill.q`.
+pub fn planned_stages(task: &LanguageTask) -> Vec<Stage> {
+    let mut all = Vec::new();
+    for turn in 0..task.turns.len() {
+        let prefix = if turn == 0 { "prefill".to_owned() } else { format!("turn-{}.prefill", turn + 1) };
+        extend(&mut all, &prefix, &task.stages(task.prefill(turn)));
+    }
+    extend(&mut all, "decode", &task.stages(task.first_decode(0)));
+    all
+}
+
+fn extend(all: &mut Vec<Stage>, prefix: &str, step: &StepStages) {
+    for part in step.parts() {
+        let offset = all.len();
+        all.extend(part.iter().map(|stage| Stage {
+            name: format!("{prefix}.{}", stage.name),
+            inputs: stage.inputs.iter().map(|input| input + offset).collect(),
+            ..stage.clone()
+        }));
+    }
+}
+
+impl GenerationPlan {
+    /// The placements of [`planned_stages`]; none where graphs are made online or operands
+    /// change places, which a plan file has no words for.
+    pub fn flat(&self) -> Option<Plan> {
+        if self.graphs != Graphs::Standard || self.order.is_some() {
+            return None;
+        }
+        let steps = self.prefill.iter().chain([&self.decode]);
+        let placements = steps.flat_map(StepPlan::parts).flatten().copied().collect();
+        Some(Plan::new(self.synchronisation, placements))
+    }
+
+    /// The plan that holds the placements of [`planned_stages`].
+    pub fn of_flat(task: &LanguageTask, plan: &Plan) -> Self {
+        let mut left = plan.placements.iter().copied();
+        let mut step = |stages: &StepStages| {
+            let [first, layer, last] =
+                stages.parts().map(|part| left.by_ref().take(part.len()).collect::<Vec<Placement>>());
+            StepPlan { first, layer, last }
+        };
+        let prefill = (0..task.turns.len()).map(|turn| step(&task.stages(task.prefill(turn)))).collect();
+        let decode = step(&task.stages(task.first_decode(0)));
+        Self { synchronisation: plan.synchronisation, prefill, decode, graphs: Graphs::Standard, order: None }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the memory moves over time: in all, and for each processor.
+
+use super::super::lower::{Processor, Task};
+use crate::engine::Recorder;
+use crate::timeline::Counter;
+use crate::units::Picos;
+
+/// The total and, where more than one processor moves something, each one's part.
+pub(super) fn counters(recorder: &Recorder, tasks: &[Task]) -> Vec<Counter> {
+    let total = recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
+    let mut counters = vec![counter("memory bandwidth".to_owned(), total)];
+    let parts = Processor::ALL.map(|processor| part(recorder, tasks, processor));
+    if parts.iter().filter(|samples| samples.iter().any(|&(_, rate)| rate > 0.0)).count() < 2 {
+        return counters;
+    }
+    for (name, samples) in ["CPU", "GPU", "NPU"].into_iter().zip(parts) {
+        if samples.iter().any(|&(_, rate)| rate > 0.0) {
+            counters.push(counter(format!("{name} bandwidth"), samples));
+        }
+    }
+    counters
+}
+
+fn counter(name: String, samples: Vec<(Picos, f64)>) -> Counter {
+    Counter { name, unit: "GB/s", samples }
+}
+
+/// What `processor` moves from each time on, in gigabytes a second, where that changes.
+fn part(recorder: &Recorder, tasks: &[Task], processor: Processor) -> Vec<(Picos, f64)> {
+    let mut flows = recorder.flows.iter().peekable();
+    let mut samples: Vec<(Picos, f64)> = Vec::new();
+    for &(time, _) in &recorder.memory {
+        let mut rate = 0.0;
+        while let Some(&(_, task, moved)) = flows.next_if(|&&(at, _, _)| at <= time) {
+            let owner = tasks.get(task.0 as usize).map(|task| task.processor);
+            rate += if owner == Some(processor) { moved.as_gigabytes() } else { 0.0 };
+        }
+        if samples.last().is_none_or(|&(_, before): &(Picos, f64)| before.to_bits() != rate.to_bits()) {
+            samples.push((time, rate));
+        }
+    }
+    samples
+}

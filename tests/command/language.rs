@@ -1,0 +1,85 @@
+//! Language models on the command line.
+
+use std::fs;
+
+use crate::{coexec, words};
+
+#[test]
+fn a_language_model_is_simulated_to_its_first_token_and_the_rest() {
+    let document = coexec(words("simulate llama3-8b --json")).json();
+    let turn = &document["generation"]["turns"][0];
+    assert_eq!(turn["prefill"]["tokens"], 256);
+    assert!(turn["time_to_first_token_ps"].as_u64().unwrap() > 1_000_000_000_000);
+    assert!(turn["decode"]["tokens_per_second"].as_f64().unwrap() > 13.0);
+    assert!(turn["decode"]["energy_joules"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_conversation_has_a_row_for_each_phase_of_each_turn() {
+    let outcome = coexec(words("simulate llama2-7b-multi-turn"));
+    for text in ["prefill 1", "decode 2", "TTFT", "TPOT", "tokens/s"] {
+        assert!(outcome.stdout.contains(text), "{text}: {}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+#[test]
+fn all_strategies_are_compared_fastest_first() {
+    let document = coexec(words("explore internlm2-1.8b --strategy all --json")).json();
+    let strategies = document["strategies"].as_array().unwrap();
+    assert_eq!(strategies.len(), 11);
+    assert_eq!(strategies[0]["strategy"], "hetero-tensor");
+    assert!(strategies.is_sorted_by_key(|entry| entry["latency_ps"].as_u64()));
+}
+
+#[test]
+fn a_plan_that_explore_wrote_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    let plan = path.to_str().unwrap();
+    let found = coexec(["explore", "llama3.2-3b", "--out", plan, "--json"]).json();
+    let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
+    assert_eq!(found["generation"], replayed["generation"]);
+    let changed = fs::read_to_string(&path).unwrap().replacen("channels = 2208", "channels = 2209", 1);
+    fs::write(&path, changed.replacen("rows = 256", "rows = 255", 1)).unwrap();
+    coexec(["simulate", "llama3.2-3b", "--plan", plan]).assert_refused(&["rows", "256"]);
+}
+
+#[test]
+fn a_configuration_of_hugging_face_is_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    let content = r#"{ "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+        "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+        "vocab_size": 151936, "tie_word_embeddings": true, "attention_bias": true }"#;
+    fs::write(&config, content).unwrap();
+    let scenario = folder.path().join("qwen.toml");
+    let text = format!(
+        "title = \"Qwen2-0.5B\"\ndevice = \"snapdragon-8gen3\"\n[language_model]\nmodel = {:?}\n",
+        config.to_str().unwrap()
+    );
+    fs::write(&scenario, &text).unwrap();
+    let document = coexec(["simulate", scenario.to_str().unwrap(), "--json"]).json();
+    // The released model has 494,032,768 parameters.
+    assert_eq!(document["parameters"], 494_032_768_u64);
+    fs::write(&config, content.replace("qwen2", "gpt2")).unwrap();
+    coexec(["simulate", scenario.to_str().unwrap()]).assert_refused(&["gpt2", "llama"]);
+}
+
+#[test]
+fn a_strategy_of_another_workload_is_refused() {
+    coexec(words("explore llama3-8b --strategy channel-split"))
+        .assert_refused(&["channel-split", "hetero-tensor"]);
+    coexec(words("explore resnet18 --strategy hetero-tensor"))
+        .assert_refused(&["hetero-tensor", "channel-split"]);
+}
+
+#[test]
+fn the_timeline_of_an_answer_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, plot] = ["t.pftrace", "t.svg"].map(|name| folder.path().join(name));
+    let arguments =
+        ["simulate", "internlm2-1.8b", "--trace", trace.to_str().unwrap(), "--plot", plot.to_str().unwrap()];
+    assert_eq!(coexec(arguments).status, 0);
+    assert!(fs::metadata(trace).unwrap().len() > 100_000);
+    assert!(fs::read_to_string(plot).unwrap().starts_with("<svg"));
+}
