@@ -153,12 +153,17 @@ pub(crate) struct Explore {
     /// Write a Perfetto trace of the run
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a picture of latency against output channels (.svg or .png)
+    /// Write a picture of latency against output channels or, with `--strategy all`, of the
+    /// strategies' latency and energy (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Write a picture of who computes how much of each operator, chains outlined: of the
+    /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shares: Option<PathBuf>,
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,

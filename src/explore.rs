@@ -13,6 +13,7 @@ use crate::cli::{Common, Explore, StrategyName};
 use crate::failure::Failure;
 use crate::output::OutputFile;
 use crate::simulate::{report, timeline_file};
+use crate::strategies::{self, Entry};
 use crate::{curve, language, output, sweep, why};
 
 #[derive(Serialize)]
@@ -24,6 +25,9 @@ struct Document<'a> {
     plan: PlanFile,
     prediction: &'a Prediction,
     baselines: Vec<BaselineEntry>,
+    /// With `--strategy all`.
+    #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
+    strategies: &'a [Entry],
     operators: Vec<OperatorEntry>,
 }
 
@@ -62,6 +66,7 @@ struct SplitEntry {
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    let shares_format = options.shares.as_deref().map(Format::of).transpose()?;
     let timeline_format = options.timeline.as_deref().map(Format::of).transpose()?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
     let stages = match &scenario.workload {
@@ -71,7 +76,12 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     };
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
     tell_who_cannot_help(&scenario, stages, common);
-    let answer = explore::explore(&mut simulator, stages, &scenario.options)?;
+    let compares = options.place.strategy == Some(StrategyName::All);
+    let (answer, entries) = if compares {
+        strategies::compare(&scenario, &mut simulator, stages, common)?
+    } else {
+        (explore::explore(&mut simulator, stages, &scenario.options)?, Vec::new())
+    };
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let mut files = Vec::new();
@@ -80,7 +90,20 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
     if let (Some(path), Some(format)) = (&options.plot, plot) {
         let operator = options.operator.as_deref();
-        let content = curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan)?;
+        let content = if compares && operator.is_none() {
+            coexec_plots::picture(&strategies::picture(&scenario, &entries), format)?
+        } else {
+            curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan)?
+        };
+        files.push(OutputFile { path, content });
+    }
+    if let (Some(path), Some(format)) = (&options.shares, shares_format) {
+        let rows = if compares {
+            strategies::share_rows(&entries)
+        } else {
+            vec![strategies::share_row(scenario.options.strategy.name(), &answer.plan)]
+        };
+        let content = coexec_plots::picture(&strategies::share_map(&scenario, rows), format)?;
         files.push(OutputFile { path, content });
     }
     if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
@@ -91,12 +114,14 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
     output::write(&files)?;
     if common.json {
-        output::json(&document(&scenario, stages, &answer, plan));
+        output::json(&document(&scenario, stages, &answer, plan, &entries));
     } else {
         output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
-        let energy = options.place.strategy == Some(StrategyName::All)
-            || scenario.options.objective != Objective::Latency;
-        compare(&answer, energy);
+        if compares {
+            strategies::table(&entries);
+        } else {
+            compare(&answer, scenario.options.objective != Objective::Latency);
+        }
         operators(stages, &answer);
         output::line("");
         report(&answer.prediction, &timeline);
@@ -116,6 +141,7 @@ fn document<'a>(
     stages: &[Stage],
     answer: &'a Answer,
     plan: PlanFile,
+    strategies: &'a [Entry],
 ) -> Document<'a> {
     let latency = answer.prediction.latency;
     Document {
@@ -134,6 +160,7 @@ fn document<'a>(
                 relative_to_plan: ratio(prediction.latency, latency),
             })
             .collect(),
+        strategies,
         operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
     }
 }
@@ -217,11 +244,13 @@ fn operators(stages: &[Stage], answer: &Answer) {
         .iter()
         .zip(&answer.searches)
         .zip(&answer.plan.placements)
-        .map(|((stage, search), placement)| {
+        .enumerate()
+        .map(|(index, ((stage, search), placement))| {
+            let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
             vec![
                 stage.name.clone(),
                 stage.layer.operator.to_string(),
-                describe(*placement),
+                describe(*placement) + &chain.unwrap_or_default(),
                 time(search.split),
                 time(search.gpu_only),
                 time(search.cpu_only),

@@ -24,6 +24,7 @@ mod run;
 mod runs;
 mod schema;
 mod simulate;
+mod strategies;
 mod sweep;
 mod validate;
 mod why;

@@ -16,6 +16,8 @@ mod graphics;
 mod launches;
 mod layer_runs;
 mod layers;
+mod meter;
+mod power;
 mod statistics;
 mod streams;
 mod synchronisation;

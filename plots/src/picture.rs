@@ -8,6 +8,7 @@
 mod bars;
 mod curves;
 mod heat_map;
+mod shares;
 
 use coexec_sim::published::{Drawing, Picture};
 use plotters::style::RGBColor;
@@ -42,6 +43,7 @@ pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> 
         Drawing::StackedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Stacked)?, format),
         Drawing::Curves(curves) => render(&curves::lay_out(picture, curves)?, format),
         Drawing::HeatMap(map) => render(&heat_map::lay_out(picture, map)?, format),
+        Drawing::Shares(map) => render(&shares::lay_out(picture, map)?, format),
     }
 }
 

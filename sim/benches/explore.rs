@@ -1,9 +1,9 @@
 //! What a user of `explore` feels: one grid search, and one model simulated.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use coexec_sim::explore::{Lead, Options, explore, latency_curve, split_search};
+use coexec_sim::explore::{Explorer, Lead, Options, Strategy, explore, latency_curve, split_search};
 use coexec_sim::kernel::{cpu, gpu};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::Simulator;
@@ -67,12 +67,49 @@ fn models(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// All strategies on one model and device, and the last of them when the others are known:
+/// what it takes to plan. Limits: 200 ms for all, 50 ms for the last.
+fn strategies(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan");
+    for name in ["vgg16", "resnet34", "inception-v3"] {
+        let overrides = Overrides { device: Some("pixel4".to_owned()), ..Overrides::default() };
+        let scenario = Scenario::load(name, &overrides).expect("the scenario is bundled");
+        let Workload::Model(stages) = scenario.workload.clone() else { panic!("{name} is one model") };
+        let simulator = || Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
+        group.bench_function(format!("{name}, all strategies"), |bencher| {
+            bencher.iter(|| {
+                let mut simulator = simulator();
+                let mut explorer = Explorer::new(&mut simulator, &stages, &scenario.options);
+                Strategy::ALL.map(|strategy| explorer.find(strategy).is_ok())
+            });
+        });
+        group.bench_function(format!("{name}, optimal behind the others"), |bencher| {
+            bencher.iter_custom(|count| {
+                let mut sum = Duration::ZERO;
+                for _ in 0..count {
+                    let mut simulator = simulator();
+                    let mut explorer = Explorer::new(&mut simulator, &stages, &scenario.options);
+                    for strategy in Strategy::ALL.into_iter().filter(|one| *one != Strategy::Optimal) {
+                        // Some devices lack an NPU.
+                        black_box(explorer.find(strategy)).ok();
+                    }
+                    let start = Instant::now();
+                    black_box(explorer.find(Strategy::Optimal)).expect("the device runs it");
+                    sum += start.elapsed();
+                }
+                sum
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .sample_size(20);
-    targets = grid, kernels, models
+    targets = grid, kernels, models, strategies
 }
 criterion_main!(benches);

@@ -6,7 +6,7 @@
 //! Invariant: a search returns the same plan for any number of threads.
 
 mod channel_split;
-pub mod codl;
+mod codl;
 mod epew;
 mod explorer;
 mod grid;
@@ -19,6 +19,7 @@ mod rule;
 mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
+pub use codl::{CodlParts, Whole};
 pub use explorer::{Answer, Baseline, Explorer, Found, explore};
 
 use schemars::JsonSchema;

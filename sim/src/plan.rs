@@ -9,6 +9,7 @@ pub mod accelerators;
 mod cut;
 mod file;
 mod placement;
+mod shares;
 pub mod synchronisation;
 
 pub use accelerators::{AcceleratorSplit, GraphCover};
@@ -16,3 +17,4 @@ pub use cut::{Axis, ChainError, Cut, check_chains, cuts};
 pub(crate) use cut::{lines_read, widen};
 pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
 pub use placement::{Placement, Plan, ShareOf};
+pub use shares::{OperatorShares, shares};

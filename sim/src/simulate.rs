@@ -8,6 +8,7 @@
 
 mod background;
 mod energy;
+mod footprint;
 pub mod generation;
 mod host;
 mod lower;
@@ -23,6 +24,7 @@ use thiserror::Error;
 
 pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
+pub use footprint::Footprint;
 pub use host::Measure;
 pub(crate) use lower::accelerator_costs;
 pub use lower::{Detail, Processor, execute};

@@ -152,6 +152,7 @@ fn named(content: &str) -> Text {
 fn stages(scenario: Scenario) -> Vec<Stage> {
     match scenario.workload {
         Workload::Model(stages) | Workload::Set(stages) => stages,
+        Workload::Language(_) => panic!("operators were asked for"),
     }
 }
 

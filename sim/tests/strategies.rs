@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Explorer, Objective, Options, Strategy};
+use coexec_sim::explore::{Explorer, Found, Objective, Options, Strategy};
+use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Axis, PlanFile};
 use coexec_sim::simulate::{Measure, Simulator};
-use coexec_sim::workload::{Stage, fuse, network};
+use coexec_sim::workload::{NETWORKS, Stage, fuse, network};
 
 /// The devices whose processors share one memory: phones.
 fn phones() -> Vec<Profile> {
@@ -20,62 +22,113 @@ fn named(name: &str) -> Vec<Stage> {
 }
 
 fn options(device: &Profile, synchronisation: Mechanism) -> Options {
-    let threads = 1..=device.cpu.cores().min(3);
     Options {
         strategy: Strategy::ChannelSplit,
         objective: Objective::Latency,
         synchronisation,
-        core_sets: threads.map(|threads| CoreSet::fastest(&device.cpu, threads).unwrap()).collect(),
-        step: 8,
+        core_sets: vec![CoreSet::fastest(&device.cpu, device.cpu.cores().min(3)).unwrap()],
+        step: 32,
+    }
+}
+
+/// What every strategy that can finds.
+fn all(device: &Profile, stages: &[Stage], options: &Options) -> Vec<Found> {
+    let mut simulator =
+        Simulator::new(device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
+    let mut explorer = Explorer::new(&mut simulator, stages, options);
+    Strategy::ALL.into_iter().filter_map(|strategy| explorer.find(strategy).ok()).collect()
+}
+
+fn of(found: &[Found], strategy: Strategy) -> &Found {
+    found.iter().find(|found| found.strategy == strategy).unwrap()
+}
+
+#[test]
+fn the_optimal_plan_is_never_worse_than_that_of_any_other_strategy() {
+    let phones = phones();
+    for (index, (name, _, build)) in NETWORKS.iter().enumerate() {
+        let stages = fuse(&build());
+        // Every network on two phones, every phone with several networks.
+        for (round, mechanism) in [Mechanism::SvmPolling, Mechanism::EventWait].into_iter().enumerate() {
+            let device = &phones[(index + 3 * round) % phones.len()];
+            let found = all(device, &stages, &options(device, mechanism));
+            let best = of(&found, Strategy::Optimal).prediction.latency;
+            for other in &found {
+                let strategy = other.strategy.name();
+                assert!(best <= other.prediction.latency, "{name} on {}: {strategy}", device.name);
+            }
+        }
     }
 }
 
 #[test]
-fn strategies_print() {
-    let only = std::env::var("ONLY").unwrap_or_default();
+fn it_is_better_than_codl_where_hand_overs_are_cheap_and_where_they_are_not() {
+    let device = Profile::load("pixel4").unwrap();
     for mechanism in [Mechanism::SvmPolling, Mechanism::EventWait] {
-        let mut gains = Vec::new();
-        for (name, _, build) in
-            coexec_sim::workload::NETWORKS.iter().filter(|(name, ..)| name.contains(&only))
-        {
-            let stages = fuse(&build());
-            for device in phones() {
-                let library = Library::default_for(&device.cpu);
-                let options = options(&device, mechanism);
-                let mut simulator = Simulator::new(&device, library).measuring(Measure::Inference);
-                let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-                print!("{name:14} {:18} {mechanism:12}", device.name);
-                let mut times = Vec::new();
-                let mut millis = 0.0;
-                for strategy in Strategy::ALL {
-                    let start = std::time::Instant::now();
-                    match explorer.find(strategy) {
-                        Ok(found) => {
-                            let ms = start.elapsed().as_secs_f64() * 1e3;
-                            millis += ms;
-                            let time = found.prediction.latency.as_micros() / 1e3;
-                            times.push((strategy, time));
-                            print!(" {} {time:.2} ({ms:.0}ms)", strategy.name());
-                        }
-                        Err(_) => print!(" {} -", strategy.name()),
-                    }
-                }
-                let of = |wanted| times.iter().find(|(s, _)| *s == wanted).unwrap().1;
-                let gain = of(Strategy::Codl) / of(Strategy::Optimal) - 1.0;
-                let others = times.iter().filter(|(s, _)| *s != Strategy::Optimal);
-                let best = others.map(|t| t.1).fold(f64::INFINITY, f64::min);
-                gains.push(gain);
-                println!(
-                    " | codl +{:.1}% best other +{:.1}% total {millis:.0} ms",
-                    gain * 1e2,
-                    (best / of(Strategy::Optimal) - 1.0) * 1e2
-                );
+        let mut ratios = Vec::new();
+        for name in ["vgg16", "resnet18", "codl-yolov2", "codl-fast-style-transfer"] {
+            let found = all(&device, &named(name), &options(&device, mechanism));
+            let latency = |strategy| of(&found, strategy).prediction.latency.as_seconds();
+            ratios.push(latency(Strategy::Codl) / latency(Strategy::Optimal));
+        }
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        assert!(mean > 1.01, "{mechanism}: {ratios:?}");
+    }
+}
+
+#[test]
+fn no_other_plan_has_less_of_the_objective() {
+    let device = Profile::load("pixel4").unwrap();
+    for objective in [Objective::Energy, Objective::Edp] {
+        for name in ["vit-b32-mlp", "resnet18", "codl-posenet"] {
+            let options = Options { objective, ..options(&device, Mechanism::SvmPolling) };
+            let found = all(&device, &named(name), &options);
+            let cost = |found: &Found| objective.cost(found.prediction.latency, found.prediction.energy);
+            let best = cost(of(&found, Strategy::Optimal));
+            for other in &found {
+                assert!(best <= cost(other), "{name}: {} for {objective:?}", other.strategy.name());
             }
         }
-        println!(
-            "MEAN {mechanism}: {:.2}% over {}",
-            gains.iter().sum::<f64>() / gains.len() as f64 * 1e2,
-            gains.len()
-        );
+    }
+}
+
+#[test]
+fn codl_cuts_along_both_dimensions_and_chains() {
+    let device = Profile::load("pixel4").unwrap();
+    let found = all(&device, &named("codl-yolov2"), &options(&device, Mechanism::EventWait));
+    let plan = &of(&found, Strategy::Codl).plan;
+    let chained = plan.chains.iter().flatten().count();
+    assert!(chained * 2 > plan.placements.len(), "{chained} of {} are chained", plan.placements.len());
+    let cheap = all(&device, &named("codl-yolov2"), &options(&device, Mechanism::SvmPolling));
+    let plan = &of(&cheap, Strategy::Codl).plan;
+    let along = |axis| {
+        plan.placements.iter().filter_map(coexec_sim::plan::Cut::of).filter(|cut| cut.axis == axis).count()
+    };
+    assert!(along(Axis::Height) > 0 && along(Axis::Channels) > 0);
+}
+
+#[test]
+fn every_plan_can_be_written_and_read_again() {
+    let device = Profile::load("pixel4").unwrap();
+    let stages = named("mobilenet-v2");
+    for found in all(&device, &stages, &options(&device, Mechanism::EventWait)) {
+        let file = PlanFile::new("mobilenet-v2", &device, &stages, &found.plan);
+        let text = Text { name: "plan.toml".to_owned(), content: toml::to_string_pretty(&file).unwrap() };
+        let read: PlanFile = text.parse().unwrap();
+        assert_eq!(read.resolve(&text, &stages, &device).unwrap(), found.plan, "{}", found.strategy.name());
+    }
+}
+
+#[test]
+fn a_search_says_the_same_whatever_was_asked_before() {
+    let device = Profile::load("oneplus11").unwrap();
+    let stages = named("resnet18");
+    let options = options(&device, Mechanism::SvmPolling);
+    let together = all(&device, &stages, &options);
+    for strategy in [Strategy::AnySplit, Strategy::Codl, Strategy::Optimal] {
+        let mut simulator =
+            Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
+        let alone = Explorer::new(&mut simulator, &stages, &options).find(strategy).unwrap();
+        assert_eq!(alone.plan, of(&together, strategy).plan);
     }
 }

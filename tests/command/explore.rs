@@ -47,9 +47,35 @@ fn every_bundled_scenario_and_network_is_answered() {
 #[test]
 fn comparing_all_strategies_lists_each_that_can_run() {
     let outcome = coexec(words("explore vit-b32-fc1 --device snapdragon-8gen3 --strategy all"));
-    for strategy in ["this plan", "gpu-only", "cpu-only", "npu-only", "energy"] {
+    for strategy in ["optimal", "codl", "epew", "gpu-only", "cpu-only", "npu-only", "energy", "Pareto"] {
         assert!(outcome.stdout.contains(strategy), "{strategy}: {}", outcome.stdout);
     }
+}
+
+#[test]
+fn all_strategies_are_compared_in_json_and_the_plan_is_the_best_of_them() {
+    let document = coexec(words("explore resnet18 --device pixel4 --strategy all --step 32 --json")).json();
+    let strategies = document["strategies"].as_array().unwrap();
+    let latencies: Vec<u64> = strategies.iter().map(|entry| entry["latency_ps"].as_u64().unwrap()).collect();
+    assert!(latencies.len() > 8);
+    assert_eq!(latencies.iter().min(), Some(&latency_ps(&document)));
+    let on_front = strategies.iter().filter(|entry| entry["is_on_pareto_front"] == true).count();
+    assert!((1..strategies.len()).contains(&on_front), "{on_front}");
+    assert!(strategies.iter().any(|entry| entry["extra_memory_bytes"].as_u64() > Some(0)));
+    assert!(document["prediction"]["memory"]["weights_bytes"].as_u64() > Some(4 * 11_000_000));
+}
+
+#[test]
+fn a_plan_with_chains_is_simulated_as_it_was_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "explore codl-yolov2 --device pixel4 --synchronisation event-wait --strategy codl --step 32 \
+                --out plan.toml --json";
+    let found = crate::coexec_in(folder.path(), words(line)).json();
+    let plan = std::fs::read_to_string(folder.path().join("plan.toml")).unwrap();
+    assert!(plan.contains("chain = "), "{plan}");
+    let line = "simulate codl-yolov2 --device pixel4 --plan plan.toml --json";
+    let again = crate::coexec_in(folder.path(), words(line)).json();
+    assert_eq!(latency_ps(&again), latency_ps(&found));
 }
 
 #[test]

@@ -56,6 +56,20 @@ fn a_curve_shows_both_processors_and_their_cooperation() {
 }
 
 #[test]
+fn all_strategies_stand_in_one_figure_and_their_shares_in_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "explore resnet18 --device pixel4 --step 32 --strategy all --plot all.svg --shares shares.svg";
+    run(folder.path(), line);
+    let text = |name: &str| parsed(&fs::read_to_string(folder.path().join(name)).unwrap());
+    for word in ["Pareto front", "codl", "optimal", "latency, ms", "energy, mJ"] {
+        assert!(text("all.svg").contains(word), "{word}: {}", text("all.svg"));
+    }
+    for word in ["codl", "optimal", "chain", "operator"] {
+        assert!(text("shares.svg").contains(word), "{word}: {}", text("shares.svg"));
+    }
+}
+
+#[test]
 fn a_timeline_names_the_cores_and_the_gpu() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), "explore vit-b32-fc1 --timeline explored.svg");

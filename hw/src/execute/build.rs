@@ -3,7 +3,7 @@
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::plan::Placement;
-use coexec_sim::workload::{Layer, Layout, Shape};
+use coexec_sim::workload::{Layer, Layout, Operator, Shape};
 
 use super::machine::Machine;
 use super::place::{Place, Sharing, Touched};
@@ -115,7 +115,8 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
 /// own. What is copied back and forth has the host's.
 fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inputs_only: bool) -> Layout {
     let may_differ = match sharing {
-        None => true,
+        // A product of activations sees the results it reads under another extent.
+        None => !task.stages.iter().any(|stage| matches!(stage.layer.operator, Operator::MatMul(_))),
         Some(Sharing::Copies) => false,
         Some(Sharing::SharedVirtualMemory | Sharing::MappedBuffers) => inputs_only,
     };

@@ -6,6 +6,7 @@
 
 mod builder;
 mod copies;
+mod pixelwise;
 mod product;
 mod step;
 mod window;
@@ -165,7 +166,8 @@ impl<T: Element> Prepared<T> {
     }
 
     /// Makes every later run read `inputs` (the operator's own, then one for each
-    /// linked function of two tensors) and write its part of `output`.
+    /// linked function of two tensors) and write its part of `output`. In plain layout a
+    /// tensor may have any shape of as many elements.
     ///
     /// # Errors
     /// Where there are too few or too many inputs, or one has another shape or layout.
@@ -177,16 +179,20 @@ impl<T: Element> Prepared<T> {
             return Err(OperandError::InputCount { found: inputs.len(), expected }.into());
         }
         let result = self.output_shape();
+        let mut extents = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
             let expected = own.get(index).copied().unwrap_or(result);
             let broadcast = index >= own.len() && input.shape() == Shape::image(1, 1, result.channels);
-            if !broadcast {
+            if broadcast {
+                extents.push(input.extent());
+            } else {
                 self.check_tensor(input, expected, Some(index))?;
+                extents.push(expected.into());
             }
         }
         self.check_tensor(&output, result, None)?;
         for step in &self.steps {
-            step.bind(&inputs, &output, &self.inner)?;
+            step.bind((&inputs, &extents), (&output, result.into()), &self.inner)?;
         }
         self.bound = Some(Bound { _inputs: inputs, _output: output });
         Ok(())
@@ -200,7 +206,8 @@ impl<T: Element> Prepared<T> {
     ) -> Result<(), OpenClError> {
         let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
         let layout = if input.is_some() { self.layout } else { self.result };
-        if tensor.layout() != layout || tensor.shape() != expected {
+        let fits = tensor.shape() == expected || (layout == Layout::Buffer && found == elements);
+        if tensor.layout() != layout || !fits {
             return Err(match input {
                 Some(index) if found != elements => {
                     OperandError::InputLength { index, found, expected: elements }.into()

@@ -163,8 +163,17 @@ fn profile(
 ) -> Result<Made, ProbeError> {
     let options = bench.options;
     let stage = bench.stage(1.0);
-    let Figures { launches, mechanisms, transfers, crossings, bandwidth, gpu: on_gpu, cpu: on_cpu, .. } =
-        figures;
+    let Figures {
+        launches,
+        mechanisms,
+        transfers,
+        crossings,
+        power,
+        bandwidth,
+        gpu: on_gpu,
+        cpu: on_cpu,
+        ..
+    } = figures;
     rates_by_tile(&on_gpu.measurements, &base, notes);
     let repetitions: usize = [&on_gpu, &on_cpu]
         .iter()
@@ -204,7 +213,7 @@ fn profile(
         gpu: Some(gpu),
         npu: None,
         sync: sync(&mechanisms, &transfers, &what),
-        power: None,
+        power,
         jitter: Jitter {
             source: what.clone(),
             cpu_percent: jitter(&on_cpu.measurements)?,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use coexec_sim::calibrate::interference;
 use coexec_sim::device::gpu::Gpu;
+use coexec_sim::device::power::Power;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::workload::Layout;
@@ -23,8 +24,8 @@ use super::synchronisation::Mechanisms;
 use super::timed_layers::Sweep;
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MOST_NOISE, ProbeError, co_run, crossings, launches, synchronisation, timed_layers,
-    transfers,
+    Bench, Finding, MOST_NOISE, ProbeError, co_run, crossings, launches, power, synchronisation,
+    timed_layers, transfers,
 };
 use crate::opencl::Runtime;
 
@@ -53,6 +54,8 @@ pub(super) struct Figures {
     pub(super) transfers: Transfers,
     /// Of a device with memory of its own.
     pub(super) crossings: Option<Crossings>,
+    /// Where the machine has a meter.
+    pub(super) power: Option<Power>,
     pub(super) crowded: Option<Crowded>,
     pub(super) gpu: Sweep,
     pub(super) cpu: Sweep,
@@ -130,6 +133,7 @@ pub(super) fn figures(
         true => None,
         false => Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?),
     };
+    let power = power::measure(runtime, &bench.groups, quick, notes)?;
     let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
     let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
     let cores = bench.cores();
@@ -149,7 +153,7 @@ pub(super) fn figures(
         }
         notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
     }
-    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, crowded, gpu, cpu })
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, power, crowded, gpu, cpu })
 }
 
 /// Whether the device keeps activations in images.

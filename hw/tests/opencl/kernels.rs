@@ -16,13 +16,13 @@ use super::{LAYOUTS, check, runtime};
 /// Random shapes a kernel and layout is tried on.
 const CASES: u32 = 24;
 
-fn launched(kernel: Kernel, tile: [u32; 3], work_group: [u32; 3]) -> Dispatch {
+pub(super) fn launched(kernel: Kernel, tile: [u32; 3], work_group: [u32; 3]) -> Dispatch {
     Dispatch { kernel, tile, work_group, linearisation: Linearisation::None }
 }
 
 /// Checks layers of `operators` behind which `linked` runs, in every layout; what no
 /// operator can be is left out.
-fn check_all(
+pub(super) fn check_all(
     operators: impl Strategy<Value = Operator>,
     linked: &[Function],
     cut: impl Fn(&Operator, u32) -> Part,
@@ -54,12 +54,12 @@ fn check_in(
     outcome.unwrap();
 }
 
-fn whole(operator: &Operator, _seed: u32) -> Part {
+pub(super) fn whole(operator: &Operator, _seed: u32) -> Part {
     Part::whole(operator)
 }
 
 /// Some whole slices of the channels and some lines, picked by `seed`.
-fn any_part(operator: &Operator, seed: u32) -> Part {
+pub(super) fn any_part(operator: &Operator, seed: u32) -> Part {
     let output = operator.output();
     let slices = output.channels.div_ceil(4);
     let [first, last] = sorted([seed % slices, seed / 7 % slices]);
@@ -73,7 +73,7 @@ fn any_channels(operator: &Operator, seed: u32) -> Part {
 }
 
 /// All channels of some lines.
-fn any_lines(operator: &Operator, seed: u32) -> Part {
+pub(super) fn any_lines(operator: &Operator, seed: u32) -> Part {
     Part::of_lines(operator, any_part(operator, seed).lines)
 }
 

@@ -8,6 +8,7 @@
 mod devices;
 mod dispatches;
 mod kernels;
+mod pixelwise;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use coexec_hw::cpu::Element;
 use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, Tensor, Timing};
 use coexec_hw::operands::{Part, Weights, lines, weight_counts};
 use coexec_hw::verify::Reference;
-use coexec_sim::workload::{Layer, Layout, Shape};
+use coexec_sim::workload::{Layer, Layout, Operator, Shape};
 
 /// What a run may take before a test gives up: a busy machine also compiles kernels.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -49,6 +50,11 @@ fn device() -> Option<Device> {
 fn runtime() -> Option<Arc<Runtime>> {
     static RUNTIME: OnceLock<Option<Arc<Runtime>>> = OnceLock::new();
     RUNTIME.get_or_init(|| device().map(|device| Runtime::new(device).unwrap())).clone()
+}
+
+/// Rows of a table, none like the one before.
+fn rows(count: u64, vocabulary: u64) -> Vec<f32> {
+    (0..count).map(|index| (index * 7 % vocabulary) as f32).collect()
 }
 
 /// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
@@ -102,12 +108,16 @@ fn check_result<T: Element>(
     let prepared = Prepared::<T>::new(runtime, layer, &weights, part, [layout, result], dispatch);
     let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     let output_shape = prepared.output_shape();
-    let shapes: Vec<Shape> =
-        prepared.input_shapes().into_iter().chain(operand_shapes(layer, output_shape)).collect();
+    // In plain layout an operator reads what another left there, whatever it called it.
+    let own = if layout == Layout::Buffer { layer.operator.inputs() } else { prepared.input_shapes() };
+    let shapes: Vec<Shape> = own.into_iter().chain(operand_shapes(layer, output_shape)).collect();
     let inputs: Vec<Vec<f32>> = shapes
         .iter()
         .enumerate()
-        .map(|(index, shape)| numbers(shape.elements() as usize, index as u32))
+        .map(|(index, shape)| match &layer.operator {
+            Operator::Embedding(table) => rows(shape.elements(), u64::from(table.vocabulary)),
+            _ => numbers(shape.elements() as usize, index as u32),
+        })
         .collect();
     let tensor = |shape: Shape, layout: Layout, numbers: &[f32]| {
         let converted: Vec<T> = numbers.iter().map(|&number| T::from_f32(number)).collect();

@@ -6,6 +6,8 @@
 //! it is a lower bound, so only candidates whose bound beats the best simulated
 //! one are simulated.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use super::grid::Grid;
@@ -105,39 +107,80 @@ pub fn split_search(
         behind_gpu: lead.behind_gpu + host.behind_gpu,
         launch: lead.launch + host.launch,
     };
-    search_grid(&mut parts, stage, options, lead, &grids)
+    search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut Together::default()))
+}
+
+/// What simulating single operators said, by the kind of operator and its placement.
+#[derive(Debug, Default)]
+pub(super) struct Together(HashMap<(usize, Placement), (Picos, Option<Joules>)>);
+
+impl Together {
+    fn of(
+        &mut self,
+        simulator: &mut Simulator<'_>,
+        (kind, stage): (usize, &[Stage; 1]),
+        options: &Options,
+        placement: Placement,
+    ) -> Result<(Picos, Option<Joules>), SimulateError> {
+        if let Some(&known) = self.0.get(&(kind, placement)) {
+            return Ok(known);
+        }
+        let plan = Plan::new(options.synchronisation, vec![placement]);
+        let simulated = if options.objective == Objective::Latency {
+            (simulator.latency(stage, &plan)?, None)
+        } else {
+            let prediction = simulator.run(stage, &plan)?;
+            (prediction.latency, prediction.energy)
+        };
+        self.0.insert((kind, placement), simulated);
+        Ok(simulated)
+    }
 }
 
 /// [`split_search`] over grids whose points are priced already, by a simulator of
 /// parts; the lead covers what crosses between host and GPU, too.
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
-    stage: &Stage,
+    (kind, stage): (usize, &Stage),
     options: &Options,
     lead: Lead,
-    grids: &[Rc<Grid>],
+    (grids, together): (&[Rc<Grid>], &mut Together),
 ) -> Result<Search, SimulateError> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = Vec::new();
+    let mut whole: Vec<Placement> = Vec::new();
     for candidate in grids.iter().flat_map(|grid| grid.candidates(lead, overhead)) {
         // Each grid has the processors alone, too.
-        let is_known = |known: &Candidate| known.placement == candidate.placement;
-        if candidate.placement.is_cut() || !candidates.iter().any(is_known) {
-            candidates.push(candidate);
+        if !candidate.placement.is_cut() {
+            if whole.contains(&candidate.placement) {
+                continue;
+            }
+            whole.push(candidate.placement);
         }
+        candidates.push(candidate);
     }
     let considered = candidates.len();
-    // Stable, so that equal bounds keep the grid's order.
-    candidates.sort_by_key(|candidate| candidate.latency);
     let isolated = [stage.isolated()];
     let mut best_where = |wanted: fn(Placement) -> bool| {
+        // By their bounds; equal bounds keep the grid's order.
+        let wanted = candidates.iter().enumerate().filter(|(_, candidate)| wanted(candidate.placement));
+        let mut queue: BinaryHeap<Reverse<(Picos, usize)>> =
+            wanted.map(|(index, candidate)| Reverse((candidate.latency, index))).collect();
         let mut best: Option<Candidate> = None;
-        for &candidate in candidates.iter().filter(|candidate| wanted(candidate.placement)) {
-            let bound_loses = best.is_some_and(|best| candidate.latency >= best.latency);
+        while let Some(Reverse((bound, index))) = queue.pop() {
+            let bound_loses = best.is_some_and(|best| bound >= best.latency);
             if bound_loses && options.objective == Objective::Latency {
                 break;
             }
-            let simulated = simulate(simulator, &isolated, options, candidate)?;
+            let mut simulated = candidates[index];
+            // A processor alone sees no contention: its bound is its time.
+            if simulated.placement.is_cut() || options.objective != Objective::Latency {
+                let of = (kind, &isolated);
+                let (latency, energy) = together.of(simulator, of, options, simulated.placement)?;
+                // With a lead this is a bound still: contention is simulated for parts that
+                // start together. The whole plan is simulated in the end.
+                (simulated.latency, simulated.energy) = (bound.max(latency), energy);
+            }
             if best.is_none_or(|best| cost(options, &simulated) < cost(options, &best)) {
                 best = Some(simulated);
             }
@@ -170,30 +213,6 @@ fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -
         .chain(on_cpu)
         .find_map(|(processor, cores)| execute(&stage.layer, device, library, processor, cores).err())
         .unwrap_or(SimulateError::NothingToUse)
-}
-
-/// The candidate with its simulated time (and energy, where that counts).
-fn simulate(
-    simulator: &mut Simulator<'_>,
-    stage: &[Stage; 1],
-    options: &Options,
-    candidate: Candidate,
-) -> Result<Candidate, SimulateError> {
-    let alone = !candidate.placement.is_cut();
-    if alone && options.objective == Objective::Latency {
-        // A processor alone sees no contention: its bound is its time.
-        return Ok(candidate);
-    }
-    let plan = Plan::new(options.synchronisation, vec![candidate.placement]);
-    let (latency, energy) = if options.objective == Objective::Latency {
-        (simulator.latency(stage, &plan)?, None)
-    } else {
-        let prediction = simulator.run(stage, &plan)?;
-        (prediction.latency, prediction.energy)
-    };
-    // With a lead this is a bound still: contention is simulated for parts that
-    // start together. The whole plan is simulated in the end.
-    Ok(Candidate { latency: candidate.latency.max(latency), energy, ..candidate })
 }
 
 /// One point of a latency curve over the GPU's output channels.

@@ -14,12 +14,11 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
-use super::Options;
 use super::explorer::Explorer;
 use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Cut, Placement, Plan, widen};
-use crate::simulate::{SimulateError, Simulator, hand_over_delay, read_bytes};
+use crate::simulate::{SimulateError, hand_over_delay, read_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
@@ -48,36 +47,20 @@ struct Chain {
     gain: i128,
 }
 
-/// Both dimensions, in the order of equal times.
-const BOTH: &[Axis] = &[Axis::Height, Axis::Channels];
-
-/// A planner for one core set.
-struct Planner<'e, 's, 'a> {
-    explorer: &'e mut Explorer<'s, 'a>,
-    cores: CoreSet,
-    /// Dimensions that operators may be cut along.
-    axes: &'e [Axis],
-    whole: Whole,
-    considered: usize,
+/// How much of the planner is used: the paper's ablations leave out parts of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodlParts {
+    /// Dimensions of the base plan: both, or one (figure 18).
+    pub axes: &'static [Axis],
+    /// Whether operators that can be cut may be left to one processor.
+    pub whole: Whole,
+    /// Whether operators are chained (figure 20).
+    pub chains: bool,
 }
 
-/// Base plan and chains, and how many candidates were considered.
-pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), SimulateError> {
-    let mut best: Option<(Picos, Plan)> = None;
-    let mut considered = 0;
-    for &cores in &explorer.options.core_sets {
-        let mut planner = Planner { explorer, cores, axes: BOTH, whole: Whole::Allowed, considered: 0 };
-        let Some(base) = planner.base() else { continue };
-        let (time, plan) = planner.chained(&base);
-        considered += planner.considered;
-        if best.as_ref().is_none_or(|(least, _)| time < *least) {
-            best = Some((time, plan));
-        }
-    }
-    match best {
-        Some((_, plan)) => Ok((plan, considered)),
-        None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
-    }
+impl CodlParts {
+    /// All of it.
+    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], whole: Whole::Allowed, chains: true };
 }
 
 /// Whether operators that can be cut may be left to one processor.
@@ -90,30 +73,34 @@ pub enum Whole {
     OnlyUncuttable,
 }
 
-/// A plan of some of the method: what sections 7.3 and 7.4 of the paper compare. Operators
-/// are cut along `axes`, and chained where `chains` says so.
-///
-/// # Errors
-/// No core set has kernels for every operator that the GPU has none for.
-pub fn partial_plan(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-    axes: &[Axis],
-    whole: Whole,
-    chains: bool,
-) -> Result<Plan, SimulateError> {
-    let explorer = &mut Explorer::new(simulator, stages, options);
+/// A planner for one core set.
+struct Planner<'e, 's, 'a> {
+    explorer: &'e mut Explorer<'s, 'a>,
+    cores: CoreSet,
+    parts: CodlParts,
+    considered: usize,
+}
+
+/// Base plan and chains, and how many candidates were considered.
+pub(super) fn plan(
+    explorer: &mut Explorer<'_, '_>,
+    parts: CodlParts,
+) -> Result<(Plan, usize), SimulateError> {
     let mut best: Option<(Picos, Plan)> = None;
-    for &cores in &options.core_sets {
-        let mut planner = Planner { explorer: &mut *explorer, cores, axes, whole, considered: 0 };
+    let mut considered = 0;
+    for &cores in &explorer.options.core_sets {
+        let mut planner = Planner { explorer, cores, parts, considered: 0 };
         let Some(base) = planner.base() else { continue };
-        let (time, plan) = if chains { planner.chained(&base) } else { planner.unchained(&base) };
+        let (time, plan) = planner.chained(&base);
+        considered += planner.considered;
         if best.as_ref().is_none_or(|(least, _)| time < *least) {
             best = Some((time, plan));
         }
     }
-    best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
+    match best {
+        Some((_, plan)) => Ok((plan, considered)),
+        None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
+    }
 }
 
 /// The cut of `stage` that leaves `gpu` tenths to the GPU; `None` where it cannot be cut
@@ -134,7 +121,7 @@ impl Planner<'_, '_, '_> {
     }
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
-        let cut = match self.whole {
+        let cut = match self.parts.whole {
             Whole::Allowed => None,
             Whole::OnlyUncuttable => self.best_of(stage, [1, TENTHS - 1]),
         };
@@ -144,7 +131,7 @@ impl Planner<'_, '_, '_> {
     /// The best dimension and ratio, with at least and at most so many tenths on the GPU.
     fn best_of(&mut self, stage: usize, [least, most]: [u32; 2]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        for &axis in self.axes {
+        for &axis in self.parts.axes {
             for gpu in (least..=most).rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
@@ -191,13 +178,6 @@ impl Planner<'_, '_, '_> {
         Some(cpu.time.max(gpu.time))
     }
 
-    /// The base plan: the predicted time, and the plan.
-    fn unchained(&self, base: &[Choice]) -> (Picos, Plan) {
-        let time = base.iter().fold(Picos::ZERO, |sum, choice| sum + choice.time);
-        let place = |(stage, choice): (usize, &Choice)| self.placement(stage, choice.axis, choice.gpu);
-        (time, self.explorer.plan(base.iter().enumerate().map(place).collect()))
-    }
-
     /// Algorithm 1: the predicted time, and the plan.
     fn chained(&mut self, base: &[Choice]) -> (Picos, Plan) {
         let count = base.len();
@@ -206,7 +186,8 @@ impl Planner<'_, '_, '_> {
         let mut total: i128 = base.iter().map(|choice| i128::from(choice.time.0)).sum();
         while placements.len() < count {
             let head = placements.len();
-            match self.longest_gain(base, head) {
+            let chain = if self.parts.chains { self.longest_gain(base, head) } else { None };
+            match chain {
                 Some(chain) => {
                     total -= chain.gain;
                     for stage in head..chain.end {

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::channel_split::{Lead, Search, search_grid};
+use super::channel_split::{Lead, Search, Together, search_grid};
+use super::codl::CodlParts;
 use super::grid::Grid;
 use super::prices::Prices;
 use super::{Options, Strategy, codl, epew, optimal, rule, split};
@@ -64,6 +65,9 @@ pub struct Explorer<'s, 'a> {
     pub(super) stages: &'s [Stage],
     pub(super) options: &'s Options,
     pub(super) prices: Prices<'a>,
+    /// Of operators between the host, and inside the workload.
+    pub(super) together: Together,
+    pub(super) together_inside: Together,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     singles: Option<Vec<Baseline>>,
     known: HashMap<Strategy, Result<Found, SimulateError>>,
@@ -84,10 +88,7 @@ pub fn explore(
     if strategy.is_single() {
         return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered });
     }
-    let searches = match strategy.axes() {
-        [] => Vec::new(),
-        axes => explorer.searches(axes)?,
-    };
+    let searches = explorer.searches(strategy)?;
     Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered })
 }
 
@@ -102,6 +103,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
             stages,
             options,
             prices,
+            together: Together::default(),
+            together_inside: Together::default(),
             searches: HashMap::new(),
             singles: None,
             known: HashMap::new(),
@@ -129,10 +132,19 @@ impl<'s, 'a> Explorer<'s, 'a> {
             }
             Strategy::FlopsProportional | Strategy::LayerWise => return rule::find(self, strategy),
             Strategy::Epew => epew::plan(self)?,
-            Strategy::Codl => codl::plan(self)?,
+            Strategy::Codl => codl::plan(self, CodlParts::ALL)?,
             Strategy::Optimal => return optimal::find(self),
         };
         self.found(strategy, plan, considered)
+    }
+
+    /// The plan of `CoDL` with only some of its parts, under the name of the whole.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn codl(&mut self, parts: CodlParts) -> Result<Found, SimulateError> {
+        let (plan, considered) = codl::plan(self, parts)?;
+        self.found(Strategy::Codl, plan, considered)
     }
 
     /// Simulates a plan.
@@ -164,8 +176,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
         (0..self.stages.len()).map(of_stage).collect()
     }
 
-    /// What is best for each stage alone, cut along one of `axes` or not at all.
-    pub(super) fn searches(&mut self, axes: &'static [Axis]) -> Result<Vec<Search>, SimulateError> {
+    /// What is best for each stage alone, cut as `strategy` cuts or not at all.
+    ///
+    /// # Errors
+    /// No processor offered has a kernel for an operator.
+    pub fn searches(&mut self, strategy: Strategy) -> Result<Vec<Search>, SimulateError> {
+        let axes = strategy.axes();
+        if axes.is_empty() {
+            return Ok(Vec::new());
+        }
         let grids = self.grids(axes)?;
         let mut searches = Vec::with_capacity(self.stages.len());
         for (index, (stage, grids)) in self.stages.iter().zip(&grids).enumerate() {
@@ -176,7 +195,10 @@ impl<'s, 'a> Explorer<'s, 'a> {
                 continue;
             }
             let host = Lead::of_host(&self.parts, stage);
-            let search = search_grid(&mut self.parts, stage, self.options, host, grids)?;
+            let search = {
+                let of = (self.prices.kind(index), stage);
+                search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.together))?
+            };
             self.searches.insert(key, search.clone());
             searches.push(search);
         }

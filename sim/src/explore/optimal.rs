@@ -10,8 +10,9 @@
 //! That is exact where operators run one after another and a cut is best when its parts
 //! end together. It is an approximation where branches could run side by side, where a
 //! chain's ratio is not at its balance, and beyond [`BEAM`] states. The plan is therefore
-//! the best simulated one of the few best found and of those of every other strategy: it
-//! is never worse than any.
+//! the best simulated one of the few best found and of those of every other strategy, the
+//! ratios of its chains moved while simulating says that it helps (`polish`): it is never
+//! worse than any.
 //!
 //! Energy is additive: what the device draws idle all the while, and what each part adds.
 //! The energy-delay product is not; where it is least, it is the least `E + m T` for some
@@ -20,6 +21,7 @@
 mod chaining;
 mod cutting;
 mod places;
+mod polish;
 mod program;
 
 use super::explorer::{Explorer, Found};
@@ -79,7 +81,9 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
             keep(explorer, &mut best, Found { strategy: Strategy::Optimal, considered, ..other });
         }
     }
-    best.ok_or(SimulateError::NothingToUse)
+    let best = best.ok_or(SimulateError::NothingToUse)?;
+    let (plan, simulated) = polish::polish(explorer, best.plan)?;
+    explorer.found(Strategy::Optimal, plan, considered + simulated)
 }
 
 /// Keeps the better of two; the first of equals.

@@ -5,6 +5,8 @@
 //! Invariant: a price is what the kernel model says inside what is measured.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -45,15 +47,65 @@ impl Who {
 /// Which part: along what, from where to where; `None` for the whole.
 type Part = Option<(Axis, Range<u32>)>;
 
+/// The layer, who computes it, and which part, in 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u128);
+
+impl Key {
+    fn new(kind: usize, who: usize, part: Option<&(Axis, Range<u32>)>) -> Self {
+        let axis = part.map_or(0, |(axis, _)| 1 + *axis as u128);
+        let (start, end) = part.map_or((0, 0), |(_, range)| (range.start, range.end));
+        let place = u128::from(start) << 32 | u128::from(end);
+        // Workloads have far fewer kinds of operator than 2^32, and devices few core sets.
+        Self((kind as u128) << 80 | (who as u128) << 72 | axis << 64 | place)
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(self.0);
+    }
+}
+
+/// Multiplies and folds: keys come from this program, not from somebody who wants them to
+/// collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct Folding(u64);
+
+impl Hasher for Folding {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u128(u128::from(byte));
+        }
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        /// An odd number without pattern: the golden ratio's digits.
+        const MULTIPLIER: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+        let product = (number ^ u128::from(self.0)).wrapping_mul(MULTIPLIER);
+        self.0 = (product >> 64) as u64 ^ (product >> 32) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The memory of what was asked.
-#[derive(Debug)]
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
     /// The layers that differ, and which of them each stage has.
     layers: Vec<Layer>,
     kinds: Vec<usize>,
-    parts: HashMap<(usize, Who, Part), Option<Price>>,
+    core_sets: Vec<CoreSet>,
+    parts: HashMap<Key, Option<Price>, BuildHasherDefault<Folding>>,
     grids: HashMap<(usize, Axis), Rc<Grid>>,
+}
+
+impl fmt::Debug for Prices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prices").field("known", &self.parts.len()).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Prices<'a> {
@@ -71,7 +123,14 @@ impl<'a> Prices<'a> {
             })
             .collect();
         let simulator = simulator.of_parts();
-        Self { simulator, layers, kinds, parts: HashMap::new(), grids: HashMap::new() }
+        Self {
+            simulator,
+            layers,
+            kinds,
+            core_sets: Vec::new(),
+            parts: HashMap::default(),
+            grids: HashMap::new(),
+        }
     }
 
     /// Which of the layers that differ a stage has.
@@ -89,10 +148,21 @@ impl<'a> Prices<'a> {
         self.price(stage, who, Some((axis, range)))
     }
 
+    /// A number for who computes.
+    fn number(&mut self, who: Who) -> usize {
+        let Who::Cpu(cores) = who else { return 0 };
+        let known = self.core_sets.iter().position(|known| *known == cores);
+        1 + known.unwrap_or_else(|| {
+            self.core_sets.push(cores);
+            self.core_sets.len() - 1
+        })
+    }
+
     fn price(&mut self, stage: usize, who: Who, part: Part) -> Option<Price> {
         let kind = self.kinds[stage];
+        let key = Key::new(kind, self.number(who), part.as_ref());
         let (simulator, layer) = (&self.simulator, &self.layers[kind]);
-        *self.parts.entry((kind, who, part.clone())).or_insert_with(|| {
+        *self.parts.entry(key).or_insert_with(|| {
             let cut;
             let layer = match part {
                 None => layer,

@@ -11,7 +11,7 @@
 
 use std::rc::Rc;
 
-use super::channel_split::{Candidate, Lead, Search, search_grid};
+use super::channel_split::{Candidate, Lead, Search, Together, search_grid};
 use super::explorer::{Baseline, Explorer, Found};
 use super::grid::Grid;
 use super::{Options, Strategy};
@@ -23,19 +23,32 @@ use crate::simulate::{
 use crate::units::Picos;
 use crate::workload::Stage;
 
+/// Operators to be planned, and what is known of each alone.
+struct Operators<'o> {
+    stages: &'o [Stage],
+    kinds: &'o [usize],
+    grids: &'o [Vec<Rc<Grid>>],
+    searches: &'o [Search],
+}
+
 /// The plan of a strategy that cuts operators one at a time.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
     let (stages, options) = (explorer.stages, explorer.options);
     let grids = explorer.grids(strategy.axes())?;
-    let searches = explorer.searches(strategy.axes())?;
+    let searches = explorer.searches(strategy)?;
     let mut considered = searches.iter().map(|search| search.considered).sum();
     let mut inside = explorer.parts.inside();
+    let kinds: Vec<usize> = (0..stages.len()).map(|stage| explorer.prices.kind(stage)).collect();
+    let operators = Operators { stages, kinds: &kinds, grids: &grids, searches: &searches };
+    // With one memory a cut takes as long inside a workload as alone.
+    let together =
+        if has_own_memory(inside.device()) { &mut explorer.together_inside } else { &mut explorer.together };
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(&mut inside, stages, options, &grids, &searches)?;
+        let (placements, more) = plan_chain(&mut inside, options, &operators, together)?;
         considered += more;
         placements
     } else {
-        plan_graph(&mut inside, stages, options, &grids, &searches)?
+        plan_graph(&mut inside, options, &operators, together)?
     };
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
@@ -115,19 +128,19 @@ struct Choice {
     before: Option<usize>,
 }
 
-/// Plans a chain; `searches` are those of its operators alone.
+/// Plans operators in a row.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Rc<Grid>>],
-    searches: &[Search],
+    operators: &Operators<'_>,
+    together: &mut Together,
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
+    let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
     let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
     // The input of the chain is visible to both processors.
     let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
-    for (index, (stage, grid)) in stages.iter().zip(grids).enumerate() {
+    for (index, (stage, grid)) in stages.iter().zip(*grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
         let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
         for (state, prefix) in prefixes.iter().enumerate() {
@@ -144,7 +157,8 @@ fn plan_chain(
             let found = if lead == Lead::default() && !has_own_memory(simulator.device()) {
                 None
             } else {
-                let search = search_grid(simulator, stage, options, lead, grid)?;
+                let of = (kinds[index], stage);
+                let search = search_grid(simulator, of, options, lead, (grid, together))?;
                 considered += search.considered;
                 Some(search)
             };
@@ -224,23 +238,24 @@ fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos
 /// One placement an operator of a graph that is no chain.
 fn plan_graph(
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     options: &Options,
-    grids: &[Vec<Rc<Grid>>],
-    searches: &[Search],
+    operators: &Operators<'_>,
+    together: &mut Together,
 ) -> Result<Vec<Placement>, SimulateError> {
+    let Operators { stages, kinds, grids, searches } = *operators;
     if let [only] = searches {
         return Ok(vec![only.best.placement]);
     }
     let objective = options.objective;
     let mut placements = Vec::with_capacity(stages.len());
-    for ((stage, grid), alone) in stages.iter().zip(grids).zip(searches) {
+    for (index, (stage, alone)) in stages.iter().zip(searches).enumerate() {
         let onto_host = between_cpu_and_gpu(simulator, options, stage, Direction::ToHost);
         let onto_gpu = between_cpu_and_gpu(simulator, options, stage, Direction::ToGpu);
         // Alone, a GPU with memory of its own gets its inputs from the host; here it
         // has them.
         let inside = if has_own_memory(simulator.device()) {
-            Some(search_grid(simulator, stage, options, Lead::default(), grid)?)
+            let of = (kinds[index], stage);
+            Some(search_grid(simulator, of, options, Lead::default(), (&grids[index], together))?)
         } else {
             None
         };

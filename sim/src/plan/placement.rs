@@ -11,7 +11,7 @@ use crate::kernel::cpu::CoreSet;
 use crate::workload::Layer;
 
 /// Who computes one operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// A set of CPU cores.
     Cpu(CoreSet),

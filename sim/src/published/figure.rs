@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::plan::OperatorShares;
+
 /// A figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
@@ -27,6 +29,8 @@ pub enum Drawing {
     Curves(Curves),
     /// Shaded cells.
     HeatMap(HeatMap),
+    /// Who computes how much of each operator, chains outlined.
+    Shares(ShareMap),
 }
 
 /// Values over two kinds of category, as shades.
@@ -88,4 +92,20 @@ pub struct Line {
     pub is_published: bool,
     /// Its points, left to right.
     pub points: Vec<(f64, f64)>,
+}
+
+/// Who computes how much of each operator of some models.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareMap {
+    /// One row a model or plan.
+    pub rows: Vec<ShareRow>,
+}
+
+/// The operators of one model under one plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShareRow {
+    /// What stands before them.
+    pub name: String,
+    /// In their order.
+    pub operators: Vec<OperatorShares>,
 }

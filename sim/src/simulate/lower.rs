@@ -25,7 +25,8 @@ use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Cut, Placement, Plan, ShareOf, check_chains, cuts};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout, Stage, Tensor};
-use crossing::{Crossing, crossings};
+pub(super) use crossing::Crossing;
+use crossing::crossings;
 use visible::{Apart, Residence, check_room, joined, synchronising};
 
 pub(crate) use accelerators::accelerator_costs;
@@ -40,6 +41,7 @@ pub(crate) struct Lowered {
     pub(crate) tasks: Vec<Task>,
     /// Whether what the GPU computes spares the shared memory.
     gpu_has_own_memory: bool,
+    crossings: Vec<Crossing>,
 }
 
 impl Lowered {
@@ -81,7 +83,16 @@ impl Lowered {
         lowering.close_all();
         lowering.results_onto_host(stages);
         lowering.read_back();
-        Ok(Self { tasks: lowering.tasks, gpu_has_own_memory: has_own_memory(simulator.device) })
+        Ok(Self {
+            tasks: lowering.tasks,
+            gpu_has_own_memory: has_own_memory(simulator.device),
+            crossings: lowering.crossings,
+        })
+    }
+
+    /// Bytes of a stage's result that each processor has to be given.
+    pub(super) fn crossing(&self, stage: usize) -> Option<&Crossing> {
+        self.crossings.get(stage)
     }
 
     /// Writes the tasks into an engine program, each compute task stretched by

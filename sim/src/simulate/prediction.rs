@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::background::BackgroundReport;
+use super::footprint::Footprint;
 use super::lower::{Detail, Processor};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
@@ -24,6 +25,8 @@ pub struct Prediction {
     /// Energy of the run, where the profile knows power.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
+    /// Memory of weights and results, and what the plan adds to it.
+    pub memory: Footprint,
     /// Each processor that did something.
     pub processors: Vec<ProcessorUse>,
     /// The operators, in order.

@@ -1,6 +1,7 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
 use super::Simulator;
+use super::footprint::footprint;
 use super::lower::{Detail, Lowered, Processor, Role, Task};
 use super::prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
 use crate::device::gpu::Direction;
@@ -44,6 +45,7 @@ pub(super) fn report(
         bytes,
         bandwidth: BytesPerSecond::mean(bytes, latency),
         energy,
+        memory: footprint(simulator.device, stages, plan, lowered),
         processors,
         stages: reader.stages(stages),
         critical_path: reader.critical_path(stages),

@@ -133,6 +133,15 @@ Number component(Number4 texel, int index) {
   return index == 0 ? texel.x : index == 1 ? texel.y : index == 2 ? texel.z : texel.w;
 }
 
+// A texel with what pads its tensor's last slice set to `fill`.
+float4 but_padding(float4 texel, Extent extent, int slice, float fill) {
+  const int channels = extent.channels - slice * 4;
+  if (channels < 2) texel.y = fill;
+  if (channels < 3) texel.z = fill;
+  if (channels < 4) texel.w = fill;
+  return texel;
+}
+
 #ifndef TILE_X
 #define TILE_X 1
 #endif

@@ -77,6 +77,11 @@ impl<T: Element> Builder<'_, T> {
             (Operator::Norm(norm), Kernel::Elementwise) if norm.kind == NormKind::Batch => {
                 self.batch_norm(norm.input)
             }
+            (Operator::Softmax(_), Kernel::Softmax) => self.softmax(),
+            (Operator::Norm(norm), Kernel::Norm) if norm.kind != NormKind::Batch => self.norm(*norm),
+            (Operator::Slice(slice), Kernel::Slice) => self.slice(*slice),
+            (Operator::Reshape(reshape), Kernel::Reshape) => self.reshape(*reshape),
+            (Operator::Embedding(table), Kernel::Gather) => self.embedding(*table),
             (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }
     }
@@ -154,7 +159,9 @@ impl<T: Element> Builder<'_, T> {
     ) -> Source {
         let mut source = Source::of_tensors(name, body, T::DATA_TYPE, self.layout);
         source.link(functions);
-        if self.output().batch > 1 {
+        let operator = &self.layer.operator;
+        let read = operator.inputs().into_iter().map(|shape| stored(operator, shape));
+        if read.chain([self.output()]).any(|shape| shape.batch > 1) {
             source.option("BATCHED");
         }
         source

@@ -11,7 +11,7 @@ use super::super::error::{Naming, OpenClError};
 use super::super::runtime::Runtime;
 use super::super::signals::Signals;
 use super::super::source::Source;
-use super::super::tensor::{Handle, Tensor};
+use super::super::tensor::{Extent, Handle, Tensor};
 use crate::cpu::Element;
 
 /// The part of the output that is computed: first column, row and slice, and how many.
@@ -154,20 +154,20 @@ impl<T: Element> Step<T> {
         Signals::set_announced(&self.kernel, self.arguments.len() as u32, number)
     }
 
-    /// Sets every argument.
+    /// Sets every argument; tensors are seen under the extents beside them.
     pub(super) fn bind(
         &self,
-        inputs: &[Arc<Tensor<T>>],
-        output: &Tensor<T>,
+        (inputs, extents): (&[Arc<Tensor<T>>], &[Extent]),
+        (output, output_extent): (&Tensor<T>, Extent),
         inner: &[Tensor<T>],
     ) -> Result<(), OpenClError> {
         for (index, argument) in self.arguments.iter().enumerate() {
             let index = index as u32;
             match argument {
                 Argument::Input(input) => self.set_tensor(index, &inputs[*input]),
-                Argument::InputExtent(input) => self.set(index, &inputs[*input].extent()),
+                Argument::InputExtent(input) => self.set(index, &extents[*input]),
                 Argument::Output => self.set_tensor(index, output),
-                Argument::OutputExtent => self.set(index, &output.extent()),
+                Argument::OutputExtent => self.set(index, &output_extent),
                 Argument::Inner(tensor) => self.set_tensor(index, &inner[*tensor]),
                 Argument::InnerExtent(tensor) => self.set(index, &inner[*tensor].extent()),
                 Argument::Weights(buffer) => self.set(index, &buffer.get()),

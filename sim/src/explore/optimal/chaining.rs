@@ -20,10 +20,16 @@ use crate::workload::{CHANNELS_PER_SLICE, Stage};
 const LONGEST: usize = 24;
 
 /// Extensions in a row that do not gain after which a chain is given up.
-const PATIENCE: usize = 2;
+const PATIENCE: usize = 4;
 
 /// Evaluations of the ratio a chain gets.
-const EVALUATIONS: usize = 4;
+const EVALUATIONS: usize = 3;
+
+/// Chains kept that begin at one operator: those that gain most.
+const KEPT: usize = 6;
+
+/// A chain is balanced whose parts differ by less than one in so many.
+const EVEN_ENOUGH: u64 = 100;
 
 /// Operators in a row of which each processor computes its parts without the other.
 #[derive(Clone, Debug)]
@@ -37,6 +43,9 @@ pub(super) struct Chain {
     pub(super) cpu: Picos,
     pub(super) gpu: Picos,
     pub(super) joules: f64,
+    /// What it reads from before it: which stage, its input at which position, and the
+    /// number of the input.
+    pub(super) reads: Vec<(usize, usize, usize)>,
 }
 
 impl Chain {
@@ -59,7 +68,7 @@ impl Chain {
 }
 
 /// The cut that leaves `share` to the CPU, on its own.
-fn nominal(stage: &Stage, axis: Axis, share: f64) -> Option<Cut> {
+pub(super) fn nominal(stage: &Stage, axis: Axis, share: f64) -> Option<Cut> {
     let all = axis.extent(&stage.layer.operator).filter(|&all| all > 1)?;
     // GPU kernels compute whole slices of channels.
     let unit = if axis == Axis::Channels && all > CHANNELS_PER_SLICE { CHANNELS_PER_SLICE } else { 1 };
@@ -76,9 +85,9 @@ pub(super) fn chains_from<'a>(
     (head, axis): (usize, Axis),
     apart: &[Picos],
 ) -> Result<Vec<Chain>, SimulateError> {
-    let mut found = Vec::new();
-    let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(found) };
-    let Some(cores) = alone.placement.cores() else { return Ok(found) };
+    let mut found: Vec<(i128, Chain)> = Vec::new();
+    let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(Vec::new()) };
+    let Some(cores) = alone.placement.cores() else { return Ok(Vec::new()) };
     let mut share = f64::from(alone.cut.parts[0].end) / f64::from(alone.cut.all);
     let (mut best_gain, mut idle) = (0_i128, 0);
     let mut unchained = apart[head];
@@ -93,13 +102,25 @@ pub(super) fn chains_from<'a>(
             idle += 1;
         }
         if gain > 0 {
-            found.push(chain);
+            found.push((gain, Chain { reads: reads(explorer.stages, head..end), ..chain }));
         }
         if idle > PATIENCE {
             break;
         }
     }
-    Ok(found)
+    found.sort_by_key(|(gain, _)| std::cmp::Reverse(*gain));
+    found.truncate(KEPT);
+    Ok(found.into_iter().map(|(_, chain)| chain).collect())
+}
+
+/// What the stages of `range` read from before it.
+fn reads(stages: &[Stage], range: Range<usize>) -> Vec<(usize, usize, usize)> {
+    let head = range.start;
+    let of = |stage: usize| {
+        let inputs = stages[stage].inputs.iter().enumerate();
+        inputs.filter(move |(_, input)| **input < head).map(move |(at, &input)| (stage, at, input))
+    };
+    range.flat_map(of).collect()
 }
 
 /// The chain of `stages` at the ratio that keeps both busy, from `share` on.
@@ -114,6 +135,10 @@ fn balanced(
     let mut best = evaluate(explorer, stages.clone(), axis, (cores, share))?;
     let mut tried = vec![best.share];
     for _ in 1..EVALUATIONS {
+        let uneven = best.cpu.0.abs_diff(best.gpu.0);
+        if uneven * EVEN_ENOUGH <= best.longer().0 {
+            break;
+        }
         let Some(share) = next_share(&best, line, &tried) else { break };
         tried.push(share);
         if let Some(other) = evaluate(explorer, stages.clone(), axis, (cores, share))
@@ -161,5 +186,5 @@ fn evaluate(
         (cpu, gpu) = (cpu + first.time, gpu + second.time);
         joules += first.joules + second.joules;
     }
-    Some(Chain { stages: range, share, cores, cuts, cpu, gpu, joules })
+    Some(Chain { stages: range, share, cores, cuts, cpu, gpu, joules, reads: Vec::new() })
 }

@@ -9,11 +9,11 @@ use crate::explore::explorer::Explorer;
 use crate::explore::prices::{Price, Who};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Cut, Placement, Plan};
-use crate::simulate::SimulateError;
+use crate::simulate::{SimulateError, has_own_memory};
 use crate::units::Picos;
 
 /// Most states kept before each stage: those that cost least.
-const BEAM: usize = 40;
+const BEAM: usize = 20;
 
 /// A way to have decided the stages before some stage.
 #[derive(Clone, Debug)]
@@ -45,8 +45,8 @@ struct Move {
     /// The stage behind.
     end: usize,
     cost: f64,
-    /// Where the results of the stages decided lie.
-    places: Vec<Place>,
+    /// Where the result of the stage lies, or of the first of a chain.
+    place: Place,
 }
 
 struct Programme<'e, 's, 'a> {
@@ -57,6 +57,8 @@ struct Programme<'e, 's, 'a> {
     /// Stages before each position whose results are read from there on.
     live: Vec<Vec<usize>>,
     chains: Vec<Vec<Chain>>,
+    /// For each chain, what [`Self::around`] says.
+    around: Vec<Vec<[Picos; 2]>>,
     steps: Vec<Step>,
     considered: usize,
 }
@@ -76,6 +78,7 @@ pub(super) fn plans(
         weights,
         live: live(stages.iter().map(|stage| stage.inputs.as_slice())),
         chains: Vec::new(),
+        around: Vec::new(),
         steps: Vec::new(),
         considered: 0,
         explorer,
@@ -112,6 +115,7 @@ impl<'a> Programme<'_, '_, 'a> {
                 chains.extend(chains_from(self.explorer, &mut self.cutter, (head, axis), &apart)?);
             }
             self.considered += chains.len();
+            self.around.push(chains.iter().map(|chain| self.around(chain)).collect());
             self.chains.push(chains);
         }
         Ok(())
@@ -183,20 +187,32 @@ impl<'a> Programme<'_, '_, 'a> {
         let (live, stages) = (&self.live, self.explorer.stages);
         let place = |&stage: &usize| {
             if stage >= position {
-                return next.places[stage - position];
+                return self.place_of(position, next, stage);
             }
             let known = live[position].iter().zip(&state.places).find(|(known, _)| **known == stage);
             let before = known.map_or(Place::Both, |(_, place)| *place);
             // Who reads a result has it from then on.
             let reads = (position..next.end).any(|reader| stages[reader].inputs.contains(&stage));
-            match (before, next.places.first()) {
+            match (before, next.place) {
                 (before, _) if !reads => before,
-                (Place::Cpu, Some(Place::Cpu)) => Place::Cpu,
-                (Place::Gpu, Some(Place::Gpu)) => Place::Gpu,
+                (Place::Cpu, Place::Cpu) => Place::Cpu,
+                (Place::Gpu, Place::Gpu) => Place::Gpu,
                 _ => Place::Both,
             }
         };
         self.live[next.end].iter().map(place).collect()
+    }
+
+    /// Where the result of a stage that `next` decides lies.
+    fn place_of(&self, position: usize, next: &Move, stage: usize) -> Place {
+        match next.what {
+            What::One(_) => next.place,
+            What::Chain(head, index) => self.joined(&self.chains[head][index].cuts[stage - position]),
+        }
+    }
+
+    fn joined(&self, cut: &Cut) -> Place {
+        self.boundary.joined(cut.axis, cut.parts[0].end)
     }
 
     fn place(&self, position: usize, state: &State, stage: usize) -> Place {
@@ -216,8 +232,8 @@ impl<'a> Programme<'_, '_, 'a> {
             sum.gpu += one.gpu;
             sum.both += one.both;
         }
-        if stages[stage].inputs.len() < stages[stage].input_count && !matches!(reader, Reader::Cpu) {
-            sum.gpu += Lead::of_host(&self.explorer.parts, &stages[stage]).gpu;
+        if !matches!(reader, Reader::Cpu) {
+            sum.gpu += self.inputs_onto_gpu(stage);
         }
         sum
     }
@@ -246,7 +262,7 @@ impl<'a> Programme<'_, '_, 'a> {
 
     fn one(&self, position: usize, placement: Placement, place: Place, (time, joules): (Picos, f64)) -> Move {
         let cost = self.weights.of(time + self.behind(position, place), joules);
-        Move { what: What::One(placement), end: position + 1, cost, places: vec![place] }
+        Move { what: What::One(placement), end: position + 1, cost, place }
     }
 
     /// What comes behind a stage that nobody reads.
@@ -282,28 +298,44 @@ impl<'a> Programme<'_, '_, 'a> {
     }
 
     fn chain(&self, position: usize, state: &State, index: usize) -> Move {
-        let chain = &self.chains[position][index];
+        let (chain, stages) = (&self.chains[position][index], self.explorer.stages);
         let mut waits = Crossing::default();
-        for (stage, cut) in chain.stages.clone().zip(&chain.cuts) {
-            let crossing = self.crossing(position, state, stage, Reader::Parts(cut));
+        for &(stage, at, input) in &chain.reads {
+            let place = self.place(position, state, input);
+            let reader = Reader::Parts(&chain.cuts[stage - position]);
+            let crossing = self.boundary.crossing(place, &stages[input], (&stages[stage], at), reader);
             waits.cpu += crossing.cpu;
             waits.gpu += crossing.gpu;
             waits.both += crossing.both;
         }
-        let places: Vec<Place> =
-            chain.cuts.iter().map(|cut: &Cut| self.boundary.joined(cut.axis, cut.parts[0].end)).collect();
-        let behind: Picos = chain
-            .stages
-            .clone()
-            .zip(&places)
-            .map(|(stage, &place)| self.behind_chain(chain, stage, place))
-            .sum();
+        let [onto_gpu, behind] = self.around[position][index];
         let time = waits.both
-            + (waits.cpu + chain.cpu).max(waits.gpu + chain.gpu)
+            + (waits.cpu + chain.cpu).max(waits.gpu + onto_gpu + chain.gpu)
             + self.boundary.notification()
             + behind;
         let cost = self.weights.of(time, chain.joules);
-        Move { what: What::Chain(position, index), end: chain.stages.end, cost, places }
+        let place = self.joined(&chain.cuts[0]);
+        Move { what: What::Chain(position, index), end: chain.stages.end, cost, place }
+    }
+
+    /// What it takes until a chain's GPU has what it reads of the workload's inputs, and
+    /// what comes behind results that nobody reads.
+    fn around(&self, chain: &Chain) -> [Picos; 2] {
+        let mut sums = [Picos::ZERO; 2];
+        for (stage, cut) in chain.stages.clone().zip(&chain.cuts) {
+            sums[0] += self.inputs_onto_gpu(stage);
+            sums[1] += self.behind_chain(chain, stage, self.joined(cut));
+        }
+        sums
+    }
+
+    /// What it takes that the GPU has what a stage reads of the workload's inputs.
+    fn inputs_onto_gpu(&self, stage: usize) -> Picos {
+        let stage = &self.explorer.stages[stage];
+        if stage.inputs.len() == stage.input_count || !has_own_memory(self.boundary.device) {
+            return Picos::ZERO;
+        }
+        Lead::of_host(&self.explorer.parts, stage).gpu
     }
 
     /// What comes behind a stage of a chain that nobody reads at all.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use crate::device::gpu::KernelTable;
 use crate::device::profile::Profile;
-use crate::explore::codl::{Whole, partial_plan};
-use crate::explore::{Objective, Options, Strategy, explore};
+use crate::explore::{CodlParts, Explorer, Objective, Options, Strategy, Whole, explore};
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Plan};
@@ -176,7 +175,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> Options {
 fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, SimulateError> {
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     let simulator = &mut simulator;
-    let axes: &[Axis] = match system {
+    let axes: &'static [Axis] = match system {
         System::ByHeight => &[Axis::Height],
         System::ByChannels => &[Axis::Channels],
         _ => &[Axis::Height, Axis::Channels],
@@ -189,9 +188,8 @@ fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, Simul
             let chains = matches!(system, System::Codl | System::CodlOnBuffers);
             let whole = if system == System::Bound { Whole::Allowed } else { Whole::OnlyUncuttable };
             let options = options(profile, Strategy::Codl);
-            let plan = partial_plan(simulator, stages, &options, axes, whole, chains)?;
-            let prediction = simulator.run(stages, &plan)?;
-            return Ok(Run { plan, prediction });
+            let found = Explorer::new(simulator, stages, &options).codl(CodlParts { axes, whole, chains })?;
+            return Ok(Run { plan: found.plan, prediction: found.prediction });
         }
     };
     let answer = explore(simulator, stages, &options(profile, strategy))?;

@@ -12,7 +12,7 @@ use crate::units::Bytes;
 use crate::workload::{Shape, Stage};
 
 /// Bytes of a result that each processor has to be given.
-pub(super) type Crossing = [Bytes; Processor::ALL.len()];
+pub(in super::super) type Crossing = [Bytes; Processor::ALL.len()];
 
 /// A box of a result: some of its lines, some of its channels.
 #[derive(Clone, Debug, PartialEq, Eq)]

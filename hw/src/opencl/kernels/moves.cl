@@ -1,0 +1,78 @@
+// Elements under another address: a range of channels, another extent, rows of a table. A
+// thread writes a slice of a pixel. With ALIGNED the four channels of every slice that is
+// written are those of one that is read.
+
+// The texel that holds an element of a tensor, by the element's number as the host counts
+// (channels innermost, batches outermost).
+Number4 texel_of(SOURCE source, Extent extent, int number) {
+  const int pixel = number / extent.channels;
+  const int columns = extent.width / extent.batch;
+  const int image = pixel / (columns * extent.height);
+  const int x = pixel % columns * extent.batch + image;
+  const int y = pixel / columns % extent.height;
+  return READ(source, extent, x, y, number % extent.channels / 4);
+}
+
+__kernel WORK_GROUP void slice(SOURCE source, DESTINATION destination, Extent source_extent,
+                              Extent destination_extent, Region region, int first OPERANDS) {
+  const int4 block = block_of_thread(region);
+  if (!is_inside(region, block)) return;
+  const int x = region.x + block.x;
+  const int y = region.y + block.y;
+  const int to = region.slice + block.z;
+#ifdef ALIGNED
+  Number4 value = READ(source, source_extent, x, y, first / 4 + to);
+#else
+  Number parts[4] = {0, 0, 0, 0};
+  const int count = min(destination_extent.channels - to * 4, 4);
+  for (int i = 0; i < count; i++) {
+    const int channel = first + to * 4 + i;
+    parts[i] = component(READ(source, source_extent, x, y, channel / 4), channel % 4);
+  }
+  Number4 value = vload4(0, parts);
+#endif
+  LINKED(value, x, y, to);
+  WRITE(destination, destination_extent, x, y, to, value);
+}
+
+__kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent source_extent,
+                                Extent destination_extent, Region region OPERANDS) {
+  const int4 block = block_of_thread(region);
+  if (!is_inside(region, block)) return;
+  const int x = region.x + block.x;
+  const int y = region.y + block.y;
+  const int to = region.slice + block.z;
+  const int columns = destination_extent.width / destination_extent.batch;
+  const int line = x % destination_extent.batch * destination_extent.height + y;
+  const int first = (line * columns + x / destination_extent.batch) * destination_extent.channels + to * 4;
+#ifdef ALIGNED
+  Number4 value = texel_of(source, source_extent, first);
+#else
+  const int count = min(destination_extent.channels - to * 4, 4);
+  Number parts[4] = {0, 0, 0, 0};
+  for (int i = 0; i < count; i++) {
+    const int channel = (first + i) % source_extent.channels;
+    parts[i] = component(texel_of(source, source_extent, first + i), channel % 4);
+  }
+  Number4 value = vload4(0, parts);
+#endif
+  LINKED(value, x, y, to);
+  WRITE(destination, destination_extent, x, y, to, value);
+}
+
+__kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict table, DESTINATION destination,
+                               Extent source_extent, Extent destination_extent, Region region OPERANDS) {
+  const int4 block = block_of_thread(region);
+  if (!is_inside(region, block)) return;
+  const int x = region.x + block.x;
+  const int y = region.y + block.y;
+  const int to = region.slice + block.z;
+  const int row = (int)READ(source, source_extent, x, y, 0).x;
+  __global const Number *from = table + (long)row * destination_extent.channels + to * 4;
+  const int count = min(destination_extent.channels - to * 4, 4);
+  Number parts[4] = {0, 0, 0, 0};
+  for (int i = 0; i < count; i++) parts[i] = from[i];
+  Number4 value = vload4(0, parts);
+  LINKED(value, x, y, to);
+  WRITE(destination, destination_extent, x, y, to, value);
+}

@@ -1,0 +1,67 @@
+// Normalisation by the statistics of each pixel's channels: their mean and variance, or
+// with ROOT_MEAN_SQUARE that alone; with SHIFTED a shift a channel. The threads of a group
+// along z share a pixel's slices. Sums are in 32 bits.
+//
+// GROUP_SIZE threads of a group, VARIANCE_OFFSET as the reference has it.
+
+// The sum of what the threads of a pixel have, for each of them.
+float sum_of_pixel(__local float *partial, float own) {
+  const int columns = get_local_size(0) * get_local_size(1);
+  const int column = get_local_id(1) * get_local_size(0) + get_local_id(0);
+  const int lane = get_local_id(2);
+  const int lanes = get_local_size(2);
+  partial[lane * columns + column] = own;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane == 0) {
+    float sum = 0;
+    for (int other = 0; other < lanes; other++) sum += partial[other * columns + column];
+    partial[column] = sum;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float sum = partial[column];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return sum;
+}
+
+__kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict scale,
+#ifdef SHIFTED
+                             __global const Number4 *restrict shift,
+#endif
+                             DESTINATION destination, Extent source_extent, Extent destination_extent,
+                             Region region OPERANDS) {
+  __local float partial[GROUP_SIZE];
+  const bool is_of_region = (int)get_global_id(0) < region.width && (int)get_global_id(1) < region.height;
+  const int x = region.x + get_global_id(0);
+  const int y = region.y + get_global_id(1);
+  const int first = get_local_id(2);
+  const int step = get_local_size(2);
+  // Threads without a pixel read none, but meet the others.
+  const int slices = is_of_region ? source_extent.slices : 0;
+  float mean = 0;
+#ifndef ROOT_MEAN_SQUARE
+  float4 sums = (float4)(0);
+  for (int slice = first; slice < slices; slice += step) {
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
+    sums += but_padding(texel, source_extent, slice, 0);
+  }
+  mean = sum_of_pixel(partial, sums.x + sums.y + sums.z + sums.w) / source_extent.channels;
+#endif
+  float4 squares = (float4)(0);
+  for (int slice = first; slice < slices; slice += step) {
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice)) - mean;
+    const float4 distance = but_padding(texel, source_extent, slice, 0);
+    squares += distance * distance;
+  }
+  const float square =
+      sum_of_pixel(partial, squares.x + squares.y + squares.z + squares.w) / source_extent.channels;
+  const float factor = 1.0f / sqrt(square + VARIANCE_OFFSET);
+  for (int slice = first; slice < slices; slice += step) {
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
+    Number4 value = CONVERT4((texel - mean) * factor * convert_float4(scale[slice]));
+#ifdef SHIFTED
+    value += shift[slice];
+#endif
+    LINKED(value, x, y, slice);
+    WRITE(destination, destination_extent, x, y, slice, value);
+  }
+}

@@ -1,0 +1,226 @@
+//! What the machine draws, where the system tells.
+//!
+//! Responsible for: finding a meter and reading it while something runs. Not for: what
+//! runs (`power`). Invariant: a meter that cannot be read is none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const MICRO: f64 = 1e-6;
+
+/// What is read.
+enum Gauge {
+    /// Joules so far, in millionths, which start again at `range`.
+    Energy { counter: PathBuf, range: u64 },
+    /// Watts now, in millionths.
+    Power(PathBuf),
+    /// Amperes and volts now, in millionths.
+    Battery { current: PathBuf, voltage: PathBuf },
+}
+
+/// Gauges that tell of the machine together.
+pub(super) struct Meter {
+    gauges: Vec<Gauge>,
+    /// What they are, in words.
+    pub(super) name: &'static str,
+}
+
+impl Meter {
+    /// The processor packages' energy counters (RAPL), else the battery, else the sensors of
+    /// the board; none where the system shows none that can be read.
+    pub(super) fn find(root: &Path) -> Option<Self> {
+        let found = [
+            ("the packages' energy counters", packages(&root.join("sys/class/powercap"))),
+            ("the battery", batteries(&root.join("sys/class/power_supply"))),
+            ("the board's power sensors", sensors(&root.join("sys/class/hwmon"))),
+        ];
+        let mut meters = found.into_iter().map(|(name, gauges)| Self { gauges, name });
+        meters.find(|meter| !meter.gauges.is_empty() && meter.read().is_some())
+    }
+
+    /// Runs `work` again and again for at least `duration`: watts meanwhile, and how often it
+    /// ran. None where a gauge fails.
+    pub(super) fn watch<E>(
+        &self,
+        duration: Duration,
+        mut work: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<(f64, u32)>, E> {
+        let Some(before) = self.read() else { return Ok(None) };
+        let started = Instant::now();
+        let (mut runs, mut samples, mut now) = (0, Vec::new(), None);
+        while started.elapsed() < duration {
+            work()?;
+            runs += 1;
+            now = self.read();
+            let Some(reading) = &now else { return Ok(None) };
+            samples.push(reading.watts);
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let counted = now.map_or(0.0, |now| self.joules(&before, &now) / seconds);
+        let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
+        Ok(Some((counted + mean, runs)))
+    }
+
+    fn read(&self) -> Option<Reading> {
+        let mut reading = Reading { counters: Vec::new(), watts: 0.0 };
+        for gauge in &self.gauges {
+            match gauge {
+                Gauge::Energy { counter, .. } => reading.counters.push(number(counter)? as u64),
+                Gauge::Power(power) => reading.watts += number(power)? * MICRO,
+                // Some count what leaves a battery below zero.
+                Gauge::Battery { current, voltage } => {
+                    reading.watts += number(current)?.abs() * MICRO * number(voltage)? * MICRO;
+                }
+            }
+        }
+        Some(reading)
+    }
+
+    fn joules(&self, before: &Reading, now: &Reading) -> f64 {
+        let ranges = self.gauges.iter().filter_map(|gauge| match gauge {
+            Gauge::Energy { range, .. } => Some(*range),
+            Gauge::Power(_) | Gauge::Battery { .. } => None,
+        });
+        let counters = before.counters.iter().zip(&now.counters).zip(ranges);
+        counters.map(|((&before, &now), range)| counted(before, now, range) * MICRO).sum()
+    }
+}
+
+/// What the gauges show at a time.
+struct Reading {
+    counters: Vec<u64>,
+    watts: f64,
+}
+
+/// Steps of a counter that starts again at `range`.
+fn counted(before: u64, now: u64, range: u64) -> f64 {
+    if now >= before { (now - before) as f64 } else { (now + range.saturating_sub(before)) as f64 }
+}
+
+fn packages(folder: &Path) -> Vec<Gauge> {
+    // A package is called `intel-rapl:0`, its parts `intel-rapl:0:1`.
+    let is_package = |name: &str| name.starts_with("intel-rapl:") && name.matches(':').count() == 1;
+    let of = |entry: PathBuf| {
+        let counter = entry.join("energy_uj");
+        let range = number(&entry.join("max_energy_range_uj"))? as u64;
+        number(&counter).map(|_| Gauge::Energy { counter, range })
+    };
+    entries(folder).filter(|(name, _)| is_package(name)).filter_map(|(_, entry)| of(entry)).collect()
+}
+
+fn batteries(folder: &Path) -> Vec<Gauge> {
+    let of = |entry: PathBuf| {
+        let is_battery = fs::read_to_string(entry.join("type")).is_ok_and(|kind| kind.trim() == "Battery");
+        let (current, voltage) = (entry.join("current_now"), entry.join("voltage_now"));
+        let power = entry.join("power_now");
+        if !is_battery {
+            None
+        } else if number(&power).is_some() {
+            Some(Gauge::Power(power))
+        } else {
+            number(&current).and(number(&voltage)).map(|_| Gauge::Battery { current, voltage })
+        }
+    };
+    entries(folder).filter_map(|(_, entry)| of(entry)).collect()
+}
+
+fn sensors(folder: &Path) -> Vec<Gauge> {
+    let is_power =
+        |name: &str| name.starts_with("power") && (name.ends_with("_input") || name.ends_with("_average"));
+    let inside = entries(folder).flat_map(|(_, entry)| entries(&entry).collect::<Vec<_>>());
+    let power = inside.filter(|(name, path)| is_power(name) && number(path).is_some());
+    power.map(|(_, path)| Gauge::Power(path)).collect()
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let found = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(String, PathBuf)> =
+        found.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
+    found.sort();
+    found.into_iter()
+}
+
+fn number(path: &Path) -> Option<f64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is removed in the end.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("coexec-meter-{name}-{}", std::process::id()));
+            for (path, content) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, content).unwrap();
+            }
+            Self(root)
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn packages_are_read_and_their_parts_are_not_counted_twice() {
+        let root = Root::new(
+            "packages",
+            &[
+                ("sys/class/powercap/intel-rapl:0/energy_uj", "5000000"),
+                ("sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850"),
+                ("sys/class/powercap/intel-rapl:0:0/energy_uj", "1000000"),
+                ("sys/class/powercap/intel-rapl:0:0/max_energy_range_uj", "262143328850"),
+            ],
+        );
+        let counter = root.0.join("sys/class/powercap/intel-rapl:0/energy_uj");
+        let meter = Meter::find(&root.0).unwrap();
+        assert_eq!((meter.name, meter.gauges.len()), ("the packages' energy counters", 1));
+        let mut joules = 5.0;
+        let watched = meter.watch(SHORT, || {
+            joules += 1.0;
+            std::thread::sleep(SHORT);
+            fs::write(&counter, format!("{:.0}", joules / MICRO))
+        });
+        let (watts, runs) = watched.unwrap().unwrap();
+        assert!(runs >= 1 && watts > 0.0 && watts <= f64::from(runs) / SHORT.as_secs_f64(), "{watts}");
+    }
+
+    #[test]
+    fn a_counter_that_started_again_went_on() {
+        assert!((counted(90, 15, 100) - 25.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_battery_s_current_counts_whatever_its_sign() {
+        let root = Root::new(
+            "battery",
+            &[
+                ("sys/class/power_supply/usb/type", "USB"),
+                ("sys/class/power_supply/battery/type", "Battery\n"),
+                ("sys/class/power_supply/battery/current_now", "-500000\n"),
+                ("sys/class/power_supply/battery/voltage_now", "4000000\n"),
+            ],
+        );
+        let meter = Meter::find(&root.0).unwrap();
+        let (watts, _) = meter.watch(SHORT, || Ok::<(), ()>(std::thread::sleep(SHORT))).unwrap().unwrap();
+        assert!((watts - 2.0).abs() < 1e-9, "{watts}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_meter() {
+        assert!(Meter::find(Path::new("/nonexistent")).is_none());
+        let root = Root::new("sensors", &[("sys/class/hwmon/hwmon0/power1_input", "nonsense")]);
+        assert!(Meter::find(&root.0).is_none());
+    }
+}

@@ -1,0 +1,180 @@
+//! What each processor draws, where the machine has a meter.
+//!
+//! Each state is held for a while: nothing, the cores of one cluster computing in their
+//! registers, one core asking for a flag, a stream through the memory, the GPU computing.
+//! What a state draws beyond nothing is its processor's. Invariant: without a meter there is
+//! no power, rather than an assumed one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use coexec_sim::device::power::{Power, ProcessorPower};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::kernel::cpu::MAX_THREADS;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+
+use super::ProbeError;
+use super::cores::CoreGroup;
+use super::figures::Notes;
+use super::meter::Meter;
+use super::streams::{CpuStream, memory_bytes};
+use super::timed_layers::pool;
+use crate::opencl::Runtime;
+use crate::opencl::traffic::Launched;
+
+/// How long a state is held, quickly and in full: batteries tell once a second.
+const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// What a state does between two looks at the meter.
+const BETWEEN: Duration = Duration::from_millis(50);
+/// Bytes that each thread computes on, in its first cache, and multiply-adds on each number.
+const CACHED_BYTES: usize = 8 << 10;
+const WORK: u32 = 2_000;
+/// Groups of the GPU for each compute unit, their threads, and the steps of each.
+const GROUPS_PER_UNIT: usize = 8;
+const GROUP_THREADS: usize = 64;
+const STEPS: u32 = 200_000;
+/// What a launch may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Least that a processor at work draws: meters are coarse.
+const LEAST_WATTS: f64 = 1e-3;
+const PICOJOULES_PER_JOULE: f64 = 1e12;
+
+/// Watts of each state.
+#[derive(Clone, Debug, PartialEq)]
+struct Watts {
+    idle: f64,
+    /// Of each cluster with all its cores, and how many those are.
+    clusters: Vec<(f64, usize)>,
+    /// Of one core of the first.
+    polling: f64,
+    /// With a stream by all cores of the first cluster, and its bytes a second.
+    streaming: (f64, f64),
+    /// Of a GPU that the meter covers.
+    gpu: Option<f64>,
+}
+
+/// Measures the states; none where the machine shows no meter.
+pub(super) fn measure(
+    runtime: &Arc<Runtime>,
+    groups: &[CoreGroup],
+    quick: bool,
+    notes: &mut Notes,
+) -> Result<Option<Power>, ProbeError> {
+    let root = std::path::Path::new("/");
+    let Some(meter) = Meter::find(root) else { return Ok(None) };
+    let held = HELD[usize::from(!quick)];
+    let watch = |work: &mut dyn FnMut() -> Result<(), ProbeError>| meter.watch(held, work);
+    let Some((idle, _)) = watch(&mut || Ok(std::thread::sleep(BETWEEN)))? else { return Ok(None) };
+    let mut clusters = Vec::with_capacity(groups.len());
+    for group in groups {
+        let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
+        let mut stream = CpuStream::new(pool(cores)?, CACHED_BYTES * cores.len());
+        let Some((watts, _)) = watch(&mut || {
+            stream.pass(WORK);
+            Ok(())
+        })?
+        else {
+            return Ok(None);
+        };
+        clusters.push((watts, cores.len()));
+    }
+    let Some((polling, _)) = watch(&mut || Ok(spin()))? else { return Ok(None) };
+    let Some(first) = groups.first() else { return Ok(None) };
+    let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
+    let mut stream = CpuStream::new(pool(cores)?, memory_bytes(root));
+    let Some((streaming, passes)) = watch(&mut || {
+        stream.pass(0);
+        Ok(())
+    })?
+    else {
+        return Ok(None);
+    };
+    let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
+    let device = runtime.device();
+    let mut gpu = None;
+    // A GPU with memory of its own has a meter of its own, if any.
+    if device.unified_memory {
+        let count = GROUPS_PER_UNIT * device.compute_units as usize;
+        let spin = Launched::spin(runtime, count, GROUP_THREADS, STEPS)?;
+        gpu = watch(&mut || Ok(spin.run(LIMIT).map(drop)?))?.map(|(watts, _)| watts);
+    }
+    let watts = Watts { idle, clusters, polling, streaming: (streaming, rate), gpu };
+    notes.note(format!("power at rest, by {}", meter.name), watts.idle, "W");
+    Ok(Some(watts.power(meter.name)))
+}
+
+/// Asks for nothing, all the time.
+fn spin() {
+    let started = Instant::now();
+    while started.elapsed() < BETWEEN {
+        std::hint::spin_loop();
+    }
+}
+
+impl Watts {
+    /// The table of a profile.
+    fn power(&self, meter: &str) -> Power {
+        let source = format!("probe by {meter}");
+        let plain = |value: f64| Quantity::plain(rounded(value, VALUE_DIGITS));
+        let beyond = |watts: f64| (watts - self.idle).max(LEAST_WATTS);
+        let processor = |active: f64, polling: Option<f64>, what: &str| ProcessorPower {
+            source: format!("{source}: {what}"),
+            active_watts: plain(active),
+            polling_watts: polling.map(|polling| plain(polling.min(active))),
+            idle_watts: plain(0.0),
+        };
+        let polling = beyond(self.polling);
+        let cluster = |&(watts, cores): &(f64, usize)| {
+            let what = "its cores computing in their registers, beyond rest; polling of the first cluster's";
+            processor(beyond(watts) / cores as f64, Some(polling), what)
+        };
+        let computing = self.clusters.first().map_or(self.idle, |(watts, _)| *watts);
+        let (streaming, rate) = self.streaming;
+        let per_byte = (streaming - computing).max(0.0) / rate.max(1.0) * PICOJOULES_PER_JOULE;
+        Power {
+            base_watts: plain(self.idle),
+            memory_picojoules_per_byte: Quantity {
+                source: Some(format!("{source}: a stream beyond computing in registers")),
+                ..plain(per_byte)
+            },
+            cluster: self.clusters.iter().map(cluster).collect(),
+            gpu: self.gpu.map(|watts| processor(beyond(watts), None, "computing, beyond rest")),
+            npu: None,
+            source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_s_power_beyond_rest_is_its_processor_s() {
+        let watts = Watts {
+            idle: 2.0,
+            clusters: vec![(10.0, 4), (3.0, 4)],
+            polling: 3.0,
+            streaming: (12.0, 20e9),
+            gpu: Some(7.0),
+        };
+        let power = watts.power("a meter");
+        let active: Vec<f64> = power.cluster.iter().map(|core| core.active().0).collect();
+        assert_eq!((power.base().0, active), (2.0, vec![2.0, 0.25]));
+        // A slow core that polls draws no more than one that computes.
+        assert_eq!([0, 1].map(|cluster| power.cluster[cluster].polling().0), [1.0, 0.25]);
+        assert!((power.memory_picojoules_per_byte.value - 100.0).abs() < 1e-9, "{power:?}");
+        assert!((power.gpu.unwrap().active().0 - 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_meter_too_coarse_to_tell_makes_a_table_that_can_be() {
+        let watts =
+            Watts { idle: 5.0, clusters: vec![(5.0, 2)], polling: 4.0, streaming: (5.0, 0.0), gpu: None };
+        let power = watts.power("a meter");
+        assert!(
+            power.cluster[0].active().0 > 0.0 && power.cluster[0].polling().0 <= power.cluster[0].active().0
+        );
+        assert!(power.memory_picojoules_per_byte.value.abs() < f64::EPSILON);
+    }
+}

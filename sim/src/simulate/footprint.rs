@@ -1,0 +1,149 @@
+//! Memory a plan takes beyond what one processor would.
+//!
+//! Co-execution arranges weights for each processor before the first run, and keeps
+//! results twice that both need in different layouts or memories (`CoDL`, `MobiSys`'22,
+//! section 7.6). Not counted: what a framework allocates besides.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::lower::{Crossing, Lowered, result_bytes};
+use crate::device::profile::Profile;
+use crate::plan::{Axis, Cut, Plan, cuts};
+use crate::units::Bytes;
+use crate::workload::{Layout, Stage};
+
+/// Memory of weights and results, and what a plan adds to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Footprint {
+    /// All weights, once.
+    pub weights_bytes: Bytes,
+    /// Most results that are alive at once, once each.
+    pub activations_bytes: Bytes,
+    /// Weights that both processors have: those of operators cut along their height.
+    pub extra_weights_bytes: Bytes,
+    /// Most second copies of results that are alive at once: what crosses between an image
+    /// and a buffer or between two memories, and rows that both compute.
+    pub extra_activations_bytes: Bytes,
+}
+
+impl Footprint {
+    /// What the plan adds.
+    pub fn extra(&self) -> Bytes {
+        self.extra_weights_bytes + self.extra_activations_bytes
+    }
+
+    /// What the plan adds, over what one processor needs.
+    pub fn extra_percent(&self) -> f64 {
+        let one = self.weights_bytes + self.activations_bytes;
+        if one == Bytes::ZERO { 0.0 } else { self.extra().0 as f64 / one.0 as f64 * 100.0 }
+    }
+}
+
+/// The memory of `stages` under `plan`.
+pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered: &Lowered) -> Footprint {
+    let cuts = cuts(stages, plan);
+    let weights = |stage: &Stage| stage.layer.data_type.weight_bytes(stage.layer.operator.parameters());
+    let shared = |cut: &Option<Cut>| cut.as_ref().is_some_and(|cut| cut.axis == Axis::Height);
+    let copies = copies(device, plan);
+    let results: Vec<Bytes> = stages.iter().map(|stage| result_bytes(&stage.layer)).collect();
+    let seconds: Vec<Bytes> = results
+        .iter()
+        .zip(&cuts)
+        .enumerate()
+        .map(|(stage, (&bytes, cut))| {
+            let crossing: Bytes = lowered.crossing(stage).map_or(Bytes::ZERO, total);
+            let halo = cut.as_ref().map_or(Bytes::ZERO, |cut| {
+                Bytes(bytes.0 * u64::from(cut.overlap()) / u64::from(cut.all.max(1)))
+            });
+            let crossing = if copies { crossing.min(bytes) } else { Bytes::ZERO };
+            crossing + halo
+        })
+        .collect();
+    Footprint {
+        weights_bytes: stages.iter().map(weights).sum(),
+        activations_bytes: most_alive(stages, &results),
+        extra_weights_bytes: stages
+            .iter()
+            .zip(&cuts)
+            .filter(|(_, cut)| shared(cut))
+            .map(|(stage, _)| weights(stage))
+            .sum(),
+        extra_activations_bytes: most_alive(stages, &seconds),
+    }
+}
+
+fn total(crossing: &Crossing) -> Bytes {
+    crossing.iter().copied().sum()
+}
+
+/// Whether what crosses is copied: to another layout, or another memory.
+fn copies(device: &Profile, plan: &Plan) -> bool {
+    let Some(gpu) = &device.gpu else { return false };
+    gpu.memory.is_some() || (plan.synchronisation.maps() && gpu.layout() != Layout::Buffer)
+}
+
+/// Most of `bytes`, those of the results of `stages`, that are alive at once: from where a
+/// result is computed until its last reader has ended.
+fn most_alive(stages: &[Stage], bytes: &[Bytes]) -> Bytes {
+    let mut ends = vec![stages.len(); stages.len()];
+    for (reader, stage) in stages.iter().enumerate() {
+        for &input in &stage.inputs {
+            ends[input] = reader;
+        }
+    }
+    let mut leaving: Vec<Bytes> = vec![Bytes::ZERO; stages.len() + 1];
+    let (mut alive, mut most) = (Bytes::ZERO, Bytes::ZERO);
+    for (stage, (&bytes, &end)) in bytes.iter().zip(&ends).enumerate() {
+        alive += bytes;
+        leaving[end] += bytes;
+        most = most.max(alive);
+        alive = Bytes(alive.0 - leaving[stage].0);
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::cpu::{CoreSet, Library};
+    use crate::plan::Placement;
+    use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::Simulator;
+    use crate::workload::{fuse, network};
+
+    fn footprint_of(mechanism: Mechanism, chained: bool) -> Footprint {
+        let device = Profile::load("pixel4").unwrap();
+        let stages = fuse(&network("vgg16").unwrap());
+        let cores = CoreSet::fastest(&device.cpu, 2).unwrap();
+        let placements: Vec<Placement> = stages
+            .iter()
+            .map(|stage| match Axis::Height.extent(&stage.layer.operator) {
+                Some(rows) => Placement::HeightSplit { cores, cpu_rows: rows / 2, gpu_rows: rows - rows / 2 },
+                None => Placement::Gpu,
+            })
+            .collect();
+        let chains =
+            placements.iter().map(|placement| (chained && placement.is_cut()).then_some(0)).collect();
+        let plan = Plan::new(mechanism, placements).chained(chains);
+        Simulator::new(&device, Library::Xnnpack).run(&stages, &plan).unwrap().memory
+    }
+
+    #[test]
+    fn operators_cut_along_their_height_have_their_weights_twice() {
+        let memory = footprint_of(Mechanism::SvmPolling, false);
+        // VGG-16: 138,357,544 parameters, of which 14,714,688 are the convolutions'.
+        assert_eq!(memory.weights_bytes, Bytes(4 * 138_357_544));
+        assert_eq!(memory.extra_weights_bytes, Bytes(4 * 14_714_688));
+        // conv1_1 and conv1_2, 224x224x64 each.
+        assert_eq!(memory.activations_bytes, Bytes(2 * 4 * 224 * 224 * 64));
+    }
+
+    #[test]
+    fn shared_buffers_need_no_second_copy_and_images_do() {
+        assert_eq!(footprint_of(Mechanism::SvmPolling, false).extra_activations_bytes, Bytes::ZERO);
+        let images = footprint_of(Mechanism::EventWait, false).extra_activations_bytes;
+        assert!(images > Bytes::ZERO, "halos, and what the GPU reads alone");
+        assert!(footprint_of(Mechanism::SvmPolling, true).extra_activations_bytes > Bytes::ZERO, "halos");
+    }
+}
