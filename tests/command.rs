@@ -12,6 +12,7 @@ mod command {
     mod bad_arguments;
     mod bad_files;
     mod bad_plans;
+    mod beside;
     mod calibrate;
     mod calibrate_cpu;
     mod calibrate_options;

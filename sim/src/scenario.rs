@@ -84,7 +84,7 @@ pub struct ScenarioFile {
     pub step: Option<u32>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
-    /// Somebody else's work on the same device: a game.
+    /// Somebody else's work on the same device: a game. Plans are made without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundWork>,
 }

@@ -12,6 +12,7 @@ use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
+use coexec_sim::simulate::generation::planned_stages;
 use coexec_sim::simulate::{Prediction, Simulator, sample, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -152,7 +153,7 @@ fn named(content: &str) -> Text {
 fn stages(scenario: Scenario) -> Vec<Stage> {
     match scenario.workload {
         Workload::Model(stages) | Workload::Set(stages) => stages,
-        Workload::Language(_) => panic!("operators were asked for"),
+        Workload::Language(task) => planned_stages(&task),
     }
 }
 

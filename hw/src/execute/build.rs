@@ -63,9 +63,16 @@ pub(super) fn operations<T: Element>(
         let gpu = match gpu_part {
             Some(part) => {
                 let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
-                let layout = layout(machine, task, sharing, inputs_only);
+                let given = layout(machine, task, sharing, inputs_only);
+                let read = match (sharing, &task.profile.gpu) {
+                    // Images have limits that a copy in the host's layout does not have.
+                    (Some(Sharing::Copies), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => {
+                        Layout::SlicedBuffer
+                    }
+                    _ => given,
+                };
                 let shared = (sharing.is_some(), flags);
-                Some(on_gpu(machine, task, (&stage.layer, &weights, part), layout, shared)?)
+                Some(on_gpu(machine, task, (&stage.layer, &weights, part), [given, read], shared)?)
             }
             None => None,
         };
@@ -112,7 +119,8 @@ fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<P
 
 /// Layout of what an operator reads on the device: its own where it shares nothing of it
 /// with the host, or reads the workload's inputs only, of which each side may have its
-/// own. What is copied back and forth has the host's.
+/// own. What is copied back and forth has the host's; kernels that read it again and again
+/// arrange it first.
 fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inputs_only: bool) -> Layout {
     let may_differ = match sharing {
         // A product of activations sees the results it reads under another extent.
@@ -130,7 +138,7 @@ fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     (layer, weights, part): (&Layer, &Weights<'_>, Part),
-    layout: Layout,
+    layouts: [Layout; 2],
     (is_shared, flags): (bool, Option<&Signals>),
 ) -> Result<GpuPart<T>, ExecuteError> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
@@ -147,11 +155,11 @@ fn on_gpu<T: Element>(
     let launch = execute(&alone, gpu)?.detail;
     let dispatch = Dispatch::of(&alone, &launch);
     let prepared = if is_shared {
-        opencl::Prepared::announcing(runtime, layer, weights, &part, layout, (dispatch, flags))
+        opencl::Prepared::announcing(runtime, layer, weights, &part, layouts, (dispatch, flags))
     } else {
-        opencl::Prepared::new(runtime, layer, weights, &part, [layout; 2], dispatch)
+        opencl::Prepared::new(runtime, layer, weights, &part, [layouts[0]; 2], dispatch)
     }?;
-    Ok(GpuPart { prepared, part, launch, layout })
+    Ok(GpuPart { prepared, part, launch, layout: layouts[0] })
 }
 
 /// Memory for all results and inputs.

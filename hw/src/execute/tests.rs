@@ -193,6 +193,11 @@ fn without_shared_memory_results_are_copied_and_right() {
             check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
         }
     }
+    // Kernels that read buffers of slices have what they read arranged.
+    let arranging = NETWORK.replace("pixel4", "h200");
+    for numbers in [[2; 7], [1, 0, 2, 1, 0, 1, 2], [1; 7]] {
+        check(&mut machine, &arranging, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
+    }
 }
 
 #[test]

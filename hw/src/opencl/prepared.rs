@@ -4,6 +4,7 @@
 //! and timing them. Invariant: once bound, a run allocates nothing on the device and
 //! sets no argument but the number it announces.
 
+mod arranged;
 mod builder;
 mod copies;
 mod pixelwise;
@@ -36,7 +37,8 @@ pub struct Prepared<T: Element> {
     layer: Layer,
     part: Part,
     dispatch: Dispatch,
-    layout: Layout,
+    /// Layout of the inputs it is given.
+    given: Layout,
     /// Layout of the output.
     result: Layout,
     steps: Vec<Step<T>>,
@@ -65,23 +67,24 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        layouts: [Layout; 2],
+        [layout, result]: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, layouts, (dispatch, None))
+        Self::prepare(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
     /// The same with a plain output, which can tell the host of its end through `signals`,
-    /// which outlive it.
+    /// which outlive it. Inputs are given in the first of the `layouts`; where kernels read
+    /// them again and again, they are brought into the second one before.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        layout: Layout,
+        layouts: [Layout; 2],
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, [layout, Layout::Buffer], (dispatch, signals))
+        Self::prepare(runtime, layer, weights, part, (layouts, Layout::Buffer), (dispatch, signals))
     }
 
     fn prepare(
@@ -89,7 +92,7 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: &Part,
-        [layout, result]: [Layout; 2],
+        (layouts, result): ([Layout; 2], Layout),
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
         let unsupported =
@@ -112,6 +115,8 @@ impl<T: Element> Prepared<T> {
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
+        let given = layouts[0];
+        let layout = arranged::read_layout(layer, layouts);
         let mut builder = Builder {
             runtime,
             layer,
@@ -125,13 +130,16 @@ impl<T: Element> Prepared<T> {
             inner: Vec::new(),
         };
         builder.build()?;
+        if layout != given {
+            builder.arrange()?;
+        }
         let Builder { steps, inner, .. } = builder;
         Ok(Self {
             runtime: Arc::clone(runtime),
             layer: layer.clone(),
             part: part.clone(),
             dispatch,
-            layout,
+            given,
             result,
             steps,
             inner,
@@ -205,7 +213,7 @@ impl<T: Element> Prepared<T> {
         input: Option<usize>,
     ) -> Result<(), OpenClError> {
         let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
-        let layout = if input.is_some() { self.layout } else { self.result };
+        let layout = if input.is_some() { self.given } else { self.result };
         let fits = tensor.shape() == expected || (layout == Layout::Buffer && found == elements);
         if tensor.layout() != layout || !fits {
             return Err(match input {

@@ -24,6 +24,8 @@ const LEAST_CELL_WIDTH: f64 = 52.0;
 const NAME_GAP: f64 = 10.0;
 /// From the lowest cells to the middle of the columns' names, downwards.
 const COLUMN_GAP: f64 = 15.0;
+/// From the columns' names to the middle of what they and the cells are, downwards.
+const AXIS_GAP: f64 = 20.0;
 /// White in the shade of the highest value, so that numbers can be read on it.
 const LEAST_TINT: f64 = 0.25;
 /// Most cells of a figure.
@@ -61,7 +63,7 @@ pub(super) fn lay_out<'a>(picture: &Picture, shown: &'a HeatMap) -> Result<Layou
     let plot_size = (width * shown.columns.len() as f64, CELL_HEIGHT * shown.rows.len() as f64);
     let page = Page {
         title: picture.title.clone(),
-        subtitle: format!("{}. {} by {}: {}", picture.subtitle, shown.y, shown.x, shown.value),
+        subtitle: picture.subtitle.clone(),
         legend: Legend::default(),
         left_room,
         plot_size,
@@ -100,6 +102,9 @@ impl Figure for Layout<'_> {
             let middle = (plot.left + (column as f64 + 0.5) * width, plot.bottom + COLUMN_GAP);
             sheet.draw(&text(name, middle, TEXT_SIZE, INK, HPos::Center))?;
         }
+        let below = (f64::midpoint(plot.left, plot.right), plot.bottom + COLUMN_GAP + AXIS_GAP);
+        let explained = format!("{}; cells: {}", self.shown.x, self.shown.value);
+        sheet.draw(&text(&explained, below, TEXT_SIZE, INK, HPos::Center))?;
         for (row, name) in self.shown.rows.iter().enumerate() {
             let middle = (plot.left - NAME_GAP, plot.top + (row as f64 + 0.5) * CELL_HEIGHT);
             sheet.draw(&text(name, middle, TEXT_SIZE, INK, HPos::Right))?;

@@ -14,8 +14,6 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
-use std::ops::Range;
-
 use super::explorer::Explorer;
 use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
@@ -122,16 +120,16 @@ impl Planner<'_, '_, '_> {
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
         let cut = match self.parts.whole {
             Whole::Allowed => None,
-            Whole::OnlyUncuttable => self.best_of(stage, 1..TENTHS),
+            Whole::OnlyUncuttable => self.best_of(stage, [1, TENTHS - 1]),
         };
-        cut.or_else(|| self.best_of(stage, 0..TENTHS + 1))
+        cut.or_else(|| self.best_of(stage, [0, TENTHS]))
     }
 
-    /// The best dimension and ratio among `ratios`, of equal ones that with more for the GPU.
-    fn best_of(&mut self, stage: usize, ratios: Range<u32>) -> Option<Choice> {
+    /// The best dimension and ratio, with at least and at most so many tenths on the GPU.
+    fn best_of(&mut self, stage: usize, [least, most]: [u32; 2]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for &axis in self.parts.axes {
-            for gpu in ratios.clone().rev() {
+            for gpu in (least..=most).rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
                 if best.is_none_or(|best| time < best.time) {

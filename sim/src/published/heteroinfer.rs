@@ -45,15 +45,15 @@ fn id(rest: &str) -> String {
 /// Sets ours beside the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
     let runs = Runs { device: inputs.profile(PHONE)? };
-    table3::compare(comparison, &runs)?;
-    strategies::compare(comparison, &runs)?;
-    prefill::compare(comparison, &runs)?;
-    decode::compare(comparison, &runs)?;
-    ablation::compare(comparison, &runs)?;
-    energy::compare(comparison, &runs)?;
-    interference::compare(comparison, &runs)?;
-    setting::compare(comparison, &runs)?;
-    figures::draw(comparison, &runs)?;
+    table3::compare(comparison, runs)?;
+    strategies::compare(comparison, runs)?;
+    prefill::compare(comparison, runs)?;
+    decode::compare(comparison, runs)?;
+    ablation::compare(comparison, runs)?;
+    energy::compare(comparison, runs)?;
+    interference::compare(comparison, runs)?;
+    setting::compare(comparison, runs)?;
+    figures::draw(comparison, runs)?;
     comparison.group("other engines and phones", super::Limit::default());
     comparison.rest_not_reproduced("it is of an engine or a phone that coexec has no model of", |_| true);
     Ok(())
@@ -65,38 +65,39 @@ struct Runs<'a> {
     device: &'a Profile,
 }
 
+/// One prompt and its answer, with 4-bit weights.
+fn task(model: &str, [prompt_tokens, generated_tokens]: [u32; 2]) -> LanguageTask {
+    let model = language_model(model).expect("the paper's models are bundled");
+    LanguageTask::single(model, WeightFormat::W4a16, Turn { prompt_tokens, generated_tokens })
+}
+
 impl Runs<'_> {
     /// The CPU kernels, which compute nothing here.
-    fn library(&self) -> Library {
+    fn library(self) -> Library {
         Library::default_for(&self.device.cpu)
     }
 
-    fn task(&self, model: &str, [prompt_tokens, generated_tokens]: [u32; 2]) -> LanguageTask {
-        let model = language_model(model).expect("the paper's models are bundled");
-        LanguageTask::single(model, WeightFormat::W4a16, Turn { prompt_tokens, generated_tokens })
-    }
-
     /// The plan of a strategy, made for fast synchronisation.
-    fn plan(&self, task: &LanguageTask, strategy: LanguageStrategy) -> Result<GenerationPlan, SimulateError> {
+    fn plan(self, task: &LanguageTask, strategy: LanguageStrategy) -> Result<GenerationPlan, SimulateError> {
         plan_language(self.device, self.library(), task, strategy, FAST)
     }
 
     /// What a prompt and its answer take.
     fn answer(
-        &self,
+        self,
         model: &str,
         tokens: [u32; 2],
         strategy: LanguageStrategy,
         synchronisation: Mechanism,
     ) -> Result<Generation, SimulateError> {
-        let task = self.task(model, tokens);
+        let task = task(model, tokens);
         let plan = GenerationPlan { synchronisation, ..self.plan(&task, strategy)? };
         generate(self.device, self.library(), &task, &plan)
     }
 
     /// Seconds of a prompt of `tokens` for Llama-8B.
     fn prefill(
-        &self,
+        self,
         tokens: u32,
         strategy: LanguageStrategy,
         synchronisation: Mechanism,
@@ -106,8 +107,8 @@ impl Runs<'_> {
     }
 
     /// The same with the weights staying in the NPU's arrays, and graphs of standard sizes.
-    fn prefill_unswapped(&self, tokens: u32, strategy: LanguageStrategy) -> Result<f64, SimulateError> {
-        let task = self.task(LLAMA_8B, [tokens, 0]);
+    fn prefill_unswapped(self, tokens: u32, strategy: LanguageStrategy) -> Result<f64, SimulateError> {
+        let task = task(LLAMA_8B, [tokens, 0]);
         let plan = GenerationPlan {
             synchronisation: SLOW,
             order: Some(Order::WeightsStationary),
@@ -119,7 +120,7 @@ impl Runs<'_> {
 
     /// Generating 32 tokens after a prompt of 256.
     fn decode(
-        &self,
+        self,
         model: &str,
         strategy: LanguageStrategy,
         synchronisation: Mechanism,

@@ -141,6 +141,18 @@ impl<T: Element> Step<T> {
         Ok(step)
     }
 
+    /// Makes it read the tensors between the steps from number `first` on where it read the
+    /// layer's inputs.
+    pub(super) fn read_inner(&mut self, first: usize) {
+        for argument in &mut self.arguments {
+            match *argument {
+                Argument::Input(input) => *argument = Argument::Inner(first + input),
+                Argument::InputExtent(input) => *argument = Argument::InnerExtent(first + input),
+                _ => {}
+            }
+        }
+    }
+
     /// Whether it announces itself.
     pub(super) fn announces(&self) -> bool {
         self.announces

@@ -82,6 +82,24 @@ pub(super) fn naive_rung(
     )
 }
 
+/// That the order of operands cannot gain six-fold of Llama-8B's products and 1.79-fold of
+/// its prefill.
+pub(super) fn order(
+    [one_product, prefill]: [f64; 2],
+    [square_us, down_us]: [f64; 2],
+    [ours_of_one, ours_of_prefill]: [f64; 2],
+) -> String {
+    /// Outputs of query and output, of key and value, and of gate and up, in square matrices.
+    const SQUARES: f64 = 2.0 + 0.5 + 7.0;
+    let wide_us = SQUARES * square_us;
+    let whole = wide_us + down_us;
+    format!(
+        "inconsistent: of Table 3's {whole:.0} us a layer, {wide_us:.0} are of matrices with as many outputs as inputs          or more (taken as linear in the outputs), which alone can gain by their order; {one_product:.0}x of them (figure          4) is {:.1}x of the prefill, and {prefill:.2}x of the prefill (figure 18) leaves {:.1}x for them. Ours lies          between: {ours_of_one:.1}x and {ours_of_prefill:.2}x",
+        (one_product * wide_us + down_us) / whole,
+        (prefill * whole - down_us) / wide_us,
+    )
+}
+
 /// That models of the same layers cannot gain 4.01 and 2.2 by the same synchronisation.
 pub(super) fn other_models(ours: f64, tokens_per_second: f64, [gain_8b, gain_others]: [f64; 2]) -> String {
     const FINISH_MS: f64 = 0.4;
@@ -114,6 +132,12 @@ mod tests {
     fn a_product_shared_in_proportion_saves_what_the_other_processor_takes_over() {
         // 511 and 693 us in proportion: both end at 294 us.
         assert!(no_partition([511.0, 693.0], [1467.0, 6506.0]).contains("saves 217 us"));
+    }
+
+    #[test]
+    fn sixfold_by_the_order_would_be_threefold_of_a_prefill() {
+        let text = order([6.0, 1.79], [1884.0, 23445.0], [4.1, 2.2]);
+        assert!(text.contains("is 3.2x of the prefill") && text.contains("leaves 2.8x for them"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Sections 3.3, 5.4 and 5.5: generating tokens.
 
-use super::{FAST, LLAMA_8B, Runs, SLOW, argument, id};
+use super::{FAST, LLAMA_8B, Runs, SLOW, argument, id, task};
 use crate::explore::language::LanguageStrategy as S;
 use crate::plan::Plan;
 use crate::published::{Comparison, Limit, Measure, ReproduceError};
 use crate::simulate::{SimulateError, Simulator};
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("decode rates", Limit::each(5.0));
     for (key, model) in
         [("llama-8b", LLAMA_8B), ("llama-3b", "llama3.2-3b"), ("internlm-1-8b", "internlm2-1.8b")]
@@ -24,7 +24,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<()
     synchronisation(comparison, runs, shared)
 }
 
-fn bandwidth(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn bandwidth(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("memory bandwidth", Limit::each(15.0));
     let alone = product_bandwidth(runs, S::GpuOnly)?;
     let both = product_bandwidth(runs, S::HeteroTensor)?;
@@ -43,8 +43,8 @@ fn bandwidth(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), Reprodu
 }
 
 /// Gigabytes a second that Llama-8B's largest product of one token moves.
-fn product_bandwidth(runs: &Runs<'_>, strategy: S) -> Result<f64, SimulateError> {
-    let task = runs.task(LLAMA_8B, [256, 1]);
+fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64, SimulateError> {
+    let task = task(LLAMA_8B, [256, 1]);
     let plan = runs.plan(&task, strategy)?;
     let stages = task.stages(task.first_decode(0)).layer;
     let Some(index) = stages.iter().position(|stage| stage.name == "gate-up") else { return Ok(f64::NAN) };
@@ -54,7 +54,7 @@ fn product_bandwidth(runs: &Runs<'_>, strategy: S) -> Result<f64, SimulateError>
     Ok(simulator.run(std::slice::from_ref(&alone), &plan)?.bandwidth.as_gigabytes())
 }
 
-fn synchronisation(comparison: &mut Comparison, runs: &Runs<'_>, fast: f64) -> Result<(), ReproduceError> {
+fn synchronisation(comparison: &mut Comparison, runs: Runs<'_>, fast: f64) -> Result<(), ReproduceError> {
     comparison.group("decode without fast synchronisation", Limit::default());
     let gain = fast / runs.decode(LLAMA_8B, S::HeteroTensor, SLOW)?.tokens_per_second;
     let [of_8b, of_others] =

@@ -5,7 +5,7 @@ use crate::explore::language::LanguageStrategy as S;
 use crate::published::{Comparison, Limit, Measure, ReproduceError};
 use crate::simulate::generation::Generation;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let answer = |strategy| runs.answer(LLAMA_8B, [256, 32], strategy, FAST);
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(answer);
     let (gpu, layer, tensor) = (gpu?, layer?, tensor?);

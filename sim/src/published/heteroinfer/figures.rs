@@ -1,7 +1,7 @@
 //! Figures: rates against prompt length, latency against misaligned length, and the shares
 //! that the solver chooses.
 
-use super::{FAST, LLAMA_8B, Runs, id};
+use super::{FAST, LLAMA_8B, Runs, id, task};
 use crate::explore::language::LanguageStrategy as S;
 use crate::plan::Placement;
 use crate::published::{Comparison, Curves, Drawing, HeatMap, Line, Picture, ReproduceError};
@@ -17,7 +17,7 @@ const STANDARD: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 const MISALIGNED: [u32; 18] =
     [64, 129, 135, 192, 256, 257, 267, 320, 384, 448, 512, 525, 600, 700, 800, 900, 1000, 1024];
 
-pub(super) fn draw(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn draw(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let rates = lines(runs, &STANDARD, |tokens, seconds| f64::from(tokens) / seconds)?;
     let published =
         |name: &str, points: Vec<(f64, f64)>| Line { name: name.to_owned(), is_published: true, points };
@@ -51,7 +51,7 @@ pub(super) fn draw(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), R
 
 /// One line a strategy.
 fn lines(
-    runs: &Runs<'_>,
+    runs: Runs<'_>,
     lengths: &[u32],
     value: impl Fn(u32, f64) -> f64,
 ) -> Result<Vec<Line>, SimulateError> {
@@ -65,12 +65,12 @@ fn lines(
 }
 
 /// The GPU's part of each product that the solver chooses, for each length.
-fn shares(runs: &Runs<'_>) -> Result<Picture, SimulateError> {
+fn shares(runs: Runs<'_>) -> Result<Picture, SimulateError> {
     let lengths: Vec<u32> = std::iter::once(1).chain(STANDARD).collect();
     let mut rows: Vec<String> = Vec::new();
     let mut values: Vec<Vec<Option<f64>>> = Vec::new();
     for (column, &tokens) in lengths.iter().enumerate() {
-        let task = runs.task(LLAMA_8B, [tokens.max(2), 1]);
+        let task = task(LLAMA_8B, [tokens.max(2), 1]);
         let plan = runs.plan(&task, S::HeteroTensor)?;
         let step = if tokens == 1 { &plan.decode } else { &plan.prefill[0] };
         for (stage, placement) in task.stages(task.prefill(0)).layer.iter().zip(&step.layer) {

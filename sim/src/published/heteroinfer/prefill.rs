@@ -12,14 +12,14 @@ const JUST_ABOVE: [u32; 3] = [135, 267, 525];
 /// Lengths between which figure 14 compares.
 const MISALIGNED: [u32; 10] = [135, 200, 300, 400, 525, 600, 700, 800, 900, 1000];
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     rates(comparison, runs)?;
     at_525(comparison, runs)?;
     gains(comparison, runs)?;
     lengths(comparison, runs)
 }
 
-fn rates(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("prefill rates", Limit::each(7.0));
     let rate = |tokens: u32, mechanism| -> Result<f64, SimulateError> {
         Ok(f64::from(tokens) / runs.prefill(tokens, S::HeteroTensor, mechanism)?)
@@ -35,7 +35,7 @@ fn rates(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceEr
     Ok(())
 }
 
-fn at_525(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn at_525(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("other ways to read 525 tokens", Limit::each(15.0));
     let best = runs.prefill(525, S::HeteroTensor, FAST)?;
     for (over, strategy) in
@@ -60,7 +60,7 @@ fn mean_gain(
     Ok(sum / lengths.len() as f64)
 }
 
-fn gains(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group_measured(
         "prefill gains, mean over 64, 256 and 1024 tokens",
         Limit::each(15.0),
@@ -94,7 +94,7 @@ fn gains(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceEr
     Ok(())
 }
 
-fn lengths(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("prompt lengths and graphs", Limit::default());
     for tokens in [135, 1000] {
         let answer = runs.answer(LLAMA_8B, [tokens, 0], S::NpuOnline, FAST)?;

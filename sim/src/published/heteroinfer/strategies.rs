@@ -1,7 +1,7 @@
 //! Table 3's right half: what the solver chooses.
 
 use super::table3::{DOWN, SQUARE, WIDE, Weight, on_gpu, on_npu};
-use super::{LLAMA_8B, Runs, argument};
+use super::{LLAMA_8B, Runs, argument, task};
 use crate::explore::language::LanguageStrategy;
 use crate::plan::{AcceleratorSplit, GraphCover, Placement};
 use crate::published::{Comparison, Limit, ReproduceError};
@@ -12,7 +12,7 @@ use crate::workload::{Operator, Stage};
 /// How far a share may be off before it is another one.
 const SHARE_TOLERANCE: f64 = 0.1;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     comparison.group("Table 3: what the solver chooses", Limit::default());
     decode(comparison, runs)?;
     prefill(comparison, runs)
@@ -20,7 +20,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<()
 
 /// The GPU's share of a product by the times the paper's solver saw: those of Table 3,
 /// with what they hold beyond the product.
-fn balanced(runs: &Runs<'_>, weight: Weight) -> Result<f64, SimulateError> {
+fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64, SimulateError> {
     let half = Weight { output: weight.output / 2, ..weight };
     let line = |whole: f64, half: f64| (2.0 * half - whole, 2.0 * (whole - half));
     let (gpu_fixed, gpu_slope) = line(on_gpu(runs, weight, 1)?, on_gpu(runs, half, 1)?);
@@ -28,7 +28,7 @@ fn balanced(runs: &Runs<'_>, weight: Weight) -> Result<f64, SimulateError> {
     Ok((npu_fixed + npu_slope - gpu_fixed) / (gpu_slope + npu_slope))
 }
 
-fn decode(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn decode(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     for (weight, product, published) in [(SQUARE, "q", 0.5), (WIDE, "gate-up", 0.75)] {
         let share = balanced(runs, weight)?;
         let inside = share_of(runs, 256, product, true)?;
@@ -48,7 +48,7 @@ fn decode(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceE
     Ok(())
 }
 
-fn prefill(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+fn prefill(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let share = share_of(runs, 256, "down", false)?;
     let agrees = (share - 0.4).abs() <= SHARE_TOLERANCE;
     let text = format!("weight-centric, {:.0} % on the GPU", 100.0 * share);
@@ -71,8 +71,8 @@ fn prefill(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), Reproduce
 }
 
 /// Part of a product of Llama-8B that the solver gives to the GPU.
-fn share_of(runs: &Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result<f64, SimulateError> {
-    let task = runs.task(LLAMA_8B, [prompt, 1]);
+fn share_of(runs: Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result<f64, SimulateError> {
+    let task = task(LLAMA_8B, [prompt, 1]);
     let plan = runs.plan(&task, LanguageStrategy::HeteroTensor)?;
     let step = if decode { &plan.decode } else { &plan.prefill[0] };
     let stages = task.stages(task.prefill(0)).layer;
@@ -85,8 +85,8 @@ fn share_of(runs: &Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result
 }
 
 /// What it changes to leave the attention's products with the NPU, as the paper does.
-fn not_partitioned(runs: &Runs<'_>) -> Result<String, SimulateError> {
-    let task = runs.task(LLAMA_8B, [256, 0]);
+fn not_partitioned(runs: Runs<'_>) -> Result<String, SimulateError> {
+    let task = task(LLAMA_8B, [256, 0]);
     let mut plan = runs.plan(&task, LanguageStrategy::HeteroTensor)?;
     let rate = |plan: &_| -> Result<f64, SimulateError> {
         Ok(generate(runs.device, runs.library(), &task, plan)?.turns[0].prefill.tokens_per_second)

@@ -34,7 +34,7 @@ impl Weight {
 }
 
 /// Microseconds of a product on the GPU, timed on its own.
-pub(super) fn on_gpu(runs: &Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
     let layer = weight.layer(rows);
     let kernels = runs.device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
     let (phases, _) = execute(&layer, runs.device, runs.library(), Processor::Gpu, None)?;
@@ -52,7 +52,7 @@ pub(super) fn on_gpu(runs: &Runs<'_>, weight: Weight, rows: u32) -> Result<f64, 
 }
 
 /// Microseconds of a product on the NPU, in a graph of exactly `rows` rows.
-pub(super) fn on_npu(runs: &Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
     let mut device = runs.device.clone();
     if let Some(npu) = &mut device.npu {
         npu.graph_sizes.clear();
@@ -61,7 +61,7 @@ pub(super) fn on_npu(runs: &Runs<'_>, weight: Weight, rows: u32) -> Result<f64, 
     Ok(phases.duration().as_micros())
 }
 
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let limit = Limit { median: Some(5.0), worst: Some(30.0), ..Limit::default() };
     comparison.group("Table 3: latency of single products", limit);
     let rows = [(SQUARE, 1), (WIDE, 1), (DOWN, 1), (SQUARE, 128), (SQUARE, 256), (DOWN, 256)];
@@ -89,10 +89,16 @@ fn comparison_numbers(comparison: &Comparison) -> argument::Decode {
     }
 }
 
+/// How long a product takes on one processor.
+type Time = fn(Runs<'_>, Weight, u32) -> Result<f64, SimulateError>;
+
+/// A row of a range of lengths: the weight, the lengths and the quantity as facts call them, and
+/// the tokens and microseconds of both ends.
+type Range = (Weight, &'static str, &'static str, Time, [(u32, f64); 2]);
+
 /// Rows for lengths that the paper's solver estimated: their ends.
-fn ranges(comparison: &mut Comparison, runs: &Runs<'_>) -> Result<(), ReproduceError> {
-    type Time = fn(&Runs<'_>, Weight, u32) -> Result<f64, SimulateError>;
-    let ranges: [(Weight, &str, &str, Time, [(u32, f64); 2]); 5] = [
+fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+    let ranges: [Range; 5] = [
         (SQUARE, "-193-255", "gpu-latency", on_gpu, [(193, 9_000.0), (255, 11_000.0)]),
         (SQUARE, "-257-272", "gpu-latency", on_gpu, [(257, 11_000.0), (272, 11_000.0)]),
         (SQUARE, "-257-272", "npu-latency", on_npu, [(256, 1_900.0), (256, 1_900.0)]),

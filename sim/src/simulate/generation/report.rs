@@ -123,6 +123,6 @@ impl Generation {
         let latency = turns.iter().map(TurnReport::latency).sum();
         let phases = || turns.iter().flat_map(|turn| [Some(&turn.prefill), turn.decode.as_ref()]).flatten();
         let energy = phases().map(|phase| phase.energy).sum::<Option<Joules>>();
-        Self { latency, energy, turns }
+        Self { turns, latency, energy }
     }
 }

@@ -9,7 +9,7 @@ use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::Plan;
 use crate::simulate::{SimulateError, timeline};
-use crate::timeline::{Activity, Stretch, Timeline, Track};
+use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, StepStages, TokenStep};
 
@@ -152,13 +152,11 @@ fn append(whole: &mut Timeline, piece: &Timeline) {
     }
     for counter in &piece.counters {
         let shifted = counter.samples.iter().map(|&(time, value)| (time + offset, value));
-        match whole.counters.iter_mut().find(|known| known.name == counter.name) {
-            Some(known) => known.samples.extend(shifted),
-            None => {
-                let mut counter = counter.clone();
-                counter.samples = shifted.collect();
-                whole.counters.push(counter);
-            }
+        if let Some(known) = whole.counters.iter_mut().find(|known| known.name == counter.name) {
+            known.samples.extend(shifted);
+        } else {
+            let samples = shifted.collect();
+            whole.counters.push(Counter { samples, ..counter.clone() });
         }
     }
     whole.end += piece.end;

@@ -78,15 +78,12 @@ pub fn execute(
         }
         (Processor::Gpu, _) => {
             let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            match gpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
-                Some(kernels) => {
-                    let execution = gpu::language::execute(layer, kernels);
-                    (execution.phases, Detail::GpuLanguage(execution.detail))
-                }
-                None => {
-                    let execution = gpu::execute(layer, gpu)?;
-                    (execution.phases, Detail::Gpu(execution.detail))
-                }
+            if let Some(kernels) = gpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+                let execution = gpu::language::execute(layer, kernels);
+                (execution.phases, Detail::GpuLanguage(execution.detail))
+            } else {
+                let execution = gpu::execute(layer, gpu)?;
+                (execution.phases, Detail::Gpu(execution.detail))
             }
         }
         (Processor::Npu, _) => {

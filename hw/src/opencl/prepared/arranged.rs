@@ -1,0 +1,60 @@
+//! Steps that bring what an operator reads into the layout its kernels like, where it comes
+//! as the host has it: threads beside each other read pixels beside each other, which lie
+//! far apart there.
+
+use coexec_sim::workload::{Layer, Layout, Operator};
+
+use super::super::dispatch::stored;
+use super::super::error::OpenClError;
+use super::super::tensor::{Extent, Home, Tensor};
+use super::builder::Builder;
+use super::step::{Argument, Grid};
+use crate::cpu::Element;
+
+/// Most threads of a work-group along columns and along slices.
+const MOST_COLUMNS: u32 = 32;
+const MOST_SLICES: u32 = 8;
+
+/// Whether arranging what `layer` reads first pays off: it reads it again and again, and
+/// nothing else in the same layout.
+pub(super) fn pays_off(layer: &Layer) -> bool {
+    let reads_again = match &layer.operator {
+        Operator::Linear(linear) => linear.rows > 1,
+        Operator::MatMul(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
+        _ => false,
+    };
+    reads_again && !layer.linked.functions().iter().any(|function| function.is_binary())
+}
+
+impl<T: Element> Builder<'_, T> {
+    /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
+    /// make those before them.
+    pub(super) fn arrange(&mut self) -> Result<(), OpenClError> {
+        let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
+        let first = self.inner.len();
+        let mut steps = Vec::new();
+        for (index, shape) in self.layer.operator.inputs().into_iter().enumerate() {
+            let shape = stored(&self.layer.operator, shape);
+            let extent = Extent::from(shape);
+            let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
+            let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
+            let work_group = [group(threads[0], MOST_COLUMNS), 1, group(threads[2], MOST_SLICES)];
+            self.inner.push(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
+            let inner = first + index;
+            let arguments =
+                vec![Argument::Input(index), Argument::Inner(inner), Argument::InnerExtent(inner)];
+            steps.push(self.step(&source, "arrange", Grid { threads, work_group }, arguments)?);
+        }
+        for step in &mut self.steps {
+            step.read_inner(first);
+        }
+        self.steps.splice(0..0, steps);
+        Ok(())
+    }
+}
+
+/// The layout in which kernels of `layer` read what is given in `given`, where they like
+/// `own`.
+pub(super) fn read_layout(layer: &Layer, [given, own]: [Layout; 2]) -> Layout {
+    if pays_off(layer) { own } else { given }
+}
