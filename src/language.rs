@@ -79,7 +79,9 @@ pub(crate) fn simulate(
     let generation = generate(&scenario.device, scenario.library, task, &plan)?;
     let pictures = [options.plot.as_deref().zip(format)];
     write(scenario, task, &plan, None, options.trace.as_deref(), pictures[0])?;
-    tell(scenario, task, &origin, None, &generation, Vec::new(), beside(scenario, task, &plan)?, common);
+    let beside = beside(scenario, task, &plan)?;
+    let found = Found { origin: &origin, plan: None, generation: &generation, answers: Vec::new(), beside };
+    tell(scenario, task, found, common);
     Ok(())
 }
 
@@ -112,7 +114,8 @@ pub(crate) fn explore(
     let origin = format!("plan found by {}", chosen.strategy.name());
     let generation = chosen.generation.clone();
     let beside = beside(scenario, task, &chosen.plan)?;
-    tell(scenario, task, &origin, file.as_ref(), &generation, answers, beside, common);
+    let found = Found { origin: &origin, plan: file.as_ref(), generation: &generation, answers, beside };
+    tell(scenario, task, found, common);
     Ok(())
 }
 
@@ -197,16 +200,19 @@ fn write(
     output::write(&files)
 }
 
-fn tell(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    origin: &str,
-    plan: Option<&PlanFile>,
-    generation: &Generation,
+/// What there is to tell.
+struct Found<'a> {
+    /// Where the plan came from.
+    origin: &'a str,
+    plan: Option<&'a PlanFile>,
+    generation: &'a Generation,
+    /// Each strategy's, fastest first, where they were compared.
     answers: Vec<LanguageAnswer>,
     beside: Option<GenerationBeside>,
-    common: &Common,
-) {
+}
+
+fn tell(scenario: &Scenario, task: &LanguageTask, found: Found<'_>, common: &Common) {
+    let Found { origin, plan, generation, answers, beside } = found;
     let relative = |other: &Generation| other.latency.0 as f64 / generation.latency.0.max(1) as f64;
     if common.json {
         let entry = |answer: &'_ LanguageAnswer| (answer.strategy.name(), relative(&answer.generation));
