@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::plan::{Plan, shares};
-use coexec_sim::published::{BarSeries, Bars, Curves, Drawing, Line, Picture, ShareMap, ShareRow};
+use coexec_sim::published::{BarSeries, Bars, Choice, Choices, Drawing, Picture, ShareMap, ShareRow};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
@@ -137,14 +137,17 @@ pub(crate) fn table(entries: &[Entry]) {
 pub(crate) fn picture(scenario: &Scenario, entries: &[Entry]) -> Picture {
     let millis = |entry: &Entry| entry.latency_ps.as_micros() / 1e3;
     let drawing = if entries.iter().all(|entry| entry.energy_joules.is_some()) {
-        let point = |entry: &Entry| (millis(entry), entry.energy_joules.map_or(0.0, |energy| energy.0 * 1e3));
-        let mut front: Vec<(f64, f64)> =
-            entries.iter().filter(|entry| entry.is_on_pareto_front).map(point).collect();
-        front.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let line = |name: &str, points| Line { name: name.to_owned(), is_published: false, points };
-        let strategies = entries.iter().map(|entry| line(entry.strategy, vec![point(entry)]));
-        let lines = std::iter::once(line("Pareto front", front)).chain(strategies).collect();
-        Drawing::Curves(Curves { x: "latency, ms".to_owned(), y: "energy, mJ".to_owned(), lines })
+        let point = |entry: &Entry| Choice {
+            name: entry.strategy.to_owned(),
+            x: millis(entry),
+            y: entry.energy_joules.map_or(0.0, |energy| energy.0 * 1e3),
+            is_on_front: entry.is_on_pareto_front,
+        };
+        Drawing::Choices(Choices {
+            x: "latency, ms".to_owned(),
+            y: "energy, mJ".to_owned(),
+            points: entries.iter().map(point).collect(),
+        })
     } else {
         Drawing::GroupedBars(Bars {
             y: "latency, ms".to_owned(),

@@ -6,6 +6,7 @@
 //! published paler; heights start at 0.
 
 mod bars;
+mod choices;
 mod curves;
 mod heat_map;
 mod shares;
@@ -42,6 +43,7 @@ pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> 
         Drawing::GroupedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Grouped)?, format),
         Drawing::StackedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Stacked)?, format),
         Drawing::Curves(curves) => render(&curves::lay_out(picture, curves)?, format),
+        Drawing::Choices(choices) => render(&choices::lay_out(picture, choices)?, format),
         Drawing::HeatMap(map) => render(&heat_map::lay_out(picture, map)?, format),
         Drawing::Shares(map) => render(&shares::lay_out(picture, map)?, format),
     }
@@ -64,7 +66,7 @@ fn colour(look: Look, is_published: bool) -> RGBColor {
     if is_published { tint(look.colour, PUBLISHED_TINT) } else { look.colour }
 }
 
-/// The axis of heights from 0 on.
+/// The axis of heights, or of widths, from 0 on.
 fn heights(title: &str, highest: f64) -> Axis {
     let high = if highest > 0.0 { highest * HEADROOM } else { 1.0 };
     Axis::linear(title, (0.0, high), MOST_TICKS, "")

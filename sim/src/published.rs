@@ -23,7 +23,9 @@ use thiserror::Error;
 
 pub use comparison::Comparison;
 pub use fact::{Fact, Published};
-pub use figure::{BarSeries, Bars, Curves, Drawing, HeatMap, Line, Picture, ShareMap, ShareRow};
+pub use figure::{
+    BarSeries, Bars, Choice, Choices, Curves, Drawing, HeatMap, Line, Picture, ShareMap, ShareRow,
+};
 pub use report::{Group, Limit, Measure, Ours, Report, Role, Row, Summary};
 
 use crate::device::profile::Profile;

@@ -48,6 +48,7 @@ fn link(latency_us: f64, to_gpu_gbps: f64, to_host_gbps: f64) -> Link {
         queue_us: None,
         row_to_gpu_ns: None,
         row_to_host_ns: None,
+        arrange: None,
         picojoules_per_byte: None,
     }
 }

@@ -9,6 +9,8 @@ use crate::{coexec, words};
 /// Layers kept out of the fit: MAPE in percent, the most, and the least share within 10 %.
 const MOST_PERCENT: f64 = 10.0;
 const LEAST_WITHIN_PERCENT: f64 = 85.0;
+/// The same share of layers on a machine whose cores other guests use, too.
+const LEAST_CLOSE_ON_A_SHARED_MACHINE: f64 = 0.8;
 /// Least of the best speedup that choosing by prediction reaches: `EPEW'25`.
 const LEAST_REACHED_PERCENT: f64 = 94.0;
 
@@ -29,6 +31,21 @@ fn the_h200_is_predicted_on_hundreds_of_layers_that_no_fit_saw() {
         layers += error.n;
     }
     assert!(layers >= 300, "{layers}");
+}
+
+#[test]
+fn cores_that_stand_for_a_gpu_are_predicted_within_a_tenth_on_average() {
+    let calibration = Profile::load("xeon-pocl").unwrap().calibration.unwrap();
+    let families = ["fully_connected", "conv2d", "depthwise_conv2d"].map(|family| {
+        let name = format!("gpu/{family}/unseen");
+        calibration.error.iter().find(|error| error.name == name).unwrap()
+    });
+    for error in families {
+        assert!(error.mape_percent < MOST_PERCENT, "{error:?}");
+    }
+    let layers: usize = families.iter().map(|error| error.n).sum();
+    let close: f64 = families.iter().map(|error| error.n as f64 * error.within_10_percent / 100.0).sum();
+    assert!(layers >= 300 && close / layers as f64 > LEAST_CLOSE_ON_A_SHARED_MACHINE, "{families:?}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::validate::point::Point;
 use coexec_sim::validate::score::score;
+use coexec_sim::workload::Layout;
 
 use super::co_run::Crowded;
 use super::figures::{Bandwidth, Figures, Notes, figures};
@@ -190,11 +191,13 @@ fn profile(
     gpu.host = Some(launches.host_path(&format!("{what}: kernels that do nothing")));
     let device = runtime.device();
     if let Some(crossings) = crossings {
+        let arranges = gpu.layout() == Layout::SlicedBuffer;
+        let arrange = arranges.then(|| transfers::arranging(&transfers.transform, &launches.gap, &what));
         gpu.memory = Some(OwnMemory {
             source: what.clone(),
             bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
             capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-            link: crossings.link(&what),
+            link: crossings.link(&what, arrange),
         });
     }
     let mut held_out = fitted_gpu.held_out;

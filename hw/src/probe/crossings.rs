@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use coexec_sim::device::gpu::Link;
 use coexec_sim::device::quantity::Quantity;
+use coexec_sim::device::sync::Transfer;
 
 use super::figures::Notes;
 use super::statistics::{Line, Measured, micros};
@@ -177,8 +178,9 @@ fn pageable(runtime: &Arc<Runtime>, repetitions: usize, notes: &mut Notes) -> Re
 }
 
 impl Crossings {
-    /// The link of a profile; `source` says when it was probed.
-    pub(super) fn link(&self, source: &str) -> Link {
+    /// The link of a profile; `source` says when it was probed. `arrange` is what a kernel
+    /// takes that changes the layout of what arrived, where the device likes another.
+    pub(super) fn link(&self, source: &str, arrange: Option<Transfer>) -> Link {
         let Self { alone: [alone, alone_queued], queued, there, back } = self;
         let queue = less(queued, alone_queued).scaled(0.5);
         let added = [&there.whole, &back.whole].map(|line| less(&less(&line.fixed, alone), &queue));
@@ -204,6 +206,7 @@ impl Crossings {
             to_host_gbps: rate(&back.whole.slope),
             row_to_gpu_ns: row(there),
             row_to_host_ns: row(back),
+            arrange,
             picojoules_per_byte: None,
         }
     }
@@ -254,7 +257,7 @@ mod tests {
             there: Costs { whole: line(30.0, 1e-3 / 50.0), rows: Some(line(30.0, 0.02)) },
             back: Costs { whole: line(34.0, 1e-3 / 25.0), rows: None },
         };
-        let link = crossings.link("test");
+        let link = crossings.link("test", None);
         let about = |quantity: &Quantity, value: f64| (quantity.value / value - 1.0).abs() < 1e-3;
         // 10 and 14 us, of which the host's queueing is 2.5 us.
         assert!(about(&link.latency_us, 9.5) && about(link.queue_us.as_ref().unwrap(), 2.5), "{link:?}");
@@ -277,7 +280,7 @@ mod tests {
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
         let end = std::time::Instant::now() + LIMIT;
         let stage = Stage { end, tell: &|_| () };
-        let link = measure(&runtime, true, 1, &stage, &mut notes).unwrap().link("test");
+        let link = measure(&runtime, true, 1, &stage, &mut notes).unwrap().link("test", None);
         assert!(link.to_gpu_gbps.value > 0.0 && link.to_host_gbps.value > 0.0, "{link:?}");
         assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len() + 2, "{:?}", notes.findings);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Transfer;
 
-use super::statistics::{Line, micros};
+use super::statistics::{Line, Measured, micros};
 use super::{ProbeError, Stage};
 use crate::opencl::traffic::{Exchange, Launched};
 use crate::opencl::{OpenClError, Runtime};
@@ -92,6 +92,14 @@ pub(super) fn table(line: &Line, what: &str) -> Transfer {
         fixed_us: line.fixed.quantity(what),
         per_byte_ns: line.slope.scaled(NANOS_PER_MICRO).quantity(what),
     }
+}
+
+/// What a change of layout adds to the queue of a device: a kernel, and the gap before it.
+pub(super) fn arranging(line: &Line, gap: &Measured, what: &str) -> Transfer {
+    let source = format!("{what}: a kernel that changes the layout, over sizes, and the gap before it");
+    let ci95 = [0, 1].map(|end| line.fixed.ci95[end] + gap.ci95[end]);
+    let fixed = Measured { value: line.fixed.value + gap.value, ci95, ..line.fixed };
+    Transfer { fixed_us: fixed.quantity(&source), ..table(line, &source) }
 }
 
 /// What changes of layout cost where processors meet: nothing, as `crate::execute` has

@@ -109,7 +109,7 @@ impl Transfer {
         Picos::from_micros(self.fixed_us.value) + Picos::from_nanos(bytes.0 as f64 * self.per_byte_ns.value)
     }
 
-    fn check(&self, checker: &mut Checker) {
+    pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.non_negative("fixed_us", &self.fixed_us);
         checker.non_negative("per_byte_ns", &self.per_byte_ns);

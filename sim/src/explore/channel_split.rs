@@ -115,7 +115,7 @@ pub fn split_search(
 pub(super) struct Together(HashMap<(usize, Placement), (Picos, Option<Joules>)>);
 
 impl Together {
-    fn of(
+    pub(super) fn of(
         &mut self,
         simulator: &mut Simulator<'_>,
         (kind, stage): (usize, &[Stage; 1]),

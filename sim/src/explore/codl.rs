@@ -14,11 +14,12 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
+
 use super::explorer::Explorer;
 use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Cut, Placement, Plan, widen};
-use crate::simulate::{SimulateError, hand_over_delay, read_bytes};
+use crate::simulate::{hand_over_delay, read_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
@@ -82,10 +83,7 @@ struct Planner<'e, 's, 'a> {
 }
 
 /// Base plan and chains, and how many candidates were considered.
-pub(super) fn plan(
-    explorer: &mut Explorer<'_, '_>,
-    parts: CodlParts,
-) -> Result<(Plan, usize), SimulateError> {
+pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, usize) {
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
     for &cores in &explorer.options.core_sets {
@@ -98,8 +96,8 @@ pub(super) fn plan(
         }
     }
     match best {
-        Some((_, plan)) => Ok((plan, considered)),
-        None => Ok((explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1)),
+        Some((_, plan)) => (plan, considered),
+        None => (explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1),
     }
 }
 
@@ -110,7 +108,7 @@ fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<Cut> {
     let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
     let unit = if axis == Axis::Channels { CHANNELS_PER_SLICE } else { 1 };
     let first = ((exact / f64::from(unit)).round() as u32).max(1) * unit;
-    (first < all).then(|| Cut { axis, all, parts: [0..first, first..all] })
+    (first < all).then_some(Cut { axis, all, parts: [0..first, first..all] })
 }
 
 impl Planner<'_, '_, '_> {
@@ -123,16 +121,16 @@ impl Planner<'_, '_, '_> {
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
         let cut = match self.parts.whole {
             Whole::Allowed => None,
-            Whole::OnlyUncuttable => self.best_of(stage, (1..TENTHS).rev()),
+            Whole::OnlyUncuttable => self.best_of(stage, [1, TENTHS - 1]),
         };
-        cut.or_else(|| self.best_of(stage, (0..=TENTHS).rev()))
+        cut.or_else(|| self.best_of(stage, [0, TENTHS]))
     }
 
-    /// The best dimension and ratio among `ratios`, of equal ones the first.
-    fn best_of(&mut self, stage: usize, ratios: impl Iterator<Item = u32> + Clone) -> Option<Choice> {
+    /// The best dimension and ratio, with at least and at most so many tenths on the GPU.
+    fn best_of(&mut self, stage: usize, [least, most]: [u32; 2]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for &axis in self.parts.axes {
-            for gpu in ratios.clone() {
+            for gpu in (least..=most).rev() {
                 let Some(time) = self.predict(stage, axis, gpu) else { continue };
                 self.considered += 1;
                 if best.is_none_or(|best| time < best.time) {
@@ -187,18 +185,15 @@ impl Planner<'_, '_, '_> {
         while placements.len() < count {
             let head = placements.len();
             let chain = if self.parts.chains { self.longest_gain(base, head) } else { None };
-            match chain {
-                Some(chain) => {
-                    total -= chain.gain;
-                    for stage in head..chain.end {
-                        placements.push(self.placement(stage, chain.axis, chain.gpu));
-                        chains.push(Some(head as u32));
-                    }
+            if let Some(chain) = chain {
+                total -= chain.gain;
+                for stage in head..chain.end {
+                    placements.push(self.placement(stage, chain.axis, chain.gpu));
+                    chains.push(Some(head as u32));
                 }
-                None => {
-                    placements.push(self.placement(head, base[head].axis, base[head].gpu));
-                    chains.push(None);
-                }
+            } else {
+                placements.push(self.placement(head, base[head].axis, base[head].gpu));
+                chains.push(None);
             }
         }
         (Picos(u64::try_from(total).unwrap_or(0)), self.explorer.plan(placements).chained(chains))

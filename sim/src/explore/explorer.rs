@@ -132,7 +132,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             }
             Strategy::FlopsProportional | Strategy::LayerWise => return rule::find(self, strategy),
             Strategy::Epew => epew::plan(self)?,
-            Strategy::Codl => codl::plan(self, CodlParts::ALL)?,
+            Strategy::Codl => codl::plan(self, CodlParts::ALL),
             Strategy::Optimal => return optimal::find(self),
         };
         self.found(strategy, plan, considered)
@@ -143,7 +143,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// # Errors
     /// As [`Self::find`].
     pub fn codl(&mut self, parts: CodlParts) -> Result<Found, SimulateError> {
-        let (plan, considered) = codl::plan(self, parts)?;
+        let (plan, considered) = codl::plan(self, parts);
         self.found(Strategy::Codl, plan, considered)
     }
 

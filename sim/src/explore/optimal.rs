@@ -9,10 +9,10 @@
 //!
 //! That is exact where operators run one after another and a cut is best when its parts
 //! end together. It is an approximation where branches could run side by side, where a
-//! chain's ratio is not at its balance, and beyond [`BEAM`] states. The plan is therefore
-//! the best simulated one of the few best found and of those of every other strategy, the
-//! ratios of its chains moved while simulating says that it helps (`polish`): it is never
-//! worse than any.
+//! chain's ratio is not at its balance, and beyond the few states that are kept. The plan
+//! is therefore the best simulated one of the few best found and of those of every other
+//! strategy, the ratios of its chains moved while simulating says that it helps
+//! (`polish`): it is never worse than any.
 //!
 //! Energy is additive: what the device draws idle all the while, and what each part adds.
 //! The energy-delay product is not; where it is least, it is the least `E + m T` for some

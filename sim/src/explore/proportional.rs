@@ -1,4 +1,4 @@
-//! Cuts in proportion to throughput: `muLayer` (Kim et al., EuroSys'19), as `CoDL`
+//! Cuts in proportion to throughput: `muLayer` (Kim et al., `EuroSys`'19), as `CoDL`
 //! restates it for its baseline (MobiSys'22, sections 1 and 7.1).
 //!
 //! Every operator that can be cut along its output channels is, and each processor gets

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::channel_split::{Candidate, Lead, Search, Together, search_grid};
 use super::explorer::{Baseline, Explorer, Found};
 use super::grid::Grid;
-use super::{Options, Strategy};
+use super::{Objective, Options, Strategy};
 use crate::device::gpu::{Cargo, Direction};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{
@@ -60,6 +60,13 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
             Err(SimulateError::GpuMemoryFull { .. }) => {}
             Err(error) => return Err(error),
         }
+    }
+    if options.objective != Objective::Latency {
+        // Waiting costs energy, too, which operators one by one do not know of: what is
+        // fastest can also need least.
+        let fastest = Options { objective: Objective::Latency, ..options.clone() };
+        let plan = Explorer::new(explorer.simulator, stages, &fastest).find(strategy)?.plan;
+        found.push(explorer.found(strategy, plan, considered)?);
     }
     found.extend(explorer.baselines().into_iter().map(|Baseline { plan, prediction, .. }| Found {
         strategy,

@@ -22,7 +22,7 @@ use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 const BUFFERS: &str = "xiaomi-9/3x3-conv-ic-oc-64-h-w-64-256/image-vs-buffer-type-speedup";
 /// Index of the Xiaomi 9 among the phones.
 const XIAOMI9: usize = 0;
-/// Index of RetinaFace, VGG-16 and fast style transfer among the models.
+/// Index of `RetinaFace`, VGG-16 and fast style transfer among the models.
 const RETINAFACE: usize = 0;
 const VGG: usize = 2;
 const STYLE: usize = 4;

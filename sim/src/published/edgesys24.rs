@@ -165,7 +165,9 @@ impl Table {
     fn figure(&self) -> Result<Picture, InputError> {
         let line = |name: &str, column: &str| {
             let mut points: Vec<(f64, f64)> = self.pairs(FLOPS, column)?.into_iter().step_by(SHOWN).collect();
-            points.iter_mut().for_each(|(flops, micros)| (*flops, *micros) = (*flops / 1e9, *micros / 1e3));
+            for (flops, micros) in &mut points {
+                (*flops, *micros) = (*flops / 1e9, *micros / 1e3);
+            }
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
             Ok::<_, InputError>(Line { name: name.to_owned(), is_published: true, points })
         };

@@ -31,6 +31,8 @@ pub enum Drawing {
     HeatMap(HeatMap),
     /// Who computes how much of each operator, chains outlined.
     Shares(ShareMap),
+    /// Choices by two costs, with the front of those that are best.
+    Choices(Choices),
 }
 
 /// Values over two kinds of category, as shades.
@@ -108,4 +110,28 @@ pub struct ShareRow {
     pub name: String,
     /// In their order.
     pub operators: Vec<OperatorShares>,
+}
+
+/// Choices by two costs, both better the smaller.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choices {
+    /// What one costs, with the unit.
+    pub x: String,
+    /// What the other costs, with the unit.
+    pub y: String,
+    /// The choices.
+    pub points: Vec<Choice>,
+}
+
+/// One choice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// What it is.
+    pub name: String,
+    /// Its one cost.
+    pub x: f64,
+    /// Its other cost.
+    pub y: f64,
+    /// Whether no other is better in both.
+    pub is_on_front: bool,
 }

@@ -8,13 +8,15 @@
 //! in the host's, as is what the CPU computes: they cross the link. A transfer goes
 //! through the GPU's in-order queue, from and to memory of the host that stays where it
 //! is (pinned). A part of the channels of a tensor lies in as many rows as the tensor has
-//! pixels, which costs more than the same bytes in one piece.
+//! pixels, which may cost more than the same bytes in one piece. What arrives is in the
+//! host's layout (channels innermost) and may have to be arranged for the kernels.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
+use crate::device::sync::Transfer;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
 const PICOJOULES_PER_JOULE: f64 = 1e12;
@@ -57,6 +59,10 @@ pub struct Link {
     /// The same into the host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_to_host_ns: Option<Quantity>,
+    /// What a kernel takes that arranges what arrived in the GPU's memory for those that
+    /// compute; nothing where they take it as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrange: Option<Transfer>,
     /// Energy of one byte that crosses, beside that of the host's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picojoules_per_byte: Option<Quantity>,
@@ -108,8 +114,8 @@ impl Cargo {
 }
 
 impl Link {
-    /// Time of one transfer while nothing else uses link or memory; none at all for
-    /// no bytes.
+    /// Time of one transfer while nothing else uses link or memory, until kernels can read
+    /// what arrived; none at all for no bytes.
     pub fn transfer(&self, cargo: Cargo, direction: Direction) -> Picos {
         let Cargo { bytes, pieces } = cargo;
         if bytes == Bytes::ZERO {
@@ -120,9 +126,14 @@ impl Link {
             Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
         let apart = if pieces > 1 { pieces as f64 * value(row.as_ref()) } else { 0.0 };
+        let arranging = match (direction, &self.arrange) {
+            (Direction::ToGpu, Some(arrange)) => arrange.cost(bytes),
+            _ => Picos::ZERO,
+        };
         // A gigabyte a second is a byte a nanosecond.
         Picos::from_micros(self.latency_us.value)
             + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + apart)
+            + arranging
     }
 
     /// What the host takes to queue `transfers`.
@@ -140,6 +151,9 @@ impl Link {
         checker.non_negative("latency_us", &self.latency_us);
         checker.positive("to_gpu_gbps", &self.to_gpu_gbps);
         checker.positive("to_host_gbps", &self.to_host_gbps);
+        if let Some(arrange) = &self.arrange {
+            checker.table("arrange", |checker| arrange.check(checker));
+        }
         let optional = [
             ("queue_us", &self.queue_us),
             ("row_to_gpu_ns", &self.row_to_gpu_ns),
@@ -188,6 +202,19 @@ mod tests {
         assert_eq!(times(&link), [48.0, 68.0].map(Picos::from_micros));
         link.queue_us = Some(Quantity::plain(2.5));
         assert_eq!(link.queueing(2), Picos::from_micros(5.0));
+    }
+
+    #[test]
+    fn what_arrives_is_arranged_for_the_kernels_and_what_leaves_is_not() {
+        let mut link = memory().link;
+        link.arrange = Some(Transfer {
+            source: "test".to_owned(),
+            fixed_us: Quantity::plain(6.0),
+            per_byte_ns: Quantity::plain(0.001),
+        });
+        let cargo = Cargo::whole(Bytes(1_000_000));
+        assert_eq!(link.transfer(cargo, Direction::ToGpu), Picos::from_micros(28.0 + 6.0 + 1.0));
+        assert_eq!(link.transfer(cargo, Direction::ToHost), Picos::from_micros(48.0));
     }
 
     #[test]

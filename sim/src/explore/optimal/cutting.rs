@@ -7,8 +7,8 @@ use crate::explore::explorer::Explorer;
 use crate::explore::grid::Grid;
 use crate::explore::prices::{Price, Who};
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Cut, Placement, Plan};
-use crate::simulate::{SimulateError, Simulator, join_delay, result_bytes};
+use crate::plan::{Axis, Cut, Placement};
+use crate::simulate::{SimulateError, Simulator, has_own_memory, join_delay, result_bytes};
 use crate::units::Picos;
 
 /// Cuts of one operator that are simulated, to see how their parts disturb each other.
@@ -39,14 +39,13 @@ impl CutChoice {
 pub(super) struct Cutter<'a> {
     inside: Simulator<'a>,
     known: HashMap<(usize, Axis, Picos, Picos), Option<CutChoice>>,
-    contention: HashMap<(usize, Axis, u32, CoreSet), Picos>,
     weights: Weights,
 }
 
 impl<'a> Cutter<'a> {
     pub(super) fn new(explorer: &Explorer<'_, 'a>, weights: Weights) -> Self {
         let inside = explorer.parts.inside();
-        Self { inside, known: HashMap::new(), contention: HashMap::new(), weights }
+        Self { inside, known: HashMap::new(), weights }
     }
 
     /// The cut of `stage` along `axis` that costs least.
@@ -113,24 +112,18 @@ impl<'a> Cutter<'a> {
         let placement = axis.placement(cores, [first, grid.all - first]);
         let cut = Cut { axis, all: grid.all, parts: [0..first, first..grid.all] };
         let gathering = grid.gathering[index];
-        let key = (explorer.prices.kind(stage), axis, first, cores);
-        let contention = match self.contention.get(&key) {
-            Some(&known) => known,
-            None => {
-                let isolated = [explorer.stages[stage].isolated()];
-                let plan = Plan::new(explorer.options.synchronisation, vec![placement]);
-                let together = self.inside.latency(&isolated, &plan)?;
-                let join = join_delay(
-                    self.inside.device(),
-                    explorer.options.synchronisation,
-                    result_bytes(&isolated[0].layer),
-                );
-                let apart = cpu.time.max(gpu.time + gathering) + join;
-                let contention = together.saturating_sub(apart);
-                self.contention.insert(key, contention);
-                contention
-            }
+        let isolated = [explorer.stages[stage].isolated()];
+        let of = (explorer.prices.kind(stage), &isolated);
+        // With one memory a cut takes as long inside a workload as alone.
+        let known = if has_own_memory(self.inside.device()) {
+            &mut explorer.together_inside
+        } else {
+            &mut explorer.together
         };
+        let (together, _) = known.of(&mut self.inside, of, explorer.options, placement)?;
+        let bytes = result_bytes(&isolated[0].layer);
+        let join = join_delay(self.inside.device(), explorer.options.synchronisation, bytes);
+        let contention = together.saturating_sub(cpu.time.max(gpu.time + gathering) + join);
         Ok(Some(CutChoice { placement, cut, cpu, gpu, contention, gathering }))
     }
 }

@@ -101,7 +101,7 @@ fn live<'a>(inputs: impl Iterator<Item = &'a [usize]>) -> Vec<Vec<usize>> {
         .collect()
 }
 
-impl<'a> Programme<'_, '_, 'a> {
+impl Programme<'_, '_, '_> {
     /// Chains from every stage, along both dimensions.
     fn find_chains(&mut self) -> Result<(), SimulateError> {
         let count = self.explorer.stages.len();
