@@ -137,9 +137,9 @@ mod tests {
     }
 
     fn jobs(window: u32) -> Vec<Job> {
+        const CHANNELS: [u32; 4] = [16, 48, 96, 160];
         let profile = Profile::load("pixel4").unwrap();
         let gpu = profile.gpu.as_ref().unwrap();
-        const CHANNELS: [u32; 4] = [16, 48, 96, 160];
         let mut jobs = Vec::new();
         for side in [7, 14, 20, 28, 40] {
             for input in CHANNELS {

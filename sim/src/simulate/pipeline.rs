@@ -207,7 +207,9 @@ impl Written {
                 if step == steps[batch] {
                     let task = program.task(HOST, 1, gap.as_slice());
                     if let Some(before) = batch.checked_sub(depth as usize) {
-                        sinks.iter().for_each(|&sink| program.after(task, written.tasks[before][sink]));
+                        for &sink in &sinks {
+                            program.after(task, written.tasks[before][sink]);
+                        }
                         program.after(task, written.dispatches[before]);
                     }
                     written.gaps.push(task);

@@ -79,7 +79,9 @@ impl Chain {
         let offset = self.stages.len();
         for (index, stage) in stages.iter().enumerate() {
             let mut stage = stage.clone();
-            stage.inputs.iter_mut().for_each(|input| *input += offset);
+            for input in &mut stage.inputs {
+                *input += offset;
+            }
             if index == 0 {
                 stage.inputs.extend(offset.checked_sub(1));
             }
