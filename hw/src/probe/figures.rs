@@ -129,9 +129,10 @@ pub(super) fn figures(
     let image = keeps_images(runtime, base);
     let stage = bench.stage(shares::TRANSFERS);
     let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
-    let crossings = match runtime.device().unified_memory {
-        true => None,
-        false => Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?),
+    let crossings = if runtime.device().unified_memory {
+        None
+    } else {
+        Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?)
     };
     let power = power::measure(runtime, &bench.groups, quick, notes)?;
     let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;

@@ -64,7 +64,11 @@ pub(super) fn measure(
     let Some(meter) = Meter::find(root) else { return Ok(None) };
     let held = HELD[usize::from(!quick)];
     let watch = |work: &mut dyn FnMut() -> Result<(), ProbeError>| meter.watch(held, work);
-    let Some((idle, _)) = watch(&mut || Ok(std::thread::sleep(BETWEEN)))? else { return Ok(None) };
+    let mut sleep = || {
+        std::thread::sleep(BETWEEN);
+        Ok(())
+    };
+    let Some((idle, _)) = watch(&mut sleep)? else { return Ok(None) };
     let mut clusters = Vec::with_capacity(groups.len());
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
@@ -78,7 +82,11 @@ pub(super) fn measure(
         };
         clusters.push((watts, cores.len()));
     }
-    let Some((polling, _)) = watch(&mut || Ok(spin()))? else { return Ok(None) };
+    let mut poll = || {
+        spin();
+        Ok(())
+    };
+    let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
     let mut stream = CpuStream::new(pool(cores)?, memory_bytes(root));
