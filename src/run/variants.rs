@@ -136,7 +136,7 @@ impl Maker<'_> {
             let predicted = self.predicted(&mut simulator, stages, &plan);
             candidates.push(self.candidate(stages, plan, measure, index == 0, predicted));
         }
-        let by_host = candidates.iter().find_map(|candidate| self.by_host(candidate, &mut simulator));
+        let by_host = candidates.iter().find_map(|candidate| by_host(candidate, &mut simulator));
         candidates.extend(by_host);
         Ok(candidates)
     }
@@ -162,7 +162,7 @@ impl Maker<'_> {
                 self.candidate(&alone, plan, Measure::Operators, false, predicted)
             });
             let mut group: Vec<Candidate> = group.collect();
-            let by_host = group.iter().find_map(|candidate| self.by_host(candidate, &mut simulator));
+            let by_host = group.iter().find_map(|candidate| by_host(candidate, &mut simulator));
             group.extend(by_host);
             groups.push(group);
         }
@@ -222,19 +222,6 @@ impl Maker<'_> {
         }
     }
 
-    /// A single operator on the GPU alone as the host sees it, its copies included; none of
-    /// other candidates, or where the host is asked already. What cuts are compared with.
-    fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
-        let is_alone = candidate.operator.is_some() && candidate.ran == Ran::Gpu;
-        if !is_alone || candidate.variant.clock == Clock::Host {
-            return None;
-        }
-        let Variant { stages, plan, .. } = &candidate.variant;
-        let predicted_us = simulator.latency(stages, plan).ok().map(Picos::as_micros);
-        let variant = Variant { clock: Clock::Host, ..candidate.variant.clone() };
-        Some(Candidate { variant, predicted_us, ..candidate.clone() })
-    }
-
     fn candidate(
         &self,
         stages: &[Stage],
@@ -275,4 +262,17 @@ impl Maker<'_> {
             _ => Ran::Plan(self.plan_name.clone()),
         }
     }
+}
+
+/// A single operator on the GPU alone as the host sees it, its copies included; none of
+/// other candidates, or where the host is asked already. What cuts are compared with.
+fn by_host(candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
+    let is_alone = candidate.operator.is_some() && candidate.ran == Ran::Gpu;
+    if !is_alone || candidate.variant.clock == Clock::Host {
+        return None;
+    }
+    let Variant { stages, plan, .. } = &candidate.variant;
+    let predicted_us = simulator.latency(stages, plan).ok().map(Picos::as_micros);
+    let variant = Variant { clock: Clock::Host, ..candidate.variant.clone() };
+    Some(Candidate { variant, predicted_us, ..candidate.clone() })
 }
