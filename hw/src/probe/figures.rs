@@ -129,10 +129,10 @@ pub(super) fn figures(
     let image = keeps_images(runtime, base);
     let stage = bench.stage(shares::TRANSFERS);
     let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
-    let crossings = match runtime.device().unified_memory {
-        true => None,
-        false => Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?),
-    };
+    let mut crossings = None;
+    if !runtime.device().unified_memory {
+        crossings = Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?);
+    }
     let power = power::measure(runtime, &bench.groups, quick, notes)?;
     let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
     let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;

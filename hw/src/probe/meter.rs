@@ -213,7 +213,11 @@ mod tests {
             ],
         );
         let meter = Meter::find(&root.0).unwrap();
-        let (watts, _) = meter.watch(SHORT, || Ok::<(), ()>(std::thread::sleep(SHORT))).unwrap().unwrap();
+        let rest = || {
+            std::thread::sleep(SHORT);
+            Ok::<(), ()>(())
+        };
+        let (watts, _) = meter.watch(SHORT, rest).unwrap().unwrap();
         assert!((watts - 2.0).abs() < 1e-9, "{watts}");
     }
 

@@ -64,7 +64,7 @@ pub(super) fn measure(
     let Some(meter) = Meter::find(root) else { return Ok(None) };
     let held = HELD[usize::from(!quick)];
     let watch = |work: &mut dyn FnMut() -> Result<(), ProbeError>| meter.watch(held, work);
-    let Some((idle, _)) = watch(&mut || Ok(std::thread::sleep(BETWEEN)))? else { return Ok(None) };
+    let Some((idle, _)) = watch(&mut || rest())? else { return Ok(None) };
     let mut clusters = Vec::with_capacity(groups.len());
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
@@ -78,7 +78,7 @@ pub(super) fn measure(
         };
         clusters.push((watts, cores.len()));
     }
-    let Some((polling, _)) = watch(&mut || Ok(spin()))? else { return Ok(None) };
+    let Some((polling, _)) = watch(&mut || spin())? else { return Ok(None) };
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
     let mut stream = CpuStream::new(pool(cores)?, memory_bytes(root));
@@ -103,12 +103,21 @@ pub(super) fn measure(
     Ok(Some(watts.power(meter.name)))
 }
 
+/// Does nothing.
+#[expect(clippy::unnecessary_wraps, reason = "a state of those that may fail")]
+fn rest() -> Result<(), ProbeError> {
+    std::thread::sleep(BETWEEN);
+    Ok(())
+}
+
 /// Asks for nothing, all the time.
-fn spin() {
+#[expect(clippy::unnecessary_wraps, reason = "a state of those that may fail")]
+fn spin() -> Result<(), ProbeError> {
     let started = Instant::now();
     while started.elapsed() < BETWEEN {
         std::hint::spin_loop();
     }
+    Ok(())
 }
 
 impl Watts {
@@ -162,7 +171,8 @@ mod tests {
         let active: Vec<f64> = power.cluster.iter().map(|core| core.active().0).collect();
         assert_eq!((power.base().0, active), (2.0, vec![2.0, 0.25]));
         // A slow core that polls draws no more than one that computes.
-        assert_eq!([0, 1].map(|cluster| power.cluster[cluster].polling().0), [1.0, 0.25]);
+        let polling: Vec<f64> = power.cluster.iter().map(|core| core.polling().0).collect();
+        assert_eq!(polling, vec![1.0, 0.25]);
         assert!((power.memory_picojoules_per_byte.value - 100.0).abs() < 1e-9, "{power:?}");
         assert!((power.gpu.unwrap().active().0 - 5.0).abs() < 1e-12);
     }

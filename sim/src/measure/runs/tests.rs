@@ -280,7 +280,10 @@ fn rows_of_one_run_agree_and_count_on() {
     for (second, reason) in [
         (lines[2].replace(",1,2,", ",0,2,"), "repetition 0 of run a is there twice"),
         (second.replace(",gpu,", ",npu,"), "the processor of run a is not the one on line 2"),
-        (lines[2].replace("a,,", "b,,"), "unknown variant ``, expected one of `f32`, `f16`, `i8`, `w4a16`, `w8a16`"),
+        (
+            lines[2].replace("a,,", "b,,"),
+            "unknown variant ``, expected one of `f32`, `f16`, `i8`, `w4a16`, `w8a16`",
+        ),
         ("a,1".to_owned(), "2 cells, expected 14"),
     ] {
         let table = with(&second);
