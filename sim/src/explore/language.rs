@@ -4,7 +4,8 @@
 //! length and for single tokens; everything else is the GPU's, whose kernels it is
 //! (`HeteroInfer`, SOSP'25, figure 6). Not for: CPU cores, which only control.
 //! Invariant: a strategy's choice for a product is a function of the product alone, so
-//! equal products of all layers share it.
+//! equal products of all layers share it; only the solver takes a prompt or the tokens
+//! after it as another strategy places them where that is faster as a whole.
 
 mod activation_centric;
 mod hybrid;
@@ -26,6 +27,7 @@ use crate::plan::synchronisation::Mechanism;
 use crate::plan::{AcceleratorSplit, GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::simulate::generation::{Generation, GenerationPlan, Graphs, StepPlan, generate};
+use crate::units::Picos;
 use crate::workload::{LanguageTask, Operator, Stage, StepStages};
 
 /// A way to place a language model's products.
@@ -54,7 +56,8 @@ pub enum LanguageStrategy {
     ActivationCentric,
     /// Rows and channels of each product between GPU and NPU.
     Hybrid,
-    /// The fastest of all of these for each product and length (`Hetero-tensor`).
+    /// The fastest of all of these for each product and length, and for each prompt and
+    /// all generated tokens as a whole (`Hetero-tensor`).
     #[default]
     HeteroTensor,
 }
@@ -73,6 +76,19 @@ impl LanguageStrategy {
         Self::ActivationCentric,
         Self::Hybrid,
         Self::HeteroTensor,
+    ];
+
+    /// Those with the solver's graphs and order of operands, so that a phase can be
+    /// theirs.
+    const WITH_STANDARD_GRAPHS: [Self; 8] = [
+        Self::GpuOnly,
+        Self::NpuPadding,
+        Self::NpuPipe,
+        Self::NpuChunked,
+        Self::HeteroLayer,
+        Self::WeightCentric,
+        Self::ActivationCentric,
+        Self::Hybrid,
     ];
 
     /// The name used in files and on the command line.
@@ -125,7 +141,7 @@ impl LanguageStrategy {
 }
 
 /// What was found, and what it takes; the GPU where nothing was.
-type Priced = Option<(crate::units::Picos, AcceleratorSplit)>;
+type Priced = Option<(Picos, AcceleratorSplit)>;
 
 fn shared(found: Priced) -> Placement {
     found.map_or(Placement::Gpu, |(_, split)| Placement::Accelerators(split))
@@ -144,6 +160,56 @@ fn faster(one: Priced, other: Priced) -> Priced {
 /// # Errors
 /// The device has no GPU, or no NPU where the strategy needs one.
 pub fn plan_language(
+    device: &Profile,
+    library: Library,
+    task: &LanguageTask,
+    strategy: LanguageStrategy,
+    synchronisation: Mechanism,
+) -> Result<GenerationPlan, SimulateError> {
+    let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
+    let mut plan = by(strategy)?;
+    if strategy != LanguageStrategy::HeteroTensor {
+        return Ok(plan);
+    }
+    // Products that are best alone wait for each other in a row.
+    let mut fastest = PhaseTimes::of(&generate(device, library, task, &plan)?);
+    for rival in LanguageStrategy::WITH_STANDARD_GRAPHS {
+        let other = by(rival)?;
+        let times = PhaseTimes::of(&generate(device, library, task, &other)?);
+        for (turn, time) in times.prefill.into_iter().enumerate() {
+            if time < fastest.prefill[turn] {
+                fastest.prefill[turn] = time;
+                plan.prefill[turn].clone_from(&other.prefill[turn]);
+            }
+        }
+        if times.decode < fastest.decode {
+            fastest.decode = times.decode;
+            plan.decode = other.decode;
+        }
+    }
+    Ok(plan)
+}
+
+/// How long the phases of a task take.
+struct PhaseTimes {
+    /// Reading each turn's prompt.
+    prefill: Vec<Picos>,
+    /// Generating all answers.
+    decode: Picos,
+}
+
+impl PhaseTimes {
+    fn of(generation: &Generation) -> Self {
+        let decodes = generation.turns.iter().filter_map(|turn| turn.decode.as_ref());
+        Self {
+            prefill: generation.turns.iter().map(|turn| turn.prefill.latency).collect(),
+            decode: decodes.fold(Picos::ZERO, |sum, phase| sum + phase.latency),
+        }
+    }
+}
+
+/// Each product as `strategy` places it.
+fn plan_products(
     device: &Profile,
     library: Library,
     task: &LanguageTask,
