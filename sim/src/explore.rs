@@ -11,7 +11,7 @@ mod epew;
 mod explorer;
 mod grid;
 pub mod language;
-pub mod layer_wise;
+pub(crate) mod layer_wise;
 mod optimal;
 mod prices;
 mod proportional;

@@ -15,21 +15,18 @@ use crate::plan::Placement;
 use crate::simulate::{Processor, SimulateError, Simulator};
 use crate::workload::{Layer, Stage};
 
-/// GPU over CPU speed below which the paper moves a kind of operator (section III.B).
-pub const PUBLISHED_THRESHOLD: f64 = 50.0;
-
 /// How much faster the GPU computes a kind of operator than some cores do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KindRatio {
+pub(crate) struct KindRatio {
     /// Kind of operator: `conv2d`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// CPU's time over the GPU's, summed over the workload; infinite or nought where
     /// only one of them has kernels.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// The ratio of each kind of operator in `stages`, smallest first.
-pub fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
+pub(crate) fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
     let mut times: BTreeMap<&'static str, [f64; 2]> = BTreeMap::new();
     let alone = |layer: &Layer, processor, cores| {
         let time = simulator.layer(layer, processor, cores).map(|(phases, _)| phases.duration().as_seconds());
@@ -54,7 +51,7 @@ pub fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Ve
 }
 
 /// Kinds below `threshold` on `cores`, the others on the GPU.
-pub fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold: f64) -> Vec<Placement> {
+fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold: f64) -> Vec<Placement> {
     let moves = |stage: &Stage| {
         let kind = stage.layer.operator.name();
         ratios.iter().any(|known| known.kind == kind && known.ratio < threshold)
@@ -93,6 +90,9 @@ mod tests {
     use crate::device::profile::Profile;
     use crate::kernel::cpu::Library;
     use crate::workload::{fuse, network};
+
+    /// GPU over CPU speed below which the paper moves a kind of operator (section III.B).
+    const PUBLISHED_THRESHOLD: f64 = 50.0;
 
     #[test]
     fn kinds_below_the_threshold_move_as_a_whole() {

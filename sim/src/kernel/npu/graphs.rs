@@ -44,11 +44,6 @@ impl GraphCache {
             _ => Picos::ZERO,
         }
     }
-
-    /// What making the standard sizes takes, once and before any request.
-    pub fn standard_preparation(npu: &Npu) -> Picos {
-        npu.graph_sizes.iter().map(|&rows| graph_preparation(npu, rows)).sum()
-    }
 }
 
 /// What making a network's graphs for `rows` rows (tokens) takes.
