@@ -128,7 +128,8 @@ fn plan(
     simulator: &mut Simulator<'_>,
 ) -> Result<(Plan, String), Failure> {
     let Some(path) = file else {
-        let answer = explore::explore(simulator, stages, &scenario.options)?;
+        let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
+        let answer = explore::explore_stream(simulator, stages, search, pipeline)?;
         let origin = format!("plan found by {}", scenario.options.strategy.name());
         return Ok((answer.plan, origin));
     };

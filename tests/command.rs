@@ -16,6 +16,7 @@ mod command {
     mod calibrate;
     mod calibrate_cpu;
     mod calibrate_options;
+    mod compare;
     mod explore;
     mod language;
     mod machines;
