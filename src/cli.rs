@@ -80,6 +80,9 @@ pub(crate) struct Where {
     /// Device profile: a bundled name, an alias, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) device: Option<String>,
+    /// Images (or sequences of tokens) at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u32>,
     /// Most CPU threads a search may use
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
@@ -105,6 +108,7 @@ impl Where {
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             device: self.device.clone(),
+            batch: self.batch,
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),
