@@ -14,7 +14,7 @@ mod written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use inline::InlineOperator;
+pub use inline::{InlineInput, InlineOperator};
 pub use language::{LanguageTable, TurnTable};
 pub use overrides::Overrides;
 
@@ -61,6 +61,9 @@ pub struct ScenarioFile {
     pub network: Option<String>,
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
+    /// Inputs of the operators, where they have to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InlineInput>>,
     /// Operators, in order.
     pub operator: Option<Vec<InlineOperator>>,
     /// A language model and what it is asked.
@@ -379,7 +382,13 @@ impl ScenarioFile {
                 Ok(Workload::Set(operators.into_iter().map(stage).collect()))
             }
             (None, None, Some(operators)) => {
-                let graph = assemble::graph(text, name, data_type, operators)?;
+                let graph = assemble::graph(
+                    text,
+                    name,
+                    data_type,
+                    self.input.as_deref().unwrap_or_default(),
+                    operators,
+                )?;
                 Ok(Workload::Model(fuse(&graph)))
             }
             (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
