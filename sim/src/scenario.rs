@@ -15,7 +15,7 @@ mod written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use inline::InlineOperator;
+pub use inline::{InlineInput, InlineOperator};
 pub use language::{LanguageTable, TurnTable};
 pub use overrides::Overrides;
 
@@ -59,6 +59,9 @@ pub struct ScenarioFile {
     pub network: Option<String>,
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
+    /// Inputs of the operators, where they have to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InlineInput>>,
     /// Operators, in order.
     pub operator: Option<Vec<InlineOperator>>,
     /// A language model and what it is asked.
