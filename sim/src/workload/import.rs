@@ -114,8 +114,8 @@ pub fn import(
     options: &ImportOptions,
 ) -> Result<Imported, ImportError> {
     let (mut model, dimensions) = match format {
-        ModelFormat::Onnx => onnx::read(name, bytes, &options.dimensions)?,
-        ModelFormat::TfLite => (tflite::read(name, &bytes)?, BTreeMap::new()),
+        ModelFormat::Onnx => onnx::read(bytes, &options.dimensions)?,
+        ModelFormat::TfLite => (tflite::read(&bytes)?, BTreeMap::new()),
     };
     if let Some(name) = options.dimensions.keys().find(|name| !dimensions.contains_key(*name)) {
         let known = dimensions.into_keys().collect();
@@ -134,3 +134,6 @@ pub fn import(
         dimensions,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,6 @@ const OPEN_EXTENT: u32 = 1;
 
 /// Reads a model; with it the open dimensions, and what they were taken to be.
 pub(super) fn read(
-    name: &str,
     bytes: Vec<u8>,
     dimensions: &BTreeMap<String, u32>,
 ) -> Result<(Model, BTreeMap<String, u32>), ImportError> {
@@ -35,7 +34,7 @@ pub(super) fn read(
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
     let mut reader =
         Reader { asked: dimensions, open: BTreeMap::new(), tensors: Vec::new(), by_name: HashMap::new() };
-    let model = reader.model(name, &graph, version);
+    let model = reader.model(&graph, version);
     Ok((model, reader.open))
 }
 
@@ -48,7 +47,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn model(&mut self, name: &str, graph: &GraphProto, version: i64) -> Model {
+    fn model(&mut self, graph: &GraphProto, version: i64) -> Model {
         for tensor in &graph.initializer {
             let id = self.tensor(&tensor.name);
             self.tensors[id].constant = Some(constant(tensor));
@@ -77,15 +76,7 @@ impl Reader<'_> {
         let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
         let data_type = data_type(graph);
         let tensors = std::mem::take(&mut self.tensors);
-        Model {
-            name: name.to_owned(),
-            order: ImageOrder::ChannelsFirst,
-            data_type,
-            tensors,
-            inputs,
-            outputs,
-            nodes,
-        }
+        Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
     }
 
     /// The tensor of that name.

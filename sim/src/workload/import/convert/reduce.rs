@@ -60,6 +60,7 @@ impl Converter<'_> {
         let source = self.arranged(&view, &wanted, shape)?;
         let operator = match reduction {
             Reduction::Mean | Reduction::Sum | Reduction::Product => Operator::Mean(Mean { input: shape }),
+            Reduction::Max if shape.batch != 1 => return unknown("a maximum in each of several images"),
             Reduction::Max => {
                 let kernel = [shape.height, shape.width];
                 let (kind, padding) = (PoolKind::Max, Padding::NONE);

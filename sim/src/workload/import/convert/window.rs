@@ -11,6 +11,8 @@ use crate::workload::shape::{Padding, Shape};
 struct Weights {
     /// Output channels.
     output: u32,
+    /// Input channels of a group.
+    depth: u32,
     /// Height and width.
     kernel: [u32; 2],
 }
@@ -40,6 +42,8 @@ impl Converter<'_> {
         let Fitted { kernel, stride, dilation, padding } =
             fit(window, Some(weights.kernel), input, zeros, image.flat)?;
         let bias = node.reads.get(2).copied().flatten().is_some();
+        // TFLite does not write groups: the weights are as deep as one is.
+        let groups = if groups == 0 { input.channels / weights.depth.max(1) } else { groups };
         let operator = if groups > 1 && groups == input.channels && weights.output % groups == 0 {
             let multiplier = weights.output / groups;
             Operator::DepthwiseConv2d(DepthwiseConv2d {
@@ -64,26 +68,15 @@ impl Converter<'_> {
                 bias,
             })
         };
-        self.check_depth(node, &operator, input.channels / groups.max(1))?;
+        if u64::from(weights.depth) * u64::from(groups) != u64::from(input.channels) {
+            let depth = weights.depth;
+            return unsound(format!(
+                "weights {depth} channels deep in {groups} groups, on {}",
+                input.channels
+            ));
+        }
         let source = self.emit("", operator, &[image.source])?;
         self.write_image(node, source, image.flat);
-        Ok(())
-    }
-
-    /// That the weights are as deep as the input is.
-    fn check_depth(&self, node: &SourceNode, operator: &Operator, depth: u32) -> Step<()> {
-        let Some(Value::Constant(constant)) = node.reads[1].and_then(|tensor| self.values[tensor].as_ref())
-        else {
-            return Ok(());
-        };
-        let found = match self.model.order {
-            ImageOrder::ChannelsFirst => constant.extents.get(1),
-            ImageOrder::ChannelsLast => constant.extents.last(),
-        };
-        if matches!(operator, Operator::Conv2d(_)) && found.is_some_and(|&found| found != depth) {
-            let found = found.copied().unwrap_or_default();
-            return unsound(format!("its weights are {found} channels deep, its input {depth}"));
-        }
         Ok(())
     }
 
@@ -272,13 +265,13 @@ impl Converter<'_> {
 
     fn weights(&self, node: &SourceNode) -> Step<Weights> {
         let extents = self.weight_extents(node, 1)?;
-        let (output, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[output, _, height, width]) => (output, [height, width]),
-            (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
-            (ImageOrder::ChannelsFirst, &[output, _, width]) => (output, [1, width]),
+        let (output, depth, kernel) = match (self.model.order, &extents[..]) {
+            (ImageOrder::ChannelsFirst, &[output, depth, height, width]) => (output, depth, [height, width]),
+            (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
+            (ImageOrder::ChannelsFirst, &[output, depth, width]) => (output, depth, [1, width]),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
-        Ok(Weights { output, kernel })
+        Ok(Weights { output, depth, kernel })
     }
 }
 
