@@ -18,6 +18,7 @@ mod command {
     mod calibrate_options;
     mod compare;
     mod explore;
+    mod import;
     mod language;
     mod machines;
     mod memories;
