@@ -216,55 +216,96 @@ impl Region {
     /// results from before the region lie; the GPU can start after `gpu_waits`.
     pub(super) fn schedule(
         &self,
-        (stages, boundary): (&[Stage], &Boundary<'_>),
+        of: (&[Stage], &Boundary<'_>),
         entry: &dyn Fn(usize) -> Place,
         gpu_waits: Picos,
     ) -> Scheduled {
-        let first = self.stages.start;
-        let mut clocks = [Picos::ZERO, gpu_waits];
-        // Of what lies before the region, too: who reads a result has it from then on.
-        let mut before: Vec<(usize, Place)> = Vec::new();
-        let mut results: Vec<(Picos, Place)> = Vec::with_capacity(self.ways.len());
+        let mut clock = Clock {
+            first: self.stages.start,
+            processors: [Picos::ZERO, gpu_waits],
+            before: Vec::new(),
+            results: Vec::with_capacity(self.ways.len()),
+        };
         for (stage, way) in self.stages.clone().zip(self.each()) {
-            let who = way.who();
-            for (at, &input) in stages[stage].inputs.iter().enumerate() {
-                let known = before.iter().find(|(known, _)| *known == input).map(|(_, place)| *place);
-                let (ready, place) = match input.checked_sub(first) {
-                    Some(inside) => results[inside],
-                    None => (Picos::ZERO, known.unwrap_or_else(|| entry(input))),
-                };
-                let crossing = boundary.crossing(place, &stages[input], (&stages[stage], at), way.reader());
-                for (processor, own) in [crossing.cpu, crossing.gpu].into_iter().enumerate() {
-                    if who[processor] {
-                        clocks[processor] = clocks[processor].max(ready) + crossing.both + own;
-                    }
-                }
-                let place = match (place, who) {
-                    (Place::Cpu, [true, false]) | (Place::Gpu, [false, true]) => place,
-                    _ => Place::Both,
-                };
-                match input.checked_sub(first) {
-                    Some(inside) => results[inside].1 = place,
-                    None if known.is_none() => before.push((input, place)),
-                    None => {
-                        before.iter_mut().filter(|(known, _)| *known == input).for_each(|one| one.1 = place)
-                    }
-                }
-            }
-            for processor in [0, 1] {
-                clocks[processor] += way.times[processor];
-            }
-            let end = match who {
-                [true, true] => {
-                    let joined = clocks[0].max(clocks[1]) + way.joining;
-                    clocks = [joined, joined];
-                    joined
-                }
-                [on_cpu, _] => clocks[usize::from(!on_cpu)],
-            };
-            results.push((end, way.place));
+            clock.wait(stage, way, of, entry);
+            clock.compute(way);
         }
-        let place = results.last().map_or(Place::Both, |(_, place)| *place);
-        Scheduled { time: clocks[0].max(clocks[1]), place }
+        let place = clock.results.last().map_or(Place::Both, |(_, place)| *place);
+        let [cpu, gpu] = clock.processors;
+        Scheduled { time: cpu.max(gpu), place }
+    }
+}
+
+/// How far a schedule has come.
+struct Clock {
+    /// The region's first stage.
+    first: usize,
+    /// When CPU and GPU have done what they were given.
+    processors: [Picos; 2],
+    /// Results from before the region that both have by now.
+    before: Vec<usize>,
+    /// When each stage's result is there, and where it lies.
+    results: Vec<(Picos, Place)>,
+}
+
+impl Clock {
+    /// Until who computes `stage` has what it reads.
+    fn wait(
+        &mut self,
+        stage: usize,
+        way: &Way,
+        (stages, boundary): (&[Stage], &Boundary<'_>),
+        entry: &dyn Fn(usize) -> Place,
+    ) {
+        let who = way.who();
+        for (at, &input) in stages[stage].inputs.iter().enumerate() {
+            let (ready, place) = self.found(input, entry);
+            let crossing = boundary.crossing(place, &stages[input], (&stages[stage], at), way.reader());
+            for (processor, own) in [crossing.cpu, crossing.gpu].into_iter().enumerate() {
+                if who[processor] {
+                    let clock = &mut self.processors[processor];
+                    *clock = (*clock).max(ready) + crossing.both + own;
+                }
+            }
+            // Who reads a result has it from then on.
+            let is_alone = matches!((place, who), (Place::Cpu, [true, false]) | (Place::Gpu, [false, true]));
+            if !is_alone {
+                self.share(input);
+            }
+        }
+    }
+
+    fn found(&self, input: usize, entry: &dyn Fn(usize) -> Place) -> (Picos, Place) {
+        if let Some(inside) = input.checked_sub(self.first) {
+            return self.results[inside];
+        }
+        let place = if self.before.contains(&input) { Place::Both } else { entry(input) };
+        (Picos::ZERO, place)
+    }
+
+    /// Both have the result from now on.
+    fn share(&mut self, input: usize) {
+        if let Some(inside) = input.checked_sub(self.first) {
+            self.results[inside].1 = Place::Both;
+        } else {
+            self.before.push(input);
+        }
+    }
+
+    fn compute(&mut self, way: &Way) {
+        for (clock, time) in self.processors.iter_mut().zip(way.times) {
+            *clock += time;
+        }
+        let [cpu, gpu] = self.processors;
+        let end = match way.who() {
+            [true, true] => {
+                let joined = cpu.max(gpu) + way.joining;
+                self.processors = [joined, joined];
+                joined
+            }
+            [true, false] => cpu,
+            _ => gpu,
+        };
+        self.results.push((end, way.place));
     }
 }
