@@ -6,15 +6,20 @@
 //! its device, its processors are there.
 
 mod assemble;
+mod import;
 mod inline;
 mod language;
 mod overrides;
+mod workload;
 mod written;
+
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use inline::InlineOperator;
+pub use import::ImportedScenario;
+pub use inline::{InlineInput, InlineOperator};
 pub use language::{LanguageTable, TurnTable};
 pub use overrides::Overrides;
 
@@ -26,10 +31,8 @@ use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::{BackgroundWork, Measure, Pipeline};
-use crate::workload::{
-    DataType, LANGUAGE_MODELS, LanguageTask, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network,
-    operator_set,
-};
+use crate::workload::import::{ImportOptions, ModelFormat};
+use crate::workload::{DataType, LANGUAGE_MODELS, LanguageTask, NETWORKS, OPERATOR_SETS, Stage};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
 /// evaluates one to three.
@@ -61,12 +64,17 @@ pub struct ScenarioFile {
     pub network: Option<String>,
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
+    /// Inputs of the operators, where they have to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InlineInput>>,
     /// Operators, in order.
     pub operator: Option<Vec<InlineOperator>>,
     /// A language model and what it is asked.
     pub language_model: Option<LanguageTable>,
     /// Number format of the model.
     pub data_type: Option<DataType>,
+    /// Images (or sequences of tokens) at once; one unless this says otherwise.
+    pub batch: Option<u32>,
     /// Device profile to use unless the command line names one.
     pub device: Option<String>,
     /// Most CPU threads a search may use.
@@ -151,7 +159,7 @@ pub fn names() -> Vec<(&'static str, String)> {
 
 impl Scenario {
     /// The scenario called `name`: bundled, a bundled network or operator set,
-    /// or a file.
+    /// a model to import, or a file.
     ///
     /// # Errors
     /// What is wrong with the name, the file, the device or the overrides.
@@ -162,6 +170,10 @@ impl Scenario {
         }
         if let Some(text) = generated(name) {
             return Self::parse(name, &text, overrides);
+        }
+        if ModelFormat::of_name(name).is_some() {
+            let imported = ImportedScenario::load(Path::new(name), &ImportOptions::default())?;
+            return Self::parse(name, &imported.into_text(name), overrides);
         }
         if let Some(text) = Text::of_file(name) {
             return Self::parse(name, &text?, overrides);
@@ -180,7 +192,7 @@ impl Scenario {
     pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self, InputError> {
         let file: ScenarioFile = text.parse()?;
         let device = file.device(text, overrides)?;
-        let workload = file.workload(name, text)?;
+        let workload = file.workload(name, text, overrides)?;
         let core_sets = file.core_sets(text, overrides, &device)?;
         let step = file.grid_step(text, overrides)?;
         let objective = file.objective(text, overrides, &device)?;
@@ -343,47 +355,6 @@ impl ScenarioFile {
             }
             (None, Some(0)) => Err(text.reject(violation("step", "0", expected()))),
             (step, written) => Ok(step.or(written).unwrap_or(DEFAULT_STEP)),
-        }
-    }
-
-    fn workload(&self, name: &str, text: &Text) -> Result<Workload, InputError> {
-        let data_type = self.data_type.unwrap_or_default();
-        if let Some(table) = &self.language_model {
-            return match (&self.network, &self.operator_set, &self.operator) {
-                (None, None, None) => Ok(Workload::Language(table.task(text)?)),
-                _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
-            };
-        }
-        match (&self.network, &self.operator_set, &self.operator) {
-            (Some(wanted), None, None) => {
-                let graph = network(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = NETWORKS.iter().map(|(name, _, _)| *name).collect();
-                    text.reject(violation(
-                        "network",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
-                Ok(Workload::Model(fuse(&graph.with_data_type(data_type))))
-            }
-            (None, Some(wanted), None) => {
-                let operators = operator_set(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = OPERATOR_SETS.iter().map(|(name, _)| *name).collect();
-                    text.reject(violation(
-                        "operator_set",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
-                let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
-                Ok(Workload::Set(operators.into_iter().map(stage).collect()))
-            }
-            (None, None, Some(operators)) => {
-                let graph = assemble::graph(text, name, data_type, operators)?;
-                Ok(Workload::Model(fuse(&graph)))
-            }
-            (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
-            _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }
 }
