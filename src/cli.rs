@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use coexec_sim::scenario::Overrides;
 
+mod compare;
 mod names;
 
+pub(crate) use compare::Compare;
 pub(crate) use names::{
     Figure, LibraryName, MechanismName, ObjectiveName, PaperName, RunFormat, SchemaName, StrategyName,
 };
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Set strategies side by side on many models and devices: who gains how much, and where
+    Compare(Compare),
     /// Make a scenario of a model, ONNX or TensorFlow Lite
     Import(Import),
     /// Measure a scenario under a plan on this machine, beside each processor alone
@@ -82,6 +86,9 @@ pub(crate) struct Where {
     /// Device profile: a bundled name, an alias, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) device: Option<String>,
+    /// Images (or sequences of tokens) at once
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u32>,
     /// Most CPU threads a search may use
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
@@ -107,6 +114,7 @@ impl Where {
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             device: self.device.clone(),
+            batch: self.batch,
             threads: self.threads,
             library: self.library.map(Into::into),
             synchronisation: self.synchronisation.map(Into::into),

@@ -7,6 +7,7 @@
 
 mod calibrate;
 mod cli;
+mod compare;
 mod curve;
 mod devices;
 mod explore;
@@ -55,6 +56,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Compare(options) => compare::run(options, common),
         cli::Command::Import(options) => import::run(options, common),
         cli::Command::Run(options) => run::run(options, common),
         cli::Command::Probe(options) => probe::run(options, common),

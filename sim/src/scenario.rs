@@ -10,6 +10,7 @@ mod import;
 mod inline;
 mod language;
 mod overrides;
+mod workload;
 mod written;
 
 use std::path::Path;
@@ -31,10 +32,7 @@ use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::{BackgroundWork, Measure, Pipeline};
 use crate::workload::import::{ImportOptions, ModelFormat};
-use crate::workload::{
-    DataType, LANGUAGE_MODELS, LanguageTask, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network,
-    operator_set,
-};
+use crate::workload::{DataType, LANGUAGE_MODELS, LanguageTask, NETWORKS, OPERATOR_SETS, Stage};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
 /// evaluates one to three.
@@ -75,6 +73,8 @@ pub struct ScenarioFile {
     pub language_model: Option<LanguageTable>,
     /// Number format of the model.
     pub data_type: Option<DataType>,
+    /// Images (or sequences of tokens) at once; one unless this says otherwise.
+    pub batch: Option<u32>,
     /// Device profile to use unless the command line names one.
     pub device: Option<String>,
     /// Most CPU threads a search may use.
@@ -192,7 +192,7 @@ impl Scenario {
     pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self, InputError> {
         let file: ScenarioFile = text.parse()?;
         let device = file.device(text, overrides)?;
-        let workload = file.workload(name, text)?;
+        let workload = file.workload(name, text, overrides)?;
         let core_sets = file.core_sets(text, overrides, &device)?;
         let step = file.grid_step(text, overrides)?;
         let objective = file.objective(text, overrides, &device)?;
@@ -355,53 +355,6 @@ impl ScenarioFile {
             }
             (None, Some(0)) => Err(text.reject(violation("step", "0", expected()))),
             (step, written) => Ok(step.or(written).unwrap_or(DEFAULT_STEP)),
-        }
-    }
-
-    fn workload(&self, name: &str, text: &Text) -> Result<Workload, InputError> {
-        let data_type = self.data_type.unwrap_or_default();
-        if let Some(table) = &self.language_model {
-            return match (&self.network, &self.operator_set, &self.operator) {
-                (None, None, None) => Ok(Workload::Language(table.task(text)?)),
-                _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
-            };
-        }
-        match (&self.network, &self.operator_set, &self.operator) {
-            (Some(wanted), None, None) => {
-                let graph = network(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = NETWORKS.iter().map(|(name, _, _)| *name).collect();
-                    text.reject(violation(
-                        "network",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
-                Ok(Workload::Model(fuse(&graph.with_data_type(data_type))))
-            }
-            (None, Some(wanted), None) => {
-                let operators = operator_set(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = OPERATOR_SETS.iter().map(|(name, _)| *name).collect();
-                    text.reject(violation(
-                        "operator_set",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
-                let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
-                Ok(Workload::Set(operators.into_iter().map(stage).collect()))
-            }
-            (None, None, Some(operators)) => {
-                let graph = assemble::graph(
-                    text,
-                    name,
-                    data_type,
-                    self.input.as_deref().unwrap_or_default(),
-                    operators,
-                )?;
-                Ok(Workload::Model(fuse(&graph)))
-            }
-            (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
-            _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }
 }

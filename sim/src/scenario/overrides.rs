@@ -11,6 +11,8 @@ use crate::plan::synchronisation::Mechanism;
 pub struct Overrides {
     /// Device profile, by name or path.
     pub device: Option<String>,
+    /// Images (or sequences of tokens) at once.
+    pub batch: Option<u32>,
     /// Most CPU threads.
     pub threads: Option<u32>,
     /// CPU kernels.

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use super::operator::Operator;
 use super::shape::{DataType, Layout, Shape, Tensor};
 
+mod batch;
 mod builder;
 mod check;
 mod error;

@@ -26,6 +26,11 @@ pub const NETWORKS: &[Network] = &[
     ("resnet34", "ResNet-34 image classifier, 224x224", resnet::resnet34),
     ("resnet50", "ResNet-50 v1.5 image classifier, 224x224", resnet::resnet50),
     ("inception-v3", "Inception-v3 image classifier without its auxiliary head, 299x299", inception::v3),
+    (
+        "inception-v3-square",
+        "Inception-v3 with square windows where it has rows and columns, 299x299",
+        inception::v3_square,
+    ),
     ("mobilenet-v2", "MobileNetV2 image classifier, 224x224", mobilenet::v2),
     ("efficientnet-b2", "EfficientNet-B2 image classifier, 288x288", efficientnet::b2),
     ("vit-tiny-p16", "ViT-Tiny/16 vision transformer, 224x224", vit::tiny_p16),

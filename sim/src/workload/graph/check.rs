@@ -220,7 +220,9 @@ fn elementwise(elementwise: &Elementwise) -> Check {
     let Some(second) = elementwise.other else { return Ok(()) };
     shape("the second operand", second)?;
     let first = elementwise.input;
-    if second != first && second != Shape::image(1, 1, first.channels) {
+    let one_a_channel = Shape::image(1, 1, first.channels);
+    let one_an_image = Shape { batch: first.batch, ..one_a_channel };
+    if second != first && second != one_a_channel && second != one_an_image {
         return Err(OperatorError::Broadcast { first, second });
     }
     Ok(())

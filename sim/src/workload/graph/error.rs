@@ -98,6 +98,9 @@ pub enum GraphError {
     /// A source of another extent than the operator expects.
     #[error("{node} reads {expected} but {read} writes {found}")]
     Mismatch { node: String, read: String, found: Shape, expected: Shape },
+    /// An operator that would mix what belongs to different parts of a batch.
+    #[error("{node} is a mean over tokens, which would mix the sequences of a batch")]
+    NoBatch { node: String },
     /// Totals over the whole graph beyond [`MAX_WORK`].
     #[error("up to {node} the graph has more than {MAX_WORK} multiply-accumulates or parameters")]
     TooLarge { node: String },
@@ -114,6 +117,7 @@ impl GraphError {
             | Self::ForwardSource { node, .. }
             | Self::InputCount { node, .. }
             | Self::Mismatch { node, .. }
+            | Self::NoBatch { node }
             | Self::TooLarge { node } => Some(node),
         }
     }
@@ -130,6 +134,7 @@ impl GraphError {
             Self::Mismatch { .. } => {
                 "Make the dimensions agree, or put a reshape, slice or concatenation between the two."
             }
+            Self::NoBatch { .. } => "Leave the batch away.",
             Self::TooLarge { .. } => "Simulate the graph in parts.",
         }
     }

@@ -1,0 +1,86 @@
+//! What a scenario file runs.
+
+use super::{Overrides, ScenarioFile, WORKLOADS, Workload, assemble, violation};
+use crate::input::{InputError, Text};
+use crate::workload::{Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
+
+impl ScenarioFile {
+    /// The model, the set of operators or the language model, whichever it has.
+    pub(super) fn workload(
+        &self,
+        name: &str,
+        text: &Text,
+        overrides: &Overrides,
+    ) -> Result<Workload, InputError> {
+        let data_type = self.data_type.unwrap_or_default();
+        if self.operator_set.is_some() || self.language_model.is_some() {
+            self.check_no_batch(text, overrides)?;
+        }
+        if let Some(table) = &self.language_model {
+            return match (&self.network, &self.operator_set, &self.operator) {
+                (None, None, None) => Ok(Workload::Language(table.task(text)?)),
+                _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
+            };
+        }
+        match (&self.network, &self.operator_set, &self.operator) {
+            (Some(wanted), None, None) => {
+                let graph = network(wanted).ok_or_else(|| {
+                    let known: Vec<&str> = NETWORKS.iter().map(|(name, _, _)| *name).collect();
+                    text.reject(violation(
+                        "network",
+                        format!("{wanted:?}"),
+                        format!("one of {}", known.join(", ")),
+                    ))
+                })?;
+                let graph = graph.with_data_type(data_type);
+                Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
+            }
+            (None, Some(wanted), None) => {
+                let operators = operator_set(wanted).ok_or_else(|| {
+                    let known: Vec<&str> = OPERATOR_SETS.iter().map(|(name, _)| *name).collect();
+                    text.reject(violation(
+                        "operator_set",
+                        format!("{wanted:?}"),
+                        format!("one of {}", known.join(", ")),
+                    ))
+                })?;
+                let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
+                Ok(Workload::Set(operators.into_iter().map(stage).collect()))
+            }
+            (None, None, Some(operators)) => {
+                let inputs = self.input.as_deref().unwrap_or_default();
+                let graph = assemble::graph(text, name, data_type, inputs, operators)?;
+                Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
+            }
+            (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
+            _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
+        }
+    }
+    /// The graph for as many images at once as the caller says, or else the file.
+    fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph, InputError> {
+        let count = overrides.batch.or(self.batch).unwrap_or(1);
+        graph.with_batch(count).map_err(|error| match overrides.batch {
+            Some(_) => InputError::Option {
+                option: "--batch",
+                found: count.to_string(),
+                expected: format!("a batch that every operator can hold: {error}"),
+            },
+            None => text.refuse("batch", error.to_string(), error.help()),
+        })
+    }
+
+    /// That nobody asks for a batch of what has a size of its own.
+    fn check_no_batch(&self, text: &Text, overrides: &Overrides) -> Result<(), InputError> {
+        let expected =
+            "a network or [[operator]]: sets of operators and language models have sizes of their own";
+        match (overrides.batch, self.batch) {
+            (Some(count), _) => Err(InputError::Option {
+                option: "--batch",
+                found: count.to_string(),
+                expected: expected.to_owned(),
+            }),
+            (None, Some(count)) => Err(text.reject(violation("batch", count.to_string(), expected))),
+            (None, None) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A graph for several images, or sequences of tokens, at once.
+//!
+//! Responsible for: the operators that compute a batch. Not for: batches that follow each
+//! other (`simulate/pipeline.rs`).
+//!
+//! Images lie one behind the other in the batch of a tensor. Tokens of all sequences are
+//! rows of one matrix, as a linear layer computes them; attention has a product for each
+//! head of each sequence.
+
+use super::{Graph, GraphError, Node, NodeId, Source};
+use crate::workload::operator::{
+    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Linear, MatMul, Mean, Norm, Operator, Pool,
+    Reshape, Slice, Softmax,
+};
+use crate::workload::shape::Shape;
+
+/// Whether `shape` is a matrix of tokens.
+fn is_tokens(shape: Shape) -> bool {
+    (shape.batch, shape.height) == (1, 1)
+}
+
+/// `count` times `shape`: so many images.
+fn images(shape: Shape, count: u32) -> Shape {
+    Shape { batch: shape.batch.saturating_mul(count), ..shape }
+}
+
+/// `count` times `shape`: so many times its rows where it is a matrix of tokens, else so
+/// many images.
+fn repeated(shape: Shape, count: u32) -> Shape {
+    if is_tokens(shape) {
+        Shape { width: shape.width.saturating_mul(count), ..shape }
+    } else {
+        images(shape, count)
+    }
+}
+
+/// Whether an operator looks at pixels in relation to each other.
+fn is_of_images(operator: &Operator) -> bool {
+    matches!(
+        operator,
+        Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) | Operator::Mean(_)
+    )
+}
+
+impl Graph {
+    /// The same graph for `count` images or sequences at once. A linear layer that reads
+    /// one pixel an image gets a reshape in front of it, named after it.
+    ///
+    /// # Errors
+    /// A [`GraphError`] where an operator becomes too large, and
+    /// [`GraphError::NoBatch`] where it would mix what belongs to different sequences: a
+    /// mean over tokens.
+    pub fn with_batch(&self, count: u32) -> Result<Self, GraphError> {
+        if count == 1 {
+            return Ok(self.clone());
+        }
+        let readers = |source: Source| self.nodes.iter().filter(move |node| node.inputs.contains(&source));
+        let inputs: Vec<Shape> = (0..)
+            .zip(&self.inputs)
+            .map(|(index, &shape)| {
+                let of_images = readers(Source::Input(index)).any(|node| is_of_images(&node.operator));
+                if of_images { images(shape, count) } else { repeated(shape, count) }
+            })
+            .collect();
+        let mut batch = Batch { count, inputs, nodes: Vec::new(), moved: Vec::new() };
+        for (index, node) in self.nodes.iter().enumerate() {
+            let result = Source::Node(NodeId(index as u32));
+            let feeds_product = readers(result).any(|node| matches!(node.operator, Operator::MatMul(_)));
+            batch.add(node, feeds_product)?;
+        }
+        Self::new(self.name.clone(), self.data_type, batch.inputs, batch.nodes)
+    }
+}
+
+/// A graph of a batch as it grows.
+struct Batch {
+    count: u32,
+    inputs: Vec<Shape>,
+    nodes: Vec<Node>,
+    /// Where each node of the graph for one stands here.
+    moved: Vec<NodeId>,
+}
+
+impl Batch {
+    fn shape(&self, source: Source) -> Shape {
+        match source {
+            Source::Input(index) => self.inputs[index as usize],
+            Source::Node(id) => self.nodes[id.index()].operator.output(),
+        }
+    }
+
+    fn push(&mut self, name: String, operator: Operator, inputs: Vec<Source>) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node { name, operator, inputs });
+        id
+    }
+
+    fn add(&mut self, node: &Node, feeds_product: bool) -> Result<(), GraphError> {
+        let moved = |source: &Source| match *source {
+            Source::Node(id) => Source::Node(self.moved[id.index()]),
+            input @ Source::Input(_) => input,
+        };
+        let mut sources: Vec<Source> = node.inputs.iter().map(moved).collect();
+        let given: Vec<Shape> = sources.iter().map(|&source| self.shape(source)).collect();
+        let operator = self.operator(node, &given, feeds_product)?;
+        if let (Operator::Linear(linear), &[read]) = (&operator, given.as_slice()) {
+            let rows = Shape::tokens(linear.rows, linear.input_features);
+            if read != rows {
+                let reshape = Operator::Reshape(Reshape { input: read, output: rows });
+                let id = self.push(format!("{}.rows", node.name), reshape, sources);
+                sources = vec![Source::Node(id)];
+            }
+        }
+        // Before any shape is derived from it, so that none can overflow.
+        super::check_operator(&operator)
+            .map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
+        let id = self.push(node.name.clone(), operator, sources);
+        self.moved.push(id);
+        Ok(())
+    }
+
+    /// What `node` computes for the whole batch, reading `given`.
+    fn operator(&self, node: &Node, given: &[Shape], feeds_product: bool) -> Result<Operator, GraphError> {
+        let count = self.count;
+        let first = given.first().copied().unwrap_or(Shape::tokens(1, 1));
+        let times = |value: u32| value.saturating_mul(count);
+        Ok(match &node.operator {
+            Operator::Linear(linear) => Operator::Linear(Linear { rows: times(linear.rows), ..*linear }),
+            Operator::MatMul(product) => Operator::MatMul(MatMul { batch: times(product.batch), ..*product }),
+            Operator::Conv2d(conv) => Operator::Conv2d(Conv2d { input: first, ..*conv }),
+            Operator::DepthwiseConv2d(conv) => {
+                Operator::DepthwiseConv2d(DepthwiseConv2d { input: first, ..*conv })
+            }
+            Operator::Pool(pool) => Operator::Pool(Pool { input: first, ..*pool }),
+            Operator::Mean(mean) if is_tokens(first) && mean.input.width > 1 => {
+                return Err(GraphError::NoBatch { node: node.name.clone() });
+            }
+            Operator::Mean(_) => Operator::Mean(Mean { input: first }),
+            Operator::Concat(join) => {
+                let extent = first.with_channels(join.extent.channels);
+                Operator::Concat(Concat { extent, channels: join.channels.clone() })
+            }
+            Operator::Elementwise(function) => {
+                let other = function.other.and(given.get(1).copied());
+                Operator::Elementwise(Elementwise { input: first, other, ..*function })
+            }
+            Operator::Softmax(_) => Operator::Softmax(Softmax { input: first }),
+            Operator::Norm(norm) => Operator::Norm(Norm { input: first, ..*norm }),
+            Operator::Embedding(table) => {
+                Operator::Embedding(Embedding { rows: times(table.rows), ..*table })
+            }
+            Operator::Slice(slice) => Operator::Slice(Slice { input: first, ..*slice }),
+            Operator::Reshape(reshape) => {
+                let output = reshape.output;
+                let output = if feeds_product { images(output, count) } else { repeated(output, count) };
+                Operator::Reshape(Reshape { input: first, output })
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::{NETWORKS, network};
+
+    #[test]
+    fn a_batch_of_a_network_is_as_many_times_its_work_on_the_same_weights() {
+        for (name, _, build) in NETWORKS {
+            let one = build();
+            let eight = one.with_batch(8).expect("the network's operators keep images apart");
+            assert_eq!(eight.macs(), 8 * one.macs(), "{name}");
+            assert_eq!(eight.parameters(), one.parameters(), "{name}");
+            let elements = |graph: &crate::workload::Graph| -> u64 {
+                graph.outputs().iter().map(|&id| graph.node(id).operator.output().elements()).sum()
+            };
+            assert_eq!(elements(&eight), 8 * elements(&one), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_one_is_the_network_itself() {
+        let one = network("vit-tiny-p16").expect("it is bundled");
+        assert_eq!(one.with_batch(1).as_ref(), Ok(&one));
+    }
+
+    #[test]
+    fn a_batch_that_no_tensor_can_hold_is_refused() {
+        let network = network("vgg16").expect("it is bundled");
+        let error = network.with_batch(1 << 23).expect_err("it has too many elements");
+        assert!(error.to_string().contains("expected at most"), "{error}");
+    }
+}
