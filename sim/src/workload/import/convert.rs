@@ -155,8 +155,14 @@ impl<'a> Converter<'a> {
         } else {
             wide_axes(&extents)
         };
-        let memory: Vec<u32> = order.iter().map(|&axis: &usize| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
+        let shape = match (&extents[..], self.model.order) {
+            (&[batch, channels, height, width], ImageOrder::ChannelsFirst)
+            | (&[batch, height, width, channels], ImageOrder::ChannelsLast) => {
+                Some(Shape { batch, height, width, channels })
+            }
+            _ => natural_shape(&order.iter().map(|&axis: &usize| extents[axis]).collect::<Vec<u32>>()),
+        };
+        let Some(shape) = shape else { return unsound("it is too large") };
         let source = self.input(name, shape);
         let view = View { source, shape, extents, order: Some(order), padding: Padding::NONE };
         self.values[tensor] = Some(Value::View(view));
@@ -273,6 +279,7 @@ impl<'a> Converter<'a> {
             }
             Work::Split { axis, sizes, squeeze } => self.split(node, *axis, sizes, *squeeze),
             Work::Unknown(help) => unknown(*help),
+            Work::Scatter => unknown("elements are replaced at some places"),
             Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
                 unknown("its result depends on what the network computes, and so does the work after it")
             }
