@@ -22,6 +22,7 @@ mod command {
     mod memories;
     mod own_runs;
     mod pictures;
+    mod pipelines;
     mod plot;
     mod probe;
     mod readme;
@@ -30,6 +31,7 @@ mod command {
     mod report;
     mod reproduce;
     mod run;
+    mod run_chains;
     mod run_hazards;
     mod schemas;
     mod validate;
