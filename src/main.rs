@@ -13,6 +13,7 @@ mod devices;
 mod explore;
 mod failure;
 mod gantt;
+mod import;
 mod language;
 mod output;
 mod plot;
@@ -56,6 +57,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
         cli::Command::Compare(options) => compare::run(options, common),
+        cli::Command::Import(options) => import::run(options, common),
         cli::Command::Run(options) => run::run(options, common),
         cli::Command::Probe(options) => probe::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
