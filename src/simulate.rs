@@ -8,7 +8,7 @@ use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -46,7 +46,8 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
-    let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let Planned { plan, pipeline, origin } =
+        planned(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         0 => None,
         count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
     };
-    let stream = match &scenario.pipeline {
+    let stream = match &pipeline {
         Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
         None => None,
     };
@@ -87,7 +88,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         if let Some(samples) = &samples {
             spread(samples);
         }
-        if let (Some(stream), Some(pipeline)) = (&stream, &scenario.pipeline) {
+        if let (Some(stream), Some(pipeline)) = (&stream, &pipeline) {
             streamed(stream, pipeline.depth);
         }
     }
@@ -120,18 +121,27 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     }
 }
 
+/// Who computes what, and how batches follow each other.
+struct Planned {
+    plan: Plan,
+    /// The scenario's, with as many batches in flight as the plan says.
+    pipeline: Option<Pipeline>,
+    /// Where the plan came from.
+    origin: String,
+}
+
 /// The plan in the file, or the one the scenario's strategy finds.
-fn plan(
+fn planned(
     file: Option<&Path>,
     scenario: &Scenario,
     stages: &[Stage],
     simulator: &mut Simulator<'_>,
-) -> Result<(Plan, String), Failure> {
+) -> Result<Planned, Failure> {
     let Some(path) = file else {
         let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
         let answer = explore::explore_stream(simulator, stages, search, pipeline)?;
         let origin = format!("plan found by {}", scenario.options.strategy.name());
-        return Ok((answer.plan, origin));
+        return Ok(Planned { plan: answer.plan, pipeline: scenario.pipeline.clone(), origin });
     };
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
@@ -141,7 +151,19 @@ fn plan(
     } else {
         format!("plan {}, which was made for {}", path.display(), written.device)
     };
-    Ok((plan, origin))
+    let pipeline = pipeline(scenario, written.pipeline_depth);
+    Ok(Planned { plan, pipeline, origin })
+}
+
+/// How batches follow each other: as the scenario says, with as many in flight as a plan
+/// does.
+pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeline> {
+    match (scenario.pipeline.clone(), depth) {
+        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        // Batches of which nobody says that the host does anything for them.
+        (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
+        (pipeline, None) => pipeline,
+    }
 }
 
 /// A picture of `timeline`.

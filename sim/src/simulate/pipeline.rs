@@ -19,7 +19,7 @@ use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
 use crate::engine::{NoTrace, ProcessorId, Program, TaskId};
 use crate::kernel::{Phase, PhaseKind, Phases};
-use crate::plan::Plan;
+use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Operator, Stage};
 
@@ -29,8 +29,6 @@ const WARM_UP: u32 = 5;
 
 /// Most batches that are measured: a program holds the tasks of all of them.
 const MAX_BATCHES: u32 = 200;
-/// Most batches in flight.
-const MAX_DEPTH: u32 = 64;
 /// Longest host work for one batch, in microseconds: a minute.
 const MAX_GAP_US: f64 = 60e6;
 
@@ -77,6 +75,12 @@ impl Pipeline {
         Self { dispatch_us: Some(Quantity::plain(dispatch_us)), ..self }
     }
 
+    /// The same with so many batches in flight.
+    #[must_use]
+    pub fn with_depth(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
     /// What giving the operators of `stages` to processors takes.
     fn dispatch(&self, stages: &[Stage]) -> Picos {
         let Some(each) = &self.dispatch_us else { return Picos::ZERO };
@@ -89,7 +93,7 @@ impl Pipeline {
     }
 
     pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.count("depth", self.depth, MAX_DEPTH);
+        checker.count("depth", self.depth, MAX_PIPELINE_DEPTH);
         checker.within("host_gap_us", &self.host_gap_us, 0.0, MAX_GAP_US);
         if let Some(dispatch) = &self.dispatch_us {
             checker.within("dispatch_us", dispatch, 0.0, MAX_GAP_US);
