@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use coexec_sim::scenario::Overrides;
 
+mod compare;
 mod names;
 
+pub(crate) use compare::Compare;
 pub(crate) use names::{
     Figure, LibraryName, MechanismName, ObjectiveName, PaperName, RunFormat, SchemaName, StrategyName,
 };
@@ -47,6 +49,10 @@ pub(crate) enum Command {
     Simulate(Simulate),
     /// Find who should compute what: the best CPU/GPU split, and why
     Explore(Explore),
+    /// Set strategies side by side on many models and devices: who gains how much, and where
+    Compare(Compare),
+    /// Make a scenario of a model, ONNX or TensorFlow Lite
+    Import(Import),
     /// Measure a scenario under a plan on this machine, beside each processor alone
     Run(Run),
     /// Measure this machine and write its device profile
@@ -75,7 +81,7 @@ pub(crate) struct Devices {
 /// What `simulate`, `explore` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct Where {
-    /// A bundled scenario or network (see `coexec devices`), or a file
+    /// A bundled scenario or network (see `coexec devices`), or a file, also .onnx and .tflite
     pub(crate) scenario: String,
     /// Device profile: a bundled name, an alias, or a file
     #[arg(long, value_name = "NAME|FILE")]
@@ -171,6 +177,34 @@ pub(crate) struct Explore {
     /// Operator the latency picture shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
+}
+
+/// `coexec import`.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// Model to read; its weights are not
+    #[arg(value_name = "MODEL.onnx|MODEL.tflite")]
+    pub(crate) model: PathBuf,
+    /// Scenario to write
+    #[arg(long, value_name = "SCENARIO.toml")]
+    pub(crate) out: PathBuf,
+    /// An extent that the model leaves open, such as its batch or a sequence's length; 1
+    /// unless given
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
+    pub(crate) dimensions: Vec<(String, u32)>,
+    /// Put the closest operator in the place of one that has no counterpart, and list it
+    #[arg(long)]
+    pub(crate) skip_unknown: bool,
+}
+
+/// The name of a dimension, and its extent.
+fn dimension(text: &str) -> Result<(String, u32), String> {
+    let extent =
+        text.rsplit_once('=').and_then(|(name, extent)| Some((name.to_owned(), extent.parse().ok()?)));
+    match extent {
+        Some((name, extent)) if extent > 0 => Ok((name, extent)),
+        _ => Err("expected NAME=N, N a whole number of at least 1".to_owned()),
+    }
 }
 
 /// `coexec run`.

@@ -66,6 +66,12 @@ pub(crate) enum Failure {
         /// The groups.
         groups: String,
     },
+    /// A strategy is not as good as it has to be beside others.
+    #[error("{problem}")]
+    Beaten {
+        /// Where, and by how much.
+        problem: String,
+    },
     /// Something does not run on this machine, or not soundly.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
@@ -120,7 +126,7 @@ impl Failure {
 
     fn status(&self) -> u8 {
         match self {
-            Self::FellShort { .. } | Self::NotReproduced { .. } => FELL_SHORT,
+            Self::FellShort { .. } | Self::NotReproduced { .. } | Self::Beaten { .. } => FELL_SHORT,
             Self::Meaningless { .. } => UNSOUND,
             Self::Execute(error) => execution::status(error),
             Self::Probe(error) if error.is_absent() => ABSENT,
@@ -167,6 +173,7 @@ impl Failure {
             Self::NotReproduced { .. } => {
                 "see which numbers are off (`coexec reproduce`), and what their rows say".to_owned()
             }
+            Self::Beaten { .. } => "see the rows (`coexec compare`), or lower --limit".to_owned(),
             Self::Execute(error) => execution::remedy(error).to_owned(),
             Self::Meaningless { .. } => {
                 "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"

@@ -7,11 +7,13 @@
 
 mod calibrate;
 mod cli;
+mod compare;
 mod curve;
 mod devices;
 mod explore;
 mod failure;
 mod gantt;
+mod import;
 mod language;
 mod output;
 mod plot;
@@ -54,6 +56,8 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Devices(options) => devices::run(options, common),
         cli::Command::Simulate(options) => simulate::run(options, common),
         cli::Command::Explore(options) => explore::run(options, common),
+        cli::Command::Compare(options) => compare::run(options, common),
+        cli::Command::Import(options) => import::run(options, common),
         cli::Command::Run(options) => run::run(options, common),
         cli::Command::Probe(options) => probe::run(options, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),

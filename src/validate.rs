@@ -150,9 +150,10 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
 }
 
 /// Header of [`cells`]: the figures, and what they are held against: MAPE without
-/// residual, of a model linear in FLOPs and of `CoDL`'s predictor, the measurement's own noise, and how many
-/// of the 90 % intervals hold the measured time.
-pub(crate) const HEADER: [&str; 12] = [
+/// residual; MAPE of a model linear in FLOPs and of `CoDL`'s predictor, without and with a
+/// launch time, and in brackets how many of their predictions are within 10 %; the
+/// measurement's own noise, and how many of the 90 % intervals hold the measured time.
+pub(crate) const HEADER: [&str; 13] = [
     "group",
     "runs",
     "MAPE",
@@ -163,6 +164,7 @@ pub(crate) const HEADER: [&str; 12] = [
     "physics only",
     "FLOPs-linear",
     "CoDL",
+    "CoDL + launch",
     "repeat noise",
     "in interval",
 ];
@@ -180,11 +182,20 @@ pub(crate) fn cells(scored: &Scored) -> Vec<String> {
         format!("{p95_ape_percent:.1} %"),
         format!("{bias_percent:+.1} %"),
         percent(scored.physics_mape_percent),
-        percent(scored.flops_linear_mape_percent),
-        percent(scored.codl_mape_percent),
+        baseline(scored.flops_linear_mape_percent, scored.flops_linear_within_10_percent),
+        baseline(scored.codl_mape_percent, scored.codl_within_10_percent),
+        baseline(scored.codl_launch_mape_percent, scored.codl_launch_within_10_percent),
         percent(scored.repeat_noise_percent),
         percent(scored.interval_coverage_percent),
     ]
+}
+
+/// MAPE, and how many predictions are within 10 %.
+pub(crate) fn baseline(mape: Option<f64>, within: Option<f64>) -> String {
+    match (mape, within) {
+        (Some(mape), Some(within)) => format!("{mape:.1} % ({within:.0} %)"),
+        _ => "-".to_owned(),
+    }
 }
 
 /// A percentage that there may be.

@@ -17,6 +17,7 @@ mod command {
     mod calibrate_cpu;
     mod calibrate_options;
     mod explore;
+    mod import;
     mod language;
     mod machines;
     mod memories;

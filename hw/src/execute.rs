@@ -1,8 +1,8 @@
 //! A scenario and a plan on real hardware.
 //!
 //! Responsible for: operators placed on CPU cores, on the `OpenCL` device, or cut between
-//! both; chains and graphs with hand-overs where the placement changes; measuring variants
-//! of a workload side by side. Not for: which plan (`coexec_sim::explore`), files, or what
+//! both; graphs with hand-overs where the placement changes, chains of cut operators
+//! without any; measuring variants of a workload side by side. Not for: which plan (`coexec_sim::explore`), files, or what
 //! to make of the times.
 //! Invariants: no time counts before the result was verified, and every later result is,
 //! bit by bit, the verified one; whatever waits has a limit; raw times are kept.
@@ -15,6 +15,7 @@ mod machine;
 mod measure;
 mod noise;
 mod numbers;
+mod parts;
 mod place;
 mod program;
 mod schedule;
@@ -31,7 +32,7 @@ use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::measure::runs::Fingerprint;
-use coexec_sim::plan::Plan;
+use coexec_sim::plan::{ChainError, Plan};
 use coexec_sim::workload::{DataType, Stage};
 use thiserror::Error;
 
@@ -126,14 +127,15 @@ pub enum ExecuteError {
         /// Output channels of the CPU.
         channels: u32,
     },
-    /// An operator that a plan chains or cuts in a way that is simulated only.
-    #[error("the plan {how} {operator}, which only the simulator does")]
-    SimulatedOnly {
+    /// An operator of which nobody can compute a part.
+    #[error("the plan cuts {operator}, which cannot be cut so")]
+    CannotCut {
         /// The operator.
         operator: String,
-        /// What the plan does with it.
-        how: &'static str,
     },
+    /// Operators of a plan that are no chain.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
     NoMechanism {
@@ -226,7 +228,8 @@ impl ExecuteError {
             | Self::NoGpu
             | Self::NoNpu { .. }
             | Self::CutSlice { .. }
-            | Self::SimulatedOnly { .. }
+            | Self::CannotCut { .. }
+            | Self::Chain(_)
             | Self::Format { .. } => true,
             _ => false,
         }

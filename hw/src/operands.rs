@@ -139,6 +139,22 @@ impl Part {
         check_range("channels", &self.channels, &whole.channels, needs_all_channels)?;
         check_range("lines", &self.lines, &whole.lines, needs_all_lines)
     }
+
+    /// Pixels, counted over all images, and channels of the part of the result of
+    /// `operator`, in the order of memory.
+    pub(crate) fn elements(&self, operator: &Operator) -> impl Iterator<Item = (usize, usize)> {
+        let shape = operator.output();
+        let image = shape.height as usize * shape.width as usize;
+        let line = image / lines(shape).max(1) as usize;
+        let pixels = self.lines.start as usize * line..self.lines.end as usize * line;
+        let channels = self.channels.start as usize..self.channels.end as usize;
+        (0..shape.batch as usize).flat_map(move |batch| {
+            let channels = channels.clone();
+            pixels
+                .clone()
+                .flat_map(move |pixel| channels.clone().map(move |channel| (batch * image + pixel, channel)))
+        })
+    }
 }
 
 fn check_range(

@@ -9,7 +9,7 @@
 
 mod reference;
 
-use coexec_sim::workload::{Layer, Operator};
+use coexec_sim::workload::Layer;
 use thiserror::Error;
 
 use crate::cpu::Element;
@@ -130,7 +130,7 @@ impl<'a> Reference<'a> {
         every: usize,
     ) -> Result<Agreement, Box<Mismatch>> {
         let mut agreement = Agreement { elements: 0, worst: 0.0 };
-        for (pixel, channel) in elements(&self.layer.operator, part).step_by(every.max(1)) {
+        for (pixel, channel) in part.elements(&self.layer.operator).step_by(every.max(1)) {
             let channels = self.layer.operator.output().channels as usize;
             let found = f64::from(actual[pixel * channels + channel].to_f32());
             let expected = self.at(pixel, channel);
@@ -153,24 +153,9 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Pixels and channels of a part, in the order of memory.
-fn elements(operator: &Operator, part: &Part) -> impl Iterator<Item = (usize, usize)> {
-    let shape = operator.output();
-    let image = shape.height as usize * shape.width as usize;
-    let line = image / operands::lines(shape) as usize;
-    let pixels = part.lines.start as usize * line..part.lines.end as usize * line;
-    let channels = part.channels.start as usize..part.channels.end as usize;
-    (0..shape.batch as usize).flat_map(move |batch| {
-        let channels = channels.clone();
-        pixels
-            .clone()
-            .flat_map(move |pixel| channels.clone().map(move |channel| (batch * image + pixel, channel)))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use coexec_sim::workload::{DataType, Function, Linear};
+    use coexec_sim::workload::{DataType, Function, Linear, Operator};
 
     use super::*;
 
@@ -200,7 +185,7 @@ mod tests {
         let reference = Reference::new(&layer, weights, &inputs).unwrap();
         let whole = Part::whole(&layer.operator);
         let mut results: Vec<f32> =
-            elements(&layer.operator, &whole).map(|(p, c)| reference.at(p, c).value as f32).collect();
+            whole.elements(&layer.operator).map(|(p, c)| reference.at(p, c).value as f32).collect();
         assert!(reference.compare(&results, &whole, 1).unwrap().worst < 0.1);
         // Each product is a quarter on average.
         results[4] -= 0.25;

@@ -171,6 +171,7 @@ fn check(point: &Point) -> Result<(), PlotError> {
         ("high_us", point.high_us),
         ("flops_linear_us", point.flops_linear_us),
         ("codl_us", point.codl_us),
+        ("codl_launch_us", point.codl_launch_us),
         ("waves_per_unit", point.waves_per_unit),
     ];
     for (key, value) in others {

@@ -16,6 +16,7 @@ mod optimal;
 mod prices;
 mod proportional;
 mod rule;
+pub mod side_by_side;
 mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};

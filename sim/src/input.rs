@@ -118,6 +118,16 @@ pub enum InputError {
         /// What would be accepted.
         expected: String,
     },
+    /// A model of another tool cannot be imported.
+    #[error("{file}: {message}")]
+    Model {
+        /// Path.
+        file: String,
+        /// Why.
+        message: String,
+        /// What to do.
+        help: String,
+    },
     /// Nothing bundled has this name, and no such file exists.
     #[error("there is no {what} named {name:?}")]
     Unknown {
@@ -147,7 +157,7 @@ impl InputError {
             }
             Self::Syntax { .. } => "correct the value; `coexec schema` prints every key and type".to_owned(),
             Self::Value { expected, .. } | Self::Option { expected, .. } => format!("write {expected}"),
-            Self::Refused { help, .. } => help.clone(),
+            Self::Refused { help, .. } | Self::Model { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
                 let mut help = String::new();
                 if let Some(near) = nearest(name, known) {
@@ -196,6 +206,24 @@ fn edit_distance(left: &str, right: &str) -> usize {
     row[right.len()]
 }
 
+/// Reads a file of at most `limit` bytes.
+///
+/// # Errors
+/// [`InputError::Unreadable`] or [`InputError::TooLarge`].
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+    let name = path.display().to_string();
+    let unreadable =
+        |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // One byte past the limit is enough to know: a huge file is never held.
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > limit {
+        return Err(InputError::TooLarge { file: name, limit });
+    }
+    Ok(bytes)
+}
+
 impl Text {
     /// Reads a file.
     ///
@@ -212,15 +240,7 @@ impl Text {
     /// As [`Self::read`].
     pub fn read_up_to(path: &Path, limit: u64) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let unreadable =
-            |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
-        let file = File::open(path).map_err(unreadable)?;
-        let mut bytes = Vec::new();
-        // One byte past the limit is enough to know: a huge file is never held.
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > limit {
-            return Err(InputError::TooLarge { file: name, limit });
-        }
+        let bytes = read_bytes(path, limit)?;
         match String::from_utf8(bytes) {
             Ok(content) => Ok(Self { name, content }),
             Err(error) => Err(InputError::NotText { file: name, offset: error.utf8_error().valid_up_to() }),

@@ -2,10 +2,13 @@
 //!
 //! Responsible for: the predictor of `CoDL` (MobiSys'22, section 5.2): equation 3 counts
 //! how often a kernel runs its basic unit, and a linear model of `(H, W, IC, OC)` says how
-//! long one takes. Not for: the simulator's own models, or error figures (`validate`).
+//! long one takes; the same with a launch time, which equation 3 has not (`Launch`); and
+//! the same of whole networks, where runs tell no more (`networks`). Not for: the
+//! simulator's own models, or error figures (`validate`).
 //! Invariant: a prediction depends on the runs it was fitted on and on counts alone; no
 //! parameter of a device profile that was fitted enters.
 
+pub mod networks;
 mod units;
 
 use std::collections::HashMap;
@@ -21,26 +24,47 @@ const TERMS: usize = 5;
 /// runs do not tell apart (square feature maps: H and W) is shared evenly.
 const DAMPING: f64 = 1e-9;
 
+/// Whether a time per launch is fitted, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// Equation 3 as it is published: a kernel's time is that of its basic units.
+    None,
+    /// A constant for each implementation besides, as small kernels need.
+    Fitted,
+}
+
+impl Launch {
+    /// Unknowns of an implementation besides those of its basic units.
+    fn unknowns(self) -> usize {
+        usize::from(self == Self::Fitted)
+    }
+}
+
 /// The predictor of `CoDL`: for each kernel implementation, equation 3 with the time of
 /// its basic units fitted.
 #[derive(Clone, Debug, Default)]
 pub struct CodlPredictor {
     of_implementation: HashMap<Implementation, Regression>,
-    /// Where an implementation has too few runs: all windows of the kernel together.
+    /// Where an implementation has too few runs: all windows and tiles of the kernel together.
     of_kernel: HashMap<Implementation, Regression>,
 }
 
 impl CodlPredictor {
-    /// Fits jobs and their measured microseconds.
+    /// Fits jobs and their measured microseconds, with equation 3 as it is published.
     pub fn fit(runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
+        Self::fit_with(Launch::None, runs)
+    }
+
+    /// Fits jobs and their measured microseconds.
+    pub fn fit_with(launch: Launch, runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
         let mut by_implementation: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
         let mut by_kernel: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
         for (job, measured_us) in runs {
-            by_kernel.entry(job.implementation.of_any_window()).or_default().push((job.clone(), measured_us));
+            by_kernel.entry(job.implementation.of_any_shape()).or_default().push((job.clone(), measured_us));
             by_implementation.entry(job.implementation.clone()).or_default().push((job, measured_us));
         }
         let fit = |(implementation, runs): (Implementation, Vec<(Job, f64)>)| {
-            Some((implementation, Regression::fit(&runs)?))
+            Some((implementation, Regression::fit(launch, &runs)?))
         };
         Self {
             of_implementation: by_implementation.into_iter().filter_map(fit).collect(),
@@ -50,7 +74,7 @@ impl CodlPredictor {
 
     /// Time of a job, in microseconds; none for a kernel that too few runs show.
     pub fn predict(&self, job: &Job) -> Option<f64> {
-        let of_kernel = || self.of_kernel.get(&job.implementation.of_any_window());
+        let of_kernel = || self.of_kernel.get(&job.implementation.of_any_shape());
         let regression = self.of_implementation.get(&job.implementation).or_else(of_kernel)?;
         Some(regression.predict(job))
     }
@@ -64,50 +88,63 @@ impl CodlPredictor {
 /// Time of the basic units of one kernel implementation.
 #[derive(Clone, Debug)]
 struct Regression {
-    /// [`TERMS`] a step of the job, in microseconds a unit.
+    /// Microseconds a launch where that is fitted, then [`TERMS`] a step of the job, in
+    /// microseconds a unit.
     coefficients: DVector<f64>,
+    launch: Launch,
 }
 
 impl Regression {
     /// Least squares of the relative error; none for fewer runs than unknowns.
-    fn fit(runs: &[(Job, f64)]) -> Option<Self> {
-        let unknowns = TERMS * runs.first()?.0.units.len();
+    fn fit(launch: Launch, runs: &[(Job, f64)]) -> Option<Self> {
+        let unknowns = launch.unknowns() + TERMS * runs.first()?.0.units.len();
         if runs.len() < unknowns {
             return None;
         }
         let rows = DMatrix::from_fn(runs.len(), unknowns, |row, column| {
             let (job, measured_us) = &runs[row];
-            job.column(column) / measured_us
+            job.column(launch, column) / measured_us
         });
-        let scale: Vec<f64> = rows.column_iter().map(|column| column.norm().max(f64::MIN_POSITIVE)).collect();
-        let mut normal = rows.transpose() * &rows;
-        for (row, column) in (0..unknowns).flat_map(|row| (0..unknowns).map(move |column| (row, column))) {
-            normal[(row, column)] /= scale[row] * scale[column];
-        }
-        for index in 0..unknowns {
-            normal[(index, index)] += DAMPING;
-        }
-        let mut right = rows.row_sum_tr();
-        for (value, scale) in right.iter_mut().zip(&scale) {
-            *value /= scale;
-        }
-        let mut coefficients = normal.cholesky()?.solve(&right);
-        for (value, scale) in coefficients.iter_mut().zip(&scale) {
-            *value /= scale;
-        }
-        coefficients.iter().all(|value| value.is_finite()).then_some(Self { coefficients })
+        Some(Self { coefficients: solve(&rows, DAMPING)?, launch })
     }
 
     /// A linear model knows no bound: what it says below nothing is nothing.
     fn predict(&self, job: &Job) -> f64 {
         let terms = self.coefficients.iter().enumerate();
-        terms.map(|(column, value)| value * job.column(column)).sum::<f64>().max(0.0)
+        terms.map(|(column, value)| value * job.column(self.launch, column)).sum::<f64>().max(0.0)
     }
 }
 
+/// Coefficients of `rows` whose sum is nearest to 1: least squares of the relative error,
+/// `damping` as a part of each unknown's own curvature.
+fn solve(rows: &DMatrix<f64>, damping: f64) -> Option<DVector<f64>> {
+    let unknowns = rows.ncols();
+    // What no run shows has no scale, and stays at nothing.
+    let scale = |norm: f64| if norm > 0.0 { norm } else { 1.0 };
+    let scale: Vec<f64> = rows.column_iter().map(|column| scale(column.norm())).collect();
+    let mut normal = rows.transpose() * rows;
+    for (row, column) in (0..unknowns).flat_map(|row| (0..unknowns).map(move |column| (row, column))) {
+        normal[(row, column)] /= scale[row] * scale[column];
+    }
+    for index in 0..unknowns {
+        normal[(index, index)] += damping;
+    }
+    let mut right = rows.row_sum_tr();
+    for (value, scale) in right.iter_mut().zip(&scale) {
+        *value /= scale;
+    }
+    let mut coefficients = normal.cholesky()?.solve(&right);
+    for (value, scale) in coefficients.iter_mut().zip(&scale) {
+        *value /= scale;
+    }
+    coefficients.iter().all(|value| value.is_finite()).then_some(coefficients)
+}
+
 impl Job {
-    /// A column of the regression: the units of a step times one of its terms.
-    fn column(&self, column: usize) -> f64 {
+    /// A column of the regression: one for the launch where it is fitted, else the units of a
+    /// step times one of its terms.
+    fn column(&self, launch: Launch, column: usize) -> f64 {
+        let Some(column) = column.checked_sub(launch.unknowns()) else { return 1.0 };
         let term = match column % TERMS {
             0 => 1.0,
             feature => self.features[feature - 1],
@@ -118,6 +155,8 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::device::profile::Profile;
     use crate::workload::{Conv2d, DataType, Layer, Operator, Padding, Shape};
@@ -161,7 +200,20 @@ mod tests {
             let predicted = predictor.predict(&job).unwrap();
             assert!((predicted / time(&job) - 1.0).abs() < 1e-3, "{job:?}: {predicted}");
         }
-        assert_eq!(predictor.parameters(), TERMS);
+        let tiles: HashSet<_> = jobs(5).iter().map(|job| job.implementation.tile).collect();
+        assert_eq!(predictor.parameters(), TERMS * tiles.len());
+    }
+
+    #[test]
+    fn a_launch_time_is_learned_where_it_is_asked_for() {
+        let time = |job: &Job| 30.0 + 0.5 * job.units[0];
+        let runs = || jobs(5).into_iter().map(|job| (job.clone(), time(&job)));
+        let worst = |predictor: &CodlPredictor| {
+            let errors = runs().map(|(job, us)| (predictor.predict(&job).unwrap() / us - 1.0).abs());
+            errors.fold(0.0, f64::max)
+        };
+        assert!(worst(&CodlPredictor::fit_with(Launch::Fitted, runs())) < 1e-3);
+        assert!(worst(&CodlPredictor::fit(runs())) > 0.1);
     }
 
     #[test]

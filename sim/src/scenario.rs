@@ -6,16 +6,20 @@
 //! its device, its processors are there.
 
 mod assemble;
+mod import;
 mod inline;
 mod language;
 mod overrides;
 mod workload;
 mod written;
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use inline::InlineOperator;
+pub use import::ImportedScenario;
+pub use inline::{InlineInput, InlineOperator};
 pub use language::{LanguageTable, TurnTable};
 pub use overrides::Overrides;
 
@@ -27,6 +31,7 @@ use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::{BackgroundWork, Measure, Pipeline};
+use crate::workload::import::{ImportOptions, ModelFormat};
 use crate::workload::{DataType, LANGUAGE_MODELS, LanguageTask, NETWORKS, OPERATOR_SETS, Stage};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
@@ -59,6 +64,9 @@ pub struct ScenarioFile {
     pub network: Option<String>,
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
+    /// Inputs of the operators, where they have to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Vec<InlineInput>>,
     /// Operators, in order.
     pub operator: Option<Vec<InlineOperator>>,
     /// A language model and what it is asked.
@@ -151,7 +159,7 @@ pub fn names() -> Vec<(&'static str, String)> {
 
 impl Scenario {
     /// The scenario called `name`: bundled, a bundled network or operator set,
-    /// or a file.
+    /// a model to import, or a file.
     ///
     /// # Errors
     /// What is wrong with the name, the file, the device or the overrides.
@@ -162,6 +170,10 @@ impl Scenario {
         }
         if let Some(text) = generated(name) {
             return Self::parse(name, &text, overrides);
+        }
+        if ModelFormat::of_name(name).is_some() {
+            let imported = ImportedScenario::load(Path::new(name), &ImportOptions::default())?;
+            return Self::parse(name, &imported.into_text(name), overrides);
         }
         if let Some(text) = Text::of_file(name) {
             return Self::parse(name, &text?, overrides);

@@ -7,6 +7,7 @@
 
 mod fuse;
 mod graph;
+pub mod import;
 mod language_model;
 mod layer;
 mod networks;

@@ -126,7 +126,7 @@ pub(crate) enum StrategyName {
 impl StrategyName {
     /// The strategy that finds the plan of operators: comparing all of them starts from the
     /// one that uses every processor. None for one of language models alone.
-    pub(super) fn planned(self) -> Option<Strategy> {
+    pub(crate) fn planned(self) -> Option<Strategy> {
         Some(match self {
             Self::CpuOnly => Strategy::CpuOnly,
             Self::GpuOnly => Strategy::GpuOnly,

@@ -10,7 +10,8 @@ pub(super) fn status(error: &ExecuteError) -> u8 {
     match error {
         ExecuteError::NoNpu { .. }
         | ExecuteError::CutSlice { .. }
-        | ExecuteError::SimulatedOnly { .. }
+        | ExecuteError::CannotCut { .. }
+        | ExecuteError::Chain(_)
         | ExecuteError::Format { .. }
         | ExecuteError::Unsupported(_)
         | ExecuteError::OpenCl(
@@ -55,7 +56,8 @@ pub(super) fn remedy(error: &ExecuteError) -> &'static str {
         }
         ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
         ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
-        ExecuteError::SimulatedOnly { .. } => "use a plan without it (--strategy channel-split)",
+        ExecuteError::CannotCut { .. } => "leave the operator to one processor",
+        ExecuteError::Chain(_) => "write a plan with coexec explore --out",
         ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
         ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
             "set data_type in the scenario to one this machine computes in"

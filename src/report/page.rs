@@ -1,5 +1,7 @@
 //! The text of the accuracy page.
 
+mod baselines;
+
 use std::fmt::Write as _;
 
 use coexec_sim::validate::score::{Scored, worst};
@@ -26,6 +28,7 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
     );
     text.push_str(EXPLANATION);
     text.push_str(&summary(phones));
+    text.push_str(&baselines::table_of(phones));
     for (phone, pictures) in phones.iter().zip(pictures) {
         section(&mut text, phone, pictures, options.worst);
     }
@@ -36,7 +39,9 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
 const EXPLANATION: &str = "\
 MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
 *FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *CoDL* that of \
-the predictor of CoDL (MobiSys'22, section 5.2) fitted on them, *repeat noise* how far \
+the predictor of CoDL (MobiSys'22, section 5.2) fitted on them (on CPU cores, where only networks are timed, on the \
+sums over their operators), *CoDL + launch* that of the same with a launch time fitted, too; in brackets, how many \
+of their predictions are within 10 %. *Repeat noise* is how far \
 measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
 repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
 

@@ -126,13 +126,13 @@ impl Maker<'_> {
             // Not every operator has a kernel on the CPU model; then there is no such plan.
             plans.extend(explore::explore(&mut simulator, stages, &options).ok().map(|answer| answer.plan));
         }
-        let mut seen: Vec<Vec<Placement>> = Vec::new();
+        let mut seen: Vec<Plan> = Vec::new();
         let mut candidates = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
-            if seen.contains(&plan.placements) {
+            if seen.contains(&plan) {
                 continue;
             }
-            seen.push(plan.placements.clone());
+            seen.push(plan.clone());
             let predicted = self.predicted(&mut simulator, stages, &plan);
             candidates.push(self.candidate(stages, plan, measure, index == 0, predicted));
         }

@@ -2,10 +2,10 @@
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::plan::Placement;
 use coexec_sim::workload::{Layer, Layout, Operator, Shape};
 
 use super::machine::Machine;
+use super::parts::{self, Portion};
 use super::place::{Place, Sharing, Touched};
 use super::program::{CpuPart, GpuPart, Operation, Task, borrowed};
 use super::schedule::{Copies, Node, Schedule, Sides};
@@ -39,7 +39,8 @@ pub(super) fn operations<T: Element>(
 ) -> Result<Vec<Operation<T>>, ExecuteError> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
-    for (index, (stage, placement)) in task.stages.iter().zip(&task.plan.placements).enumerate() {
+    let portions = parts::portions(task.stages, task.plan)?;
+    for (index, (stage, portions)) in task.stages.iter().zip(portions).enumerate() {
         let tensor_of = |read| match read {
             Read::Stage(stage) => stage,
             Read::Input => {
@@ -50,18 +51,17 @@ pub(super) fn operations<T: Element>(
         let reads: Vec<usize> = reads(stage, task.stages).into_iter().map(tensor_of).collect();
         let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
-        check_is_real(&stage.layer, placement, task.plan.chain(index))?;
-        let (cpu_part, gpu_part) = parts(&stage.layer, placement)?;
-        let cpu = match (cpu_part, placement.cores()) {
-            (Some(part), Some(cores)) => {
+        let overlaps = portions.overlap();
+        let cpu = match (portions.cpu, task.plan.placements[index].cores()) {
+            (Some(portion), Some(cores)) => {
                 let set = InstructionSet::detect();
                 let prepared = cpu::Prepared::new(&stage.layer, &weights, set)?;
-                Some(CpuPart { prepared, part, team: machine.team(&cores, &task.profile.cpu)? })
+                Some(CpuPart { prepared, portion, team: machine.team(&cores, &task.profile.cpu)? })
             }
             _ => None,
         };
-        let gpu = match gpu_part {
-            Some(part) => {
+        let gpu = match portions.gpu {
+            Some(portion) => {
                 let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
                 let given = layout(machine, task, sharing, inputs_only);
                 let read = match (sharing, &task.profile.gpu) {
@@ -72,49 +72,14 @@ pub(super) fn operations<T: Element>(
                     _ => given,
                 };
                 let shared = (sharing.is_some(), flags);
-                Some(on_gpu(machine, task, (&stage.layer, &weights, part), [given, read], shared)?)
+                Some(on_gpu(machine, task, (&stage.layer, &weights, portion), [given, read], shared)?)
             }
             None => None,
         };
-        operations.push(Operation { layer: stage.layer.clone(), reads, cpu, gpu });
+        let chain = task.plan.chain(index);
+        operations.push(Operation { layer: stage.layer.clone(), reads, chain, overlaps, cpu, gpu });
     }
     Ok(operations)
-}
-
-/// That the parts of an operator run here as the plan means them: without the halo of a
-/// chain, and only of operators with weights.
-fn check_is_real(layer: &Layer, placement: &Placement, chain: Option<u32>) -> Result<(), ExecuteError> {
-    let operator = &layer.operator;
-    let only = |how| Err(ExecuteError::SimulatedOnly { operator: operator.to_string(), how });
-    match placement {
-        _ if chain.is_some() => only("chains"),
-        Placement::Split { .. } if operator.splittable_channels().is_none() => only("cuts"),
-        Placement::HeightSplit { .. } if operator.splittable_rows().is_none() => only("cuts"),
-        _ => Ok(()),
-    }
-}
-
-/// What CPU and GPU compute of a layer.
-fn parts(layer: &Layer, placement: &Placement) -> Result<(Option<Part>, Option<Part>), ExecuteError> {
-    let operator = &layer.operator;
-    match placement {
-        Placement::Cpu(_) => Ok((Some(Part::whole(operator)), None)),
-        Placement::Gpu => Ok((None, Some(Part::whole(operator)))),
-        Placement::Npu | Placement::Accelerators(_) => {
-            Err(ExecuteError::NoNpu { operator: operator.to_string() })
-        }
-        Placement::Split { cpu_channels, gpu_channels, .. } => {
-            let [first, all] = [*cpu_channels, cpu_channels + gpu_channels];
-            if !first.is_multiple_of(coexec_sim::workload::CHANNELS_PER_SLICE) {
-                return Err(ExecuteError::CutSlice { operator: operator.to_string(), channels: first });
-            }
-            Ok((Some(Part::of_channels(operator, 0..first)), Some(Part::of_channels(operator, first..all))))
-        }
-        Placement::HeightSplit { cpu_rows, gpu_rows, .. } => {
-            let [first, all] = [*cpu_rows, cpu_rows + gpu_rows];
-            Ok((Some(Part::of_lines(operator, 0..first)), Some(Part::of_lines(operator, first..all))))
-        }
-    }
 }
 
 /// Layout of what an operator reads on the device: its own where it shares nothing of it
@@ -137,14 +102,14 @@ fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inpu
 fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
-    (layer, weights, part): (&Layer, &Weights<'_>, Part),
+    (layer, weights, portion): (&Layer, &Weights<'_>, Portion),
     layouts: [Layout; 2],
     (is_shared, flags): (bool, Option<&Signals>),
 ) -> Result<GpuPart<T>, ExecuteError> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
     // The rules see a part as the layer that computes only the part.
-    let whole = Part::whole(&layer.operator);
+    let (part, whole) = (&portion.part, Part::whole(&layer.operator));
     let alone = if part.channels != whole.channels {
         layer.with_output_channels(part.channels.len() as u32)
     } else if part.lines != whole.lines {
@@ -155,11 +120,11 @@ fn on_gpu<T: Element>(
     let launch = execute(&alone, gpu)?.detail;
     let dispatch = Dispatch::of(&alone, &launch);
     let prepared = if is_shared {
-        opencl::Prepared::announcing(runtime, layer, weights, &part, layouts, (dispatch, flags))
+        opencl::Prepared::announcing(runtime, layer, weights, part, layouts, (dispatch, flags))
     } else {
-        opencl::Prepared::new(runtime, layer, weights, &part, [layouts[0]; 2], dispatch)
+        opencl::Prepared::new(runtime, layer, weights, part, [layouts[0]; 2], dispatch)
     }?;
-    Ok(GpuPart { prepared, part, launch, layout: layouts[0] })
+    Ok(GpuPart { prepared, portion, launch, layout: layouts[0] })
 }
 
 /// Memory for all results and inputs.
@@ -170,7 +135,6 @@ pub(super) fn places<T: Element>(
     sharing: Option<Sharing>,
 ) -> Result<Vec<Place<T>>, ExecuteError> {
     let tensors = tensors(operations, sharing.is_some());
-    let memory = sharing.unwrap_or(Sharing::Copies);
     let mut places = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.into_iter().enumerate() {
         let count = tensor.shape.elements() as usize;
@@ -180,6 +144,8 @@ pub(super) fn places<T: Element>(
         });
         let runtime = machine.runtime();
         let layout = tensor.layout;
+        // What both compute some of, each has for itself.
+        let memory = sharing.filter(|_| !tensor.overlaps).unwrap_or(Sharing::Copies);
         let place = match (numbers.as_deref(), runtime) {
             (Some(numbers), Some(runtime))
                 if sharing.is_some() && tensor.touched.device && layout != Layout::Buffer =>
@@ -197,6 +163,8 @@ pub(super) fn places<T: Element>(
 struct Tensor {
     shape: Shape,
     touched: Touched,
+    /// Both sides compute some of it.
+    overlaps: bool,
     /// On the device.
     layout: Layout,
     /// For an input of the workload: the stage that reads it.
@@ -212,7 +180,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         let own = operation.layer.operator.output();
         let shape = operation.gpu.as_ref().map_or(own, |gpu| gpu.prepared.output_shape());
         let layout = operation.gpu.as_ref().filter(|_| !meets).map_or(Layout::Buffer, |gpu| gpu.layout);
-        tensors.push(Tensor { shape, touched, layout, read_by: None });
+        tensors.push(Tensor { shape, touched, overlaps: operation.overlaps, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
         let shapes = shapes_read(operation);
@@ -221,7 +189,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
             if read == tensors.len() {
                 let touched = Touched { host: touched.host || meets, ..touched };
                 let layout = operation.gpu.as_ref().map_or(Layout::Buffer, |gpu| gpu.layout);
-                tensors.push(Tensor { shape, touched, layout, read_by: Some(stage) });
+                tensors.push(Tensor { shape, touched, overlaps: false, layout, read_by: Some(stage) });
                 continue;
             }
             let tensor = &mut tensors[read];
@@ -258,8 +226,12 @@ pub(super) fn schedule<T: Element>(operations: &[Operation<T>], places: &[Place<
     let node = |operation: &Operation<T>| Node {
         sides: Sides { cpu: operation.cpu.is_some(), gpu: operation.gpu.is_some() },
         reads: operation.reads.clone(),
+        chain: operation.chain,
     };
     let nodes: Vec<Node> = operations.iter().map(node).collect();
-    let copies: Vec<Copies> = places.iter().map(|place| Copies { twice: place.is_copied() }).collect();
+    let overlaps = |tensor: usize| operations.get(tensor).is_some_and(|operation| operation.overlaps);
+    let copies =
+        |(tensor, place): (usize, &Place<T>)| Copies { twice: place.is_copied(), overlaps: overlaps(tensor) };
+    let copies: Vec<Copies> = places.iter().enumerate().map(copies).collect();
     Schedule::new(&nodes, &copies)
 }

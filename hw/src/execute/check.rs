@@ -1,5 +1,6 @@
-//! Whether what a program computed is right: each operator against the reference, on
-//! what it really read.
+//! Whether what a program computed is right: each part of an operator against the
+//! reference, on what it really read. Lines that both sides of a chain computed count as
+//! read from either, once they were joined.
 
 use super::ExecuteError;
 use super::machine::Machine;
@@ -11,6 +12,13 @@ use crate::verify::Reference;
 /// Multiply-accumulates that checking one operator may cost: some hundredths of a
 /// second in double precision. Of larger operators every so many elements are checked.
 const WORK: u64 = 1 << 20;
+
+/// Whose copy of a tensor is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Host,
+    Device,
+}
 
 /// Results that were found right.
 pub(super) struct Verified {
@@ -36,28 +44,64 @@ impl<T: Element> Program<T> {
         Ok(Verified { results: results.collect::<Result<_, ExecuteError>>()?, elements })
     }
 
+    /// Each side's part on what that side read, where its own readers have it; then what
+    /// everybody else is given.
     fn verify_stage(&self, stage: usize) -> Result<usize, ExecuteError> {
+        let operation = &self.operations[stage];
+        let mut elements = 0;
+        if let Some(cpu) = &operation.cpu {
+            elements += self.verify_part(stage, &cpu.portion.part, [Side::Host; 2])?;
+        }
+        if let Some(gpu) = &operation.gpu {
+            // Outside chains the host is given all that it looks at.
+            let found = if operation.chain.is_some() { Side::Device } else { Side::Host };
+            elements += self.verify_part(stage, &gpu.portion.part, [Side::Device, found])?;
+            if operation.chain.is_some() && self.is_joined(stage) {
+                elements += self.verify_part(stage, &gpu.portion.share, [Side::Device, Side::Host])?;
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Elements of `part` that agree with the reference on what the first of the sides
+    /// read; the result is taken from the second.
+    fn verify_part(
+        &self,
+        stage: usize,
+        part: &Part,
+        [reader, holder]: [Side; 2],
+    ) -> Result<usize, ExecuteError> {
         let operation = &self.operations[stage];
         let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(operation.reads.len());
         for &read in &operation.reads {
-            inputs.push(self.places[read].read()?.into_iter().map(Element::to_f32).collect());
+            inputs.push(self.seen_by(reader, read)?.into_iter().map(Element::to_f32).collect());
         }
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let weights = self.weights(stage);
         let reference = Reference::new(&operation.layer, borrowed(&weights), &inputs)?;
         let operator = &operation.layer.operator;
         let every = stride(operator.macs().div_ceil(WORK), operator.output().channels);
-        let actual = self.places[stage].read()?;
-        if let Some(element) = actual.iter().position(|number| number.to_f32().is_nan()) {
+        let actual = self.seen_by(holder, stage)?;
+        let channels = operator.output().channels as usize;
+        let mut elements = part.elements(operator).map(|(pixel, channel)| pixel * channels + channel);
+        if let Some(element) = elements.find(|&element| actual[element].to_f32().is_nan()) {
             return Err(ExecuteError::NotComputed { operator: operator.to_string(), element });
         }
         // Each processor's part is checked as densely as the whole would be.
-        let part_of = |part: Option<&Part>| -> Result<usize, ExecuteError> {
-            let Some(part) = part else { return Ok(0) };
-            Ok(reference.compare(&actual, part, every)?.elements)
-        };
-        let cpu = part_of(operation.cpu.as_ref().map(|cpu| &cpu.part))?;
-        Ok(cpu + part_of(operation.gpu.as_ref().map(|gpu| &gpu.part))?)
+        Ok(reference.compare(&actual, part, every)?.elements)
+    }
+
+    fn seen_by(&self, side: Side, tensor: usize) -> Result<Vec<T>, ExecuteError> {
+        let place = &self.places[tensor];
+        Ok(match side {
+            Side::Host => place.read(),
+            Side::Device => place.read_on_device(),
+        }?)
+    }
+
+    /// Whether the host is given all of a chain's result.
+    fn is_joined(&self, stage: usize) -> bool {
+        !self.places[stage].is_copied() || self.schedule.is_fetched(stage)
     }
 
     /// Stages whose results nobody reads.

@@ -203,6 +203,15 @@ impl<T: Element> Place<T> {
             (None, None) => Ok(Vec::new()),
         }
     }
+
+    /// The tensor as the device has it, or as the host does where the device does not,
+    /// while nobody computes.
+    pub(super) fn read_on_device(&self) -> Result<Vec<T>, OpenClError> {
+        match &self.device {
+            Some(tensor) if tensor.shared_ptr().is_none() => tensor.read(),
+            _ => self.read(),
+        }
+    }
 }
 
 impl Sharing {

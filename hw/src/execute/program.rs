@@ -3,9 +3,10 @@
 //! Responsible for: parts of operators, their memory, and running them in the order of
 //! the schedule. Not for: statistics, or whether results are right (`super::check`).
 //! Invariant: what one side reads the other has finished writing, by the schedule; both
-//! sides write disjoint parts of a tensor.
+//! sides write disjoint parts of a tensor, or each its own copy.
 
-use std::rc::Rc;
+mod queue;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,15 +19,16 @@ use coexec_sim::workload::{Layer, Layout, Stage};
 use super::build;
 use super::link::Link;
 use super::machine::{Machine, Team};
+use super::parts::Portion;
 use super::place::{Place, Sharing};
-use super::schedule::{Hosted, Queued, Schedule, Sides};
+use super::schedule::{Hosted, Schedule, Sides};
 use super::{ExecuteError, numbers};
 use crate::cpu::{self, Element};
-use crate::opencl::events::{Event, stamps};
 use crate::opencl::timing::of_duration;
 use crate::opencl::{self, Dispatch, OpenClError};
-use crate::operands::{Output, Part, Weights};
+use crate::operands::{Output, Weights};
 use crate::sync::Mechanism;
+use queue::Progress;
 
 /// What the first launch of an operator may take.
 const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
@@ -72,14 +74,14 @@ pub(super) struct Taken {
 /// The CPU's part of an operator.
 pub(super) struct CpuPart<T: Element> {
     pub(super) prepared: cpu::Prepared<T>,
-    pub(super) part: Part,
+    pub(super) portion: Portion,
     pub(super) team: Team,
 }
 
 /// The GPU's part of an operator.
 pub(super) struct GpuPart<T: Element> {
     pub(super) prepared: opencl::Prepared<T>,
-    pub(super) part: Part,
+    pub(super) portion: Portion,
     pub(super) launch: Launch,
     /// Layout of what it reads.
     pub(super) layout: Layout,
@@ -90,6 +92,10 @@ pub(super) struct Operation<T: Element> {
     pub(super) layer: Layer,
     /// Numbers of the tensors it reads.
     pub(super) reads: Vec<usize>,
+    /// The chain it belongs to.
+    pub(super) chain: Option<u32>,
+    /// Whether both sides compute some of its result, each for itself.
+    pub(super) overlaps: bool,
     pub(super) cpu: Option<CpuPart<T>>,
     pub(super) gpu: Option<GpuPart<T>>,
 }
@@ -99,38 +105,11 @@ pub(super) struct Program<T: Element> {
     pub(super) operations: Vec<Operation<T>>,
     /// The operators' results, then inputs of the workload.
     pub(super) places: Vec<Place<T>>,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
     link: Option<Link>,
     sharing: Option<(Mechanism, Sharing)>,
     clock: Clock,
     pub(super) seed: u64,
-}
-
-/// How far a run has come.
-#[derive(Default)]
-struct Progress {
-    queued: usize,
-    signalled: u32,
-    /// Whether the latest kernel announces itself.
-    is_announced: bool,
-    /// First and latest kernel.
-    first: Option<Rc<Event>>,
-    latest: Option<Rc<Event>>,
-    /// Latest command that an announcement may follow.
-    last: Option<Rc<Event>>,
-}
-
-impl Progress {
-    /// From the first kernel's start to the latest one's end, where there are any. An event
-    /// behind a flag that was seen may not tell yet.
-    fn kernels(&self) -> Option<Result<Picos, OpenClError>> {
-        let (first, latest) = (self.first.as_ref()?, self.latest.as_ref()?);
-        let span = || {
-            let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(latest)?);
-            Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
-        };
-        Some(span())
-    }
 }
 
 impl Sides {
@@ -258,117 +237,16 @@ impl<T: Element> Program<T> {
         Ok(Taken { counted, wall, kernels })
     }
 
-    /// Fills the device's queue as far as the host may be ahead.
-    fn queue(&mut self, progress: &mut Progress) -> Result<(), ExecuteError> {
-        let Some(link) = &self.link else { return Ok(()) };
-        // What the host has yet to copy cannot be queued before it is computed, and mapping
-        // waits for all that is queued.
-        let copies = self.sharing.is_some_and(|(_, memory)| memory == Sharing::Copies);
-        let ahead = progress.signalled + if copies || self.maps() { 0 } else { link.ahead() };
-        let before = progress.queued;
-        while let Some(&item) = self.schedule.queue.get(progress.queued) {
-            if matches!(item, Queued::Await(signal) if signal > ahead) {
-                break;
-            }
-            progress.queued += 1;
-            match item {
-                Queued::Await(signal) => self.hold(signal, progress)?,
-                Queued::Launch(stage) => self.launch_part(stage, progress)?,
-                Queued::Upload(tensor) => self.upload(tensor)?,
-                Queued::Fetch(stage) => progress.last = self.fetch(stage)?,
-                Queued::Announce(announcement) => self.announce(announcement, ahead, progress)?,
-            }
-        }
-        match &self.link {
-            Some(link) if progress.queued > before => link.flush(),
-            _ => Ok(()),
-        }
-    }
-
-    fn hold(&mut self, signal: u32, progress: &Progress) -> Result<(), ExecuteError> {
-        match &mut self.link {
-            // What is queued after the signal need not wait for it.
-            Some(link) if signal > progress.signalled => link.hold(signal),
-            _ => Ok(()),
-        }
-    }
-
-    fn announce(
-        &mut self,
-        announcement: u32,
-        ahead: u32,
-        progress: &mut Progress,
-    ) -> Result<(), ExecuteError> {
-        let next = self.schedule.queue.get(progress.queued);
-        let awaited = match next {
-            Some(&Queued::Await(signal)) if signal <= ahead => {
-                progress.queued += 1;
-                Some(signal).filter(|&signal| signal > progress.signalled)
-            }
-            _ => None,
-        };
-        let Some(link) = &mut self.link else { return Ok(()) };
-        link.announce((announcement, progress.is_announced), awaited, progress.last.clone())
-    }
-
-    fn launch_part(&mut self, stage: usize, progress: &mut Progress) -> Result<(), ExecuteError> {
-        let Some(gpu) = &self.operations[stage].gpu else { return Ok(()) };
-        let number = match (self.schedule.queue.get(progress.queued), &self.link) {
-            (Some(&Queued::Announce(announcement)), Some(link)) if gpu.prepared.announces() => {
-                link.number_of(announcement)
-            }
-            _ => None,
-        };
-        progress.is_announced = number.is_some();
-        for (_, event) in gpu.prepared.enqueue_announcing(number.unwrap_or(0))? {
-            let event = Rc::new(event);
-            progress.first.get_or_insert_with(|| Rc::clone(&event));
-            progress.latest = Some(Rc::clone(&event));
-            progress.last = Some(event);
-        }
-        Ok(())
-    }
-
-    /// Queues a copy of what the host computed of a tensor, or of all of an input.
-    fn upload(&mut self, tensor: usize) -> Result<(), ExecuteError> {
-        let place = &self.places[tensor];
-        let of_host = self.operations.get(tensor).and_then(|operation| operation.cpu.as_ref());
-        let is_cut = self.operations.get(tensor).is_some_and(|operation| operation.gpu.is_some());
-        let part = of_host.filter(|_| is_cut).map(|cpu| cpu.part.clone()).or_else(|| place.whole());
-        if let (Some(device), Some(host), Some(part)) = (place.device(), place.host_ptr(), part) {
-            // SAFETY: the host's tensor lives as long as the program; its part was computed
-            // before the host's signal, behind which this is queued, and is not computed
-            // again in this run.
-            unsafe { device.enqueue_write_part(&part, host) }?;
-        }
-        Ok(())
-    }
-
-    /// Queues a copy of what the device computed of a tensor.
-    fn fetch(&mut self, stage: usize) -> Result<Option<Rc<Event>>, ExecuteError> {
-        let (place, operation) = (&self.places[stage], &self.operations[stage]);
-        let of_device = operation.gpu.as_ref().filter(|_| operation.cpu.is_some());
-        let part = of_device.map(|gpu| gpu.part.clone()).or_else(|| place.whole());
-        let (Some(device), Some(host), Some(part)) = (place.device(), place.host_ptr(), part) else {
-            return Ok(None);
-        };
-        // SAFETY: the host's tensor lives as long as the program, and the host reads this
-        // part only after it has waited for the announcement behind the copy.
-        let event = unsafe { device.enqueue_read_part(&part, host) }?;
-        Ok(Some(Rc::new(event)))
-    }
-
     /// Maps and unmaps what the device announced, where the mechanism does.
     fn map(&self, announcement: u32) -> Result<(), ExecuteError> {
-        let stage = self.schedule.announcers[announcement as usize - 1];
-        match (self.places[stage].device(), &self.link) {
-            (Some(tensor), Some(link)) if self.maps() => {
+        let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
+        for &stage in &self.schedule.announcers[announcement as usize - 1] {
+            if let Some(tensor) = self.places[stage].device() {
                 tensor.map_and_unmap()?;
-                // The device has the memory again when unmapping has ended.
-                link.finish()
             }
-            _ => Ok(()),
         }
+        // The device has the memory again when unmapping has ended.
+        link.finish()
     }
 
     /// Whether results are mapped at every meeting.
@@ -398,7 +276,7 @@ impl<T: Element> Program<T> {
         // SAFETY: the tensor holds that many elements; the device, if it takes part, writes
         // another part, and nobody reads before both are done.
         let mut output = unsafe { Output::shared(first, length) };
-        Ok(cpu.prepared.run(machine.pool(cpu.team), &inputs, &mut output, &cpu.part)?)
+        Ok(cpu.prepared.run(machine.pool(cpu.team), &inputs, &mut output, &cpu.portion.part)?)
     }
 
     /// The weights of an operator.

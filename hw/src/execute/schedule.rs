@@ -2,7 +2,9 @@
 //!
 //! Responsible for: the order. Not for: memory, or how one side learns of the other.
 //! Invariants: neither side waits for something that comes after what the other waits
-//! for; the host knows of everything the device did when a run ends.
+//! for; the host knows of everything the device did when a run ends. Inside a chain
+//! neither waits for the other: what others read of it is joined once, before the first of
+//! them reads it.
 
 /// Who computes a stage, or parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +20,17 @@ pub(super) struct Node {
     /// Numbers of the tensors it reads; tensor `i` is stage `i`'s result, those behind
     /// are inputs of the workload.
     pub(super) reads: Vec<usize>,
+    /// The chain it belongs to.
+    pub(super) chain: Option<u32>,
 }
 
 /// A tensor as far as copies go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Copies {
     /// The host's and the device's memory each hold it.
     pub(super) twice: bool,
+    /// Both compute some of it, for operators of their chain that reach over the cut.
+    pub(super) overlaps: bool,
 }
 
 /// What is put into the device's queue.
@@ -60,8 +66,8 @@ pub(super) struct Schedule {
     pub(super) host: Vec<Hosted>,
     /// Number of the last announcement.
     pub(super) announcements: u32,
-    /// The stage that each announcement follows.
-    pub(super) announcers: Vec<usize>,
+    /// The stages whose results each announcement is about.
+    pub(super) announcers: Vec<Vec<usize>>,
     /// Number of the last signal.
     pub(super) signals: u32,
 }
@@ -75,6 +81,9 @@ struct Maker<'a> {
     announced: Vec<Option<u32>>,
     signalled: Vec<Option<u32>>,
     uploaded: Vec<bool>,
+    /// Of each stage: whether its parts lie with those who computed them, for others to
+    /// read.
+    apart: Vec<bool>,
     /// Latest announcement that the host waited for, latest signal that the device did.
     host_knows: u32,
     device_knows: u32,
@@ -92,20 +101,36 @@ impl Schedule {
             announced: vec![None; nodes.len()],
             signalled: vec![None; nodes.len()],
             uploaded: vec![false; tensors.len()],
+            apart: vec![false; nodes.len()],
             host_knows: 0,
             device_knows: 0,
             owed: 0,
         };
         for (stage, node) in nodes.iter().enumerate() {
+            maker.join_what_it_reads(stage);
             if node.sides.gpu {
                 maker.on_device(stage);
             }
             if node.sides.cpu {
                 maker.on_host(stage);
             }
+            maker.apart[stage] = leaves_its_chain(nodes, stage);
+        }
+        for chain in nodes.iter().filter_map(|node| node.chain) {
+            maker.join(chain, nodes.len());
         }
         maker.wait_for(maker.schedule.announcements);
         maker.schedule
+    }
+
+    /// Whether the host is sent what the device computes of a stage.
+    pub(super) fn is_fetched(&self, stage: usize) -> bool {
+        self.queue.contains(&Queued::Fetch(stage))
+    }
+
+    /// Whether anything is copied from one side to the other.
+    pub(super) fn copies(&self) -> bool {
+        self.queue.iter().any(|item| matches!(item, Queued::Upload(_) | Queued::Fetch(_)))
     }
 }
 
@@ -114,27 +139,31 @@ impl Maker<'_> {
         let reads = &self.nodes[stage].reads;
         let signals = reads.iter().filter_map(|&read| self.signalled.get(read).copied().flatten());
         let needed = signals.max().unwrap_or(0).max(self.owed);
-        if needed > self.device_knows {
-            self.schedule.queue.push(Queued::Await(needed));
-            self.device_knows = needed;
-        }
+        self.await_signal(needed);
         for &read in reads {
             let from_host = self.nodes.get(read).is_none_or(|node| node.sides.cpu);
-            if from_host && self.tensors[read].twice && !self.uploaded[read] {
+            let has_own = is_within_chain(self.nodes, read, stage);
+            if from_host && !has_own && self.tensors[read].twice && !self.uploaded[read] {
                 self.uploaded[read] = true;
                 self.schedule.queue.push(Queued::Upload(read));
             }
         }
         self.schedule.queue.push(Queued::Launch(stage));
-        if !self.is_announced(stage) {
-            return;
+        if self.nodes[stage].chain.is_none() && self.is_announced(stage) {
+            self.announce(vec![stage]);
         }
-        if self.tensors[stage].twice {
-            self.schedule.queue.push(Queued::Fetch(stage));
-        }
+    }
+
+    /// The device tells the host, and sends it, what it computed of `stages`.
+    fn announce(&mut self, stages: Vec<usize>) {
         self.schedule.announcements += 1;
-        self.schedule.announcers.push(stage);
-        self.announced[stage] = Some(self.schedule.announcements);
+        for &stage in &stages {
+            if self.tensors[stage].twice {
+                self.schedule.queue.push(Queued::Fetch(stage));
+            }
+            self.announced[stage] = Some(self.schedule.announcements);
+        }
+        self.schedule.announcers.push(stages);
         self.schedule.queue.push(Queued::Announce(self.schedule.announcements));
     }
 
@@ -155,20 +184,72 @@ impl Maker<'_> {
         let announced = reads.iter().filter_map(|&read| self.announced.get(read).copied().flatten());
         self.wait_for(announced.max().unwrap_or(0));
         self.schedule.host.push(Hosted::Compute(stage));
+        if self.nodes[stage].chain.is_some() {
+            return;
+        }
         let behind = &self.nodes[stage + 1..];
         let is_cut = self.nodes[stage].sides.gpu;
         // Behind a cut operator the device's queue waits for the join (EPEW'25, section 4).
         let joins = is_cut && behind.iter().any(|node| node.sides.gpu);
         if joins || behind.iter().any(|node| node.sides.gpu && node.reads.contains(&stage)) {
-            self.schedule.signals += 1;
-            self.signalled[stage] = Some(self.schedule.signals);
-            self.schedule.host.push(Hosted::Signal(self.schedule.signals));
+            self.signal(&[stage]);
         }
         if joins {
             self.owed = self.schedule.signals;
         }
         if is_cut {
             self.wait_for(self.announced[stage].unwrap_or(0));
+        }
+    }
+
+    /// The host tells the device that it has computed its parts of `stages`.
+    fn signal(&mut self, stages: &[usize]) {
+        self.schedule.signals += 1;
+        stages.iter().for_each(|&stage| self.signalled[stage] = Some(self.schedule.signals));
+        self.schedule.host.push(Hosted::Signal(self.schedule.signals));
+    }
+
+    /// Joins the chains of which `stage`, which is no part of them, reads results.
+    fn join_what_it_reads(&mut self, stage: usize) {
+        for &read in &self.nodes[stage].reads {
+            let chain = self.nodes.get(read).and_then(|node| node.chain);
+            if let Some(chain) = chain.filter(|_| !is_within_chain(self.nodes, read, stage)) {
+                self.join(chain, stage);
+            }
+        }
+    }
+
+    /// Brings together what a chain has computed so far for others to read: one join,
+    /// whatever the number of results. `next` is the stage that comes behind.
+    fn join(&mut self, chain: u32, next: usize) {
+        let is_open = |&stage: &usize| self.apart[stage] && self.nodes[stage].chain == Some(chain);
+        let stages: Vec<usize> = (0..self.nodes.len()).filter(is_open).collect();
+        if stages.is_empty() {
+            return;
+        }
+        stages.iter().for_each(|&stage| self.apart[stage] = false);
+        let goes_on = self.nodes[next..].iter().any(|node| node.sides.gpu);
+        // What the device sends lands where the host has computed lines beyond its share,
+        // and may still read them.
+        let collides =
+            stages.iter().any(|&stage| self.tensors[stage] == Copies { twice: true, overlaps: true });
+        if goes_on || collides {
+            self.signal(&stages);
+        }
+        if collides {
+            self.await_signal(self.schedule.signals);
+        }
+        if goes_on {
+            self.owed = self.schedule.signals;
+        }
+        self.announce(stages);
+        self.wait_for(self.schedule.announcements);
+    }
+
+    fn await_signal(&mut self, signal: u32) {
+        if signal > self.device_knows {
+            self.schedule.queue.push(Queued::Await(signal));
+            self.device_knows = signal;
         }
     }
 
@@ -180,135 +261,19 @@ impl Maker<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const CPU: Sides = Sides { cpu: true, gpu: false };
-    const GPU: Sides = Sides { cpu: false, gpu: true };
-    const BOTH: Sides = Sides { cpu: true, gpu: true };
-
-    fn chain(sides: &[Sides], twice: bool) -> Schedule {
-        let count = sides.len();
-        let reads = |stage: usize| vec![if stage == 0 { count } else { stage - 1 }];
-        let nodes: Vec<Node> =
-            sides.iter().enumerate().map(|(stage, &sides)| Node { sides, reads: reads(stage) }).collect();
-        Schedule::new(&nodes, &vec![Copies { twice }; count + 1])
-    }
-
-    #[test]
-    fn a_single_processor_meets_nobody_but_at_the_end() {
-        assert_eq!(chain(&[CPU, CPU], false).queue, []);
-        assert_eq!(chain(&[CPU, CPU], false).host, [Hosted::Compute(0), Hosted::Compute(1)]);
-        let gpu = chain(&[GPU, GPU], false);
-        assert_eq!(gpu.queue, [Queued::Launch(0), Queued::Launch(1), Queued::Announce(1)]);
-        assert_eq!(gpu.host, [Hosted::WaitFor(1)]);
-    }
-
-    #[test]
-    fn a_cut_operator_is_computed_by_both_at_once_and_joined() {
-        let schedule = chain(&[BOTH], false);
-        assert_eq!(schedule.queue, [Queued::Launch(0), Queued::Announce(1)]);
-        assert_eq!(schedule.host, [Hosted::Compute(0), Hosted::WaitFor(1)]);
-    }
-
-    #[test]
-    fn behind_a_join_the_device_waits_for_the_host_s_part() {
-        let schedule = chain(&[BOTH, GPU], false);
-        assert_eq!(
-            schedule.queue,
-            [
-                Queued::Launch(0),
-                Queued::Announce(1),
-                Queued::Await(1),
-                Queued::Launch(1),
-                Queued::Announce(2)
-            ]
-        );
-        assert_eq!(
-            schedule.host,
-            [Hosted::Compute(0), Hosted::Signal(1), Hosted::WaitFor(1), Hosted::WaitFor(2)]
-        );
-    }
-
-    #[test]
-    fn hand_overs_happen_only_where_the_placement_changes() {
-        let schedule = chain(&[CPU, CPU, GPU, GPU, CPU], false);
-        assert_eq!((schedule.announcements, schedule.signals), (1, 1));
-        assert_eq!(
-            schedule.queue,
-            [Queued::Await(1), Queued::Launch(2), Queued::Launch(3), Queued::Announce(1)]
-        );
-    }
-
-    #[test]
-    fn without_shared_memory_each_side_is_sent_what_the_other_computed() {
-        let schedule = chain(&[CPU, GPU, CPU], true);
-        assert_eq!(
-            schedule.queue,
-            [Queued::Await(1), Queued::Upload(0), Queued::Launch(1), Queued::Fetch(1), Queued::Announce(1)]
-        );
-        let whole = chain(&[GPU], true);
-        assert_eq!(
-            whole.queue,
-            [Queued::Upload(1), Queued::Launch(0), Queued::Fetch(0), Queued::Announce(1)]
-        );
-    }
-
-    /// Runs both orders side by side: whether both come to their ends.
-    fn ends(schedule: &Schedule) -> bool {
-        let (mut queued, mut hosted, mut announced, mut signalled) = (0, 0, 0, 0);
-        loop {
-            let before = (queued, hosted);
-            while let Some(&item) = schedule.queue.get(queued) {
-                match item {
-                    Queued::Await(signal) if signal > signalled => break,
-                    Queued::Announce(number) => announced = number,
-                    _ => {}
-                }
-                queued += 1;
-            }
-            while let Some(&item) = schedule.host.get(hosted) {
-                match item {
-                    Hosted::WaitFor(number) if number > announced => break,
-                    Hosted::Signal(number) => signalled = number,
-                    _ => {}
-                }
-                hosted += 1;
-            }
-            if (queued, hosted) == before {
-                return queued == schedule.queue.len() && hosted == schedule.host.len();
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn both_sides_always_come_to_an_end(
-            sides in prop::collection::vec(0..3_usize, 1..12),
-            picks in prop::collection::vec(0..1_000_usize, 24),
-            twice: bool,
-        ) {
-            let count = sides.len();
-            let nodes: Vec<Node> = sides
-                .iter()
-                .enumerate()
-                .map(|(stage, &side)| Node {
-                    sides: [CPU, GPU, BOTH][side],
-                    reads: picks[2 * stage..2 * stage + 2]
-                        .iter()
-                        .map(|pick| if stage == 0 { count } else { pick % stage })
-                        .collect(),
-                })
-                .collect();
-            let schedule = Schedule::new(&nodes, &vec![Copies { twice }; count + 1]);
-            prop_assert!(ends(&schedule));
-            let computed = schedule.host.iter().filter(|item| matches!(item, Hosted::Compute(_))).count();
-            let launched = schedule.queue.iter().filter(|item| matches!(item, Queued::Launch(_))).count();
-            prop_assert_eq!(computed, nodes.iter().filter(|node| node.sides.cpu).count());
-            prop_assert_eq!(launched, nodes.iter().filter(|node| node.sides.gpu).count());
-        }
-    }
+/// Whether both are of one chain: each side reads what it computed itself.
+fn is_within_chain(nodes: &[Node], read: usize, reader: usize) -> bool {
+    let chain = nodes[reader].chain;
+    chain.is_some() && nodes.get(read).is_some_and(|node| node.chain == chain)
 }
+
+/// Whether a stage of a chain has a result that another stage reads, or nobody.
+fn leaves_its_chain(nodes: &[Node], stage: usize) -> bool {
+    let mut readers = (0..nodes.len()).filter(|&reader| nodes[reader].reads.contains(&stage)).peekable();
+    let is_result = readers.peek().is_none();
+    nodes[stage].chain.is_some()
+        && (is_result || readers.any(|reader| !is_within_chain(nodes, stage, reader)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 //! Without a platform the tests say that they are skipped; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
+mod chains;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coexec_sim::input::Text;
@@ -105,19 +107,12 @@ fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Pla
 fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
     let (stages, profile) = scenario(text);
     let placements = placements(&stages, &profile, numbers);
-    check_plan(machine, (&stages, &profile), placements, synchronisation, clock);
+    check_plan(machine, (&stages, &profile), Plan::new(synchronisation, placements), clock);
 }
 
-fn check_plan(
-    machine: &mut Machine,
-    (stages, profile): (&[Stage], &Profile),
-    placements: Vec<Placement>,
-    synchronisation: Modelled,
-    clock: Clock,
-) {
-    let plan = Plan::new(synchronisation, placements);
+fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), plan: Plan, clock: Clock) {
     let task = Task { stages, plan: &plan, profile, clock, seed: 7, limit: LIMIT };
-    let context = format!("{:?} by {synchronisation}", plan.placements);
+    let context = format!("{plan:?}");
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
     let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -158,7 +153,8 @@ fn an_operator_cut_along_its_height_is_right() {
         let rows = stages[0].layer.operator.splittable_rows().unwrap();
         for cpu_rows in [1, rows / 2, rows - 2] {
             let cut = Placement::HeightSplit { cores: cores(&profile), cpu_rows, gpu_rows: rows - cpu_rows };
-            check_plan(&mut machine, (&stages, &profile), vec![cut], Modelled::SvmPolling, Clock::Host);
+            let plan = Plan::new(Modelled::SvmPolling, vec![cut]);
+            check_plan(&mut machine, (&stages, &profile), plan, Clock::Host);
         }
     }
 }

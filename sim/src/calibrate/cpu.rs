@@ -28,8 +28,7 @@ use crate::device::cpu::{CoreSetSpread, Cpu};
 use crate::kernel::cpu::Library;
 use crate::measure::LeftOut;
 use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
-use crate::predictor::CodlPredictor;
-use crate::validate::cpu::{Baselines, Operators, point, predict, within};
+use crate::validate::cpu::{Baselines, Codl, Jobs, point, predict, within};
 use crate::validate::point::Point;
 use crate::workload::DataType;
 
@@ -141,20 +140,20 @@ fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]
         Baselines::fit(seen.map(|run| run.run), &evidence.layers)
     };
     let baselines: Vec<Baselines> = (0..without_fold.len()).map(baseline).collect();
-    let operators = |fold: usize| Operators::new(&without_fold[fold], evidence.library);
-    let codl: Vec<CodlPredictor> = (0..without_fold.len())
-        .map(|fold| {
-            let seen = evidence.runs.iter().filter(|run| fold_of[run.network] != fold);
-            operators(fold).fit(seen.map(|run| run.run), &evidence.layers)
-        })
-        .collect();
+    let jobs =
+        |fold: usize| Jobs { cpu: &without_fold[fold], library: evidence.library, layers: &evidence.layers };
+    let codl = |fold: usize| {
+        let seen = evidence.runs.iter().filter(|run| fold_of[run.network] != fold);
+        Codl::fit(jobs(fold), seen.map(|run| run.run))
+    };
+    let codl: Vec<Codl> = (0..without_fold.len()).into_par_iter().map(codl).collect();
     let predicted = |usable: &Usable<'a>| {
         let Usable { run, network, .. } = *usable;
         let fold = fold_of[network];
         // Only a mixed core set can lack a table: of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], &evidence.layers, evidence.library).ok()?;
         let flops_linear_us = baselines[fold].predict(run, &evidence.layers);
-        let codl_us = operators(fold).job(run, &evidence.layers).and_then(|job| codl[fold].predict(&job));
+        let codl_us = codl[fold].predict(jobs(fold), run);
         let point = Point { unseen: true, flops_linear_us, codl_us, ..point(run, predicted_us) };
         Some(HeldOut { run, network, point })
     };

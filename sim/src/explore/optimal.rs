@@ -18,11 +18,15 @@
 //! The energy-delay product is not; where it is least, it is the least `E + m T` for some
 //! `m`, the ratio of energy and time there, which is approached from plan to plan.
 
+mod branches;
 mod chaining;
+mod concurrent;
 mod cutting;
 mod places;
 mod polish;
+mod prepare;
 mod program;
+mod state;
 
 use super::explorer::{Explorer, Found};
 use super::{Objective, Strategy};

@@ -34,7 +34,8 @@ pub enum KernelName {
 }
 
 /// A kernel implementation: what has a basic unit of its own. Frameworks have kernels
-/// for some windows (MACE: 1x1 and 3x3), so a window makes one.
+/// for some windows (MACE: 1x1 and 3x3), so a window makes one; and a kernel that
+/// computes another tile a thread is compiled anew (TFLite's GPU delegate).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Implementation {
     /// The kernel.
@@ -43,16 +44,26 @@ pub struct Implementation {
     pub data_type: DataType,
     /// Window height and width; none for an operator without, or for all windows.
     pub window: Option<[u32; 2]>,
+    /// What a thread of a GPU computes: columns, rows, slices; none on a CPU, or for all.
+    pub tile: Option<[u32; 3]>,
     /// Cores, on a CPU.
     pub cores: Option<CoreSet>,
 }
 
 impl Implementation {
-    /// The same kernel, whatever its window.
+    /// The same kernel, whatever its window and tile.
     #[must_use]
-    pub fn of_any_window(&self) -> Self {
-        Self { window: None, ..self.clone() }
+    pub fn of_any_shape(&self) -> Self {
+        Self { window: None, tile: None, ..self.clone() }
     }
+}
+
+/// What distinguishes implementations on each processor.
+enum Ran {
+    /// What a thread computes.
+    Gpu([u32; 3]),
+    /// The cores.
+    Cpu(CoreSet),
 }
 
 /// What a predictor knows of a layer on a processor.
@@ -91,7 +102,7 @@ impl Job {
         } else {
             units.push(product as f64);
         }
-        Ok(Self::new(layer, KernelName::Gpu(launch.kernel), None, units))
+        Ok(Self::new(layer, KernelName::Gpu(launch.kernel), Ran::Gpu(launch.tile), units))
     }
 
     /// `layer` on `cores` of `cpu`, with the kernels of `library`.
@@ -115,15 +126,10 @@ impl Job {
         } else {
             units.push((rounds * output.elements().div_ceil(blocks).div_ceil(unit)) as f64);
         }
-        Ok(Self::new(layer, KernelName::Cpu(schedule.kernel), Some(*cores), units))
+        Ok(Self::new(layer, KernelName::Cpu(schedule.kernel), Ran::Cpu(*cores), units))
     }
 
-    fn new(
-        layer: &Layer,
-        kernel: KernelName,
-        cores: Option<CoreSet>,
-        units: ArrayVec<f64, MAX_STEPS>,
-    ) -> Self {
+    fn new(layer: &Layer, kernel: KernelName, ran: Ran, units: ArrayVec<f64, MAX_STEPS>) -> Self {
         let output = layer.operator.output();
         let (window, input_channels) = match &layer.operator {
             Operator::Conv2d(conv) => (Some(conv.kernel), conv.input.channels / conv.groups.max(1)),
@@ -132,8 +138,12 @@ impl Job {
             Operator::Linear(linear) => (None, linear.input_features),
             other => (None, other.inputs().first().map_or(0, |shape| shape.channels)),
         };
+        let (tile, cores) = match ran {
+            Ran::Gpu(tile) => (Some(tile), None),
+            Ran::Cpu(cores) => (None, Some(cores)),
+        };
         Self {
-            implementation: Implementation { kernel, data_type: layer.data_type, window, cores },
+            implementation: Implementation { kernel, data_type: layer.data_type, window, tile, cores },
             units,
             features: [
                 f64::from(output.height),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::inline::InlineOperator;
+use super::inline::{InlineInput, InlineOperator};
 use super::violation;
 use crate::device::check::Violation;
 use crate::input::{InputError, Text};
@@ -27,9 +27,19 @@ pub(super) fn graph(
     text: &Text,
     name: &str,
     data_type: DataType,
+    inputs: &[InlineInput],
     operators: &[InlineOperator],
 ) -> Result<Graph, InputError> {
     let mut assembly = Assembly::default();
+    for (index, input) in inputs.iter().enumerate() {
+        let [batch, height, width, channels] = input.extent;
+        let extent = Shape { batch, height, width, channels };
+        check_operator(&Operator::Mean(Mean { input: extent })).map_err(|error| {
+            text.refuse(&format!("input[{index}].extent"), error.to_string(), error.help())
+        })?;
+        assembly.inputs.push(extent);
+        assembly.by_name.insert(input.name.clone(), Source::Input(index as u32));
+    }
     for (index, inline) in operators.iter().enumerate() {
         assembly.add(text, index, inline)?;
     }
@@ -45,7 +55,7 @@ pub(super) fn graph(
 struct Assembly {
     inputs: Vec<Shape>,
     nodes: Vec<Node>,
-    by_name: HashMap<String, NodeId>,
+    by_name: HashMap<String, Source>,
 }
 
 impl Assembly {
@@ -64,7 +74,7 @@ impl Assembly {
         self.complete(&operator, &mut sources);
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node { name: inline.name.clone(), operator, inputs: sources });
-        self.by_name.insert(inline.name.clone(), id);
+        self.by_name.insert(inline.name.clone(), Source::Node(id));
         Ok(())
     }
 
@@ -77,12 +87,12 @@ impl Assembly {
         from.iter()
             .enumerate()
             .map(|(position, name)| match self.by_name.get(name) {
-                Some(&node) => Ok(Source::Node(node)),
+                Some(&source) => Ok(source),
                 None if name == INPUT => Ok(Source::Input(0)),
                 None => Err(violation(
                     format!("from[{position}]"),
                     format!("{name:?}"),
-                    "the name of an operator above, or \"input\"",
+                    "the name of an operator above, of an [[input]], or \"input\"",
                 )),
             })
             .collect()

@@ -2,7 +2,8 @@
 //!
 //! Each `[[operator]]` has a name and exactly one key that says what it is.
 //! It reads the operator above it, or those it names in `from`; the first reads
-//! the workload's input.
+//! the workload's input. Where an input's extent does not follow from its first
+//! reader, or several inputs have names, they are `[[input]]`s.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,24 @@ use crate::workload::{
     PoolKind, Shape,
 };
 
+/// A tensor that the operators of a scenario file read and none writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineInput {
+    /// Name by which operators read it.
+    pub name: String,
+    /// Its extent, `[batch, height, width, channels]`.
+    pub extent: [u32; 4],
+}
+
 /// One operator of a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineOperator {
     /// Unique name.
     pub name: String,
-    /// Names of the operators whose outputs it reads, in order; the operator
-    /// above it where absent. `"input"` is the workload's input.
+    /// Names of the operators whose outputs it reads, in order, and of inputs; the
+    /// operator above it where absent. `"input"` is the workload's first input.
     pub from: Option<Vec<String>>,
     /// A matrix product with weights.
     pub linear: Option<InlineLinear>,

@@ -48,7 +48,8 @@ impl ScenarioFile {
                 Ok(Workload::Set(operators.into_iter().map(stage).collect()))
             }
             (None, None, Some(operators)) => {
-                let graph = assemble::graph(text, name, data_type, operators)?;
+                let inputs = self.input.as_deref().unwrap_or_default();
+                let graph = assemble::graph(text, name, data_type, inputs, operators)?;
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
             }
             (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),

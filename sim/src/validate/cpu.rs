@@ -3,6 +3,8 @@
 //! A run is unseen where its network does not occur among those the profile was
 //! fitted on.
 
+mod codl;
+
 use std::collections::{HashMap, HashSet};
 
 use super::flops_linear::FlopsLinear;
@@ -13,8 +15,9 @@ use crate::device::profile::Calibration;
 use crate::kernel::cpu::{CoreSet, Library, execute};
 use crate::measure::LeftOut;
 use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun, CpuTable};
-use crate::predictor::{CodlPredictor, Job};
 use crate::workload::{DataType, Layer};
+
+pub(crate) use codl::{Codl, Jobs};
 
 /// A CPU model against runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +72,11 @@ pub fn validate(
 ) -> Validation {
     let layers = layers(&table.networks);
     let baselines = seen.map(|seen| Baselines::fit(seen.runs.iter(), &self::layers(&seen.networks)));
-    let codl = seen.map(|seen| Operators::new(cpu, library).fit(&seen.runs, &self::layers(&seen.networks)));
+    let jobs = Jobs { cpu, library, layers: &layers };
+    let codl = seen.map(|seen| {
+        let layers = self::layers(&seen.networks);
+        Codl::fit(Jobs { layers: &layers, ..jobs }, &seen.runs)
+    });
     let names: HashSet<&str> =
         seen.iter().flat_map(|seen| &seen.runs).map(|run| run.network.as_str()).collect();
     let spreads = calibration.map_or(&[][..], |calibration| &calibration.cpu_core_set);
@@ -80,8 +87,7 @@ pub fn validate(
                 let flops_linear_us =
                     baselines.as_ref().and_then(|baselines| baselines.predict(run, &layers));
                 let unseen = seen.is_some() && !names.contains(run.network.as_str());
-                let job = Operators::new(cpu, library).job(run, &layers);
-                let codl_us = codl.as_ref().and_then(|codl| codl.predict(&job?));
+                let codl_us = codl.as_ref().and_then(|codl| codl.predict(jobs, run));
                 let point = Point { unseen, flops_linear_us, codl_us, ..point(run, predicted_us) };
                 points.push(within(point, run, spreads));
             }
@@ -140,37 +146,6 @@ impl Baselines {
     /// Time of a run, in microseconds; none on a core set nothing was fitted for.
     pub(crate) fn predict(&self, run: &CpuRun, layers: &Layers<'_>) -> Option<f64> {
         Some(self.of_group.get(&group_name(run))?.predict(operations(run, layers)?))
-    }
-}
-
-/// Runs of single operators: what `CoDL`'s predictor is defined for.
-#[derive(Clone, Copy)]
-pub(crate) struct Operators<'a> {
-    cpu: &'a Cpu,
-    library: Library,
-}
-
-impl<'a> Operators<'a> {
-    /// Of `cpu`, with the kernels of `library`.
-    pub(crate) fn new(cpu: &'a Cpu, library: Library) -> Self {
-        Self { cpu, library }
-    }
-
-    /// What the predictor knows of a run; none of a network of several operators.
-    pub(crate) fn job(self, run: &CpuRun, layers: &Layers<'_>) -> Option<Job> {
-        let [layer] = layers.get(&(run.network.as_str(), run.data_type))?.as_slice() else { return None };
-        let cores = CoreSet::parse(&run.core_set, self.cpu).ok()?;
-        Job::on_cpu(layer, self.cpu, &cores, self.library).ok()
-    }
-
-    /// The predictor fitted to `runs`, of networks with those layers.
-    pub(crate) fn fit<'b>(
-        self,
-        runs: impl IntoIterator<Item = &'b CpuRun>,
-        layers: &Layers<'_>,
-    ) -> CodlPredictor {
-        let job = |run: &CpuRun| Some((self.job(run, layers)?, run.measured_us));
-        CodlPredictor::fit(runs.into_iter().filter_map(job))
     }
 }
 

@@ -42,6 +42,9 @@ pub struct Point {
     /// Prediction of `CoDL`'s predictor, fitted on the same runs.
     #[serde(default)]
     pub codl_us: Option<f64>,
+    /// The same with a launch time fitted, too, which `CoDL`'s equation 3 has not.
+    #[serde(default)]
+    pub codl_launch_us: Option<f64>,
     /// Kernel of a GPU launch.
     pub kernel: Option<String>,
     /// Work-groups of a GPU launch.

@@ -28,6 +28,10 @@ pub struct Scored {
     pub codl_mape_percent: Option<f64>,
     /// Its predictions within 10 %.
     pub codl_within_10_percent: Option<f64>,
+    /// MAPE of the same with a launch time fitted, too.
+    pub codl_launch_mape_percent: Option<f64>,
+    /// Its predictions within 10 %.
+    pub codl_launch_within_10_percent: Option<f64>,
     /// What repeated measurements differ by, as a mean part of the measured time over
     /// the points of which it is known: no model can do better. None where it is
     /// known of none.
@@ -71,6 +75,7 @@ impl Scored {
         let close = |group: &Option<Group>| group.as_ref().map(|group| group.within_10_percent);
         let physics = errors(|point| Some(point.physics_us));
         let [flops_linear, codl] = [errors(|point| point.flops_linear_us), errors(|point| point.codl_us)];
+        let codl_launch = errors(|point| point.codl_launch_us);
         let pairs: Vec<(f64, f64)> =
             points.iter().map(|point| (point.predicted_us, point.measured_us)).collect();
         // A prediction to the bit that of the physics has no residual in it.
@@ -83,6 +88,8 @@ impl Scored {
             flops_linear_within_10_percent: close(&flops_linear),
             codl_mape_percent: mape(&codl),
             codl_within_10_percent: close(&codl),
+            codl_launch_mape_percent: mape(&codl_launch),
+            codl_launch_within_10_percent: close(&codl_launch),
             repeat_noise_percent: repeat_noise_percent(points),
             interval_coverage_percent: coverage_percent(points.iter().copied()),
         }

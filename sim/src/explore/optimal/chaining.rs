@@ -42,6 +42,8 @@ pub(super) struct Chain {
     pub(super) cuts: Vec<Cut>,
     pub(super) cpu: Picos,
     pub(super) gpu: Picos,
+    /// How much later than the CPU the GPU starts where the ratio is best.
+    lead: Picos,
     pub(super) joules: f64,
     /// What it reads from before it: which stage, its input at which position, and the
     /// number of the input.
@@ -50,7 +52,7 @@ pub(super) struct Chain {
 
 impl Chain {
     fn longer(&self) -> Picos {
-        self.cpu.max(self.gpu)
+        self.cpu.max(self.lead + self.gpu)
     }
 
     /// The placement of each of its operators, without halos.
@@ -78,21 +80,21 @@ pub(super) fn nominal(stage: &Stage, axis: Axis, share: f64) -> Option<Cut> {
 }
 
 /// The chains along `axis` that begin at `head` and gain over their operators unchained,
-/// which take `apart` each.
+/// which take `apart` each; the GPU starts `lead` later than the CPU.
 pub(super) fn chains_from<'a>(
     explorer: &mut Explorer<'_, 'a>,
     cutter: &mut Cutter<'a>,
     (head, axis): (usize, Axis),
-    apart: &[Picos],
+    (lead, apart): (Picos, &[Picos]),
 ) -> Result<Vec<Chain>, SimulateError> {
     let mut found: Vec<(i128, Chain)> = Vec::new();
     let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(Vec::new()) };
     let Some(cores) = alone.placement.cores() else { return Ok(Vec::new()) };
     let mut share = f64::from(alone.cut.parts[0].end) / f64::from(alone.cut.all);
     let (mut best_gain, mut idle) = (0_i128, 0);
-    let mut unchained = apart[head];
+    let mut unchained = lead + apart[head];
     for end in head + 2..=explorer.stages.len().min(head + LONGEST) {
-        let Some(chain) = balanced(explorer, head..end, axis, (cores, share)) else { break };
+        let Some(chain) = balanced(explorer, head..end, axis, (cores, share, lead)) else { break };
         unchained += apart[end - 1];
         share = chain.share;
         let gain = i128::from(unchained.0) - i128::from(chain.longer().0);
@@ -128,20 +130,20 @@ fn balanced(
     explorer: &mut Explorer<'_, '_>,
     stages: Range<usize>,
     axis: Axis,
-    (cores, share): (CoreSet, f64),
+    (cores, share, lead): (CoreSet, f64, Picos),
 ) -> Option<Chain> {
     let last = &explorer.stages[stages.end - 1].layer.operator;
     let line = 1.0 / f64::from(axis.extent(last)?);
-    let mut best = evaluate(explorer, stages.clone(), axis, (cores, share))?;
+    let mut best = evaluate(explorer, stages.clone(), axis, (cores, share, lead))?;
     let mut tried = vec![best.share];
     for _ in 1..EVALUATIONS {
-        let uneven = best.cpu.0.abs_diff(best.gpu.0);
+        let uneven = best.cpu.0.abs_diff((best.lead + best.gpu).0);
         if uneven * EVEN_ENOUGH <= best.longer().0 {
             break;
         }
         let Some(share) = next_share(&best, line, &tried) else { break };
         tried.push(share);
-        if let Some(other) = evaluate(explorer, stages.clone(), axis, (cores, share))
+        if let Some(other) = evaluate(explorer, stages.clone(), axis, (cores, share, lead))
             && other.longer() < best.longer()
         {
             best = other;
@@ -154,8 +156,8 @@ fn balanced(
 fn next_share(chain: &Chain, line: f64, tried: &[f64]) -> Option<f64> {
     let [cpu, gpu] = [chain.cpu.0 as f64 / chain.share, chain.gpu.0 as f64 / (1.0 - chain.share)];
     let whole = |share: f64| (share / line).round().clamp(1.0, (1.0 / line - 1.0).max(1.0)) * line;
-    let even = whole(gpu / (cpu + gpu));
-    let step = if chain.cpu > chain.gpu { -line } else { line };
+    let even = whole((gpu + chain.lead.0 as f64) / (cpu + gpu));
+    let step = if chain.cpu > chain.lead + chain.gpu { -line } else { line };
     let is_new = |share: &f64| {
         *share > 0.0 && *share < 1.0 && tried.iter().all(|known| (known - share).abs() > 0.4 * line)
     };
@@ -166,7 +168,7 @@ fn evaluate(
     explorer: &mut Explorer<'_, '_>,
     range: Range<usize>,
     axis: Axis,
-    (cores, share): (CoreSet, f64),
+    (cores, share, lead): (CoreSet, f64, Picos),
 ) -> Option<Chain> {
     let stages = explorer.stages;
     let mut cuts: Vec<Cut> = Vec::with_capacity(range.len());
@@ -186,5 +188,5 @@ fn evaluate(
         (cpu, gpu) = (cpu + first.time, gpu + second.time);
         joules += first.joules + second.joules;
     }
-    Some(Chain { stages: range, share, cores, cuts, cpu, gpu, joules, reads: Vec::new() })
+    Some(Chain { stages: range, share, cores, cuts, cpu, gpu, lead, joules, reads: Vec::new() })
 }

@@ -48,6 +48,11 @@ impl<'a> Cutter<'a> {
         Self { inside, known: HashMap::new(), weights }
     }
 
+    /// Runs operators as they are inside the workload.
+    pub(super) fn inside(&mut self) -> &mut Simulator<'a> {
+        &mut self.inside
+    }
+
     /// The cut of `stage` along `axis` that costs least.
     pub(super) fn best(
         &mut self,

@@ -1,13 +1,14 @@
 //! The dynamic programme: states, and the ways from one to the next.
 
 use super::Weights;
-use super::chaining::{Chain, chains_from};
+use super::chaining::Chain;
+use super::concurrent::Region;
 use super::cutting::Cutter;
 use super::places::{Boundary, Crossing, Place, Reader};
+use super::state::{Move, State, Step, What, live};
 use crate::explore::channel_split::Lead;
 use crate::explore::explorer::Explorer;
-use crate::explore::prices::{Price, Who};
-use crate::kernel::cpu::CoreSet;
+use crate::explore::prices::Who;
 use crate::plan::{Axis, Cut, Placement, Plan};
 use crate::simulate::{SimulateError, has_own_memory};
 use crate::units::Picos;
@@ -15,52 +16,22 @@ use crate::units::Picos;
 /// Most states kept before each stage: those that cost least.
 const BEAM: usize = 20;
 
-/// A way to have decided the stages before some stage.
-#[derive(Clone, Debug)]
-struct State {
-    /// Where each result lies that is still read, in order of the stages.
-    places: Vec<Place>,
-    cost: f64,
-    /// The last step, in the list of all.
-    step: Option<usize>,
-}
-
-/// What led to a state.
-#[derive(Clone, Debug)]
-struct Step {
-    before: Option<usize>,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    One(Placement),
-    /// One of the chains that begin at a stage.
-    Chain(usize, usize),
-}
-
-/// One way to go on from a state.
-struct Move {
-    what: What,
-    /// The stage behind.
-    end: usize,
-    cost: f64,
-    /// Where the result of the stage lies, or of the first of a chain.
-    place: Place,
-}
-
-struct Programme<'e, 's, 'a> {
-    explorer: &'e mut Explorer<'s, 'a>,
-    cutter: Cutter<'a>,
-    boundary: Boundary<'a>,
-    weights: Weights,
+pub(super) struct Programme<'e, 's, 'a> {
+    pub(super) explorer: &'e mut Explorer<'s, 'a>,
+    pub(super) cutter: Cutter<'a>,
+    pub(super) boundary: Boundary<'a>,
+    pub(super) weights: Weights,
+    /// From the call until the GPU can start.
+    pub(super) submission: Picos,
     /// Stages before each position whose results are read from there on.
-    live: Vec<Vec<usize>>,
-    chains: Vec<Vec<Chain>>,
+    pub(super) live: Vec<Vec<usize>>,
+    pub(super) chains: Vec<Vec<Chain>>,
     /// For each chain, what [`Self::around`] says.
-    around: Vec<Vec<[Picos; 2]>>,
+    pub(super) around: Vec<Vec<[Picos; 2]>>,
+    /// The region with branches that begins at each stage.
+    pub(super) regions: Vec<Option<Region>>,
     steps: Vec<Step>,
-    considered: usize,
+    pub(super) considered: usize,
 }
 
 /// The plans of the `count` cheapest final states, and how many moves were considered.
@@ -76,84 +47,27 @@ pub(super) fn plans(
         cutter: Cutter::new(explorer, weights),
         boundary,
         weights,
+        submission: explorer.simulator.around_launches()[0],
         live: live(stages.iter().map(|stage| stage.inputs.as_slice())),
         chains: Vec::new(),
         around: Vec::new(),
+        regions: vec![None; stages.len()],
         steps: Vec::new(),
         considered: 0,
         explorer,
     };
-    programme.find_chains()?;
+    programme.prepare()?;
     let finals = programme.run()?;
     let plans = finals.iter().take(count).map(|state| programme.plan(state)).collect();
     Ok((plans, programme.considered))
 }
 
-/// For each position, the stages before it that are read from there on.
-fn live<'a>(inputs: impl Iterator<Item = &'a [usize]>) -> Vec<Vec<usize>> {
-    let inputs: Vec<&[usize]> = inputs.collect();
-    let mut last_read: Vec<usize> = vec![0; inputs.len()];
-    for (stage, reads) in inputs.iter().enumerate() {
-        reads.iter().for_each(|&input| last_read[input] = stage);
-    }
-    (0..=inputs.len())
-        .map(|position| (0..position).filter(|&stage| last_read[stage] >= position).collect())
-        .collect()
-}
-
 impl Programme<'_, '_, '_> {
-    /// Chains from every stage, along both dimensions.
-    fn find_chains(&mut self) -> Result<(), SimulateError> {
-        let count = self.explorer.stages.len();
-        let mut apart = Vec::with_capacity(count);
-        for stage in 0..count {
-            apart.push(self.unchained(stage)?);
-        }
-        for head in 0..count {
-            let mut chains = Vec::new();
-            for axis in [Axis::Height, Axis::Channels] {
-                chains.extend(chains_from(self.explorer, &mut self.cutter, (head, axis), &apart)?);
-            }
-            self.considered += chains.len();
-            self.around.push(chains.iter().map(|chain| self.around(chain)).collect());
-            self.chains.push(chains);
-        }
-        Ok(())
-    }
-
-    /// The least time of one stage in no chain, everything it reads being where it must.
-    fn unchained(&mut self, stage: usize) -> Result<Picos, SimulateError> {
-        let mut least = self.explorer.prices.whole(stage, Who::Gpu).map(|price| price.time);
-        for axis in [Axis::Channels, Axis::Height] {
-            if let Some(choice) = self.cutter.best(self.explorer, stage, axis, [Picos::ZERO; 2])? {
-                let time = choice.time(Picos::ZERO, Picos::ZERO) + self.boundary.notification();
-                least = Some(least.map_or(time, |least| least.min(time)));
-            }
-        }
-        match least {
-            Some(least) => Ok(least),
-            None => Ok(self.best_cores(stage).map_or(Picos::ZERO, |(_, price)| price.time)),
-        }
-    }
-
-    /// The core set that computes a whole stage at least cost.
-    fn best_cores(&mut self, stage: usize) -> Option<(CoreSet, Price)> {
-        let mut best: Option<(CoreSet, Price)> = None;
-        for &cores in &self.explorer.options.core_sets {
-            let Some(price) = self.explorer.prices.whole(stage, Who::Cpu(cores)) else { continue };
-            let cost = |price: &Price| self.weights.of(price.time, price.joules);
-            if best.as_ref().is_none_or(|(_, known)| cost(&price) < cost(known)) {
-                best = Some((cores, price));
-            }
-        }
-        best
-    }
-
     /// The final states, cheapest first.
     fn run(&mut self) -> Result<Vec<State>, SimulateError> {
         let count = self.explorer.stages.len();
         let mut states: Vec<Vec<State>> = vec![Vec::new(); count + 1];
-        states[0].push(State { places: Vec::new(), cost: 0.0, step: None });
+        states[0].push(State::default());
         for position in 0..count {
             let mut here = std::mem::take(&mut states[position]);
             here.sort_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -164,15 +78,18 @@ impl Programme<'_, '_, '_> {
                     let cost = state.cost + next.cost;
                     let places = self.places_behind(position, state, &next);
                     let there = &mut states[next.end];
-                    let known = there.iter_mut().find(|known| known.places == places);
+                    let uses_gpu = state.uses_gpu || next.uses_gpu;
+                    let known =
+                        there.iter_mut().find(|known| known.places == places && known.uses_gpu == uses_gpu);
                     if known.as_ref().is_some_and(|known| known.cost <= cost) {
                         continue;
                     }
                     self.steps.push(Step { before: state.step, what: next.what });
-                    let step = Some(self.steps.len() - 1);
+                    let (step, elapsed) = (Some(self.steps.len() - 1), state.elapsed + next.time);
+                    let reached = State { places, cost, elapsed, uses_gpu, step };
                     match known {
-                        Some(known) => (known.cost, known.step) = (cost, step),
-                        None => there.push(State { places, cost, step }),
+                        Some(known) => *known = reached,
+                        None => there.push(reached),
                     }
                 }
             }
@@ -206,12 +123,12 @@ impl Programme<'_, '_, '_> {
     /// Where the result of a stage that `next` decides lies.
     fn place_of(&self, position: usize, next: &Move, stage: usize) -> Place {
         match next.what {
-            What::One(_) => next.place,
+            What::One(_) | What::Region(_) => next.place,
             What::Chain(head, index) => self.joined(&self.chains[head][index].cuts[stage - position]),
         }
     }
 
-    fn joined(&self, cut: &Cut) -> Place {
+    pub(super) fn joined(&self, cut: &Cut) -> Place {
         self.boundary.joined(cut.axis, cut.parts[0].end)
     }
 
@@ -233,9 +150,14 @@ impl Programme<'_, '_, '_> {
             sum.both += one.both;
         }
         if !matches!(reader, Reader::Cpu) {
-            sum.gpu += self.inputs_onto_gpu(stage);
+            sum.gpu += self.inputs_onto_gpu(stage) + self.pending(state);
         }
         sum
+    }
+
+    /// How long the GPU still has to wait for its queue.
+    fn pending(&self, state: &State) -> Picos {
+        if state.uses_gpu { Picos::ZERO } else { self.submission.saturating_sub(state.elapsed) }
     }
 
     /// Every way to go on from `state`.
@@ -257,16 +179,39 @@ impl Programme<'_, '_, '_> {
         for index in 0..self.chains[position].len() {
             moves.push(self.chain(position, state, index));
         }
+        moves.extend(self.region_move(position, state));
         Ok(moves)
     }
 
     fn one(&self, position: usize, placement: Placement, place: Place, (time, joules): (Picos, f64)) -> Move {
-        let cost = self.weights.of(time + self.behind(position, place), joules);
-        Move { what: What::One(placement), end: position + 1, cost, place }
+        let uses_gpu = !matches!(placement, Placement::Cpu(_));
+        let (what, end) = (What::One(placement), position + 1);
+        self.step(what, end, place, (time + self.behind(position, place), joules, uses_gpu))
+    }
+
+    fn step(
+        &self,
+        what: What,
+        end: usize,
+        place: Place,
+        (time, joules, uses_gpu): (Picos, f64, bool),
+    ) -> Move {
+        Move { what, end, cost: self.weights.of(time, joules), time, uses_gpu, place }
+    }
+
+    /// The region with branches that begins at a stage.
+    fn region_move(&self, position: usize, state: &State) -> Option<Move> {
+        let region = self.regions[position].as_ref()?;
+        let entry = |stage: usize| self.place(position, state, stage);
+        let scheduled = region.schedule((self.explorer.stages, &self.boundary), &entry, self.pending(state));
+        let end = region.stages.end;
+        let time = scheduled.time + region.beyond + self.behind(end - 1, scheduled.place);
+        let what = What::Region(position);
+        Some(self.step(what, end, scheduled.place, (time, region.joules(), region.uses_gpu())))
     }
 
     /// What comes behind a stage that nobody reads.
-    fn behind(&self, stage: usize, place: Place) -> Picos {
+    pub(super) fn behind(&self, stage: usize, place: Place) -> Picos {
         let is_read = self.live[stage + 1].contains(&stage);
         if is_read {
             return Picos::ZERO;
@@ -309,40 +254,22 @@ impl Programme<'_, '_, '_> {
             waits.both += crossing.both;
         }
         let [onto_gpu, behind] = self.around[position][index];
+        waits.gpu += self.pending(state);
         let time = waits.both
             + (waits.cpu + chain.cpu).max(waits.gpu + onto_gpu + chain.gpu)
             + self.boundary.notification()
             + behind;
-        let cost = self.weights.of(time, chain.joules);
-        let place = self.joined(&chain.cuts[0]);
-        Move { what: What::Chain(position, index), end: chain.stages.end, cost, place }
-    }
-
-    /// What it takes until a chain's GPU has what it reads of the workload's inputs, and
-    /// what comes behind results that nobody reads.
-    fn around(&self, chain: &Chain) -> [Picos; 2] {
-        let mut sums = [Picos::ZERO; 2];
-        for (stage, cut) in chain.stages.clone().zip(&chain.cuts) {
-            sums[0] += self.inputs_onto_gpu(stage);
-            sums[1] += self.behind_chain(chain, stage, self.joined(cut));
-        }
-        sums
+        let (what, place) = (What::Chain(position, index), self.joined(&chain.cuts[0]));
+        self.step(what, chain.stages.end, place, (time, chain.joules, true))
     }
 
     /// What it takes that the GPU has what a stage reads of the workload's inputs.
-    fn inputs_onto_gpu(&self, stage: usize) -> Picos {
+    pub(super) fn inputs_onto_gpu(&self, stage: usize) -> Picos {
         let stage = &self.explorer.stages[stage];
         if stage.inputs.len() == stage.input_count || !has_own_memory(self.boundary.device) {
             return Picos::ZERO;
         }
         Lead::of_host(&self.explorer.parts, stage).gpu
-    }
-
-    /// What comes behind a stage of a chain that nobody reads at all.
-    fn behind_chain(&self, chain: &Chain, stage: usize, place: Place) -> Picos {
-        let stages = self.explorer.stages;
-        let is_read = chain.stages.clone().any(|reader| stages[reader].inputs.contains(&stage));
-        if is_read { Picos::ZERO } else { self.behind(stage, place) }
     }
 
     /// The plan that led to `state`.
@@ -361,6 +288,11 @@ impl Programme<'_, '_, '_> {
                     let chain = &self.chains[head][index];
                     placements.extend(chain.placements(self.explorer.stages));
                     chains.resize(placements.len(), Some(head as u32));
+                }
+                What::Region(head) => {
+                    let region = self.regions[head].as_ref();
+                    placements.extend(region.map(Region::placements).unwrap_or_default());
+                    chains.resize(placements.len(), None);
                 }
             }
         }

@@ -26,9 +26,11 @@ pub(super) fn compare(comparison: &mut Comparison, measured: &[Measured]) {
             .row(&format!("sync/{set}/polling-us"), alone.overhead_us[0])
             .note("one constant a phone, as the paper's section 2 says: set from linear layers");
         comparison.row(&format!("sync/{set}/event-wait-us"), alone.overhead_us[1]);
-        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent).note(
-            "mean over the operators that both compute; which of the printed set these were is unknown",
-        );
+        comparison.row(&format!("sync/{set}/event-wait-share"), alone.event_wait_share_percent).note(&format!(
+            "mean over the operators that both compute; {:.1} % over all, {:.1} % of the summed time. Which is meant \
+             is unknown, and of the linear layers, which of the printed set were run",
+            alone.share_of_all_percent, alone.share_of_sum_percent
+        ));
     }
     for (set, _) in SETS {
         if let Some(measured) = of_phone().find(|measured| measured.set == set) {

@@ -41,6 +41,10 @@ pub(super) struct Means {
     /// Part of an operator's time with event waits that synchronisation takes where both
     /// processors compute, in percent.
     pub(super) event_wait_share_percent: f64,
+    /// The same over all operators, none where one processor computes all.
+    pub(super) share_of_all_percent: f64,
+    /// What synchronisation takes of the summed time of the operators that both compute.
+    pub(super) share_of_sum_percent: f64,
 }
 
 /// A set of operators on a phone.
@@ -114,6 +118,7 @@ fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Means {
     let (mut count, mut shared) = (0.0, 0.0);
     let mut sums = Means::default();
     let mut share = 0.0;
+    let mut waited_us = 0.0;
     for run in runs {
         count += 1.0;
         sums.speedup += ratio(run.gpu_only, run.best);
@@ -123,6 +128,7 @@ fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Means {
             sums.overhead_us[0] += polling.as_micros();
             sums.overhead_us[1] += waiting.as_micros();
             share += ratio(waiting, run.event_wait);
+            waited_us += run.event_wait.as_micros();
         }
     }
     Means {
@@ -130,6 +136,8 @@ fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Means {
         event_wait_speedup: sums.event_wait_speedup / count,
         overhead_us: sums.overhead_us.map(|sum| sum / shared),
         event_wait_share_percent: 100.0 * share / shared,
+        share_of_all_percent: 100.0 * share / count,
+        share_of_sum_percent: 100.0 * sums.overhead_us[1] / waited_us,
     }
 }
 

@@ -98,7 +98,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
         [layer(NARROW, WIDE), layer(WIDE, NARROW)].map(|stage| bench.alone(&stage, Processor::Gpu));
     comparison.row("vit/longest-linear-us", first?.max(second?));
     comparison.row("crossover/channels", f64::from(crossover(&three)?));
-    let figures = [whole_curve(&bench, &whole)?, wide_curve(&three)?];
+    let published = comparison.number("crossover/channels");
+    let figures = [whole_curve(comparison, &bench, &whole)?, wide_curve(&three, published)?];
     for figure in figures {
         comparison.figure(figure);
     }
@@ -118,7 +119,7 @@ fn crossover(bench: &Bench<'_>) -> Result<u32, SimulateError> {
 }
 
 /// Times over the GPU's channels of the layer that section 3 cuts.
-fn whole_curve(bench: &Bench<'_>, stage: &Stage) -> Result<Picture, SimulateError> {
+fn whole_curve(comparison: &Comparison, bench: &Bench<'_>, stage: &Stage) -> Result<Picture, SimulateError> {
     let points = latency_curve(&bench.simulator, stage, &options(bench.cores, Mechanism::SvmPolling))?;
     let line = |name: &str, time: fn(&crate::explore::CurvePoint) -> Option<crate::units::Picos>| Line {
         name: name.to_owned(),
@@ -129,10 +130,15 @@ fn whole_curve(bench: &Bench<'_>, stage: &Stage) -> Result<Picture, SimulateErro
             .filter_map(|point| time(point).map(|time| (f64::from(point.gpu_channels), time.as_micros())))
             .collect(),
     };
-    let published = |name: &str, points: &[(f64, f64)]| Line {
+    let published = |name: &str, quantity: &str| Line {
         name: name.to_owned(),
         is_published: true,
-        points: points.to_vec(),
+        points: CUTS
+            .iter()
+            .map(|(channels, key)| {
+                (f64::from(*channels), comparison.number(&format!("split/{key}/{quantity}")))
+            })
+            .collect(),
     };
     Ok(Picture {
         name: "cut-of-a-layer".to_owned(),
@@ -142,11 +148,11 @@ fn whole_curve(bench: &Bench<'_>, stage: &Stage) -> Result<Picture, SimulateErro
             x: "output channels of the GPU".to_owned(),
             y: "time (us)".to_owned(),
             lines: vec![
-                published("GPU, measured", &[(2_378.0, 483.0), (2_480.0, 379.0)]),
+                published("GPU, measured", "gpu-us"),
                 line("GPU alone", |point| point.gpu),
-                published("CPU, measured", &[(2_378.0, 424.0), (2_480.0, 354.0)]),
+                published("CPU, measured", "cpu-us"),
                 line("CPU alone", |point| point.cpu),
-                published("both, measured", &[(2_378.0, 495.0), (2_480.0, 393.0)]),
+                published("both, measured", "latency-us"),
                 line("both", |point| point.together),
             ],
         }),
@@ -154,7 +160,7 @@ fn whole_curve(bench: &Bench<'_>, stage: &Stage) -> Result<Picture, SimulateErro
 }
 
 /// Times of both processors over output channels, as figure 2 shows them.
-fn wide_curve(bench: &Bench<'_>) -> Result<Picture, SimulateError> {
+fn wide_curve(bench: &Bench<'_>, crossing: f64) -> Result<Picture, SimulateError> {
     let line = |name: &str, processor: Processor| {
         let points = (super::STEP..=NARROW)
             .step_by(super::STEP as usize)
@@ -165,7 +171,7 @@ fn wide_curve(bench: &Bench<'_>) -> Result<Picture, SimulateError> {
     Ok(Picture {
         name: "crossover".to_owned(),
         title: "Linear layers of 50x3072 on the OnePlus 11".to_owned(),
-        subtitle: "the paper's curves cross at 425 channels (EPEW'25, figure 2)".to_owned(),
+        subtitle: format!("the paper's curves cross at {crossing} channels (EPEW'25, figure 2)"),
         drawing: Drawing::Curves(Curves {
             x: "output channels".to_owned(),
             y: "time (us)".to_owned(),

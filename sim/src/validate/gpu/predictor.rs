@@ -6,7 +6,7 @@ use crate::device::gpu::{Gpu, TableSpread};
 use crate::kernel::Unsupported;
 use crate::kernel::gpu::execute;
 use crate::measure::{Family, GpuRun};
-use crate::predictor::{CodlPredictor, Job};
+use crate::predictor::{CodlPredictor, Job, Launch};
 use crate::validate::flops_linear::{FlopsLinear, operations};
 use crate::validate::interval::{Doubt, Doubts, around};
 use crate::validate::point::Point;
@@ -18,6 +18,7 @@ pub(crate) struct Predictor<'a> {
     doubts: Doubts<'a>,
     baselines: HashMap<Family, FlopsLinear>,
     codl: CodlPredictor,
+    codl_launch: CodlPredictor,
 }
 
 impl<'a> Predictor<'a> {
@@ -42,7 +43,8 @@ impl<'a> Predictor<'a> {
             gpu,
             doubts: Doubts::new(gpu, spreads.iter()),
             baselines: by_family.into_iter().filter_map(fit).collect(),
-            codl: CodlPredictor::fit(jobs),
+            codl: CodlPredictor::fit(jobs.iter().cloned()),
+            codl_launch: CodlPredictor::fit_with(Launch::Fitted, jobs),
         }
     }
 
@@ -53,6 +55,7 @@ impl<'a> Predictor<'a> {
         let execution = execute(layer, self.gpu)?;
         let doubt = self.doubts.of(layer)?;
         let launch = &execution.detail;
+        let job = Job::on_gpu(layer, self.gpu)?;
         let units = launch.groups.div_ceil(self.gpu.compute_units);
         let point = Point {
             group: format!("gpu/{}", family.name()),
@@ -62,7 +65,8 @@ impl<'a> Predictor<'a> {
             predicted_us: execution.phases.duration().as_micros(),
             physics_us: doubt.physics_us,
             flops_linear_us: self.baselines.get(family).map(|baseline| baseline.predict(operations(layer))),
-            codl_us: self.codl.predict(&Job::on_gpu(layer, self.gpu)?),
+            codl_us: self.codl.predict(&job),
+            codl_launch_us: self.codl_launch.predict(&job),
             kernel: Some(launch.kernel.to_string()),
             groups: Some(launch.groups),
             waves_per_unit: Some(f64::from(units) * f64::from(launch.waves_per_group)),

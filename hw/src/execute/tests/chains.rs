@@ -1,0 +1,167 @@
+//! Chains: what their parts reach over the cut, and what leaves them.
+
+use coexec_sim::plan::Axis;
+
+use super::*;
+
+/// Windows with padding and stride, over channels kept apart and not; pooling, a function
+/// of its own, a residual sum and a concatenation.
+const BLOCKS: &str = r#"
+title = "a test"
+device = "pixel4"
+[[operator]]
+name = "stem"
+conv2d = { input = [33, 9, 8], output_channels = 16, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "depthwise"
+depthwise_conv2d = { input = [33, 9, 16], kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "residual"
+from = ["depthwise", "stem"]
+function = "add"
+[[operator]]
+name = "sigmoid"
+from = ["stem"]
+function = "sigmoid"
+[[operator]]
+name = "both"
+from = ["residual", "sigmoid"]
+concat = true
+[[operator]]
+name = "pool"
+pool = { input = [33, 9, 32], kind = "max", kernel = [3, 3], stride = [2, 2], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "strided"
+conv2d = { input = [17, 5, 32], output_channels = 12, kernel = [3, 3], stride = [2, 2], padding = { top = 0, bottom = 1, left = 0, right = 1 } }
+[[operator]]
+name = "pointwise"
+conv2d = { input = [8, 2, 12], output_channels = 20, kernel = [1, 1] }
+"#;
+
+/// What keeps channels apart behind what mixes them.
+const SEPARATE: &str = r#"
+title = "a test"
+device = "pixel4"
+[[operator]]
+name = "mixing"
+conv2d = { input = [12, 9, 8], output_channels = 16, kernel = [1, 1] }
+[[operator]]
+name = "depthwise"
+depthwise_conv2d = { input = [12, 9, 16], kernel = [3, 3], multiplier = 2, padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "pool"
+pool = { input = [12, 9, 32], kind = "average", kernel = [2, 2], stride = [2, 2] }
+[[operator]]
+name = "head"
+conv2d = { input = [6, 4, 32], output_channels = 8, kernel = [1, 1] }
+"#;
+
+/// The chain of each stage: 0 to 9, or none.
+fn chains(text: &str) -> Vec<Option<u32>> {
+    text.chars().map(|chain| chain.to_digit(10)).collect()
+}
+
+/// All stages cut after a share of their height, where they can be; those marked `c` and
+/// `g` in `chain` are one processor's.
+fn cut_by_height(stages: &[Stage], profile: &Profile, chain: &str, share: f64) -> Vec<Placement> {
+    let cores = cores(profile);
+    let placement = |(stage, mark): (&Stage, char)| match (mark, Axis::Height.extent(&stage.layer.operator)) {
+        ('c', _) => Placement::Cpu(cores),
+        ('g', _) => Placement::Gpu,
+        (_, None) => panic!("{} cannot be cut", stage.name),
+        (_, Some(rows)) => {
+            let cpu_rows = ((f64::from(rows) * share) as u32).clamp(1, rows - 1);
+            Placement::HeightSplit { cores, cpu_rows, gpu_rows: rows - cpu_rows }
+        }
+    };
+    stages.iter().zip(chain.chars()).map(placement).collect()
+}
+
+fn check_chain(machine: &mut Machine, text: &str, chain: &str, share: f64, synchronisation: Modelled) {
+    let (stages, profile) = scenario(text);
+    assert_eq!(stages.len(), chain.len(), "{:?}", stages.iter().map(|stage| &stage.name).collect::<Vec<_>>());
+    let placements = cut_by_height(&stages, &profile, chain, share);
+    let plan = Plan::new(synchronisation, placements).chained(chains(chain));
+    check_plan(machine, (&stages, &profile), plan, Clock::Host);
+}
+
+#[test]
+fn a_chain_is_right_wherever_it_is_cut() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    for share in [0.05, 0.3, 0.55, 0.95] {
+        check_chain(&mut machine, BLOCKS, "0000000", share, Modelled::SvmPolling);
+    }
+}
+
+#[test]
+fn chains_meet_others_by_every_mechanism() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    // Whole stages before, between and behind; two chains; results read inside and outside.
+    for mechanism in Modelled::ALL {
+        for chain in ["g0000cx", "00x1111", "0cx11gc", "0011100"] {
+            check_chain(&mut machine, BLOCKS, chain, 0.4, mechanism);
+        }
+    }
+}
+
+#[test]
+fn chains_are_right_where_results_are_copied() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let on_buffers_of_slices = BLOCKS.replace("pixel4", "h200");
+    for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
+        machine.assume(Modelled::SvmPolling, mechanism, Sharing::Copies);
+        for chain in ["0000000", "00x1111", "0cx11gc", "0011100"] {
+            check_chain(&mut machine, BLOCKS, chain, 0.4, Modelled::SvmPolling);
+            check_chain(&mut machine, &on_buffers_of_slices, chain, 0.7, Modelled::SvmPolling);
+        }
+    }
+}
+
+#[test]
+fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, profile) = scenario(SEPARATE);
+    let cut = |cpu_channels, all: u32| Placement::Split {
+        cores: cores(&profile),
+        cpu_channels,
+        gpu_channels: all - cpu_channels,
+    };
+    for memory in [None, Some(Sharing::Copies)] {
+        if let Some(memory) = memory {
+            machine.assume(Modelled::SvmPolling, Mechanism::EventWait, memory);
+        }
+        let plan = Plan::new(Modelled::SvmPolling, vec![cut(4, 16), cut(8, 32), cut(8, 32), cut(4, 8)]);
+        let plan = plan.chained(chains("000x"));
+        check_plan(&mut machine, (&stages, &profile), plan, Clock::Host);
+    }
+}
+
+#[test]
+fn lines_that_nobody_computed_are_noticed() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, profile) = scenario(BLOCKS);
+    let plan = Plan::new(Modelled::SvmPolling, cut_by_height(&stages, &profile, "0000000", 0.5))
+        .chained(chains("0000000"));
+    let task =
+        Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 7, limit: LIMIT };
+    let mut program = Program::<f32>::new(&mut machine, &task).unwrap();
+    program.verify(&mut machine).unwrap();
+    // The stem is read beyond the cut: without those lines what reads them is wrong.
+    let cpu = program.operations[0].cpu.as_mut().unwrap();
+    assert!(cpu.portion.part.lines.end > cpu.portion.share.lines.end);
+    cpu.portion.part = cpu.portion.share.clone();
+    let error = program.verify(&mut machine).map(drop).unwrap_err();
+    assert!(matches!(error, ExecuteError::NotComputed { .. } | ExecuteError::Wrong(_)), "{error}");
+}
+
+#[test]
+fn what_is_no_chain_says_why() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let (stages, profile) = scenario(BLOCKS);
+    let placements = cut_by_height(&stages, &profile, "c000000", 0.5);
+    let plan = Plan::new(Modelled::SvmPolling, placements).chained(chains("0000000"));
+    let task =
+        Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 7, limit: LIMIT };
+    let error = Program::<f32>::new(&mut machine, &task).map(drop).unwrap_err();
+    assert!(matches!(error, ExecuteError::Chain(_)) && error.is_of_variant(), "{error}");
+}

@@ -1,0 +1,210 @@
+//! Strategies side by side on many models and devices, and what one gains over the others.
+//!
+//! Responsible for: asking strategies for one model and device, and means over many. Not
+//! for: which models and devices, or for running them at once (the caller's).
+//! Invariant: a row depends on its model, device and options alone; summaries do not depend
+//! on the order of rows but in what they call the worst of equals.
+
+use serde::Serialize;
+
+use super::{Explorer, Objective, Options, Strategy};
+use crate::simulate::{SimulateError, Simulator};
+use crate::units::{Joules, Picos};
+use crate::workload::Stage;
+
+/// What one strategy comes to on one model and device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// Time of its plan.
+    #[serde(rename = "latency_ps")]
+    pub latency: Picos,
+    /// Energy of its plan, where the device's power is known.
+    #[serde(rename = "energy_joules")]
+    pub energy: Option<Joules>,
+    /// What was minimised: seconds, joules or joule-seconds.
+    pub cost: f64,
+}
+
+/// The strategies on one model and device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The model.
+    pub scenario: String,
+    /// The device.
+    pub device: String,
+    /// Those of the strategies asked that have a plan, in their order.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Row {
+    /// Asks each of `strategies`; those that have no plan are left out.
+    ///
+    /// # Errors
+    /// None of them has a plan: why the last has none.
+    pub fn of(
+        (scenario, stages): (&str, &[Stage]),
+        simulator: &mut Simulator<'_>,
+        options: &Options,
+        strategies: &[Strategy],
+    ) -> Result<Self, SimulateError> {
+        let device = simulator.device().name.clone();
+        let mut explorer = Explorer::new(simulator, stages, options);
+        let mut outcomes = Vec::with_capacity(strategies.len());
+        let mut last_error = SimulateError::NothingToUse;
+        for &strategy in strategies {
+            match explorer.find(strategy) {
+                Ok(found) => {
+                    let (latency, energy) = (found.prediction.latency, found.prediction.energy);
+                    let cost = options.objective.cost(latency, energy);
+                    outcomes.push(Outcome { strategy, latency, energy, cost });
+                }
+                Err(error) => last_error = error,
+            }
+        }
+        if outcomes.is_empty() {
+            return Err(last_error);
+        }
+        Ok(Self { scenario: scenario.to_owned(), device, outcomes })
+    }
+
+    /// What a strategy came to.
+    pub fn outcome(&self, strategy: Strategy) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.strategy == strategy)
+    }
+
+    /// The best single processor.
+    pub fn best_single(&self) -> Option<&Outcome> {
+        let singles = self.outcomes.iter().filter(|outcome| outcome.strategy.is_single());
+        singles.reduce(|best, other| if other.cost < best.cost { other } else { best })
+    }
+
+    /// How many times `strategy` is as good as `other`: above 1 where it is better.
+    pub fn ratio(&self, strategy: Strategy, other: Strategy) -> Option<f64> {
+        let (one, other) = (self.outcome(strategy)?, self.outcome(other)?);
+        // What takes no time and no energy cannot be bettered.
+        Some(if one.cost > 0.0 { other.cost / one.cost } else { 1.0 })
+    }
+}
+
+/// What one strategy gains over another, over all rows that have both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The other strategy.
+    pub over: Strategy,
+    /// Rows with both.
+    pub rows: usize,
+    /// Rows where the other is better.
+    pub worse: usize,
+    /// Mean of the other's cost over this one's, less one, in percent.
+    pub mean_percent: f64,
+    /// The same with the geometric mean.
+    pub geometric_mean_percent: f64,
+    /// The smallest of the gains, in percent, and its model and device.
+    pub least: Extreme,
+    /// The largest.
+    pub most: Extreme,
+}
+
+/// A row at one end.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Extreme {
+    /// The gain there.
+    pub percent: f64,
+    /// The model.
+    pub scenario: String,
+    /// The device.
+    pub device: String,
+}
+
+/// A ratio as a gain.
+pub fn percent(ratio: f64) -> f64 {
+    100.0 * (ratio - 1.0)
+}
+
+/// What `strategy` gains over `over`; none where no row has both.
+pub fn gain(rows: &[Row], strategy: Strategy, over: Strategy) -> Option<Gain> {
+    let ratios: Vec<(f64, &Row)> =
+        rows.iter().filter_map(|row| Some((row.ratio(strategy, over)?, row))).collect();
+    let extreme = |(ratio, row): &(f64, &Row)| Extreme {
+        percent: percent(*ratio),
+        scenario: row.scenario.clone(),
+        device: row.device.clone(),
+    };
+    let least = ratios.iter().reduce(|least, other| if other.0 < least.0 { other } else { least })?;
+    let most = ratios.iter().reduce(|most, other| if other.0 > most.0 { other } else { most })?;
+    let count = ratios.len() as f64;
+    Some(Gain {
+        over,
+        rows: ratios.len(),
+        worse: ratios.iter().filter(|(ratio, _)| *ratio < 1.0).count(),
+        mean_percent: percent(ratios.iter().map(|(ratio, _)| ratio).sum::<f64>() / count),
+        geometric_mean_percent: percent(
+            (ratios.iter().map(|(ratio, _)| ratio.ln()).sum::<f64>() / count).exp(),
+        ),
+        least: extreme(least),
+        most: extreme(most),
+    })
+}
+
+/// What `strategy` gains over each other strategy of the rows, the smallest mean first.
+pub fn gains(rows: &[Row], strategy: Strategy) -> Vec<Gain> {
+    let others = Strategy::ALL.into_iter().filter(|other| *other != strategy);
+    let mut gains: Vec<Gain> = others.filter_map(|other| gain(rows, strategy, other)).collect();
+    gains.sort_by(|one, other| one.mean_percent.total_cmp(&other.mean_percent));
+    gains
+}
+
+/// The rows where another strategy is better than `strategy`, with that strategy.
+pub fn beaten(rows: &[Row], strategy: Strategy) -> Vec<(&Row, Strategy)> {
+    let is_better = |row: &Row, other: Strategy| row.ratio(strategy, other).is_some_and(|ratio| ratio < 1.0);
+    let others = |row| Strategy::ALL.into_iter().filter(move |other| is_better(row, *other));
+    rows.iter().flat_map(|row| others(row).map(move |other| (row, other))).collect()
+}
+
+/// The unit of what an objective minimises, and how many of it are one of [`Outcome::cost`].
+pub fn unit(objective: Objective) -> (&'static str, f64) {
+    match objective {
+        Objective::Latency => ("ms", 1e3),
+        Objective::Energy => ("mJ", 1e3),
+        Objective::Edp => ("mJ s", 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(device: &str, costs: [f64; 2]) -> Row {
+        let outcome = |(strategy, cost): (Strategy, f64)| Outcome {
+            strategy,
+            latency: Picos::from_micros(cost * 1e6),
+            energy: None,
+            cost,
+        };
+        let outcomes = [Strategy::GpuOnly, Strategy::Optimal].into_iter().zip(costs).map(outcome).collect();
+        Row { scenario: "model".to_owned(), device: device.to_owned(), outcomes }
+    }
+
+    #[test]
+    fn gains_are_means_of_ratios_and_the_worst_row_is_named() {
+        let rows = [row("a", [2.0, 1.0]), row("b", [1.0, 2.0])];
+        let gain = gain(&rows, Strategy::Optimal, Strategy::GpuOnly).unwrap();
+        assert!((gain.mean_percent - 25.0).abs() < 1e-9);
+        assert!(gain.geometric_mean_percent.abs() < 1e-9);
+        assert_eq!((gain.rows, gain.worse, gain.least.device.as_str()), (2, 1, "b"));
+        assert!((gain.least.percent + 50.0).abs() < 1e-9 && (gain.most.percent - 100.0).abs() < 1e-9);
+        let beaten = beaten(&rows, Strategy::Optimal);
+        assert_eq!(beaten.len(), 1);
+        assert_eq!((beaten[0].0.device.as_str(), beaten[0].1), ("b", Strategy::GpuOnly));
+    }
+
+    #[test]
+    fn a_strategy_without_plans_is_not_compared() {
+        let rows = [row("a", [2.0, 1.0])];
+        assert_eq!(gain(&rows, Strategy::Optimal, Strategy::NpuOnly), None);
+        assert_eq!(gains(&rows, Strategy::Optimal).len(), 1);
+        assert_eq!(rows[0].best_single().unwrap().strategy, Strategy::GpuOnly);
+    }
+}

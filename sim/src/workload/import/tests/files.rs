@@ -1,0 +1,105 @@
+//! Files: formats, and bytes that are no model any more.
+
+use proptest::prelude::*;
+
+use super::{Builder, described};
+use crate::workload::import::{ImportOptions, Imported, ModelFormat, import};
+use crate::workload::shape::DataType;
+
+/// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
+/// `sim/tests/inputs/README.md` says how it was made.
+const TINY: &[u8] = include_bytes!("../../../../tests/inputs/tiny.tflite");
+const TINY_INT8: &[u8] = include_bytes!("../../../../tests/inputs/tiny_int8.tflite");
+
+fn tflite(bytes: &[u8]) -> Imported {
+    import(ModelFormat::TfLite, "tiny", bytes.to_vec(), &ImportOptions::default()).unwrap()
+}
+
+#[test]
+fn a_converted_network_has_the_layers_it_was_written_with() {
+    let imported = tflite(TINY);
+    let operators = described(&imported.graph);
+    assert_eq!(operators, [""]);
+    assert_eq!(imported.graph.data_type(), DataType::F32);
+    assert!(imported.skipped.is_empty() && imported.approximated.is_empty());
+}
+
+#[test]
+fn a_quantised_network_is_the_same_in_integers() {
+    let (float, quantised) = (tflite(TINY), tflite(TINY_INT8));
+    assert_eq!(quantised.graph.data_type(), DataType::I8);
+    assert_eq!(quantised.graph.macs(), float.graph.macs());
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_as_such() {
+    for format in [ModelFormat::Onnx, ModelFormat::TfLite] {
+        for bytes in [&b""[..], b"title = 'no model'", &[0xff; 64], &[0; 64]] {
+            let error = import(format, "m", bytes.to_vec(), &ImportOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("is no"), "{error}");
+        }
+    }
+}
+
+/// A model with most kinds of nodes.
+fn onnx() -> Vec<u8> {
+    Builder::new(&[1, 8, 8, 8])
+        .weights("w", &[8, 8, 3, 3])
+        .weights("fc", &[8, 16])
+        .integers("rows", &[1, -1, 8])
+        .integers("pads", &[0, 0, 1, 1, 0, 0, 1, 1])
+        .integers("sizes", &[1, 8, 16, 16])
+        .integers("from", &[1])
+        .integers("to", &[7])
+        .integers("axis", &[2])
+        .integers("copies", &[1, 2, 1])
+        .scalar("half", 0.5)
+        .node("Pad", &["x", "pads"], "a", &[])
+        .node("Conv", &["a", "w"], "b", &[("strides", &[1, 1])])
+        .node("Resize", &["b", "", "", "sizes"], "c", &[])
+        .node("MaxPool", &["c"], "d", &[("kernel_shape", &[2, 2]), ("strides", &[2, 2]), ("ceil_mode", &[1])])
+        .node("Slice", &["d", "from", "to", "axis"], "e", &[])
+        .node("Transpose", &["e"], "f", &[("perm", &[0, 2, 3, 1])])
+        .node("Reshape", &["f", "rows"], "g", &[])
+        .node("Tile", &["g", "copies"], "h", &[])
+        .node("MatMul", &["h", "fc"], "i", &[])
+        .node("Mul", &["i", "half"], "j", &[])
+        .node("Softmax", &["j"], "k", &[("axis", &[1])])
+        .node("ReduceMean", &["k"], "y", &[("axes", &[1])])
+        .bytes()
+}
+
+#[test]
+fn the_model_that_is_mutated_is_sound() {
+    assert!(import(ModelFormat::Onnx, "m", onnx(), &ImportOptions::default()).is_ok());
+}
+
+#[test]
+fn no_truncated_file_makes_it_panic() {
+    for (format, bytes) in [(ModelFormat::Onnx, onnx()), (ModelFormat::TfLite, TINY.to_vec())] {
+        for length in (0..bytes.len()).step_by(1 + bytes.len() / 512) {
+            let options = ImportOptions { skip_unknown: length % 2 == 0, ..ImportOptions::default() };
+            let _ = import(format, "m", bytes[..length].to_vec(), &options);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_flipped_bytes_make_it_panic(
+        flips in prop::collection::vec((any::<u32>(), any::<u8>()), 1..12),
+        which in 0..3_u8,
+        skip_unknown in any::<bool>(),
+    ) {
+        let (format, mut bytes) = match which {
+            0 => (ModelFormat::Onnx, onnx()),
+            1 => (ModelFormat::TfLite, TINY.to_vec()),
+            _ => (ModelFormat::TfLite, TINY_INT8.to_vec()),
+        };
+        let length = bytes.len() as u32;
+        for (place, value) in flips {
+            bytes[(place % length) as usize] = value;
+        }
+        let _ = import(format, "m", bytes, &ImportOptions { skip_unknown, ..ImportOptions::default() });
+    }
+}

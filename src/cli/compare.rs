@@ -1,0 +1,64 @@
+//! `coexec compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use coexec_sim::scenario::Overrides;
+
+use super::{MechanismName, ObjectiveName, StrategyName};
+
+/// `coexec compare`.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// Bundled networks or scenarios, or files, separated by commas; all stands for every
+    /// bundled network
+    #[arg(default_value = "all", value_delimiter = ',')]
+    pub(crate) scenarios: Vec<String>,
+    /// Device profiles: bundled names, aliases or files, separated by commas; unified stands
+    /// for every bundled one whose CPU and GPU share one memory, all for every one with a GPU
+    #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
+    pub(crate) devices: Vec<String>,
+    /// Strategies to show beside the optimal one and the baseline, separated by commas
+    #[arg(long, value_name = "NAME,...", value_enum, default_value = "all", value_delimiter = ',')]
+    pub(crate) strategies: Vec<StrategyName>,
+    /// Strategy over which gains are told, row by row
+    #[arg(long, value_name = "NAME", value_enum, default_value = "codl")]
+    pub(crate) baseline: StrategyName,
+    /// What plans minimise
+    #[arg(long, value_enum)]
+    pub(crate) objective: Option<ObjectiveName>,
+    /// Synchronisation between processors
+    #[arg(long, value_enum)]
+    pub(crate) synchronisation: Option<MechanismName>,
+    /// Most CPU threads a plan may use
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<u32>,
+    /// Grid of output channels; cuts along the height have one of their own
+    #[arg(long, value_name = "CHANNELS")]
+    pub(crate) step: Option<u32>,
+    /// Write a picture of what the optimal plan gains over the baseline, models by devices
+    /// (.svg or .png)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// End with status 2 where the optimal plan is worse than another, or where its mean
+    /// gain over the baseline is below --limit
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Least mean gain over the baseline for --check, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "check")]
+    pub(crate) limit: f64,
+}
+
+impl Compare {
+    /// What is said instead of each scenario's file.
+    pub(crate) fn overrides(&self, device: &str) -> Overrides {
+        Overrides {
+            device: Some(device.to_owned()),
+            threads: self.threads,
+            synchronisation: self.synchronisation.map(Into::into),
+            objective: self.objective.map(Into::into),
+            step: self.step,
+            ..Overrides::default()
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! coexec beside the latency predictors of other work, on the same runs.
+
+use coexec_sim::validate::score::Scored;
+
+use super::{Phone, table};
+use crate::validate::baseline;
+
+/// The GPU's group of convolutions, seen and unseen.
+const CONVOLUTIONS: &str = "gpu/conv2d/all";
+
+/// MAPE and part within 10 % of a predictor, in percent.
+type Figures = fn(&Scored) -> Option<[f64; 2]>;
+
+/// Its predictors, as the columns of the table name them.
+const PREDICTORS: [(&str, Figures); 4] = [
+    ("coexec", |scored| Some([scored.group.mape_percent, scored.group.within_10_percent])),
+    ("CoDL", |scored| Some([scored.codl_mape_percent?, scored.codl_within_10_percent?])),
+    ("CoDL + launch", |scored| {
+        Some([scored.codl_launch_mape_percent?, scored.codl_launch_within_10_percent?])
+    }),
+    ("FLOPs-linear", |scored| {
+        Some([scored.flops_linear_mape_percent?, scored.flops_linear_within_10_percent?])
+    }),
+];
+
+/// A line a phone: GPU convolutions, and CPU cores with all core sets and formats alike.
+pub(super) fn table_of(phones: &[Phone]) -> String {
+    let is_convolution = |name: &str| name == CONVOLUTIONS;
+    let is_cpu = |name: &str| name.starts_with("cpu/");
+    let mut header = vec!["MAPE (within 10 %)".to_owned()];
+    header.extend(PREDICTORS.map(|(name, _)| format!("GPU conv2d, {name}")));
+    header.extend(PREDICTORS.map(|(name, _)| format!("CPU, {name}")));
+    let mut rows = Vec::new();
+    for phone in phones {
+        let mut row = vec![phone.title.clone()];
+        for (_, figures) in PREDICTORS {
+            row.push(mean(&phone.groups, is_convolution, figures));
+        }
+        for (_, figures) in PREDICTORS {
+            row.push(mean(&phone.groups, is_cpu, figures));
+        }
+        rows.push(row);
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    format!(
+        "\nBeside the predictors of other work, each fitted on the same runs:\n\n{}",
+        table(&header, &rows)
+    )
+}
+
+/// The mean of a predictor's figures over groups; none where one of them lacks it.
+fn mean(groups: &[Scored], is_of: fn(&str) -> bool, figures: Figures) -> String {
+    let of: Option<Vec<[f64; 2]>> =
+        groups.iter().filter(|scored| is_of(&scored.group.name)).map(figures).collect();
+    let of = of.filter(|of| !of.is_empty());
+    let mean =
+        |which: usize| of.as_ref().map(|of| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64);
+    baseline(mean(0), mean(1))
+}
