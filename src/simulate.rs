@@ -101,7 +101,8 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
         return Ok(None);
     }
     let device = scenario.device.without_interference();
-    let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     Ok(Some(simulator.latency(stages, plan)?))
 }
 
@@ -284,6 +285,9 @@ fn streamed(stream: &Stream, depth: u32) {
         stream.batch_latency,
         busy.join(", ")
     ));
+    if let Some(background) = &stream.background {
+        output::line(&beside(background));
+    }
 }
 
 fn spread(samples: &Samples) {
