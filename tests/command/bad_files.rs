@@ -157,7 +157,7 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
     explore(b"title = \"x\"", false).assert_refused(&["no workload", "exactly one of network"]);
     explore(b"title = \"x\"\nnetwork = \"vit-b32\"\noperator_set = \"codl-conv\"", false)
         .assert_refused(&["more than one workload"]);
-    explore(b"title = \"x\"\noperator = []", false).assert_refused(&["bad.toml:2:", "no nodes"]);
+    explore(b"title = \"x\"\noperator = []", false).assert_refused(&["bad.toml:2:", "no operators"]);
     explore(b"title = \"x\"\nnetwork = \"resnet99\"", false).assert_refused(&["bad.toml:2:11: network is"]);
     explore(b"title = \"x\"\nnetwork = \"vit-b32\"\ndevice = \"pixel9\"", false)
         .assert_refused(&["bad.toml:3:10:", "no device profile named \"pixel9\""]);
