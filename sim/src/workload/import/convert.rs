@@ -241,7 +241,7 @@ impl<'a> Converter<'a> {
         }
         let results = fold::fold(&node.work, &constants, node.writes.len())?;
         for (index, constant) in results.into_iter().enumerate() {
-            self.check_size(&constant.extents)?;
+            Self::check_size(&constant.extents)?;
             self.write_constant(node, index, constant);
         }
         Ok(true)

@@ -111,7 +111,7 @@ fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>
     let said = elements(&filled);
     if let Some(open) = open
         && said > 0
-        && all % said == 0
+        && all.is_multiple_of(said)
     {
         filled[open] = u32::try_from(all / said).unwrap_or(u32::MAX);
     }

@@ -106,11 +106,11 @@ impl Converter<'_> {
         if extents.contains(&0) {
             return unsound("a tensor has no elements");
         }
-        self.check_size(extents)
+        Self::check_size(extents)
     }
 
     /// Bounds that keep every product of extents in range.
-    pub(super) fn check_size(&self, extents: &[u32]) -> Step<()> {
+    pub(super) fn check_size(extents: &[u32]) -> Step<()> {
         if extents.len() > MAX_RANK {
             return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
         }
