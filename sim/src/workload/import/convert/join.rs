@@ -323,11 +323,10 @@ impl Converter<'_> {
     pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<()> {
         let view = self.view(node, 0)?;
         let first = self.model.order == ImageOrder::ChannelsFirst;
-        let (height, width, channels) = match (&view.extents[..], first) {
-            (&[1, channels, height, width], true) | (&[1, height, width, channels], false) => {
-                (height, width, channels)
-            }
-            _ => return unknown("a rearrangement of something but one image"),
+        let ((&[1, channels, height, width], true) | (&[1, height, width, channels], false)) =
+            (&view.extents[..], first)
+        else {
+            return unknown("a rearrangement of something but one image");
         };
         let area = block.checked_mul(block).filter(|&area| area > 0);
         let Some(area) = area else { return unsound("a block of no pixels") };
