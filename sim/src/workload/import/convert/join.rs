@@ -135,7 +135,7 @@ impl Converter<'_> {
             if extents[along] == 0 {
                 continue;
             }
-            self.check_extents(&extents)?;
+            Self::check_extents(&extents)?;
             let order = wide_axes(&extents);
             let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
             let Some(shape) = natural_shape(&memory) else { return unsound("too much padding") };
@@ -184,7 +184,7 @@ impl Converter<'_> {
             }
             view
         };
-        self.check_extents(&view.padded_extents(self.spatial_axes()))?;
+        Self::check_extents(&view.padded_extents(self.spatial_axes()))?;
         self.write(node, 0, view);
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Converter<'_> {
         let wanted =
             self.numbers(node, 1)?.into_iter().map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
         let extents = super::elementwise::broadcast(&view.extents, &wanted.collect::<Vec<_>>())?;
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let mut aligned = vec![1; extents.len() - view.extents.len()];
         aligned.extend(&view.extents);
         let view = self.repeated(&view.reshaped(aligned), &extents)?;

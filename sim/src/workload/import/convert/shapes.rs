@@ -19,7 +19,7 @@ impl Converter<'_> {
             let extents = reshaped_extents(&node.work, operand.as_ref(), &view.extents)?;
             view.reshaped(extents)
         };
-        self.check_extents(&view.extents)?;
+        Self::check_extents(&view.extents)?;
         self.write(node, 0, view);
         Ok(())
     }
