@@ -57,8 +57,9 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a measurement first.
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
+    options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
-    let plan = options.plan.as_deref().map(|path| written_plan(path, &scenario)).transpose()?;
+    let plan = options.plan.as_deref().map(|path| written_plan(path, &scenario, common)).transpose()?;
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
@@ -125,10 +126,15 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
 }
 
 /// The plan in the file.
-fn written_plan(path: &Path, scenario: &Scenario) -> Result<Plan, Failure> {
+fn written_plan(path: &Path, scenario: &Scenario, common: &Common) -> Result<Plan, Failure> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
-    Ok(written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?)
+    let plan = written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?;
+    let origin = crate::simulate::origin(path, &written, scenario);
+    if !common.quiet && origin.contains(", which was made for ") {
+        eprintln!("note: {origin}");
+    }
+    Ok(plan)
 }
 
 /// Core sets that compute operators alone.

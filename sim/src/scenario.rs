@@ -31,8 +31,8 @@ use crate::input::{InputError, Text};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::{BackgroundWork, Measure, Pipeline};
-use crate::workload::{DataType, LANGUAGE_MODELS, LanguageTask, NETWORKS, OPERATOR_SETS, Stage};
 use crate::workload::import::{ImportOptions, ModelFormat};
+use crate::workload::{DataType, LANGUAGE_MODELS, LanguageTask, NETWORKS, OPERATOR_SETS, Stage};
 
 /// CPU threads a search may use unless the scenario says otherwise: EPEW'25
 /// evaluates one to three.
