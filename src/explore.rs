@@ -80,9 +80,13 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let (answer, entries) = if compares {
         strategies::compare(&scenario, &mut simulator, stages, common)?
     } else {
-        (explore::explore(&mut simulator, stages, &scenario.options)?, Vec::new())
+        (
+            explore::explore_stream(&mut simulator, stages, &scenario.options, scenario.pipeline.as_ref())?,
+            Vec::new(),
+        )
     };
-    let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
+    let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
+        .streaming(scenario.pipeline.as_ref().map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let mut files = Vec::new();
     if let Some(path) = &options.out {

@@ -8,7 +8,7 @@ use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -47,7 +47,8 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
-    let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let Planned { plan, pipeline, origin } =
+        planned(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
@@ -55,7 +56,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         None => None,
         Some(count) => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
     };
-    let stream = match &scenario.pipeline {
+    let stream = match &pipeline {
         Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
         None => None,
     };
@@ -88,7 +89,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         if let Some(samples) = &samples {
             spread(samples);
         }
-        if let (Some(stream), Some(pipeline)) = (&stream, &scenario.pipeline) {
+        if let (Some(stream), Some(pipeline)) = (&stream, &pipeline) {
             streamed(stream, pipeline.depth);
         }
     }
@@ -101,7 +102,8 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
         return Ok(None);
     }
     let device = scenario.device.without_interference();
-    let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     Ok(Some(simulator.latency(stages, plan)?))
 }
 
@@ -121,22 +123,33 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     }
 }
 
+/// Who computes what, and how batches follow each other.
+struct Planned {
+    plan: Plan,
+    /// The scenario's, with as many batches in flight as the plan says.
+    pipeline: Option<Pipeline>,
+    /// Where the plan came from.
+    origin: String,
+}
+
 /// The plan in the file, or the one the scenario's strategy finds.
-fn plan(
+fn planned(
     file: Option<&Path>,
     scenario: &Scenario,
     stages: &[Stage],
     simulator: &mut Simulator<'_>,
-) -> Result<(Plan, String), Failure> {
+) -> Result<Planned, Failure> {
     let Some(path) = file else {
-        let answer = explore::explore(simulator, stages, &scenario.options)?;
+        let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
+        let answer = explore::explore_stream(simulator, stages, search, pipeline)?;
         let origin = format!("plan found by {}", scenario.options.strategy.name());
-        return Ok((answer.plan, origin));
+        return Ok(Planned { plan: answer.plan, pipeline: scenario.pipeline.clone(), origin });
     };
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
-    Ok((plan, origin(path, &written, scenario)))
+    let (pipeline, origin) = (pipeline(scenario, written.pipeline_depth), origin(path, &written, scenario));
+    Ok(Planned { plan, pipeline, origin })
 }
 
 /// Where a plan came from, and what it was made for where that is something else.
@@ -152,6 +165,17 @@ pub(crate) fn origin(path: &Path, written: &PlanFile, scenario: &Scenario) -> St
     let made_for =
         if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) };
     format!("plan {}{made_for}", path.display())
+}
+
+/// How batches follow each other: as the scenario says, with as many in flight as a plan
+/// does.
+pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeline> {
+    match (scenario.pipeline.clone(), depth) {
+        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        // Batches of which nobody says that the host does anything for them.
+        (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
+        (pipeline, None) => pipeline,
+    }
 }
 
 /// A picture of `timeline`.
@@ -276,6 +300,9 @@ fn streamed(stream: &Stream, depth: u32) {
         stream.batch_latency,
         busy.join(", ")
     ));
+    if let Some(background) = &stream.background {
+        output::line(&beside(background));
+    }
 }
 
 fn spread(samples: &Samples) {

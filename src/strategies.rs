@@ -45,7 +45,8 @@ pub(crate) fn compare(
     stages: &[Stage],
     common: &Common,
 ) -> Result<(Answer, Vec<Entry>), Failure> {
-    let mut explorer = Explorer::new(simulator, stages, &scenario.options);
+    let mut explorer =
+        Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();
     let mut last_error = SimulateError::NothingToUse;
     for strategy in Strategy::ALL {

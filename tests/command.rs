@@ -16,12 +16,15 @@ mod command {
     mod calibrate;
     mod calibrate_cpu;
     mod calibrate_options;
+    mod compare;
     mod explore;
+    mod import;
     mod language;
     mod machines;
     mod memories;
     mod own_runs;
     mod pictures;
+    mod pipelines;
     mod plot;
     mod probe;
     mod readme;
@@ -30,6 +33,7 @@ mod command {
     mod report;
     mod reproduce;
     mod run;
+    mod run_chains;
     mod run_hazards;
     mod schemas;
     mod validate;

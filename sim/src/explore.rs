@@ -21,7 +21,7 @@ mod split;
 
 pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
 pub use codl::{CodlParts, Whole};
-pub use explorer::{Answer, Baseline, Explorer, Found, explore};
+pub use explorer::{Answer, Baseline, Explorer, Found, explore, explore_stream};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

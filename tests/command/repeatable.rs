@@ -22,6 +22,11 @@ fn an_operator_set_does_not_depend_on_the_number_of_jobs() {
 }
 
 #[test]
+fn a_comparison_of_strategies_does_not_depend_on_the_number_of_jobs() {
+    stdout("compare vit-b32-mlp,codl-posenet --devices pixel4,oneplus11 --step 32");
+}
+
+#[test]
 fn samples_depend_on_their_seed_and_on_no_number_of_jobs() {
     let seven = samples("simulate vit-b32-mlp --samples 50 --seed 7");
     let eight = samples("simulate vit-b32-mlp --samples 50 --seed 8");

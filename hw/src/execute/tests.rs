@@ -4,6 +4,7 @@
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 mod chains;
+mod streams;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -255,6 +256,7 @@ fn request(gpu: bool, repetitions: u32) -> Request {
         seed: 1,
         time_limit: None,
         run_limit: LIMIT,
+        streaming: None,
         profile,
     }
 }

@@ -3,7 +3,8 @@
 //! Responsible for: the bandwidth that clients get together, and how each suffers
 //! from the others. Not for: the ceiling of one processor, which stands in its own
 //! table, nor for who gets what of a shared bandwidth (`engine`). Invariant: no
-//! capacity exceeds the peak, and company makes no client faster.
+//! capacity exceeds the peak, and no interference makes its client faster. A capacity
+//! may grow with the clients, and what a new one leaves of its addition the others get.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -204,7 +204,7 @@ fn cost(options: &Options, candidate: &Candidate) -> f64 {
 }
 
 /// Why nothing can run the operator: what the first processor offered says.
-fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> SimulateError {
+pub(super) fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> SimulateError {
     let (device, library) = (simulator.device(), simulator.library());
     let on_cpu = options.core_sets.first().map(|&cores| (Processor::Cpu, Some(cores)));
     let on_gpu = device.gpu.is_some().then_some((Processor::Gpu, None));

@@ -14,7 +14,7 @@ use super::grid::Grid;
 use super::prices::Prices;
 use super::{Options, Strategy, codl, epew, optimal, rule, split};
 use crate::plan::{Axis, Placement, Plan};
-use crate::simulate::{Prediction, SimulateError, Simulator};
+use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::workload::Stage;
 
 /// The outcome of an exploration.
@@ -65,6 +65,8 @@ pub struct Explorer<'s, 'a> {
     pub(super) stages: &'s [Stage],
     pub(super) options: &'s Options,
     pub(super) prices: Prices<'a>,
+    /// How batches follow each other, where that is to be planned for.
+    pub(super) pipeline: Option<&'s Pipeline>,
     /// Of operators between the host, and inside the workload.
     pub(super) together: Together,
     pub(super) together_inside: Together,
@@ -82,7 +84,20 @@ pub fn explore(
     stages: &[Stage],
     options: &Options,
 ) -> Result<Answer, SimulateError> {
-    let mut explorer = Explorer::new(simulator, stages, options);
+    explore_stream(simulator, stages, options, None)
+}
+
+/// The same for batches that follow each other so.
+///
+/// # Errors
+/// As [`explore`].
+pub fn explore_stream(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    options: &Options,
+    pipeline: Option<&Pipeline>,
+) -> Result<Answer, SimulateError> {
+    let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
     let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
     if strategy.is_single() {
@@ -103,12 +118,20 @@ impl<'s, 'a> Explorer<'s, 'a> {
             stages,
             options,
             prices,
+            pipeline: None,
             together: Together::default(),
             together_inside: Together::default(),
             searches: HashMap::new(),
             singles: None,
             known: HashMap::new(),
         }
+    }
+
+    /// The same for batches that follow each other so, which strategies of whole layers
+    /// plan for; the others plan for one batch.
+    #[must_use]
+    pub fn streaming(self, pipeline: Option<&'s Pipeline>) -> Self {
+        Self { pipeline, ..self }
     }
 
     /// The plan of one strategy.

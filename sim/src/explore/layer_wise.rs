@@ -5,15 +5,17 @@
 //! they keep cores busy that would idle while the GPU works at the next batch. The paper
 //! moves what the GPU computes less than 50 times as fast, which on its platform are
 //! fully connected layers and batch norms. What "little" is depends on how far apart two
-//! processors are, so every threshold between two kinds is a candidate here.
+//! processors are, so every threshold between two kinds is a candidate here; the best is
+//! that of the shortest period where batches are streamed, else of the least cost.
 
 use std::collections::BTreeMap;
 
-use super::Options;
+use super::explorer::Explorer;
+use super::prices::{Prices, Who};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::Placement;
-use crate::simulate::{Processor, SimulateError, Simulator};
-use crate::workload::{Layer, Stage};
+use crate::simulate::{SimulateError, Simulator};
+use crate::workload::Stage;
 
 /// How much faster the GPU computes a kind of operator than some cores do.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,15 +29,17 @@ pub(crate) struct KindRatio {
 
 /// The ratio of each kind of operator in `stages`, smallest first.
 pub(crate) fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
+    priced(&mut Prices::new(simulator, stages), stages, cores)
+}
+
+fn priced(prices: &mut Prices<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
     let mut times: BTreeMap<&'static str, [f64; 2]> = BTreeMap::new();
-    let alone = |layer: &Layer, processor, cores| {
-        let time = simulator.layer(layer, processor, cores).map(|(phases, _)| phases.duration().as_seconds());
-        time.unwrap_or(f64::INFINITY)
-    };
-    for stage in stages {
+    let mut alone =
+        |stage, who| prices.whole(stage, who).map_or(f64::INFINITY, |price| price.time.as_seconds());
+    for (index, stage) in stages.iter().enumerate() {
         let [cpu, gpu] = times.entry(stage.layer.operator.name()).or_default();
-        *cpu += alone(&stage.layer, Processor::Cpu, Some(cores));
-        *gpu += alone(&stage.layer, Processor::Gpu, None);
+        *cpu += alone(index, Who::Cpu(cores));
+        *gpu += alone(index, Who::Gpu);
     }
     let ratio = |(kind, [cpu, gpu]): (&'static str, [f64; 2])| {
         let ratio = match (cpu.is_finite(), gpu.is_finite()) {
@@ -61,20 +65,16 @@ fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold:
 
 /// The placements of every threshold, for each core set that may be used: the caller
 /// simulates which is best.
-pub(super) fn candidates(
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-) -> Result<Vec<Vec<Placement>>, SimulateError> {
+pub(super) fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+    let Explorer { stages, options, prices, .. } = explorer;
     let mut found: Vec<Vec<Placement>> = Vec::new();
     for &cores in &options.core_sets {
-        let ratios = ratios(simulator, stages, cores);
+        let ratios = priced(prices, stages, cores);
         let thresholds = ratios.iter().map(|kind| kind.ratio).chain([f64::INFINITY]);
         for threshold in thresholds {
             let placements = placements(stages, &ratios, cores, threshold);
-            let is_runnable = stages.iter().zip(&placements).all(|(stage, placement)| {
-                let processor = if placement.cores().is_some() { Processor::Cpu } else { Processor::Gpu };
-                simulator.layer(&stage.layer, processor, placement.cores()).is_ok()
+            let is_runnable = placements.iter().enumerate().all(|(stage, placement)| {
+                prices.whole(stage, placement.cores().map_or(Who::Gpu, Who::Cpu)).is_some()
             });
             if is_runnable && !found.contains(&placements) {
                 found.push(placements);
@@ -88,11 +88,41 @@ pub(super) fn candidates(
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
+    use crate::explore::{Objective, Options, Strategy};
     use crate::kernel::cpu::Library;
+    use crate::plan::Plan;
+    use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::Pipeline;
     use crate::workload::{fuse, network};
 
     /// GPU over CPU speed below which the paper moves a kind of operator (section III.B).
     const PUBLISHED_THRESHOLD: f64 = 50.0;
+
+    #[test]
+    fn streamed_batches_move_what_one_batch_alone_would_not() {
+        let profile = Profile::load("jetson-agx-orin").unwrap();
+        let stages = fuse(&network("vit-tiny-p16").unwrap());
+        let options = Options {
+            strategy: Strategy::LayerWise,
+            objective: Objective::Latency,
+            synchronisation: Mechanism::EventWait,
+            core_sets: vec![CoreSet::fastest(&profile.cpu, 8).unwrap()],
+            step: 32,
+        };
+        let pipeline = Pipeline::new(3, 0.0);
+        let plan_of = |pipeline: Option<&Pipeline>| {
+            let mut simulator = Simulator::new(&profile, Library::Xnnpack);
+            let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(pipeline);
+            explorer.find(Strategy::LayerWise).unwrap().plan
+        };
+        let period = |plan: &Plan| {
+            let mut simulator = Simulator::new(&profile, Library::Xnnpack);
+            simulator.stream(&stages, plan, &pipeline).unwrap().period
+        };
+        let (alone, streamed) = (plan_of(None), plan_of(Some(&pipeline)));
+        assert!(alone.placements.iter().all(|placement| *placement == Placement::Gpu));
+        assert!(period(&streamed) < period(&alone), "{:?} {:?}", period(&streamed), period(&alone));
+    }
 
     #[test]
     fn kinds_below_the_threshold_move_as_a_whole() {

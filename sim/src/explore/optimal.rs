@@ -7,10 +7,13 @@
 //! when it is read (`places`); a cut is priced with the contention of its parts, which
 //! the engine says (`cutting`).
 //!
+//! Where branches begin, both processors may also compute different operators at once
+//! (`branches`, `concurrent`). Until the GPU's queue is filled the CPU computes alone.
+//!
 //! That is exact where operators run one after another and a cut is best when its parts
-//! end together. It is an approximation where branches could run side by side, where a
-//! chain's ratio is not at its balance, and beyond the few states that are kept. The plan
-//! is therefore the best simulated one of the few best found and of those of every other
+//! end together. It is an approximation where chains and branches meet, where a chain's
+//! ratio is not at its balance, and beyond the few states that are kept. The plan is
+//! therefore the best simulated one of the few best found and of those of every other
 //! strategy, the ratios of its chains moved while simulating says that it helps
 //! (`polish`): it is never worse than any.
 //!
@@ -34,7 +37,7 @@ use crate::simulate::{Prediction, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Final states of which the plan is simulated.
-const FINALISTS: usize = 3;
+const FINALISTS: usize = 8;
 
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;

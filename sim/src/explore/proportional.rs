@@ -7,11 +7,12 @@
 //! alone. What synchronisation costs, and which operators it is not worth cutting, the
 //! strategy does not ask.
 
-use super::Options;
+use super::channel_split::missing_kernel;
+use super::explorer::Explorer;
+use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::Placement;
-use crate::simulate::{Processor, SimulateError, Simulator};
-use crate::workload::{Layer, Stage};
+use crate::simulate::SimulateError;
 
 /// Placements of every stage, for each core set that may be used: the caller simulates
 /// which is best.
@@ -19,57 +20,45 @@ use crate::workload::{Layer, Stage};
 /// # Errors
 /// No core set has kernels for all operators, or the GPU lacks one for an operator that
 /// the CPU lacks too.
-pub(super) fn placements(
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    options: &Options,
-) -> Result<Vec<Vec<Placement>>, SimulateError> {
-    let gpu = throughput(simulator, stages, Processor::Gpu, None);
+pub(super) fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+    let gpu = throughput(explorer, Who::Gpu);
     let mut found = Vec::new();
-    for &cores in &options.core_sets {
-        let cpu = throughput(simulator, stages, Processor::Cpu, Some(cores));
+    for &cores in &explorer.options.core_sets {
+        let cpu = throughput(explorer, Who::Cpu(cores));
         let share = if cpu + gpu > 0.0 { cpu / (cpu + gpu) } else { 0.0 };
-        let placed = stages.iter().map(|stage| place(simulator, &stage.layer, cores, share, options.step));
+        let placed = (0..explorer.stages.len()).map(|stage| place(explorer, stage, cores, share));
         found.push(placed.collect::<Result<Vec<_>, _>>()?);
     }
     Ok(found)
 }
 
 /// Multiply-adds a second of the operators that can be cut, each alone.
-fn throughput(
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> f64 {
+fn throughput(explorer: &mut Explorer<'_, '_>, who: Who) -> f64 {
     let (mut operations, mut seconds) = (0.0, 0.0);
-    for stage in stages.iter().filter(|stage| stage.layer.operator.splittable_channels().is_some()) {
-        let Ok((phases, _)) = simulator.layer(&stage.layer, processor, cores) else { continue };
+    for (index, stage) in explorer.stages.iter().enumerate() {
+        let is_cuttable = stage.layer.operator.splittable_channels().is_some();
+        let Some(price) = explorer.prices.whole(index, who).filter(|_| is_cuttable) else { continue };
         operations += stage.layer.operator.macs() as f64;
-        seconds += phases.duration().as_seconds();
+        seconds += price.time.as_seconds();
     }
     if seconds > 0.0 { operations / seconds } else { 0.0 }
 }
 
 fn place(
-    simulator: &Simulator<'_>,
-    layer: &Layer,
+    explorer: &mut Explorer<'_, '_>,
+    index: usize,
     cores: CoreSet,
     share: f64,
-    step: u32,
 ) -> Result<Placement, SimulateError> {
-    let runs = |processor, cores| simulator.layer(layer, processor, cores);
-    let on_gpu = runs(Processor::Gpu, None);
-    let on_cpu = runs(Processor::Cpu, Some(cores));
-    let (true, true, Some(all)) = (on_gpu.is_ok(), on_cpu.is_ok(), layer.operator.splittable_channels())
-    else {
-        return match (on_gpu, on_cpu) {
-            (Ok(_), _) => Ok(Placement::Gpu),
-            (Err(_), Ok(_)) => Ok(Placement::Cpu(cores)),
-            (Err(error), Err(_)) => Err(error),
-        };
+    let (stage, options) = (&explorer.stages[index], explorer.options);
+    let [on_gpu, on_cpu] = [Who::Gpu, Who::Cpu(cores)].map(|who| explorer.prices.whole(index, who).is_some());
+    let all = match (on_gpu, on_cpu, stage.layer.operator.splittable_channels()) {
+        (true, true, Some(all)) => all,
+        (true, ..) => return Ok(Placement::Gpu),
+        (false, true, _) => return Ok(Placement::Cpu(cores)),
+        (false, false, _) => return Err(missing_kernel(explorer.simulator, stage, options)),
     };
-    let step = step.max(1);
+    let step = options.step.max(1);
     let cpu_channels = (f64::from(all) * share / f64::from(step)).round() as u32 * step;
     Ok(match cpu_channels {
         0 => Placement::Gpu,
@@ -82,9 +71,10 @@ fn place(
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{Objective, Strategy};
+    use crate::explore::{Objective, Options, Strategy};
     use crate::kernel::cpu::Library;
     use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::Simulator;
     use crate::workload::{fuse, network};
 
     #[test]
@@ -99,8 +89,8 @@ mod tests {
             core_sets: vec![cores],
             step: 4,
         };
-        let simulator = Simulator::new(&profile, Library::Xnnpack);
-        let found = placements(&simulator, &stages, &options).unwrap();
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack);
+        let found = placements(&mut Explorer::new(&mut simulator, &stages, &options)).unwrap();
         let shares: Vec<f64> = found[0]
             .iter()
             .filter_map(|placement| match *placement {

@@ -57,7 +57,7 @@ pub struct ProcessorUse {
     /// the caller and the GPU.
     #[serde(rename = "overhead_ps")]
     pub overhead: Picos,
-    /// Part of the wait the CPU spends polling, at active power.
+    /// Part of the wait the CPU spends polling, at the power of a core that polls.
     #[serde(rename = "polling_ps")]
     pub polling: Picos,
     /// What crossed the link of a GPU with memory of its own; part of the overhead.

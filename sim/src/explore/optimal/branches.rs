@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_operators_has_no_branches() {
-        for name in ["vgg16", "codl-yolov2", "mobilenet-v2"] {
+        for name in ["vgg16", "codl-vgg16", "mobilenet-v2"] {
             assert!(of(name).1.is_empty(), "{name}: {:?}", of(name).1);
         }
     }
@@ -83,7 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn a_residual_block_branches_where_its_shortcut_has_a_convolution() {
-        assert_eq!(of("resnet50").1.len(), 4);
+    fn a_residual_block_has_none_where_its_addition_links_behind_the_shortcut() {
+        // The shortcut's convolution adds what the block computed, and so waits for it.
+        assert!(of("resnet50").1.is_empty());
     }
 }

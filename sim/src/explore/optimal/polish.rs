@@ -12,32 +12,46 @@ use crate::simulate::SimulateError;
 /// How far a ratio is moved at once, from far to near.
 const MOVES: [f64; 2] = [0.04, 0.015];
 
-/// Most plans that are simulated.
-const SIMULATED: usize = 30;
+/// Operators that are simulated, over all plans: what a search may take of them.
+const SIMULATED_OPERATORS: usize = 3_600;
+
+/// Plans that are simulated, at least and at most.
+const SIMULATED: [usize; 2] = [30, 120];
 
 /// A plan at least as good as `plan`, and how many were simulated.
 pub(super) fn polish(explorer: &mut Explorer<'_, '_>, plan: Plan) -> Result<(Plan, usize), SimulateError> {
     let mut chains: Vec<u32> = plan.chains.iter().flatten().copied().collect();
     chains.dedup();
+    let plan_length = plan.placements.len();
     let mut best = (cost(explorer, &plan)?, plan);
+    let [fewest, most] = SIMULATED;
+    let most = (SIMULATED_OPERATORS / plan_length.max(1)).clamp(fewest, most);
     let mut simulated = 0;
     for chain in chains {
         for distance in MOVES {
             for distance in [distance, -distance] {
                 // As long as it helps.
-                while simulated < SIMULATED {
+                while simulated < most {
                     let Some(moved) = moved(explorer, &best.1, chain, distance) else { break };
                     simulated += 1;
-                    let cost = cost(explorer, &moved)?;
-                    if cost >= best.0 {
-                        break;
+                    match cost_of_moved(explorer, &moved)? {
+                        Some(cost) if cost < best.0 => best = (cost, moved),
+                        _ => break,
                     }
-                    best = (cost, moved);
                 }
             }
         }
     }
     Ok((best.1, simulated))
+}
+
+/// The same of a plan with moved cuts; none where a chain cannot be cut so.
+fn cost_of_moved(explorer: &mut Explorer<'_, '_>, plan: &Plan) -> Result<Option<f64>, SimulateError> {
+    match cost(explorer, plan) {
+        Ok(cost) => Ok(Some(cost)),
+        Err(SimulateError::Chain(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn cost(explorer: &mut Explorer<'_, '_>, plan: &Plan) -> Result<f64, SimulateError> {

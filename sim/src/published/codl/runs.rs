@@ -48,6 +48,8 @@ pub(super) enum System {
     Codl,
     /// `CoDL` on buffers alone.
     CodlOnBuffers,
+    /// The plan that `CoDL` makes for images, computed on buffers.
+    ImagePlanOnBuffers,
     /// muLayer-like: cuts in proportion to throughput, on buffers.
     MuLayer,
     /// Base plan without chains, both dimensions.
@@ -136,6 +138,14 @@ impl Runs {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
+        }
+        if system == System::ImagePlanOnBuffers {
+            let plan = self.of(phone, model, System::Codl)?.plan;
+            let buffers = &self.phones[phone].buffers;
+            let prediction = Simulator::new(buffers, Library::Xnnpack).run(&self.models[model], &plan)?;
+            let run = Run { plan, prediction };
+            self.done.insert(key, run.clone());
+            return Ok(run);
         }
         let Phone { images, buffers, unshared } = &self.phones[phone];
         let profile = match system {

@@ -3,7 +3,7 @@
 //! Responsible for: the order of work, the tensors, and emitting operators so that
 //! each reads the extent it expects. Reshapes, transposes and what only computes
 //! shapes cost nothing here until an operator needs another extent than is there;
-//! then one [`Reshape`] moves the elements. Constants that an operator reads beside
+//! then one reshape moves the elements. Constants that an operator reads beside
 //! weights (a position a token, a mask) are inputs of the graph, which lie in memory.
 //! Not for: what a node means, which the files of `convert/` say.
 //! Invariant: whatever the file says, nothing here panics or loops for long.
@@ -15,6 +15,7 @@ mod reduce;
 pub(super) mod rows;
 pub(super) mod shapes;
 mod skip;
+mod tensors;
 mod window;
 
 use std::collections::{HashMap, HashSet};
@@ -24,8 +25,7 @@ use super::fold;
 use super::model::{Axes, Constant, ImageOrder, Model, SourceNode, TensorId, Work, elements};
 use super::view::{View, natural_shape, wide_axes};
 use super::{GivenInput, ImportOptions, Replacement};
-use crate::workload::graph::{MAX_ELEMENTS, Node, NodeId, Source, check_operator};
-use crate::workload::operator::{Operator, Reshape};
+use crate::workload::graph::{Node, Source};
 use crate::workload::shape::{Padding, Shape};
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -155,8 +155,14 @@ impl<'a> Converter<'a> {
         } else {
             wide_axes(&extents)
         };
-        let memory: Vec<u32> = order.iter().map(|&axis: &usize| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
+        let shape = match (&extents[..], self.model.order) {
+            (&[batch, channels, height, width], ImageOrder::ChannelsFirst)
+            | (&[batch, height, width, channels], ImageOrder::ChannelsLast) => {
+                Some(Shape { batch, height, width, channels })
+            }
+            _ => natural_shape(&order.iter().map(|&axis: &usize| extents[axis]).collect::<Vec<u32>>()),
+        };
+        let Some(shape) = shape else { return unsound("it is too large") };
         let source = self.input(name, shape);
         let view = View { source, shape, extents, order: Some(order), padding: Padding::NONE };
         self.values[tensor] = Some(Value::View(view));
@@ -235,7 +241,7 @@ impl<'a> Converter<'a> {
         }
         let results = fold::fold(&node.work, &constants, node.writes.len())?;
         for (index, constant) in results.into_iter().enumerate() {
-            self.check_extents(&constant.extents)?;
+            self.check_size(&constant.extents)?;
             self.write_constant(node, index, constant);
         }
         Ok(true)
@@ -273,6 +279,7 @@ impl<'a> Converter<'a> {
             }
             Work::Split { axis, sizes, squeeze } => self.split(node, *axis, sizes, *squeeze),
             Work::Unknown(help) => unknown(*help),
+            Work::Scatter => unknown("elements are replaced at some places"),
             Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
                 unknown("its result depends on what the network computes, and so does the work after it")
             }
@@ -283,210 +290,6 @@ impl<'a> Converter<'a> {
 
 /// What is said of a tensor that nobody wrote.
 const MISSING: &str = "it reads a tensor that no node before it writes";
-
-/// Access to tensors.
-impl Converter<'_> {
-    fn read(&self, node: &SourceNode, operand: usize) -> Step<&Value> {
-        let Some(tensor) = node.reads.get(operand).copied().flatten() else {
-            return unsound(format!("it has no operand {operand}"));
-        };
-        match &self.values[tensor] {
-            Some(value) => Ok(value),
-            None => unsound(MISSING),
-        }
-    }
-
-    /// An operand that is known before, if it is there.
-    fn constant(&self, node: &SourceNode, operand: usize) -> Option<&Constant> {
-        match self.read(node, operand) {
-            Ok(Value::Constant(constant)) => Some(constant),
-            _ => None,
-        }
-    }
-
-    /// Whole numbers of an operand.
-    fn numbers(&self, node: &SourceNode, operand: usize) -> Step<Vec<i64>> {
-        match self.constant(node, operand).and_then(Constant::integers) {
-            Some(numbers) => Ok(numbers),
-            None => unknown(format!("its operand {operand} is computed by the network")),
-        }
-    }
-
-    /// An operand as the graph has it, zeros around it included.
-    fn view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
-        let view = self.unpadded_view(node, operand)?;
-        self.with_zeros(view)
-    }
-
-    /// An operand, whose zeros around it are left to the reader.
-    fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
-        match self.read(node, operand)?.clone() {
-            Value::View(view) => Ok(view),
-            Value::Constant(constant) => {
-                let tensor = node.reads[operand].unwrap_or_default();
-                self.given_constant(tensor, constant.extents)
-            }
-        }
-    }
-
-    /// A constant as an input of the graph.
-    fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
-        self.check_extents(&extents)?;
-        let order = wide_axes(&extents);
-        let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("a constant is too large") };
-        let source = self.given(tensor, shape);
-        Ok(View { source, shape, extents, order: Some(order), padding: Padding::NONE })
-    }
-
-    /// The input of the graph that has the constant in that extent.
-    fn given(&mut self, tensor: TensorId, shape: Shape) -> Source {
-        if let Some(&source) = self.given.get(&(tensor, shape)) {
-            return source;
-        }
-        let name = self.model.tensors[tensor].name.clone();
-        let source = self.stored_input(if name.is_empty() { "constant" } else { &name }, shape);
-        self.given.insert((tensor, shape), source);
-        source
-    }
-
-    /// An input of the graph that holds a constant.
-    fn stored_input(&mut self, name: &str, shape: Shape) -> Source {
-        let source = self.input(name, shape);
-        self.stored.insert(source);
-        source
-    }
-
-    fn write(&mut self, node: &SourceNode, index: usize, view: View) {
-        if let Some(tensor) = node.writes.get(index).copied().flatten() {
-            self.values[tensor] = Some(Value::View(view));
-        }
-    }
-
-    fn write_constant(&mut self, node: &SourceNode, index: usize, constant: Constant) {
-        if let Some(tensor) = node.writes.get(index).copied().flatten() {
-            self.values[tensor] = Some(Value::Constant(constant));
-        }
-    }
-
-    /// Height and width among an image's axes.
-    fn spatial_axes(&self) -> [usize; 2] {
-        match self.model.order {
-            ImageOrder::ChannelsFirst => [2, 3],
-            ImageOrder::ChannelsLast => [1, 2],
-        }
-    }
-
-    /// Bounds that keep every product of extents in range.
-    fn check_extents(&self, extents: &[u32]) -> Step<()> {
-        if extents.len() > MAX_RANK {
-            return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
-        }
-        if elements(extents) > MAX_ELEMENTS {
-            return unsound(format!("a tensor has more than {MAX_ELEMENTS} elements"));
-        }
-        Ok(())
-    }
-}
-
-/// Emission of operators.
-impl Converter<'_> {
-    /// Adds an operator, named after the node at work.
-    fn emit(&mut self, suffix: &str, operator: Operator, inputs: &[Source]) -> Step<Source> {
-        if let Err(error) = check_operator(&operator) {
-            return unsound(error.to_string());
-        }
-        let name = self.unique(&format!("{}{suffix}", self.name));
-        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
-        Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
-    }
-
-    /// Extent of the tensor from `source`.
-    fn shape(&self, source: Source) -> Shape {
-        match source {
-            Source::Input(index) => self.out.inputs[index as usize].shape,
-            Source::Node(id) => self.out.nodes[id.index()].operator.output(),
-        }
-    }
-
-    /// `view` with its axes in that order in memory, under that extent of the graph.
-    fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Step<Source> {
-        if view.shape == shape && view.order.as_deref() == Some(order) {
-            return Ok(view.source);
-        }
-        if let Source::Input(index) = view.source
-            && self.stored.contains(&view.source)
-        {
-            // A constant is stored as it is needed.
-            let name = self.out.inputs[index as usize].name.clone();
-            return Ok(self.stored_input(&name, shape));
-        }
-        let key =
-            view.order.clone().map(|from| (view.source, view.extents.clone(), from, order.to_vec(), shape));
-        if let Some(&source) = key.as_ref().and_then(|key| self.moved.get(key)) {
-            return Ok(source);
-        }
-        let reshape = Operator::Reshape(Reshape { input: view.shape, output: shape });
-        let source = self.emit(".reshape", reshape, &[view.source])?;
-        if let Some(key) = key {
-            self.moved.insert(key, source);
-        }
-        Ok(source)
-    }
-
-    /// `view` with its axes in that order in memory, under the extent natural to it.
-    fn naturally(&mut self, view: &View, order: Vec<usize>) -> Step<View> {
-        let memory: Vec<u32> = order.iter().map(|&axis| view.extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
-        let source = self.arranged(view, &order, shape)?;
-        Ok(View { source, shape, order: Some(order), ..view.clone() })
-    }
-
-    /// `view` with the innermost axis in memory as its channels.
-    fn settled(&mut self, view: &View) -> Step<View> {
-        match &view.order {
-            Some(order) => {
-                let channels = order.last().map_or(1, |&axis| view.extents[axis]);
-                if view.shape.channels == channels {
-                    return Ok(view.clone());
-                }
-                self.naturally(view, order.clone())
-            }
-            None => self.naturally(view, view.file_order()),
-        }
-    }
-
-    /// A name that nothing has yet.
-    fn unique(&mut self, name: &str) -> String {
-        let name = clean(name);
-        let mut unique = name.clone();
-        let mut count = self.names.len();
-        if self.names.contains(&unique) {
-            // Counted from the number of names there are, so that few are tried.
-            let mut near = 2;
-            while self.names.contains(&unique) {
-                unique = format!("{name}.{near}");
-                near = if near < 32 {
-                    near + 1
-                } else {
-                    count += 1;
-                    count
-                };
-            }
-        }
-        self.names.insert(unique.clone());
-        unique
-    }
-
-    /// Notes that something else stands in the place of the node at work.
-    fn approximate(&mut self, instead: impl Into<String>) {
-        let replacement =
-            Replacement { node: self.name.clone(), kind: self.kind.clone(), instead: instead.into() };
-        if !self.out.approximated.contains(&replacement) {
-            self.out.approximated.push(replacement);
-        }
-    }
-}
 
 /// A name that reads well: without what frameworks put before and behind it.
 fn clean(name: &str) -> String {

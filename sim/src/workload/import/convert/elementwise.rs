@@ -55,7 +55,7 @@ impl Converter<'_> {
             Arithmetic::Multiply | Arithmetic::Divide => Function::Multiply,
             Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Power => return self.power(node),
-            Arithmetic::Equal | Arithmetic::Modulo => {
+            Arithmetic::Equal | Arithmetic::Compare | Arithmetic::Modulo => {
                 return unknown("a comparison of what the network computes");
             }
         };

@@ -77,6 +77,7 @@ impl Converter<'_> {
             sources.push(self.arranged(view, &own, extent.with_channels(channels))?);
             parts.push(channels);
         }
+        let extent = extent.with_channels(parts[0]);
         let source = self.emit("", Operator::Concat(Concat { extent, channels: parts }), &sources)?;
         let wide = wide_axes(&extents);
         let order = order.into_iter().filter(|other| wide.contains(other)).collect();

@@ -36,7 +36,7 @@ impl Converter<'_> {
             self.write(node, 0, view.reshaped(kept));
             return Ok(());
         }
-        let order = view.order.clone().unwrap_or_else(|| view.file_order());
+        let order = self.order_of(&view);
         let inside = order.iter().rposition(|axis| reduced.contains(axis)).map_or(0, |last| last + 1);
         let (left, inner): (Vec<usize>, Vec<usize>) = {
             let (outer, inner) = order.split_at(inside);
@@ -92,7 +92,7 @@ impl Converter<'_> {
                 }
                 _ => {
                     // Along the axis, in whatever order the others are.
-                    let others = view.order.clone().unwrap_or_else(|| view.file_order());
+                    let others = self.order_of(view);
                     let mut order: Vec<usize> =
                         others.into_iter().filter(|&axis| Some(axis) != last).collect();
                     order.extend(last);

@@ -91,6 +91,8 @@ impl Converter<'_> {
             _ => 0,
         };
         let view = self.view(node, operand)?;
+        // Moved once for all parts.
+        let view = if view.order.is_none() { self.settled(&view)? } else { view };
         let along = match along {
             SplitAxis::Written(along) => along,
             SplitAxis::Operand(operand) => self.numbers(node, operand)?.first().copied().unwrap_or(0),

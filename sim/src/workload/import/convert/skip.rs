@@ -58,7 +58,7 @@ impl Converter<'_> {
             Some(view) if elements(&view.extents) > count => {
                 let flat = |count: u64| Shape::tokens(1, u32::try_from(count).unwrap_or(u32::MAX));
                 let input = flat(elements(&view.extents));
-                let order = view.order.clone().unwrap_or_else(|| view.file_order());
+                let order = self.order_of(view);
                 let source = self.arranged(view, &order, input)?;
                 let slice = Slice { input, first_channel: 0, channels: flat(count).channels };
                 let source = self.emit("", Operator::Slice(slice), &[source])?;

@@ -188,6 +188,11 @@ impl Converter<'_> {
         if dilation != [1, 1] {
             return unknown("a pooling window with dilation");
         }
+        if kernel == [1, 1] && stride == [1, 1] && padding == Padding::NONE {
+            // What an adaptive pool is at the extent that a network was made for.
+            self.write_image(node, image.source, image.flat);
+            return Ok(());
+        }
         let pool = Pool { kind, input: image.shape, kernel, stride, padding };
         let source = self.emit("", Operator::Pool(pool), &[image.source])?;
         self.write_image(node, source, image.flat);

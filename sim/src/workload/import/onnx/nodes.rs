@@ -182,6 +182,7 @@ fn arithmetic(kind: &str) -> Option<Work> {
         "Max" => Arithmetic::Maximum,
         "Min" => Arithmetic::Minimum,
         "Equal" => Arithmetic::Equal,
+        "And" | "Or" | "Xor" | "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" => Arithmetic::Compare,
         "Mod" => Arithmetic::Modulo,
         _ => return None,
     }))
@@ -227,6 +228,7 @@ fn moved(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         }
         "Range" => Work::Range,
         "Where" => Work::Where,
+        "ScatterND" | "ScatterElements" => Work::Scatter,
         _ => return None,
     })
 }

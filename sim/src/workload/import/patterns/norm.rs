@@ -73,7 +73,8 @@ fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, N
 
 /// The norm of `from` that has the mean at `key` in it.
 fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(TensorId, usize, NormKind)> {
-    let first = *links.readers[from].iter().min()?;
+    // Nodes are listed in order, and so are readers.
+    let first = *links.readers[from].first()?;
     let mut inside: HashSet<TensorId> = HashSet::new();
     let mut members: HashSet<usize> = HashSet::new();
     let (mut means, mut has_root) = (0, false);

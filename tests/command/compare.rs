@@ -1,0 +1,72 @@
+//! `compare`: strategies side by side on models and devices.
+
+use serde_json::Value;
+
+use crate::{coexec, coexec_in, words};
+
+/// What each row's strategies cost, by name.
+fn costs(row: &Value) -> Vec<(&str, f64)> {
+    let outcomes = row["outcomes"].as_array().unwrap();
+    outcomes
+        .iter()
+        .map(|outcome| (outcome["strategy"].as_str().unwrap(), outcome["cost"].as_f64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_model_meets_every_device_and_nothing_beats_the_optimal_plan() {
+    let line = "compare vit-b32-mlp,resnet18 --devices pixel4,oneplus11,iphone-xs --step 32 --json";
+    let document = coexec(words(line)).json();
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        let costs = costs(row);
+        let (_, optimal) = *costs.iter().find(|(strategy, _)| *strategy == "optimal").unwrap();
+        assert!(costs.len() > 8 && costs.iter().all(|(_, cost)| optimal <= *cost), "{row}");
+    }
+    assert_eq!(document["beaten"], Value::Array(Vec::new()));
+    let gains = document["gains"].as_array().unwrap();
+    let codl = gains.iter().find(|gain| gain["over"] == "codl").unwrap();
+    assert_eq!(codl["rows"], 6);
+    assert!(codl["mean_percent"].as_f64() >= codl["geometric_mean_percent"].as_f64());
+    assert_eq!(document["devices"].as_array().unwrap().len(), 3);
+    assert_eq!(document["scenarios"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn only_the_strategies_asked_are_shown_beside_the_optimal_one_and_the_baseline() {
+    let line = "compare vit-b32-mlp --devices pixel4 --strategies gpu-only --baseline epew --json";
+    let document = coexec(words(line)).json();
+    let names: Vec<&str> = costs(&document["rows"][0]).iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["gpu-only", "epew", "optimal"]);
+}
+
+#[test]
+fn gains_are_told_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "compare vit-b32-mlp --devices pixel4,galaxy-s10 --plot gains.svg";
+    let outcome = coexec_in(folder.path(), words(line));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    for expected in ["optimal over", "Gains over codl by device", "0 of 2 rows have a better plan"] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
+    }
+    let drawn = std::fs::read_to_string(folder.path().join("gains.svg")).unwrap();
+    assert!(drawn.contains("galaxy-s10"), "{drawn}");
+}
+
+#[test]
+fn a_gain_below_the_limit_is_status_2() {
+    let line = "compare vit-b32-mlp --devices pixel4 --check --limit";
+    assert_eq!(coexec(words(&format!("{line} 0"))).status, 0);
+    let outcome = coexec(words(&format!("{line} 500")));
+    assert_eq!(outcome.status, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("below 500 %"), "{}", outcome.stderr);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    coexec(words("compare codl-conv --devices pixel4")).assert_refused(&["is no model"]);
+    coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
+    coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
+    coexec(words("compare vgg16 --strategies hetero-tensor")).assert_refused(&["for language models"]);
+}

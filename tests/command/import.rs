@@ -1,0 +1,72 @@
+//! `coexec import`: models of other tools as scenarios.
+
+use std::fs;
+
+use crate::{coexec_in, latency_ps, words};
+
+/// A network that TensorFlow converted (`sim/tests/inputs/README.md`).
+const TINY: &[u8] = include_bytes!("../../sim/tests/inputs/tiny.tflite");
+
+/// An ONNX model of one node: a field 7 (the graph) with a node of that kind, which reads
+/// the input `x` of 1x4 elements and writes the output `y`.
+fn onnx(kind: &str) -> Vec<u8> {
+    let field = |number: u8, content: &[u8]| [&[number << 3 | 2, content.len() as u8], content].concat();
+    let node = [field(1, b"x"), field(2, b"y"), field(3, b"only"), field(4, kind.as_bytes())].concat();
+    let extents = [field(1, &[8, 1]), field(1, &[8, 4])].concat();
+    let float = [&[8, 1][..], &field(2, &extents)].concat();
+    let input = [field(1, b"x"), field(2, &field(1, &float))].concat();
+    let graph = [field(1, &node), field(11, &input), field(12, &field(1, b"y"))].concat();
+    [&[8, 8][..], &field(7, &graph)].concat()
+}
+
+fn folder_with(name: &str, content: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(name), content).unwrap();
+    folder
+}
+
+#[test]
+fn an_imported_model_is_explored_as_the_model_itself_is() {
+    let folder = folder_with("tiny.tflite", TINY);
+    let explored = |name: &str| {
+        let outcome = coexec_in(folder.path(), words(&format!("explore {name} --device pixel4 --json")));
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        latency_ps(&outcome.json())
+    };
+    let outcome = coexec_in(folder.path(), words("import tiny.tflite --out tiny.toml --json"));
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""));
+    let document = outcome.json();
+    assert!(document["operators"].as_u64() > Some(10) && document["multiply_adds"].as_u64() > Some(10_000));
+    assert_eq!(document["skipped"].as_array().map(Vec::len), Some(0));
+    assert_eq!(explored("tiny.toml"), explored("tiny.tflite"));
+}
+
+#[test]
+fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
+    let folder = folder_with("model.onnx", &onnx("LSTM"));
+    let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml"));
+    outcome.assert_refused(&["model.onnx", "only (LSTM) has no counterpart", "--skip-unknown"]);
+    assert!(!folder.path().join("model.toml").exists());
+    let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml --skip-unknown --json"));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("only (LSTM) has no counterpart"), "{}", outcome.stderr);
+    assert_eq!(outcome.json()["skipped"][0]["kind"], "LSTM");
+    let text = fs::read_to_string(folder.path().join("model.toml")).unwrap();
+    assert!(text.starts_with("# only (LSTM)"), "{text}");
+}
+
+#[test]
+fn what_is_no_model_is_refused_and_so_are_dimensions_that_it_has_not() {
+    let folder = folder_with("bad.onnx", b"title = \"a scenario\"");
+    coexec_in(folder.path(), words("import bad.onnx --out a.toml")).assert_refused(&["no ONNX model"]);
+    coexec_in(folder.path(), words("explore bad.onnx")).assert_refused(&["bad.onnx", "no ONNX model"]);
+    coexec_in(folder.path(), words("import gone.tflite --out a.toml")).assert_refused(&["gone.tflite"]);
+    fs::write(folder.path().join("model.onnx"), onnx("Relu")).unwrap();
+    let line = "import model.onnx --out a.toml --dim batch=4";
+    coexec_in(folder.path(), words(line)).assert_refused(&["no dimension named \"batch\""]);
+    let outcome = coexec_in(folder.path(), words("import model.onnx --out a.toml --dim batch=0"));
+    assert!(outcome.status == 1 && outcome.stderr.contains("NAME=N"), "{}", outcome.stderr);
+    fs::rename(folder.path().join("model.onnx"), folder.path().join("model.pb")).unwrap();
+    coexec_in(folder.path(), words("import model.pb --out a.toml")).assert_refused(&[".onnx or .tflite"]);
+    assert!(!folder.path().join("a.toml").exists());
+}
