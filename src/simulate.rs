@@ -41,6 +41,7 @@ struct Document<'a> {
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a search first.
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
     if let Workload::Language(task) = &scenario.workload {
         return language::simulate(&scenario, task, options, common);
@@ -53,8 +54,8 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
-        0 => None,
-        count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
+        None => None,
+        Some(count) => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
     };
     let stream = match &pipeline {
         Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
@@ -148,13 +149,23 @@ fn planned(
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
-    let origin = if written.device == scenario.device.name {
-        format!("plan {}", path.display())
-    } else {
-        format!("plan {}, which was made for {}", path.display(), written.device)
-    };
-    let pipeline = pipeline(scenario, written.pipeline_depth);
+    let (pipeline, origin) = (pipeline(scenario, written.pipeline_depth), origin(path, &written, scenario));
     Ok(Planned { plan, pipeline, origin })
+}
+
+/// Where a plan came from, and what it was made for where that is something else.
+pub(crate) fn origin(path: &Path, written: &PlanFile, scenario: &Scenario) -> String {
+    let name = |scenario: &str| {
+        let path = Path::new(scenario);
+        let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
+        stem.map_or_else(|| scenario.to_owned(), |stem| stem.to_string_lossy().into_owned())
+    };
+    let of_scenario = (name(&written.scenario) != name(&scenario.name)).then_some(&written.scenario);
+    let of_device = (written.device != scenario.device.name).then_some(&written.device);
+    let other: Vec<&str> = of_scenario.into_iter().chain(of_device).map(String::as_str).collect();
+    let made_for =
+        if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) };
+    format!("plan {}{made_for}", path.display())
 }
 
 /// How batches follow each other: as the scenario says, with as many in flight as a plan
@@ -247,8 +258,10 @@ pub(crate) fn beside(background: &BackgroundReport) -> String {
         Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
         None => "the run is shorter than a frame".to_owned(),
     };
+    let frames = why::counted(u64::from(*frames), "frame", "frames");
+    let late = why::counted(u64::from(*late_frames), "was late", "were late");
     format!(
-        "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
+        "beside it, {title}: {rate}; {frames} ended, {late}, the longest took {worst_frame}\n\
          without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
         background.slowdown_percent
     )
@@ -292,7 +305,9 @@ fn critical_path(prediction: &Prediction) -> String {
             None => sums.push((label, length, 1)),
         }
     }
-    let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
+    let sums = sums.into_iter().map(|(label, sum, count)| {
+        format!("{label} {sum} ({})", why::counted(count as u64, "step", "steps"))
+    });
     sums.collect::<Vec<_>>().join(" + ")
 }
 
