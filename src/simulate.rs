@@ -9,7 +9,8 @@ use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, OtherEnergy, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, OtherEnergy, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample,
+    timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
