@@ -1,10 +1,12 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use coexec_sim::scenario::Overrides;
+
+use crate::failure::Failure;
 
 mod compare;
 mod names;
@@ -87,10 +89,10 @@ pub(crate) struct Where {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) device: Option<String>,
     /// Images (or sequences of tokens) at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: Option<u32>,
     /// Most CPU threads a search may use
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,
     /// CPU kernels whose times are predicted: XNNPACK's, unless the profile has tables of
     /// coexec's own and no others. On real hardware coexec's own run whichever is named
@@ -111,6 +113,17 @@ pub(crate) struct Where {
 }
 
 impl Where {
+    /// Refuses what a plan in a file says itself.
+    pub(crate) fn refuse_beside(&self, plan: Option<&Path>) -> Result<(), Failure> {
+        match plan {
+            Some(plan) if self.synchronisation.is_some() => Err(Failure::Usage {
+                problem: "--synchronisation cannot be used with --plan, which says it".to_owned(),
+                help: format!("edit `synchronisation` in {}", plan.display()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             device: self.device.clone(),
@@ -135,7 +148,7 @@ pub(crate) struct Simulate {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["threads", "synchronisation", "strategy", "objective", "step"]
+        conflicts_with_all = ["threads", "strategy", "objective", "step"]
     )]
     pub(crate) plan: Option<PathBuf>,
     /// Write a Perfetto trace of the run
@@ -144,11 +157,11 @@ pub(crate) struct Simulate {
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
-    /// Repeat the run with the profile's jitter
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub(crate) samples: u32,
+    /// Repeat the run so many times with the profile's jitter
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) samples: Option<u32>,
     /// Seed of the jitter
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "samples")]
     pub(crate) seed: u64,
 }
 
@@ -174,7 +187,7 @@ pub(crate) struct Explore {
     /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) shares: Option<PathBuf>,
-    /// Operator the latency picture shows; the first that is cut unless given
+    /// Operator the latency picture of --plot shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
 }
@@ -216,16 +229,16 @@ pub(crate) struct Run {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["synchronisation", "strategy", "objective", "step"]
+        conflicts_with_all = ["strategy", "objective", "step"]
     )]
     pub(crate) plan: Option<PathBuf>,
     /// Measured runs to write, one row a repetition; the conditions go into a table beside
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
-    /// `OpenCL` device that stands for the GPU, by numbers or parts of names
-    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "")]
+    /// OpenCL device that stands for the GPU, by numbers or parts of names
+    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Compute units of the `OpenCL` device that stand for the GPU; of a device made of this
+    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
     /// machine's cores half unless given, the others stand for the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
@@ -269,11 +282,12 @@ pub(crate) struct Probe {
     /// Profile to write
     #[arg(long, value_name = "PROFILE.toml")]
     pub(crate) out: PathBuf,
-    /// `OpenCL` device, by numbers or parts of names; the first GPU, or else the first
+    /// OpenCL device, by numbers or parts of names; the first GPU, or else the first
     /// device, unless given
-    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "")]
+    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Cores of an `OpenCL` CPU device that stand for the GPU; the others are the CPU
+    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
+    /// machine's cores half unless given, the others stand for the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) gpu_cores: Option<u32>,
     /// Fewer layers and repetitions: under two minutes
@@ -289,6 +303,10 @@ pub(crate) struct Probe {
     /// Date to write into the profile; today (UTC) unless given
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) date: Option<String>,
+    /// End with status 3 where layers kept out of a fit are predicted with a greater mean
+    /// error than this, or where one layer's times spread more; the profile is written
+    #[arg(long, value_name = "PERCENT", default_value_t = 60.0)]
+    pub(crate) max_error: f64,
     /// Seed of the layers that are drawn and of the cross-validation's folds
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -372,7 +390,7 @@ pub(crate) struct Validate {
     #[arg(long, value_name = "PATH")]
     pub(crate) seen: Option<PathBuf>,
     /// Only groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
-    #[arg(long, value_name = "PREFIX", default_value = "")]
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// End with status 2 where the MAPE of a group is above this
     #[arg(long, value_name = "PERCENT")]
@@ -391,18 +409,18 @@ pub(crate) struct Validate {
 /// `coexec plot`.
 #[derive(Debug, Args)]
 pub(crate) struct Plot {
-    /// The figure
+    /// The figure; each says what FILE it is of
     #[arg(value_enum)]
     pub(crate) kind: Figure,
     /// Points that `validate` or `calibrate` wrote with --points, a learning curve that
     /// `calibrate` wrote with --learning-curve, or a device profile (a bundled name, an
-    /// alias, or a file)
+    /// alias, or a file), as the figure needs
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
     #[arg(long, value_name = "FIGURE")]
     pub(crate) out: PathBuf,
     /// Only points of groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
-    #[arg(long, value_name = "PREFIX", default_value = "")]
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// Title of the picture
     #[arg(long, value_name = "TEXT")]
@@ -449,14 +467,16 @@ pub(crate) struct Reproduce {
     /// Folder for the papers' figures, drawn from our numbers; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys24` is recomputed
+    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Run every so many operators of a paper's sets, for a quick look
+    /// Run only every Nth operator of the sets that EPEW'25's means are over, for a quick
+    /// look: its limits are not judged then
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
-    /// End with status 2 where predicted numbers are farther off than their limits
-    #[arg(long)]
+    /// End with status 2 where predicted numbers are farther off than their limits, and say
+    /// which. Some are known to be: the groups that the summary calls missed
+    #[arg(long, conflicts_with = "every")]
     pub(crate) check: bool,
 }
 
@@ -464,6 +484,6 @@ pub(crate) struct Reproduce {
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
     /// The file format
-    #[arg(value_enum)]
+    #[arg(value_enum, value_name = "profile|scenario|plan|runs")]
     pub(crate) format: SchemaName,
 }

@@ -63,8 +63,9 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a measurement first.
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
+    options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
-    let written = options.plan.as_deref().map(|path| written_plan(path, &scenario)).transpose()?;
+    let written = options.plan.as_deref().map(|path| written_plan(path, &scenario, common)).transpose()?;
     let (plan, depth) = written.unzip();
     let pipeline = crate::simulate::pipeline(&scenario, depth.flatten());
     let plan_path = options.out.with_extension("plan.toml");
@@ -132,10 +133,14 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
 }
 
 /// The plan in the file, with its pipeline's depth.
-fn written_plan(path: &Path, scenario: &Scenario) -> Result<(Plan, Option<u32>), Failure> {
+fn written_plan(path: &Path, scenario: &Scenario, common: &Common) -> Result<(Plan, Option<u32>), Failure> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?;
+    let origin = crate::simulate::origin(path, &written, scenario);
+    if !common.quiet && origin.contains(", which was made for ") {
+        eprintln!("note: {origin}");
+    }
     Ok((plan, written.pipeline_depth))
 }
 

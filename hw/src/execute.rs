@@ -37,6 +37,7 @@ use coexec_sim::plan::{ChainError, Plan};
 use coexec_sim::workload::{DataType, Stage};
 use thiserror::Error;
 
+pub(crate) use machine::gpu_of;
 pub use machine::{Choice, Machine};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
@@ -261,6 +262,7 @@ pub fn execute(
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
+    machine.compare(&request.profile);
     let mut sets: Vec<CoreSet> = Vec::new();
     for variant in request.groups.iter().flatten() {
         sets.extend(variant.plan.placements.iter().filter_map(coexec_sim::plan::Placement::cores));
