@@ -128,7 +128,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         }
         operators(stages, &answer);
         output::line("");
-        report(&answer.prediction, &timeline);
+        report(&answer.prediction, &timeline, &scenario.device);
     }
     Ok(())
 }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use coexec_plots::Format;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, OtherEnergy, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample,
+    timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -81,7 +83,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
-        report(&prediction, &timeline);
+        report(&prediction, &timeline, &scenario.device);
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
@@ -189,8 +191,8 @@ pub(crate) fn timeline_file<'a>(
     Ok(OutputFile { path, content: coexec_plots::timeline(timeline, &title, format)? })
 }
 
-/// Prints a prediction.
-pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
+/// Prints a prediction for `device`.
+pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Profile) {
     output::line(&why::operators(prediction));
     let energy = prediction.energy.map_or("not known".to_owned(), |energy| energy.to_string());
     output::line(&format!(
@@ -203,7 +205,17 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     if let Some(background) = &prediction.background {
         output::line(&beside(background));
     }
-    let rows: Vec<Vec<String>> = prediction
+    uses(prediction);
+    if let Some(power) = &device.power {
+        output::line(&format!("\npower: {}", power.source));
+    }
+    output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
+    output::line(&gantt::text(timeline));
+}
+
+/// Prints what each processor did, and where the energy went.
+fn uses(prediction: &Prediction) {
+    let mut rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
         .map(|usage| {
@@ -223,11 +235,22 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
             ]
         })
         .collect();
-    let header = ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
-    output::table(&header, &rows);
-    output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
-    output::line(&gantt::text(timeline));
+    let others =
+        prediction.other_energy.map_or(Vec::new(), |OtherEnergy { memory, idle_processors, base }| {
+            vec![("memory", memory), ("others, idle", idle_processors), ("base", base)]
+        });
+    rows.extend(others.into_iter().filter(|(_, energy)| energy.0 > 0.0).map(|(name, energy)| {
+        let mut row = vec![String::new(); HEADER.len()];
+        row[0] = name.to_owned();
+        row[HEADER.len() - 1] = energy.to_string();
+        row
+    }));
+    output::table(&HEADER, &rows);
 }
+
+/// Columns of the table of processors.
+const HEADER: [&str; 8] =
+    ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
 /// What became of somebody else's work, and of ours beside it.
 pub(crate) fn beside(background: &BackgroundReport) -> String {

@@ -32,7 +32,9 @@ pub(crate) use lower::{
     copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
 };
 pub use pipeline::{Pipeline, Stream};
-pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
+pub use prediction::{
+    OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers,
+};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
 

@@ -7,7 +7,7 @@ use coexec_sim::explore::{Explorer, Found, Objective, Options, Strategy};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, PlanFile};
+use coexec_sim::plan::{Axis, Placement, PlanFile};
 use coexec_sim::simulate::{Measure, Simulator};
 use coexec_sim::workload::{NETWORKS, Stage, fuse, network};
 
@@ -74,6 +74,30 @@ fn it_is_better_than_codl_where_hand_overs_are_cheap_and_where_they_are_not() {
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
         assert!(mean > 1.01, "{mechanism}: {ratios:?}");
     }
+}
+
+#[test]
+fn branches_are_computed_side_by_side() {
+    // Few waves hide no latency on this GPU, so that cutting a convolution gains nothing:
+    // giving one branch to the CPU does.
+    let device = Profile::load("oneplus11").unwrap();
+    let found = all(&device, &named("inception-v3"), &options(&device, Mechanism::SvmPolling));
+    let [optimal, codl] = [Strategy::Optimal, Strategy::Codl].map(|strategy| of(&found, strategy));
+    let on_cpu =
+        optimal.plan.placements.iter().filter(|placement| matches!(placement, Placement::Cpu(_))).count();
+    assert!(on_cpu > 10, "{on_cpu} operators are the CPU's alone");
+    let gain = codl.prediction.latency.as_seconds() / optimal.prediction.latency.as_seconds();
+    assert!(gain > 1.08, "{gain}");
+}
+
+#[test]
+fn the_cpu_starts_while_the_queue_of_the_gpu_is_filled() {
+    let device = Profile::load("galaxy-s10").unwrap();
+    let found = all(&device, &named("mobilenet-v2"), &options(&device, Mechanism::SvmPolling));
+    let latency = |strategy| of(&found, strategy).prediction.latency.as_seconds();
+    assert!(latency(Strategy::AnySplit) > 1.03 * latency(Strategy::Optimal));
+    let first = of(&found, Strategy::Optimal).plan.placements[0];
+    assert!(first != Placement::Gpu, "{first:?}");
 }
 
 #[test]

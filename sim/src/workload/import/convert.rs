@@ -149,7 +149,7 @@ impl<'a> Converter<'a> {
     /// An input of the model: images lie with their channels innermost.
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let order = if extents.len() == 4 && self.model.order == ImageOrder::ChannelsFirst {
             [0, 2, 3, 1].into_iter().filter(|&axis| extents[axis] != 1).collect()
         } else {
@@ -241,7 +241,7 @@ impl<'a> Converter<'a> {
         }
         let results = fold::fold(&node.work, &constants, node.writes.len())?;
         for (index, constant) in results.into_iter().enumerate() {
-            self.check_size(&constant.extents)?;
+            Self::check_size(&constant.extents)?;
             self.write_constant(node, index, constant);
         }
         Ok(true)

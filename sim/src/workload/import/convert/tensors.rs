@@ -55,7 +55,7 @@ impl Converter<'_> {
 
     /// A constant as an input of the graph.
     pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a constant is too large") };
@@ -102,15 +102,15 @@ impl Converter<'_> {
     }
 
     /// That a tensor has elements, and not too many.
-    pub(super) fn check_extents(&self, extents: &[u32]) -> Step<()> {
+    pub(super) fn check_extents(extents: &[u32]) -> Step<()> {
         if extents.contains(&0) {
             return unsound("a tensor has no elements");
         }
-        self.check_size(extents)
+        Self::check_size(extents)
     }
 
     /// Bounds that keep every product of extents in range.
-    pub(super) fn check_size(&self, extents: &[u32]) -> Step<()> {
+    pub(super) fn check_size(extents: &[u32]) -> Step<()> {
         if extents.len() > MAX_RANK {
             return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
         }

@@ -134,8 +134,8 @@ impl Converter<'_> {
     ) -> Step<()> {
         let extents = self.weight_extents(node, 1)?;
         let (output, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[_, output, height, width]) => (output, [height, width]),
-            (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
+            (ImageOrder::ChannelsFirst, &[_, output, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
             _ => return unknown("a transposed convolution that is not over images"),
         };
         if groups != 1 || window.dilation.iter().any(|&dilation| dilation != 1) {
@@ -271,8 +271,8 @@ impl Converter<'_> {
     fn weights(&self, node: &SourceNode) -> Step<Weights> {
         let extents = self.weight_extents(node, 1)?;
         let (output, depth, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[output, depth, height, width]) => (output, depth, [height, width]),
-            (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
+            (ImageOrder::ChannelsFirst, &[output, depth, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
             (ImageOrder::ChannelsFirst, &[output, depth, width]) => (output, depth, [1, width]),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
