@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn streamed_batches_move_what_one_batch_alone_would_not() {
-        let profile = Profile::load("jetson-agx-orin").unwrap();
-        let stages = fuse(&network("vit-tiny-p16").unwrap());
+        let profile = Profile::load("pixel4").unwrap();
+        let stages = fuse(&network("vgg16").unwrap());
         let options = Options {
             strategy: Strategy::LayerWise,
             objective: Objective::Latency,
             synchronisation: Mechanism::EventWait,
-            core_sets: vec![CoreSet::fastest(&profile.cpu, 8).unwrap()],
+            core_sets: vec![CoreSet::fastest(&profile.cpu, 3).unwrap()],
             step: 32,
         };
         let pipeline = Pipeline::new(3, 0.0);
