@@ -247,7 +247,7 @@ impl Region {
                     Some(inside) => results[inside].1 = place,
                     None if known.is_none() => before.push((input, place)),
                     None => {
-                        before.iter_mut().filter(|(known, _)| *known == input).for_each(|one| one.1 = place)
+                        before.iter_mut().filter(|(known, _)| *known == input).for_each(|one| one.1 = place);
                     }
                 }
             }
