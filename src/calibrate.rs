@@ -21,9 +21,13 @@ use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use crate::progress::Progress;
 use crate::runs::Measured;
-use crate::{points, runs};
+use crate::{points, runs, why};
 use fit::{Fitted, Options, fit};
 use prior::Chosen;
+
+/// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
+/// six values each, and eight kernels are common.
+const FEW_RUNS: usize = 50;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -45,6 +49,9 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    // Of all of them: where some are drawn, none of the others is new to who chose them.
+    let runs_digest = Some(measured.digest.clone());
+    tell_if_few(&measured, common);
     draw(&mut measured, options);
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
@@ -65,6 +72,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
+        runs_digest,
         date: options.date.clone(),
         error: errors.iter().map(|scored| scored.group.clone()).collect(),
         gpu_table: fitted.spreads.clone(),
@@ -89,6 +97,18 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     show::errors(&profile.title, &errors);
     output::line(&format!("wrote {}", options.out.display()));
     Ok(())
+}
+
+/// Warns where so few runs were made that they decide little.
+fn tell_if_few(measured: &Measured, common: &Common) {
+    let count = measured.count();
+    if count < FEW_RUNS && !common.quiet {
+        eprintln!(
+            "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
+             below is worth much",
+            why::counted(count as u64, "run", "runs")
+        );
+    }
 }
 
 /// Keeps as many runs as are to be fitted to.

@@ -2,6 +2,7 @@
 
 use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
 use coexec_sim::explore::{CurvePoint, Options, latency_curve};
+use coexec_sim::input::nearest;
 use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::Simulator;
@@ -20,7 +21,7 @@ pub(crate) fn draw(
     stages: &[Stage],
     plan: &Plan,
 ) -> Result<Vec<u8>, Failure> {
-    let (stage, placement) = shown(operator, stages, plan)?;
+    let (stage, placement) = shown(operator, scenario, stages, plan)?;
     if matches!(placement, Placement::HeightSplit { .. }) {
         return Err(Failure::Usage {
             problem: format!("the plan cuts {} along its height, the plot is over channels", stage.name),
@@ -50,6 +51,7 @@ pub(crate) fn draw(
 /// The operator to show, and what the plan does with it.
 fn shown<'a>(
     operator: Option<&str>,
+    scenario: &Scenario,
     stages: &'a [Stage],
     plan: &Plan,
 ) -> Result<(&'a Stage, Placement), Failure> {
@@ -58,14 +60,38 @@ fn shown<'a>(
         .zip(plan.placements.iter().copied())
         .filter(|(stage, _)| stage.layer.operator.splittable_channels().is_some());
     let is_cut = |placement| matches!(placement, Placement::Split { .. });
+    let names: Vec<String> = cuttable.clone().map(|(stage, _)| stage.name.clone()).collect();
     let found = match operator {
         Some(name) => cuttable.find(|(stage, _)| stage.name == name),
         None => cuttable.clone().find(|&(_, placement)| is_cut(placement)).or_else(|| cuttable.next()),
     };
-    found.ok_or_else(|| Failure::Usage {
-        problem: "there is no such operator that can be cut along its output channels".to_owned(),
-        help: "name a linear layer or an ungrouped convolution with --operator".to_owned(),
-    })
+    found.ok_or_else(|| not_shown(operator, scenario, stages, &names))
+}
+
+/// Candidates that are named, of more.
+const MOST_NAMED: usize = 8;
+
+/// The failure where `operator` is not among `names`, those that can be cut along their
+/// output channels.
+fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], names: &[String]) -> Failure {
+    let problem = match operator {
+        None => format!("no operator of {} can be cut along its output channels", scenario.name),
+        Some(name) if stages.iter().any(|stage| stage.name == name) => {
+            format!("--operator is {name:?}, which cannot be cut along its output channels")
+        }
+        Some(name) => format!("--operator is {name:?}, but {} has no such operator", scenario.name),
+    };
+    let near = operator.and_then(|name| nearest(name, names));
+    let near = near.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown = names.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let help = if names.is_empty() {
+        "leave out --plot, or ask for --timeline".to_owned()
+    } else {
+        format!("{near}Those that can be cut: {shown}{more}")
+    };
+    Failure::Usage { problem, help }
 }
 
 fn subtitle(options: &Options) -> String {

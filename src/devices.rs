@@ -3,6 +3,7 @@
 
 use coexec_sim::device::profile::Profile;
 use coexec_sim::scenario;
+use coexec_sim::workload::{LANGUAGE_MODELS, NETWORKS, OPERATOR_SETS};
 use serde::Serialize;
 
 use crate::cli::{Common, Devices};
@@ -22,14 +23,49 @@ struct Device {
     title: String,
     soc: String,
     cpu: String,
+    /// Cores of each cluster, the fastest first: `1+3+4`.
+    cores: String,
     gpu: Option<String>,
     npu: Option<String>,
 }
 
 #[derive(Serialize)]
 struct ScenarioEntry {
+    kind: Kind,
     name: &'static str,
     title: String,
+}
+
+/// What a name that `simulate` and `explore` take stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Scenario,
+    Network,
+    OperatorSet,
+    LanguageModel,
+}
+
+impl Kind {
+    /// All of them, with a heading.
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Scenario, "scenario"),
+        (Self::Network, "network"),
+        (Self::OperatorSet, "operator set"),
+        (Self::LanguageModel, "language model"),
+    ];
+
+    fn of(name: &str) -> Self {
+        if NETWORKS.iter().any(|network| network.0 == name) {
+            Self::Network
+        } else if OPERATOR_SETS.iter().any(|set| set.0 == name) {
+            Self::OperatorSet
+        } else if LANGUAGE_MODELS.iter().any(|model| model.0 == name) {
+            Self::LanguageModel
+        } else {
+            Self::Scenario
+        }
+    }
 }
 
 pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
@@ -41,8 +77,10 @@ pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
 
 fn list(common: &Common) -> Result<(), Failure> {
     let devices: Vec<Device> = Profile::bundled()?.into_iter().map(device).collect();
-    let scenarios: Vec<ScenarioEntry> =
-        scenario::names().into_iter().map(|(name, title)| ScenarioEntry { name, title }).collect();
+    let scenarios: Vec<ScenarioEntry> = scenario::names()
+        .into_iter()
+        .map(|(name, title)| ScenarioEntry { kind: Kind::of(name), name, title })
+        .collect();
     if common.json {
         output::json(&Listing { devices, scenarios });
         return Ok(());
@@ -51,22 +89,41 @@ fn list(common: &Common) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = devices
         .into_iter()
         .map(|device| {
-            let Device { name, title, soc, cpu, gpu, npu, .. } = device;
-            vec![name, title, soc, cpu, gpu.unwrap_or_else(absent), npu.unwrap_or_else(absent)]
+            let Device { name, title, cores, gpu, npu, .. } = device;
+            vec![name, title, cores, gpu.map_or_else(absent, shortened), npu.unwrap_or_else(absent)]
         })
         .collect();
-    output::table(&["device", "what it is", "SoC", "CPU", "GPU", "NPU"], &rows);
-    let rows: Vec<Vec<String>> =
-        scenarios.into_iter().map(|entry| vec![entry.name.to_owned(), entry.title]).collect();
-    output::table(&["scenario", "what it is"], &rows);
+    output::table(&["device", "what it is", "cores", "GPU", "NPU"], &rows);
+    for (kind, heading) in Kind::ALL {
+        let rows: Vec<Vec<String>> = scenarios
+            .iter()
+            .filter(|entry| entry.kind == kind)
+            .map(|entry| vec![entry.name.to_owned(), entry.title.clone()])
+            .collect();
+        output::line("");
+        output::table(&[heading, "what it is"], &rows);
+    }
     Ok(())
+}
+
+/// Characters of a GPU's name that a table has room for.
+const MOST_OF_A_NAME: usize = 20;
+
+/// The beginning of a long name; `coexec devices NAME` shows all of it.
+fn shortened(name: String) -> String {
+    if name.chars().count() <= MOST_OF_A_NAME {
+        return name;
+    }
+    name.chars().take(MOST_OF_A_NAME - 3).chain("...".chars()).collect()
 }
 
 fn device(profile: Profile) -> Device {
     let clusters = profile.cpu.clusters.iter().map(|cluster| {
         format!("{} {} at {} GHz", cluster.cores, cluster.name.as_str(), cluster.clock_mhz.value / 1e3)
     });
+    let cores = profile.cpu.clusters.iter().map(|cluster| cluster.cores.to_string());
     Device {
+        cores: cores.collect::<Vec<_>>().join("+"),
         cpu: clusters.collect::<Vec<_>>().join(", "),
         gpu: profile.gpu.map(|gpu| gpu.name),
         npu: profile.npu.map(|npu| npu.name),

@@ -85,7 +85,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             Vec::new(),
         )
     };
-    let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan);
+    let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
+        .streaming(scenario.pipeline.as_ref().map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let mut files = Vec::new();
     if let Some(path) = &options.out {
@@ -127,7 +128,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         }
         operators(stages, &answer);
         output::line("");
-        report(&answer.prediction, &timeline);
+        report(&answer.prediction, &timeline, &scenario.device);
     }
     Ok(())
 }

@@ -81,6 +81,14 @@ pub(crate) enum Failure {
         /// Which, and why.
         problem: String,
     },
+    /// A profile was made that predicts too little.
+    #[error("{} was written, but its predictions are not to be trusted: {doubts}", out.display())]
+    Doubtful {
+        /// The profile.
+        out: PathBuf,
+        /// Why.
+        doubts: String,
+    },
     /// The machine cannot be probed.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -117,7 +125,7 @@ impl Failure {
         }
         eprintln!("{}", text.trim_end());
         let status = shown.failure.status();
-        if matches!(shown.failure, Failure::Execute(_) | Failure::Probe(_)) {
+        if matches!(shown.failure, Failure::Execute(_) | Failure::Probe(_) | Failure::Doubtful { .. }) {
             // A device may have been given up while it was computing.
             coexec_hw::leave(status);
         }
@@ -127,7 +135,7 @@ impl Failure {
     fn status(&self) -> u8 {
         match self {
             Self::FellShort { .. } | Self::NotReproduced { .. } | Self::Beaten { .. } => FELL_SHORT,
-            Self::Meaningless { .. } => UNSOUND,
+            Self::Meaningless { .. } | Self::Doubtful { .. } => UNSOUND,
             Self::Execute(error) => execution::status(error),
             Self::Probe(error) if error.is_absent() => ABSENT,
             Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
@@ -177,6 +185,11 @@ impl Failure {
             Self::Execute(error) => execution::remedy(error).to_owned(),
             Self::Meaningless { .. } => {
                 "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"
+                    .to_owned()
+            }
+            Self::Doubtful { .. } => {
+                "end what else runs on this machine and probe again, without --quick; or allow it with a higher \
+                 --max-error"
                     .to_owned()
             }
             Self::Probe(error) => remedy_of_probe(error).to_owned(),

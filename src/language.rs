@@ -21,7 +21,7 @@ use crate::explore::{describe, plan_text};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::OutputFile;
-use crate::simulate::{self, timeline_file};
+use crate::simulate::{self, origin, timeline_file};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -66,14 +66,14 @@ pub(crate) fn simulate(
     common: &Common,
 ) -> Result<(), Failure> {
     let format = options.plot.as_deref().map(Format::of).transpose()?;
-    if options.samples > 0 {
+    if options.samples.is_some() {
         return Err(Failure::Usage {
             problem: "--samples repeats a run of operators, not a language model".to_owned(),
             help: "leave it out".to_owned(),
         });
     }
     let (plan, origin) = match options.plan.as_deref() {
-        Some(path) => (written(path, scenario, task)?, format!("plan {}", path.display())),
+        Some(path) => written(path, scenario, task)?,
         None => (planned(scenario, task)?, format!("plan found by {}", scenario.language_strategy.name())),
     };
     let generation = generate(&scenario.device, scenario.library, task, &plan)?;
@@ -163,11 +163,16 @@ fn planned(scenario: &Scenario, task: &LanguageTask) -> Result<GenerationPlan, F
     Ok(plan_language(device, *library, task, *language_strategy, options.synchronisation)?)
 }
 
-fn written(path: &Path, scenario: &Scenario, task: &LanguageTask) -> Result<GenerationPlan, Failure> {
+/// The plan in the file, and where it came from.
+fn written(
+    path: &Path,
+    scenario: &Scenario,
+    task: &LanguageTask,
+) -> Result<(GenerationPlan, String), Failure> {
     let text = Text::read(path)?;
     let file: PlanFile = text.parse()?;
     let plan = file.resolve(&text, &planned_stages(task), &scenario.device)?;
-    Ok(GenerationPlan::of_flat(task, &plan))
+    Ok((GenerationPlan::of_flat(task, &plan), origin(path, &file, scenario)))
 }
 
 fn written_plan(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> Option<PlanFile> {

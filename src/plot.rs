@@ -78,7 +78,11 @@ fn of_points(
 ) -> Result<Vec<u8>, Failure> {
     let points = points::read(&options.file, &options.group)?;
     let title = options.title.as_deref().unwrap_or(title);
-    Ok(draw(&Comparison { title, subtitle: &options.group, points: &points }, format)?)
+    // Points do not say whose they are; their file is the nearest to it.
+    let of_file = format!("points of {}", options.file.display());
+    let subtitle =
+        if options.group.is_empty() { of_file } else { format!("{of_file}, group {}", options.group) };
+    Ok(draw(&Comparison { title, subtitle: &subtitle, points: &points }, format)?)
 }
 
 /// The staircase of one kernel's launches.

@@ -7,7 +7,7 @@ use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, Options, Probed, probe};
 use coexec_sim::calibrate::interference::HeldOut;
 use coexec_sim::measure::runs::{fingerprints_path, fingerprints_to_toml, to_csv};
-use coexec_sim::validate::score::{Scored, score};
+use coexec_sim::validate::score::{Scored, error, is_in, score};
 use serde::Serialize;
 
 use crate::cli::{Common, Probe};
@@ -30,6 +30,8 @@ struct Document<'a> {
     co_run: Vec<CoRun<'a>>,
     findings: Vec<Found<'a>>,
     warnings: &'a [String],
+    /// Why its predictions should not be trusted; empty for a profile to use.
+    doubts: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -50,9 +52,7 @@ struct Found<'a> {
 }
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
-    if options.gpu_cores.is_some() {
-        workers::keep_on_their_cores(options.gpu_cores)?;
-    }
+    workers::keep_on_their_cores(options.gpu_cores)?;
     let how = Options {
         name: name(options)?,
         selection: options.opencl.clone(),
@@ -74,6 +74,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
         }
     }
     let groups = score(&probed.held_out);
+    let doubts = doubts(&probed, options.max_error);
     if common.json {
         output::json(&Document {
             device: &probed.profile.name,
@@ -83,10 +84,15 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
             co_run: probed.co_run.iter().map(CoRun::from).collect(),
             findings: probed.findings.iter().map(Found::from).collect(),
             warnings: &probed.warnings,
+            doubts: &doubts,
         });
     } else {
         show(&probed, &groups);
         output::line(&format!("wrote {}", options.out.display()));
+    }
+    if !doubts.is_empty() {
+        let (out, doubts) = (options.out.clone(), doubts.join("; "));
+        return Err(Failure::Doubtful { out, doubts });
     }
     if probed.gave_up {
         // A driver would wait for what still runs on the device.
@@ -111,6 +117,25 @@ impl<'a> From<&'a Finding> for Found<'a> {
     fn from(Finding { what, value, unit, ci95 }: &'a Finding) -> Self {
         Self { what, value: *value, unit, ci95: *ci95 }
     }
+}
+
+/// What is above `limit` percent: the mean error of each processor's layers in predictions by
+/// fits that had not seen them, and the spread of one layer's times.
+fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let jitter = &probed.profile.jitter;
+    for (prefix, name, spread) in [("gpu", "GPU", &jitter.gpu_percent), ("cpu", "CPU", &jitter.cpu_percent)] {
+        let errors = probed.held_out.iter().filter(|point| is_in(point, prefix));
+        let errors: Vec<f64> = errors.map(|point| 100.0 * error(point).abs()).collect();
+        let mape = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+        if mape > limit {
+            doubts.push(format!("the MAPE of {} held-out {name} layers is {mape:.0} %", errors.len()));
+        }
+        if spread.value > limit {
+            doubts.push(format!("times of one {name} layer spread by {:.0} %", spread.value));
+        }
+    }
+    doubts
 }
 
 /// The profile's name: as given, or that of the file.

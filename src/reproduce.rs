@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use coexec_plots::{Format, picture};
 use coexec_sim::published::{Inputs, Paper, Report, Summary, reproduce};
+use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
 use crate::cli::{Common, Reproduce};
@@ -15,8 +16,11 @@ use crate::output::{self, OutputFile};
 
 #[derive(Serialize)]
 struct Document<'a> {
+    /// Every so many operators of a paper's sets were run.
+    every: u32,
     papers: Vec<PaperEntry<'a>>,
-    /// Groups whose predicted numbers are farther off than their limit.
+    /// Groups whose predicted numbers are farther off than their limit, of papers that are
+    /// judged.
     missed: Vec<String>,
 }
 
@@ -25,13 +29,25 @@ struct PaperEntry<'a> {
     #[serde(flatten)]
     report: &'a Report,
     summaries: Vec<Summary>,
+    /// Which part of the paper's operators was run, where it was not all: no limit is judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only: Option<String>,
 }
 
 pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     let every = options.every as usize;
-    let inputs = Inputs { benchmark: options.data.clone(), every, ..Inputs::bundled()? };
+    let mut inputs = Inputs::bundled()?;
+    inputs.benchmark.clone_from(&options.data);
+    inputs.every = every;
+    let papers = options.paper.papers();
+    if every > 1 && papers.iter().all(|paper| paper.operator_sets().is_empty()) {
+        return Err(Failure::Usage {
+            problem: "--every picks operators of a paper's sets, and this paper has none".to_owned(),
+            help: "leave out --every: it shortens EPEW25 alone".to_owned(),
+        });
+    }
     let mut reports = Vec::new();
-    for paper in options.paper.papers() {
+    for paper in papers {
         if !common.quiet {
             eprintln!("running what {} needs", paper.name());
         }
@@ -40,16 +56,18 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     if let Some(folder) = &options.plots {
         draw(&reports, folder, common)?;
     }
-    let missed = missed(&reports);
+    let missed = missed(&reports, every);
     if common.json {
         let papers = reports.iter().map(|report| PaperEntry {
             report,
             summaries: report.groups.iter().map(coexec_sim::published::Group::summary).collect(),
+            only: only(report.paper, every),
         });
-        output::json(&Document { papers: papers.collect(), missed: missed.clone() });
+        let (every, papers) = (options.every, papers.collect());
+        output::json(&Document { every, papers, missed: missed.clone() });
     } else {
-        reports.iter().for_each(table::print);
-        table::totals(&reports);
+        reports.iter().for_each(|report| table::print(report, only(report.paper, every).as_deref()));
+        table::totals(&reports, every);
     }
     if options.check && !missed.is_empty() {
         return Err(Failure::NotReproduced { groups: missed.join("; ") });
@@ -57,14 +75,40 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The groups that miss their limits.
-fn missed(reports: &[Report]) -> Vec<String> {
-    let groups =
-        reports.iter().flat_map(|report| report.groups.iter().map(move |group| (report.paper, group)));
+/// Whether means of `paper` over every `every`th operator may be held against its limits.
+fn is_judged(paper: Paper, every: usize) -> bool {
+    every == 1 || paper.operator_sets().is_empty()
+}
+
+/// Which part of a paper's operators was run, where it was not all of them.
+fn only(paper: Paper, every: usize) -> Option<String> {
+    if is_judged(paper, every) {
+        return None;
+    }
+    let counts = paper.operator_sets().iter().filter_map(|set| Some((set, operator_set(set)?.len())));
+    let parts = counts.map(|(set, all)| format!("{} of {all} of {set}", all.div_ceil(every)));
+    Some(format!(
+        "over every {every}th operator: {}; limits are not judged",
+        parts.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+/// The groups that miss their limits, of papers that are judged.
+fn missed(reports: &[Report], every: usize) -> Vec<String> {
+    let reports = reports.iter().filter(|report| is_judged(report.paper, every));
+    let groups = reports.flat_map(|report| report.groups.iter().map(move |group| (report.paper, group)));
     groups
         .filter(|(_, group)| !group.holds())
         .map(|(paper, group): (Paper, _)| format!("{}, {}", paper.name(), group.name))
         .collect()
+}
+
+/// The file of a figure, with the paper's name once: the figure's may begin with it, hyphens
+/// aside.
+fn file_name(paper: &str, figure: &str) -> String {
+    let ends = figure.match_indices('-').map(|(end, _)| end);
+    let own = ends.filter(|&end| figure[..end].replace('-', "") == paper).last();
+    format!("{paper}-{}.svg", own.map_or(figure, |end| &figure[end + 1..]))
 }
 
 /// Writes each figure as a file of the folder.
@@ -73,7 +117,7 @@ fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failur
     let mut drawn: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     for report in reports {
         for figure in &report.figures {
-            let name = format!("{}-{}.svg", report.paper.name().to_lowercase(), figure.name);
+            let name = file_name(&report.paper.name().to_lowercase(), &figure.name);
             drawn.push((folder.join(name), picture(figure, Format::Svg)?));
         }
     }
@@ -85,4 +129,16 @@ fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failur
         eprintln!("wrote {} figures to {}", files.len(), folder.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_named_after_its_paper_once() {
+        assert_eq!(file_name("codl", "codl-latencies"), "codl-latencies.svg");
+        assert_eq!(file_name("unifiedsplitting", "unified-splitting-gains"), "unifiedsplitting-gains.svg");
+        assert_eq!(file_name("epew25", "speedup-conv"), "epew25-speedup-conv.svg");
+    }
 }

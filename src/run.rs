@@ -2,6 +2,7 @@
 
 mod choice;
 mod results;
+mod stream;
 mod variants;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
+use coexec_sim::simulate::Pipeline;
 use serde::Serialize;
 
 use crate::cli::{Common, Run};
@@ -23,6 +25,7 @@ use crate::progress::Progress;
 use crate::{output, workers};
 use choice::Choices;
 use results::Row;
+use stream::Stream;
 use variants::{Candidate, Maker, Processors};
 
 /// Status of a process that a second interrupt ends at once (128 and the signal's number,
@@ -43,6 +46,9 @@ struct Document<'a> {
     choices: Option<&'a Choices>,
     /// Mean absolute error of the predictions, in percent.
     mape_percent: Option<f64>,
+    /// Batches of the plan that followed each other, where the scenario has a pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<&'a Stream>,
 }
 
 /// A variant that does not run here.
@@ -57,8 +63,11 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a measurement first.
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
+    options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
-    let plan = options.plan.as_deref().map(|path| written_plan(path, &scenario)).transpose()?;
+    let written = options.plan.as_deref().map(|path| written_plan(path, &scenario, common)).transpose()?;
+    let (plan, depth) = written.unzip();
+    let pipeline = crate::simulate::pipeline(&scenario, depth.flatten());
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
@@ -72,7 +81,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         plan_name: file_name(&plan_path),
     };
     let groups = maker.groups(plan.as_ref())?;
-    let (mut report, warnings) = measure(options, common, &scenario, &groups, processors.gpu)?;
+    let (mut report, warnings) =
+        measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let network = network_name(&scenario);
     let context = results::Common {
         network: &network,
@@ -89,46 +99,49 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
             eprintln!("not run: {what} on {processor}: {reason}");
         }
     }
-    let plan_file = match &scenario.workload {
-        Workload::Model(stages) if stages.len() > 1 => groups[0].first().map(|candidate| {
-            let file = PlanFile::new(&scenario.name, &scenario.device, stages, &candidate.variant.plan);
-            toml::to_string(&file).expect("a plan has only tables, words and numbers")
-        }),
-        _ => None,
-    };
+    let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
     write(
         options,
         &report.fingerprint,
         &measurements,
         plan_file.as_deref().map(|text| (plan_path.as_path(), text)),
     )?;
+    let first = groups.first().and_then(|group| group.first());
+    let stream = report.streamed.as_ref().zip(pipeline.as_ref()).zip(first);
+    let stream = stream
+        .map(|((streamed, pipeline), first)| Stream::new(streamed, pipeline, &scenario, &first.variant));
     let errors: Vec<f64> = rows.iter().filter_map(|row| row.error_percent.map(f64::abs)).collect();
-    let mape_percent = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
+    let document = Document {
+        scenario: &scenario.name,
+        device: &scenario.device.name,
+        runs: &options.out,
+        fingerprint: &report.fingerprint,
+        noise_floor: report.noise,
+        warnings: &warnings,
+        variants: &rows,
+        left_out: &left_out,
+        choices: choices.as_ref(),
+        mape_percent: (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64),
+        stream: stream.as_ref(),
+    };
     if common.json {
-        output::json(&Document {
-            scenario: &scenario.name,
-            device: &scenario.device.name,
-            runs: &options.out,
-            fingerprint: &report.fingerprint,
-            noise_floor: report.noise,
-            warnings: &warnings,
-            variants: &rows,
-            left_out: &left_out,
-            choices: choices.as_ref(),
-            mape_percent,
-        });
+        output::json(&document);
     } else {
-        show(&scenario, &report, &rows, mape_percent);
-        show_choices(choices.as_ref());
+        show(&scenario, &document);
     }
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::Meaningless { problem }))
 }
 
-/// The plan in the file.
-fn written_plan(path: &Path, scenario: &Scenario) -> Result<Plan, Failure> {
+/// The plan in the file, with its pipeline's depth.
+fn written_plan(path: &Path, scenario: &Scenario, common: &Common) -> Result<(Plan, Option<u32>), Failure> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
-    Ok(written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?)
+    let plan = written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?;
+    let origin = crate::simulate::origin(path, &written, scenario);
+    if !common.quiet && origin.contains(", which was made for ") {
+        eprintln!("note: {origin}");
+    }
+    Ok((plan, written.pipeline_depth))
 }
 
 /// Core sets that compute operators alone.
@@ -164,7 +177,7 @@ fn measure(
     common: &Common,
     scenario: &Scenario,
     groups: &[Vec<Candidate>],
-    gpu: bool,
+    (gpu, pipeline): (bool, Option<&Pipeline>),
 ) -> Result<(Report, Vec<String>), Failure> {
     let request = Request {
         profile: scenario.device.clone(),
@@ -177,6 +190,7 @@ fn measure(
         seed: options.seed,
         time_limit: options.time_limit,
         run_limit: options.longest,
+        streaming: pipeline.map(stream::streaming),
     };
     let stop = stop_on_interrupt();
     let progress = Progress::new(common);
@@ -270,10 +284,19 @@ fn write(
     output::write(&files)
 }
 
+/// The plan as it ran, of a model of several operators.
+fn plan_text(scenario: &Scenario, groups: &[Vec<Candidate>], pipeline: Option<&Pipeline>) -> Option<String> {
+    let Workload::Model(stages) = &scenario.workload else { return None };
+    let plan = &groups.first()?.first().filter(|_| stages.len() > 1)?.variant.plan;
+    let file = PlanFile::new(&scenario.name, &scenario.device, stages, plan)
+        .streaming(pipeline.map(|pipeline| pipeline.depth));
+    Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))
+}
+
 /// Prints the figures.
-fn show(scenario: &Scenario, report: &Report, rows: &[Row], mape_percent: Option<f64>) {
-    output::line(&format!("{}\non {}", scenario.title, report.fingerprint.device));
-    let NoiseFloor { clock_ns, spread_percent } = report.noise;
+fn show(scenario: &Scenario, document: &Document<'_>) {
+    output::line(&format!("{}\non {}", scenario.title, document.fingerprint.device));
+    let NoiseFloor { clock_ns, spread_percent } = document.noise_floor;
     output::line(&format!(
         "noise floor: a fixed loop varies by +-{spread_percent:.1} %, the clock's step is {clock_ns:.0} ns\n"
     ));
@@ -300,9 +323,13 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], mape_percent: Option
         "predicted",
         "error",
     ];
-    output::table(&header, &rows.iter().map(cells).collect::<Vec<_>>());
-    if let Some(mape) = mape_percent {
-        output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
+    output::table(&header, &document.variants.iter().map(cells).collect::<Vec<_>>());
+    if let Some(mape) = document.mape_percent {
+        output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", document.variants.len()));
+    }
+    show_choices(document.choices);
+    if let Some(stream) = document.stream {
+        stream.show();
     }
 }
 

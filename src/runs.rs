@@ -10,7 +10,7 @@ use coexec_sim::kernel::cpu::Library;
 use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
 use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
 use coexec_sim::measure::benchmark_gpu_network::{self, GpuNetwork, GpuNetworkTable};
-use coexec_sim::measure::{GpuRun, LeftOut, draw, runs};
+use coexec_sim::measure::{GpuRun, LeftOut, digest, draw, runs};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -41,6 +41,8 @@ pub(crate) struct Measured {
     drawn: Option<String>,
     /// Conditions of coexec's own runs.
     fingerprints: Vec<runs::Fingerprint>,
+    /// What tells whether these runs set a profile.
+    pub(crate) digest: String,
 }
 
 /// The CPU kernels that made the runs.
@@ -63,6 +65,24 @@ impl Measured {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
         let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
         format!("{data}{} runs of {}{drawn}", self.count(), self.device)
+    }
+
+    /// Whether the profile was fitted to these runs, or to some of them.
+    pub(crate) fn set(&self, profile: &Profile) -> bool {
+        let Some(calibration) = &profile.calibration else { return false };
+        // A profile without a digest names its data set, the device and how many runs there were.
+        let is_named = self.data.is_some() && calibration.source.contains(&self.source());
+        is_named || calibration.runs_digest.as_deref() == Some(self.digest.as_str())
+    }
+
+    /// The devices these runs are of, where nothing in the profile's names is like them.
+    pub(crate) fn other_devices(&self, profile: &Profile) -> Option<String> {
+        let devices: Vec<&str> = match self.fingerprints.as_slice() {
+            [] if self.data.is_some() => vec![self.device.as_str()],
+            fingerprints => fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect(),
+        };
+        let other = devices.into_iter().find(|device| !is_like(device, profile))?;
+        Some(other.to_owned())
     }
 
     /// What coexec's own runs were measured with and when, a line each.
@@ -114,6 +134,38 @@ impl Measured {
             + self.cpu.as_ref().map_or(0, |table| table.runs.len())
             + self.host_timed.len()
     }
+}
+
+/// Words of a device's description that say nothing of which device it is.
+const COMMON_WORDS: [&str; 11] = [
+    "compute",
+    "core",
+    "cores",
+    "device",
+    "language",
+    "opencl",
+    "phone",
+    "portable",
+    "processor",
+    "units",
+    "with",
+];
+
+/// Whether a device's description has a name of the profile in it, or a word of its titles.
+fn is_like(device: &str, profile: &Profile) -> bool {
+    let plain = |text: &str| -> String {
+        text.to_lowercase().chars().filter(|character| character.is_alphanumeric()).collect()
+    };
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|character: char| !character.is_alphanumeric()).map(str::to_lowercase);
+        words.filter(|word| word.len() > 3 && !COMMON_WORDS.contains(&word.as_str())).collect()
+    };
+    let mut names = profile.aliases.iter().chain([&profile.name]).map(|name| plain(name));
+    let plain_device = plain(device);
+    let has_name = |name: String| plain_device.contains(&name) || name.contains(&plain_device);
+    let gpu = profile.gpu.as_ref().map_or("", |gpu| gpu.name.as_str());
+    let known = words(&format!("{} {} {gpu}", profile.title, profile.soc));
+    names.any(has_name) || words(device).iter().any(|word| known.contains(word))
 }
 
 /// The format of the runs at `path`: as given, or as the path looks.
@@ -207,7 +259,8 @@ pub(crate) fn benchmark(
     };
     let inferences = if gpu.is_some() { inferences(folder, device)? } else { None };
     let data = Some("mobile-ml-benchmark");
-    Ok(Measured { gpu, inferences, cpu, data, device: device.to_owned(), ..Measured::default() })
+    let digest = digest::of_tables(gpu.as_ref(), inferences.as_ref(), cpu.as_ref());
+    Ok(Measured { gpu, inferences, cpu, data, device: device.to_owned(), digest, ..Measured::default() })
 }
 
 /// The whole networks on the GPU of `device`; none where the data set has no such
@@ -265,6 +318,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     devices.dedup();
     measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
     measured.fingerprints = table.fingerprints;
+    measured.digest = digest::of_measurements(&table.measurements);
     measured.measurements = table.measurements;
     if !common.quiet {
         eprintln!("{}: {}", path.display(), measured.source());

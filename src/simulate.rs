@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use coexec_plots::Format;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, Prediction, Samples, Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, OtherEnergy, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample,
+    timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -40,21 +42,23 @@ struct Document<'a> {
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a search first.
     let plot = options.plot.as_deref().map(Format::of).transpose()?;
+    options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
     if let Workload::Language(task) = &scenario.workload {
         return language::simulate(&scenario, task, options, common);
     }
     let stages = model(&scenario)?;
     let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
-    let (plan, origin) = plan(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let Planned { plan, pipeline, origin } =
+        planned(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples = match options.samples {
-        0 => None,
-        count => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
+        None => None,
+        Some(count) => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
     };
-    let stream = match &scenario.pipeline {
+    let stream = match &pipeline {
         Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
         None => None,
     };
@@ -79,7 +83,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
-        report(&prediction, &timeline);
+        report(&prediction, &timeline, &scenario.device);
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
@@ -87,7 +91,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         if let Some(samples) = &samples {
             spread(samples);
         }
-        if let (Some(stream), Some(pipeline)) = (&stream, &scenario.pipeline) {
+        if let (Some(stream), Some(pipeline)) = (&stream, &pipeline) {
             streamed(stream, pipeline.depth);
         }
     }
@@ -100,7 +104,8 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
         return Ok(None);
     }
     let device = scenario.device.without_interference();
-    let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
+    let mut simulator = simulator.beside(scenario.background.as_ref());
     Ok(Some(simulator.latency(stages, plan)?))
 }
 
@@ -120,28 +125,59 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     }
 }
 
+/// Who computes what, and how batches follow each other.
+struct Planned {
+    plan: Plan,
+    /// The scenario's, with as many batches in flight as the plan says.
+    pipeline: Option<Pipeline>,
+    /// Where the plan came from.
+    origin: String,
+}
+
 /// The plan in the file, or the one the scenario's strategy finds.
-fn plan(
+fn planned(
     file: Option<&Path>,
     scenario: &Scenario,
     stages: &[Stage],
     simulator: &mut Simulator<'_>,
-) -> Result<(Plan, String), Failure> {
+) -> Result<Planned, Failure> {
     let Some(path) = file else {
         let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
         let answer = explore::explore_stream(simulator, stages, search, pipeline)?;
         let origin = format!("plan found by {}", scenario.options.strategy.name());
-        return Ok((answer.plan, origin));
+        return Ok(Planned { plan: answer.plan, pipeline: scenario.pipeline.clone(), origin });
     };
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
-    let origin = if written.device == scenario.device.name {
-        format!("plan {}", path.display())
-    } else {
-        format!("plan {}, which was made for {}", path.display(), written.device)
+    let (pipeline, origin) = (pipeline(scenario, written.pipeline_depth), origin(path, &written, scenario));
+    Ok(Planned { plan, pipeline, origin })
+}
+
+/// Where a plan came from, and what it was made for where that is something else.
+pub(crate) fn origin(path: &Path, written: &PlanFile, scenario: &Scenario) -> String {
+    let name = |scenario: &str| {
+        let path = Path::new(scenario);
+        let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
+        stem.map_or_else(|| scenario.to_owned(), |stem| stem.to_string_lossy().into_owned())
     };
-    Ok((plan, origin))
+    let of_scenario = (name(&written.scenario) != name(&scenario.name)).then_some(&written.scenario);
+    let of_device = (written.device != scenario.device.name).then_some(&written.device);
+    let other: Vec<&str> = of_scenario.into_iter().chain(of_device).map(String::as_str).collect();
+    let made_for =
+        if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) };
+    format!("plan {}{made_for}", path.display())
+}
+
+/// How batches follow each other: as the scenario says, with as many in flight as a plan
+/// does.
+pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeline> {
+    match (scenario.pipeline.clone(), depth) {
+        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        // Batches of which nobody says that the host does anything for them.
+        (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
+        (pipeline, None) => pipeline,
+    }
 }
 
 /// A picture of `timeline`.
@@ -155,8 +191,8 @@ pub(crate) fn timeline_file<'a>(
     Ok(OutputFile { path, content: coexec_plots::timeline(timeline, &title, format)? })
 }
 
-/// Prints a prediction.
-pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
+/// Prints a prediction for `device`.
+pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Profile) {
     output::line(&why::operators(prediction));
     let energy = prediction.energy.map_or("not known".to_owned(), |energy| energy.to_string());
     output::line(&format!(
@@ -169,7 +205,17 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
     if let Some(background) = &prediction.background {
         output::line(&beside(background));
     }
-    let rows: Vec<Vec<String>> = prediction
+    uses(prediction);
+    if let Some(power) = &device.power {
+        output::line(&format!("\npower: {}", power.source));
+    }
+    output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
+    output::line(&gantt::text(timeline));
+}
+
+/// Prints what each processor did, and where the energy went.
+fn uses(prediction: &Prediction) {
+    let mut rows: Vec<Vec<String>> = prediction
         .processors
         .iter()
         .map(|usage| {
@@ -189,11 +235,22 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline) {
             ]
         })
         .collect();
-    let header = ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
-    output::table(&header, &rows);
-    output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
-    output::line(&gantt::text(timeline));
+    let others =
+        prediction.other_energy.map_or(Vec::new(), |OtherEnergy { memory, idle_processors, base }| {
+            vec![("memory", memory), ("others, idle", idle_processors), ("base", base)]
+        });
+    rows.extend(others.into_iter().filter(|(_, energy)| energy.0 > 0.0).map(|(name, energy)| {
+        let mut row = vec![String::new(); HEADER.len()];
+        row[0] = name.to_owned();
+        row[HEADER.len() - 1] = energy.to_string();
+        row
+    }));
+    output::table(&HEADER, &rows);
 }
+
+/// Columns of the table of processors.
+const HEADER: [&str; 8] =
+    ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
 /// What became of somebody else's work, and of ours beside it.
 pub(crate) fn beside(background: &BackgroundReport) -> String {
@@ -202,8 +259,10 @@ pub(crate) fn beside(background: &BackgroundReport) -> String {
         Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
         None => "the run is shorter than a frame".to_owned(),
     };
+    let frames = why::counted(u64::from(*frames), "frame", "frames");
+    let late = why::counted(u64::from(*late_frames), "was late", "were late");
     format!(
-        "beside it, {title}: {rate}; {frames} frames ended, {late_frames} were late, the longest took {worst_frame}\n\
+        "beside it, {title}: {rate}; {frames} ended, {late}, the longest took {worst_frame}\n\
          without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
         background.slowdown_percent
     )
@@ -247,7 +306,9 @@ fn critical_path(prediction: &Prediction) -> String {
             None => sums.push((label, length, 1)),
         }
     }
-    let sums = sums.into_iter().map(|(label, sum, count)| format!("{label} {sum} ({count} steps)"));
+    let sums = sums.into_iter().map(|(label, sum, count)| {
+        format!("{label} {sum} ({})", why::counted(count as u64, "step", "steps"))
+    });
     sums.collect::<Vec<_>>().join(" + ")
 }
 
@@ -262,6 +323,9 @@ fn streamed(stream: &Stream, depth: u32) {
         stream.batch_latency,
         busy.join(", ")
     ));
+    if let Some(background) = &stream.background {
+        output::line(&beside(background));
+    }
 }
 
 fn spread(samples: &Samples) {

@@ -12,12 +12,15 @@ use serde::Serialize;
 use crate::cli::{Common, Validate};
 use crate::failure::Failure;
 use crate::output::OutputFile;
+use crate::runs::Measured;
 use crate::{output, points, runs};
 
 #[derive(Serialize)]
 struct Document<'a> {
     device: &'a str,
     groups: &'a [Scored],
+    /// Whether the profile was fitted to these runs: then the errors prove nothing.
+    set_the_profile: bool,
     /// Predictions that are furthest off, worst first.
     worst: Vec<&'a Point>,
     /// Rows of the files that are no usable runs.
@@ -35,23 +38,28 @@ struct Validated {
     left_out: Vec<LeftOut>,
     unusable: Vec<LeftOut>,
     choices: Option<Choices>,
+    set_the_profile: bool,
+    /// The runs, in words.
+    source: String,
 }
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     // A wrong file name should not cost a validation first.
     let format = options.plot.as_deref().map(Format::of).transpose()?;
     let profile = Profile::load(&options.profile)?;
-    let Validated { points, left_out, unusable, choices } = &predictions(&profile, options, common)?;
+    let Validated { points, left_out, unusable, choices, set_the_profile, source } =
+        &predictions(&profile, options, common)?;
     let groups = &kept(score(points), options)?;
     let points = &points.iter().filter(|point| is_in(point, &options.group)).cloned().collect::<Vec<_>>();
-    write(options, &profile, points, format)?;
+    write(options, &profile, source, points, format)?;
     if !common.quiet {
         runs::name_left_out("not predicted", left_out);
     }
     if common.json {
         let worst = worst(points, options.worst);
         let (device, choices) = (profile.name.as_str(), choices.as_ref());
-        output::json(&Document { device, groups, worst, unusable, unpredicted: left_out, choices });
+        let (unpredicted, set_the_profile) = (left_out, *set_the_profile);
+        output::json(&Document { device, groups, set_the_profile, worst, unusable, unpredicted, choices });
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
@@ -66,7 +74,16 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
 /// Compares the profile with the runs on each of its processors.
 fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result<Validated, Failure> {
     let measured = runs::measured(profile, &options.runs.path, &options.runs, common)?;
-    let mut validated = Validated { unusable: measured.unusable(), ..Validated::default() };
+    let set_the_profile = measured.set(profile);
+    if !common.quiet {
+        tell_of(profile, &measured, set_the_profile);
+    }
+    let mut validated = Validated {
+        unusable: measured.unusable(),
+        set_the_profile,
+        source: measured.source(),
+        ..Validated::default()
+    };
     let calibration = profile.calibration.as_ref();
     let library = runs::library(profile, &options.runs);
     let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
@@ -95,6 +112,23 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     Ok(validated)
 }
 
+/// Says what makes the figures worth less than they look.
+fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool) {
+    if set_the_profile {
+        eprintln!(
+            "warning: these runs set the profile: the errors say how well it was fitted, not how well it predicts; \
+             `coexec devices {}` lists errors on networks kept out of the fit",
+            profile.name
+        );
+    }
+    if let Some(other) = measured.other_devices(profile) {
+        eprintln!(
+            "warning: the profile {} is of {}, the runs are of {other}: is it the same device?",
+            profile.name, profile.title
+        );
+    }
+}
+
 /// The groups that were asked for.
 fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Failure> {
     let prefix = options.group.as_str();
@@ -111,12 +145,14 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Fail
 fn write(
     options: &Validate,
     profile: &Profile,
+    source: &str,
     points: &[Point],
     format: Option<Format>,
 ) -> Result<(), Failure> {
     let mut files = Vec::new();
     if let (Some(path), Some(format)) = (&options.plot, format) {
-        let comparison = Comparison { title: &profile.title, subtitle: "predicted against measured", points };
+        let subtitle = format!("predicted against measured, {source}");
+        let comparison = Comparison { title: &profile.title, subtitle: &subtitle, points };
         files.push(OutputFile { path, content: coexec_plots::scatter(&comparison, format)? });
     }
     if let Some(path) = &options.points {

@@ -30,7 +30,8 @@ pub(crate) fn operators(prediction: &Prediction) -> String {
     }
     let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
     if more > 0 {
-        let _ = writeln!(text, "and {more} more operators; --json explains each");
+        let more = counted(more as u64, "more operator", "more operators");
+        let _ = writeln!(text, "and {more}; --json explains each");
     }
     text
 }
@@ -58,8 +59,12 @@ fn detail(detail: &Detail) -> String {
                 String::new()
             } else {
                 let [rows, columns] = schedule.tile;
-                let name = if schedule.library == cpu::Library::Xnnpack { "tiles" } else { "blocks" };
-                format!(", {rows}x{columns} micro-kernel, {} {name}", schedule.blocks)
+                let blocks = u64::from(schedule.blocks);
+                let pieces = match schedule.library {
+                    cpu::Library::Xnnpack => counted(blocks, "tile", "tiles"),
+                    _ => counted(blocks, "block", "blocks"),
+                };
+                format!(", {rows}x{columns} micro-kernel, {pieces}")
             };
             format!(
                 "{} {} on {cores} ({}){pieces}; limited by {}",
@@ -90,7 +95,7 @@ fn detail(detail: &Detail) -> String {
 }
 
 /// A count and its noun.
-fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
@@ -109,12 +114,12 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         .residual_factor
         .map_or(String::new(), |factor| format!(", {:+.1} % learned from runs", 100.0 * (factor - 1.0)));
     format!(
-        "{}, tile {x}x{y}x{slices}, {} of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {} iterations; \
+        "{}, tile {x}x{y}x{slices}, {} of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {}; \
          limited by {}{learned}",
         launch.kernel,
         counted(u64::from(launch.groups), "work-group", "work-groups"),
         launch.waves_per_group,
-        launch.iterations,
+        counted(u64::from(launch.iterations), "iteration", "iterations"),
         gpu_limit(launch.limit)
     )
 }

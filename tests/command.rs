@@ -24,6 +24,7 @@ mod command {
     mod memories;
     mod own_runs;
     mod pictures;
+    mod pipelines;
     mod plot;
     mod probe;
     mod readme;
@@ -32,6 +33,7 @@ mod command {
     mod report;
     mod reproduce;
     mod run;
+    mod run_chains;
     mod run_hazards;
     mod schemas;
     mod validate;

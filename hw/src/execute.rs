@@ -2,7 +2,7 @@
 //!
 //! Responsible for: operators placed on CPU cores, on the `OpenCL` device, or cut between
 //! both; graphs with hand-overs where the placement changes, chains of cut operators
-//! without any; measuring variants of a workload side by side. Not for: which plan (`coexec_sim::explore`), files, or what
+//! without any; measuring variants of a workload side by side, and batches in flight. Not for: which plan (`coexec_sim::explore`), files, or what
 //! to make of the times.
 //! Invariants: no time counts before the result was verified, and every later result is,
 //! bit by bit, the verified one; whatever waits has a limit; raw times are kept.
@@ -21,6 +21,7 @@ mod program;
 mod schedule;
 mod sharing;
 mod statistics;
+mod stream;
 mod watch;
 mod wiring;
 
@@ -36,12 +37,14 @@ use coexec_sim::plan::{ChainError, Plan};
 use coexec_sim::workload::{DataType, Stage};
 use thiserror::Error;
 
+pub(crate) use machine::gpu_of;
 pub use machine::{Choice, Machine};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
 pub use place::Sharing;
 pub use program::Clock;
 pub use statistics::Summary;
+pub use stream::{Streamed, Streaming};
 pub use watch::Told;
 
 use crate::cpu::{PoolError, PrepareError};
@@ -193,6 +196,8 @@ pub struct Request {
     pub time_limit: Option<Duration>,
     /// What one run may take.
     pub run_limit: Duration,
+    /// How batches of the first variant follow each other, where they are to.
+    pub streaming: Option<Streaming>,
 }
 
 /// What was measured.
@@ -205,6 +210,8 @@ pub struct Report {
     /// Of each group that was measured, in the order of the request: each variant, or why
     /// it cannot run here.
     pub groups: Vec<Option<Vec<Result<Measured, ExecuteError>>>>,
+    /// What became of batches of the first variant that followed each other.
+    pub streamed: Option<Streamed>,
 }
 
 impl ExecuteError {
@@ -255,6 +262,7 @@ pub fn execute(
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
+    machine.compare(&request.profile);
     let mut sets: Vec<CoreSet> = Vec::new();
     for variant in request.groups.iter().flatten() {
         sets.extend(variant.plan.placements.iter().filter_map(coexec_sim::plan::Placement::cores));
@@ -265,6 +273,7 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
     let fingerprint = fingerprint(&machine);
     machine.stand_on(None);
     let noise = NoiseFloor::measure();
+    let streamed = request.stream(&mut machine, control)?;
     let deadline = request.time_limit.map(|limit| started + limit);
     let order = order(request.groups.len(), request.seed);
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
@@ -291,7 +300,7 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
             control.tell(Told::Warning(warning));
         }
     }
-    Ok(Report { fingerprint, noise, groups })
+    Ok(Report { fingerprint, noise, groups, streamed })
 }
 
 /// Numbers below `count` in an order that `seed` draws: a time limit then leaves a sample.
@@ -307,6 +316,14 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 }
 
 impl Request {
+    /// Streams batches of the first variant, where the request says how.
+    fn stream(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>, ExecuteError> {
+        let first = self.groups.first().and_then(|group| group.first());
+        let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
+        control.tell(Told::Progress(format!("batches, {} in flight", streaming.depth)));
+        stream::stream(machine, &self.task(variant), streaming, control).map(Some)
+    }
+
     fn task<'a>(&'a self, variant: &'a Variant) -> Task<'a> {
         Task {
             stages: &variant.stages,

@@ -36,6 +36,7 @@ use core_affinity::CoreId;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
+use crate::execute::gpu_of;
 use crate::opencl::{Device, DeviceKind, OpenClError};
 use cores::CoreGroup;
 
@@ -50,7 +51,8 @@ pub struct Options {
     pub name: String,
     /// `PLATFORM:DEVICE`, as [`Device::select`] takes it.
     pub selection: String,
-    /// Compute units of a CPU device that stand for a GPU; the other cores are the CPU.
+    /// Compute units of the device that stand for a GPU: of a CPU device half unless given,
+    /// the other cores are the CPU.
     pub gpu_cores: Option<u32>,
     /// Whether minutes matter more than intervals.
     pub quick: bool,
@@ -214,11 +216,9 @@ impl<'a> Bench<'a> {
 pub fn probe(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
     // Before any thread is pinned: a driver's own threads inherit where they may run.
     let whole = Device::select(&options.selection)?;
-    let device = match options.gpu_cores {
-        Some(count) => whole.sub_device(count)?,
-        None => whole,
-    };
-    let (cores, warnings) = cpu_cores(&device, options.gpu_cores);
+    let mut warnings = Vec::new();
+    let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
+    let cores = cpu_cores(&device, &mut warnings);
     let groups = cores::groups(Path::new("/"), &cores);
     tell(&format!("probing {} beside {} cores", device.description(), cores.len()));
     let bench = Bench { options, device, groups, started: Instant::now(), tell };
@@ -233,24 +233,22 @@ pub fn probe(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Probed, 
     })
 }
 
-/// The cores that compute as the CPU, and what is odd about them.
-fn cpu_cores(device: &Device, gpu_cores: Option<u32>) -> (Vec<usize>, Vec<String>) {
+/// The cores that compute as the CPU: those that `device` is not made of.
+fn cpu_cores(device: &Device, warnings: &mut Vec<String>) -> Vec<usize> {
     let usable: Vec<usize> =
         core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
     let usable = if usable.is_empty() { vec![0] } else { usable };
     if device.description().kind != DeviceKind::Cpu {
-        return (usable, Vec::new());
+        return usable;
     }
     // PoCL keeps its worker i on core i, and a sub-device takes the first workers.
-    let first = gpu_cores.unwrap_or(0) as usize;
+    let first = device.description().compute_units as usize;
     let left: Vec<usize> = usable.iter().copied().filter(|&core| core >= first).collect();
-    match (gpu_cores, left.is_empty()) {
-        (Some(_), false) => (left, Vec::new()),
-        _ => (
-            usable,
-            vec![
-                "the OpenCL device is made of the same cores as the CPU: together they share them".to_owned(),
-            ],
-        ),
+    if left.is_empty() {
+        warnings.push(
+            "the OpenCL device is made of the same cores as the CPU: together they share them".to_owned(),
+        );
+        return usable;
     }
+    left
 }

@@ -13,16 +13,17 @@ use crate::sheet::{Drawn, Plane, SCALE, steps};
 const COLOURS: [RGBColor; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, INK, SKY_BLUE];
 /// Groups that can be told apart.
 const LOOKS: usize = COLOURS.len() * SHAPES.len();
-/// Families of operators in the order of the colours and shapes they have.
-const FAMILIES: [&str; 8] = [
-    "conv2d",
-    "depthwise_conv2d",
-    "fully_connected",
-    "concat",
-    "grouped_conv2d",
-    "mean",
-    "pool",
-    "end_to_end",
+/// Families of operators and the number of the look they have. There are more families than
+/// colours: whole networks have the colour of means, of which there are few.
+const FAMILIES: [(&str, usize); 8] = [
+    ("conv2d", 0),
+    ("depthwise_conv2d", 1),
+    ("fully_connected", 2),
+    ("concat", 3),
+    ("grouped_conv2d", 4),
+    ("mean", 5),
+    ("pool", 6),
+    ("end_to_end", 12),
 ];
 /// Width of the line of a hollow marker, in figure pixels.
 const OUTLINE: f64 = 1.0;
@@ -83,7 +84,8 @@ impl Look {
     pub(crate) fn of_groups(groups: &[&str]) -> Vec<Self> {
         let family = |group: &str| {
             let name = group.strip_prefix("gpu/").unwrap_or(group);
-            FAMILIES.iter().position(|family| name.split('/').next() == Some(*family))
+            let family = name.split('/').next();
+            FAMILIES.iter().find(|(known, _)| family == Some(*known)).map(|&(_, index)| index)
         };
         let families: Vec<usize> = groups.iter().filter_map(|group| family(group)).collect();
         let mut free = (0..FAMILIES.len() + groups.len()).filter(|index| !families.contains(index));

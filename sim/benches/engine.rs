@@ -17,7 +17,6 @@ use coexec_sim::engine::fluid::{SharedMemory, Traffic};
 use coexec_sim::engine::{
     Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId,
 };
-use coexec_sim::kernel::{Phase, PhaseKind};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use nexosim::model::{Context, Model, schedulable};
@@ -235,17 +234,12 @@ fn build_graph(program: &mut Program, stream: &mut Stream) {
         }
         previous = Some([(CPU, 4), (GPU, 1)].map(|(processor, streams)| {
             let count = 2 + (stream.next_u32() % 3) as usize;
-            let phases: [Phase; 4] = std::array::from_fn(|index| {
+            let phases: [Work; 4] = std::array::from_fn(|index| {
                 let micros = 5.0 + 100.0 * stream.uniform();
                 let bytes = if index == 0 { 0.0 } else { 32_000.0 * micros * stream.uniform() };
-                Phase {
-                    kind: PhaseKind::Parallel,
-                    duration: Picos::from_micros(micros),
-                    bytes: Bytes(bytes as u64),
-                    steps: 1,
-                }
+                Work { duration: Picos::from_micros(micros), bytes: Bytes(bytes as u64) }
             });
-            let task = program.task(processor, streams, &phases[..count]);
+            let task = program.task(processor, streams, phases.into_iter().take(count));
             program.after(task, signal);
             task
         }));

@@ -9,8 +9,9 @@
 //!
 //! A task starts when all it waits for has finished, its processor's previous
 //! task included, and goes through its phases. What happens at one time is
-//! handled in full before the memory is shared anew, so the order of events at
-//! that time decides nothing.
+//! handled in full before a processor that the background shares changes hands, and
+//! that before the memory is shared anew, so the order of events at one time decides
+//! nothing.
 
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
@@ -24,11 +25,11 @@ pub mod trace;
 use beside::{BATCH, Beside, STEADY};
 use calendar::{Calendar, Ticket};
 use fluid::{SharedMemory, Traffic, later};
-use program::{Task, Work};
+use program::Task;
 
 pub use beside::{Background, Frames, MAX_QUEUE_DEPTH};
 pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
-pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId};
+pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId, Work};
 pub use trace::{NoTrace, Recorder, TraceSink};
 
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +40,6 @@ enum Event {
     PhaseEnd(TaskId),
     /// The flow that ends first has ended.
     FlowEnd,
-    /// A processor that the background shares may change hands.
-    Turn,
     /// A batch of the background without traffic is over.
     BatchEnd,
     /// The background's next frame is due.
@@ -168,10 +167,20 @@ struct Run<'a, S> {
 impl<S: TraceSink> Run<'_, S> {
     fn execute(&mut self) {
         self.begin_beside();
-        while self.background.is_none() || self.engine.beside.left > 0 {
-            let Engine { calendar, memory, .. } = &mut *self.engine;
-            if memory.changed() && calendar.next_time() != Some(calendar.now()) {
-                self.share_memory();
+        loop {
+            let Engine { calendar, memory, beside, .. } = &mut *self.engine;
+            if calendar.next_time() != Some(calendar.now()) {
+                if self.background.is_some() && beside.left == 0 {
+                    break;
+                }
+                if beside.take_due() {
+                    // What begins may end at this very time.
+                    self.take_turn();
+                    continue;
+                }
+                if memory.changed() {
+                    self.share_memory();
+                }
             }
             let Some(event) = self.engine.calendar.pop() else { break };
             self.engine.events += 1;
@@ -179,7 +188,6 @@ impl<S: TraceSink> Run<'_, S> {
                 Event::TaskStart(task) => self.start_task(task),
                 Event::PhaseEnd(task) => self.end_phase(task),
                 Event::FlowEnd => self.end_flows(),
-                Event::Turn => self.take_turn(),
                 Event::BatchEnd => self.end_batch(),
                 Event::Frame => self.start_frame(),
             }

@@ -180,11 +180,12 @@ impl InputError {
     }
 }
 
-/// The name of `known` closest to `name`, if one is close.
-fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+/// The name of `known` closest to `name` in any case, if one is close.
+pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    let name = name.to_lowercase();
     known
         .iter()
-        .map(|candidate| (edit_distance(name, candidate), candidate.as_str()))
+        .map(|candidate| (edit_distance(&name, &candidate.to_lowercase()), candidate.as_str()))
         .min()
         .filter(|&(distance, _)| distance <= MAX_SUGGESTION_DISTANCE)
         .map(|(_, candidate)| candidate)
@@ -262,7 +263,7 @@ impl Text {
         toml::from_str(&self.content).map_err(|error| InputError::Syntax {
             text: Box::new(self.clone()),
             place: self.place(error.span().unwrap_or(0..0)),
-            message: error.message().trim_end().replace('\n', ", "),
+            message: in_words(&error.message().trim_end().replace('\n', ", ")),
         })
     }
 
@@ -282,6 +283,34 @@ impl Text {
             message: message.into(),
             help: help.into(),
         }
+    }
+
+    /// The error for the part at `span`, or on `line` (from 1) where it has none.
+    pub fn refuse_at(
+        &self,
+        span: Option<Range<usize>>,
+        line: u64,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> InputError {
+        InputError::Refused {
+            text: Box::new(self.clone()),
+            place: self.place(span.unwrap_or_else(|| self.line(line))),
+            message: message.into(),
+            help: help.into(),
+        }
+    }
+
+    /// Byte range of a line, from 1.
+    fn line(&self, line: u64) -> Range<usize> {
+        let mut start = 0;
+        for (number, text) in (1..).zip(self.content.split_inclusive('\n')) {
+            if number == line {
+                return start..start + text.trim_end().len();
+            }
+            start += text.len();
+        }
+        start..start
     }
 
     /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of
@@ -316,6 +345,24 @@ impl Text {
             column: before[line_start..].chars().count() + 1,
         }
     }
+}
+
+/// What a parser says, with types of numbers as a reader knows them.
+fn in_words(message: &str) -> String {
+    let types = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number"),
+        ("usize", "a whole number"),
+        ("f64", "a number"),
+    ];
+    for (name, words) in types {
+        if let Some(before) = message.strip_suffix(&format!("expected {name}")) {
+            return format!("{before}expected {words}");
+        }
+    }
+    message.to_owned()
 }
 
 #[cfg(test)]
@@ -365,7 +412,30 @@ mod tests {
     fn a_misspelt_name_is_suggested() {
         let known = vec!["oneplus11".to_owned(), "pixel4".to_owned()];
         assert_eq!(nearest("onplus11", &known), Some("oneplus11"));
+        assert_eq!(nearest("PIXEL4", &known), Some("pixel4"));
         assert_eq!(nearest("galaxy", &known), None);
+    }
+
+    #[test]
+    fn a_number_of_another_kind_is_refused_in_words() {
+        #[derive(Debug, Deserialize)]
+        struct Count {
+            #[allow(dead_code, reason = "only parsed")]
+            threads: u32,
+        }
+        for wrong in ["1.5", "-1", "99999999999"] {
+            let error = text(&format!("threads = {wrong}")).parse::<Count>().unwrap_err().to_string();
+            assert!(error.ends_with("expected a whole number from 0 to 4294967295"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_pointed_at_from_its_first_character_to_its_last() {
+        let text = text("run,network\r\n0,fc1\r\n");
+        let error = text.refuse_at(None, 2, "wrong", "mend it");
+        let (_, place) = error.place().unwrap();
+        assert_eq!((place.line, place.column, &text.content[place.span.clone()]), (2, 1, "0,fc1"));
+        assert_eq!(text.refuse_at(None, 9, "wrong", "").place().unwrap().1.line, 3);
     }
 
     #[test]

@@ -51,8 +51,10 @@ pub enum PhaseKind {
     FullRounds,
     /// The last, partly filled occupancy round.
     LastRound,
-    /// Prologues and epilogues of waves, and traffic the loop does not hide.
+    /// Prologues and epilogues of waves.
     Epilogue,
+    /// Traffic that a kernel's loop does not hide.
+    MemoryTraffic,
     /// A transform before or after the main kernel (Winograd).
     Transform,
     /// Work only the main CPU thread does.

@@ -7,6 +7,7 @@
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 pub mod benchmark_gpu_network;
+pub mod digest;
 pub mod draw;
 mod gaps;
 pub mod runs;

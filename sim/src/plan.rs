@@ -15,6 +15,7 @@ pub mod synchronisation;
 pub use accelerators::{AcceleratorSplit, GraphCover};
 pub use cut::{Axis, ChainError, Cut, check_chains, cuts};
 pub(crate) use cut::{lines_read, widen};
+pub(crate) use file::MAX_PIPELINE_DEPTH;
 pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
 pub use placement::{Placement, Plan, ShareOf};
 pub use shares::{OperatorShares, shares};

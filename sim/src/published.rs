@@ -76,6 +76,14 @@ impl Paper {
         }
     }
 
+    /// The operator sets that some of its numbers are means over, by their names here.
+    pub fn operator_sets(self) -> &'static [&'static str] {
+        match self {
+            Self::Epew25 => &["epew-linear-sample", "epew-conv"],
+            _ => &[],
+        }
+    }
+
     /// Its published numbers, in the order of the file.
     pub fn facts(self) -> &'static [Fact] {
         fact::of(self)
@@ -92,6 +100,9 @@ pub struct Inputs {
     /// Every so many operators of a set are run: 1 for all. Means over fewer are near those
     /// over all, which tests use.
     pub every: usize,
+    /// Network that stands for all of `CoDL`'s: for tests of which rows there are, not of
+    /// what they say.
+    pub(crate) stand_in: Option<&'static str>,
 }
 
 impl Inputs {
@@ -100,7 +111,7 @@ impl Inputs {
     /// # Errors
     /// What is wrong with a bundled profile; a test holds that nothing is.
     pub fn bundled() -> Result<Self, InputError> {
-        Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1 })
+        Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1, stand_in: None })
     }
 
     /// The profile called `name`.

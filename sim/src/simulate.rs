@@ -32,7 +32,9 @@ pub(crate) use lower::{
     copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
 };
 pub use pipeline::{Pipeline, Stream};
-pub use prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers};
+pub use prediction::{
+    OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers,
+};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
 
@@ -208,15 +210,17 @@ impl<'a> Simulator<'a> {
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
-        let background = self.background.take();
-        let alone = self.execute(&lowered, &[], &mut NoTrace)?;
-        let Some((work, _)) = background else {
-            return Ok(report::report(self, stages, plan, &lowered, alone));
+        let beside = match self.background_work() {
+            None => None,
+            Some(work) => {
+                lowered.write(&mut self.program, &[]);
+                Some((work, self.run_alone("the run", &mut NoTrace)?))
+            }
         };
-        self.background = background;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         let prediction = report::report(self, stages, plan, &lowered, latency);
-        Ok(Prediction { background: Some(work.report(self.frames, latency, alone)), ..prediction })
+        let background = beside.map(|(work, alone)| work.report(self.frames, latency, alone));
+        Ok(Prediction { background, ..prediction })
     }
 
     /// Only the latency of `stages` under `plan`.
@@ -235,18 +239,30 @@ impl<'a> Simulator<'a> {
         sink: &mut S,
     ) -> Result<Picos, SimulateError> {
         lowered.write(&mut self.program, stretch);
-        let latency = match &self.background {
-            None => self.engine.run(&self.program, &self.capacity, sink),
-            Some((_, background)) => {
-                let (latency, frames) =
-                    self.engine.run_beside(&self.program, &self.capacity, background, sink);
-                self.frames = frames;
-                latency
-            }
-        };
-        if latency > LONGEST_RUN {
-            return Err(SimulateError::TooLong { what: "the run".to_owned() });
-        }
-        Ok(latency)
+        self.run_program("the run", sink)
     }
+
+    fn background_work(&self) -> Option<&'a BackgroundWork> {
+        self.background.as_ref().map(|(work, _)| *work)
+    }
+
+    /// Runs the program that was written, beside the background where there is one.
+    fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
+        let Some((_, background)) = &self.background else { return self.run_alone(what, sink) };
+        let (latency, frames) = self.engine.run_beside(&self.program, &self.capacity, background, sink);
+        self.frames = frames;
+        within_a_day(what, latency)
+    }
+
+    /// Runs the program that was written, without the background.
+    fn run_alone<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
+        within_a_day(what, self.engine.run(&self.program, &self.capacity, sink))
+    }
+}
+
+fn within_a_day(what: &str, latency: Picos) -> Result<Picos, SimulateError> {
+    if latency > LONGEST_RUN {
+        return Err(SimulateError::TooLong { what: what.to_owned() });
+    }
+    Ok(latency)
 }

@@ -233,7 +233,8 @@ impl Sum for Joules {
 
 impl fmt::Display for Joules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.3} mJ", self.0 * 1e3))
+        let text = if self.0 >= 1.0 { format!("{:.3} J", self.0) } else { format!("{:.3} mJ", self.0 * 1e3) };
+        f.pad(&text)
     }
 }
 
@@ -257,10 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn a_time_shows_in_the_unit_a_reader_expects() {
+    fn a_quantity_shows_in_the_unit_a_reader_expects() {
         assert_eq!(Picos::from_micros(379.04).to_string(), "379.0 us");
         assert_eq!(Picos::from_micros(83_300.0).to_string(), "83.30 ms");
         assert_eq!(Bytes(4_718_592).to_string(), "4.72 MB");
+        assert_eq!(Joules(0.003_201_4).to_string(), "3.201 mJ");
+        assert_eq!(Joules(12.345_6).to_string(), "12.346 J");
     }
 
     #[test]

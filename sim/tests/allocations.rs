@@ -1,7 +1,8 @@
 //! Runs allocate nothing once the buffers have reached their size.
 
-use coexec_sim::engine::{Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder};
-use coexec_sim::kernel::{Phase, PhaseKind};
+use coexec_sim::engine::{
+    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, Work,
+};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 
 /// Three processors that contend for the memory and signal each other.
@@ -11,8 +12,8 @@ fn build(program: &mut Program) {
         let signal = program.delay(Picos(1_000 * layer));
         for processor in (0..3).map(ProcessorId) {
             let duration = Picos(100_000 + 7_000 * layer + 3_000 * u64::from(processor.0));
-            let phase = |bytes| Phase { kind: PhaseKind::Parallel, duration, bytes: Bytes(bytes), steps: 1 };
-            let task = program.task(processor, 2, &[phase(0), phase(2_000 + 10 * layer), phase(500)]);
+            let phase = |bytes| Work { duration, bytes: Bytes(bytes) };
+            let task = program.task(processor, 2, [phase(0), phase(2_000 + 10 * layer), phase(500)]);
             program.after(task, signal);
         }
     }

@@ -43,3 +43,15 @@ fn what_the_processors_move_adds_up() {
 fn a_processor_alone_has_no_curve_of_its_own() {
     assert_eq!(run(|_| Placement::Gpu).counters.len(), 1);
 }
+
+#[test]
+fn the_peak_alone_bounds_a_processor_without_company() {
+    let device = Profile::load("pixel4").unwrap();
+    let operator = Linear { rows: 1, input_features: 4096, output_features: 4096, bias: false };
+    let stages = [Stage::single("fc".to_owned(), Layer::new(Operator::Linear(operator), DataType::F32))];
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::Gpu]);
+    let rate = Simulator::new(&device, Library::Xnnpack).run(&stages, &plan).unwrap().bandwidth;
+    let peak = device.memory.peak_bandwidth_gbps.value;
+    assert!(rate > device.memory.capacity(1), "{rate}");
+    assert!(rate.as_gigabytes() <= peak, "{rate}");
+}

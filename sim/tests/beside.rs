@@ -1,7 +1,8 @@
 //! Somebody else's frames beside a program: who waits for whom in the GPU's queue.
 
-use coexec_sim::engine::{Background, Capacity, ClientId, Engine, Frames, NoTrace, ProcessorId, Program};
-use coexec_sim::kernel::{Phase, PhaseKind};
+use coexec_sim::engine::{
+    Background, Capacity, ClientId, Engine, Frames, NoTrace, ProcessorId, Program, Work,
+};
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 
 const CPU: ProcessorId = ProcessorId(0);
@@ -12,9 +13,8 @@ fn millis(millis: f64) -> Picos {
     Picos::from_micros(millis * 1e3)
 }
 
-fn work(millis: f64, bytes: u64) -> Phase {
-    let duration = Picos::from_micros(millis * 1e3);
-    Phase { kind: PhaseKind::Parallel, duration, bytes: Bytes(bytes), steps: 1 }
+fn work(millis: f64, bytes: u64) -> Work {
+    Work { duration: Picos::from_micros(millis * 1e3), bytes: Bytes(bytes) }
 }
 
 /// A game of 50 frames a second, each two batches of 1 ms.
@@ -39,7 +39,7 @@ fn run(program: &Program, background: &Background) -> (Picos, Frames) {
 fn work_elsewhere_and_frames_do_not_disturb_each_other() {
     let mut program = Program::new();
     for _ in 0..10 {
-        program.task(NPU, 1, &[work(10.05, 0)]);
+        program.task(NPU, 1, [work(10.05, 0)]);
     }
     let (latency, frames) = run(&program, &game());
     assert_eq!(latency, millis(100.5));
@@ -51,7 +51,7 @@ fn frames_wait_behind_what_the_gpu_was_given_before() {
     // 100 commands of 10 ms, four of them in the queue: each batch waits for as many.
     let mut program = Program::new();
     for _ in 0..100 {
-        program.task(GPU, 1, &[work(10.0, 0)]);
+        program.task(GPU, 1, [work(10.0, 0)]);
     }
     let (latency, frames) = run(&program, &game());
     assert!(frames.late >= frames.completed, "{frames:?}");
@@ -69,11 +69,11 @@ fn a_program_that_waits_for_another_processor_lets_frames_through() {
     let mut program = Program::new();
     let mut last = None;
     for _ in 0..100 {
-        let npu = program.task(NPU, 1, &[work(10.0, 0)]);
+        let npu = program.task(NPU, 1, [work(10.0, 0)]);
         if let Some(last) = last {
             program.after(npu, last);
         }
-        let gpu = program.task(GPU, 1, &[work(10.0, 0)]);
+        let gpu = program.task(GPU, 1, [work(10.0, 0)]);
         program.after(gpu, npu);
         last = Some(gpu);
     }
@@ -87,7 +87,7 @@ fn a_program_that_waits_for_another_processor_lets_frames_through() {
 fn the_deeper_the_queue_the_longer_the_frames() {
     let mut program = Program::new();
     for _ in 0..200 {
-        program.task(GPU, 1, &[work(3.0, 0)]);
+        program.task(GPU, 1, [work(3.0, 0)]);
     }
     let worst = |queue_depth| run(&program, &Background { queue_depth, ..game() }).1.worst;
     let depths = [1, 2, 4, 8, 15];
@@ -98,7 +98,7 @@ fn the_deeper_the_queue_the_longer_the_frames() {
 #[test]
 fn traffic_of_the_game_s_threads_takes_bandwidth() {
     let mut program = Program::new();
-    program.task(NPU, 1, &[work(1_000.0, 40_000_000_000)]);
+    program.task(NPU, 1, [work(1_000.0, 40_000_000_000)]);
     let steady = |gigabytes: f64| {
         let bytes = Bytes((gigabytes * 1e9 * 0.02) as u64);
         run(&program, &Background { steady: Some((ClientId(CPU.0), bytes)), ..game() }).0
@@ -111,9 +111,9 @@ fn traffic_of_the_game_s_threads_takes_bandwidth() {
 #[test]
 fn a_host_s_hand_over_leaves_the_gpu_to_the_game() {
     let mut program = Program::new();
-    let before = program.task(GPU, 1, &[work(30.0, 0)]);
+    let before = program.task(GPU, 1, [work(30.0, 0)]);
     program.on_host(before);
-    program.task(GPU, 1, &[work(5.0, 0)]);
+    program.task(GPU, 1, [work(5.0, 0)]);
     let (latency, frames) = run(&program, &game());
     assert_eq!((latency, frames.late), (millis(35.0), 0));
 }
@@ -123,7 +123,36 @@ fn the_same_run_gives_the_same_frames() {
     let mut program = Program::new();
     for index in 0..50_u32 {
         let processor = if index % 3 == 0 { NPU } else { GPU };
-        program.task(processor, 1, &[work(1.0 + f64::from(index % 7), 1_000_000)]);
+        program.task(processor, 1, [work(1.0 + f64::from(index % 7), 1_000_000)]);
     }
     assert_eq!(run(&program, &game()), run(&program, &game()));
+}
+
+/// What ends when another frame's batch does was there before its turn, whichever of the
+/// two the engine handles first.
+#[test]
+fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
+    // The first batch ends at 1 ms, as does the NPU's task that a command waits for; the
+    // second batch is handed over then, too, and the program goes first.
+    let mut program = Program::new();
+    let npu = program.task(NPU, 1, [work(1.0, 0)]);
+    let signal = program.delay(Picos::ZERO);
+    program.after(signal, npu);
+    let gpu = program.task(GPU, 1, [work(5.0, 0)]);
+    program.after(gpu, signal);
+    let (latency, frames) = run(&program, &game());
+    assert_eq!((latency, frames.completed), (millis(6.0), 0));
+}
+
+#[test]
+fn a_frame_that_ends_with_the_program_has_ended() {
+    for before_frames in [true, false] {
+        let mut program = Program::new();
+        let delay = program.delay(if before_frames { millis(2.0) } else { millis(1.0) });
+        if !before_frames {
+            let rest = program.delay(millis(1.0));
+            program.after(rest, delay);
+        }
+        assert_eq!(run(&program, &game()).1.completed, 1);
+    }
 }

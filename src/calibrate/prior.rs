@@ -5,6 +5,7 @@ use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::profile::Profile;
+use coexec_sim::input::InputError;
 use coexec_sim::measure::GpuRun;
 
 use crate::failure::Failure;
@@ -22,13 +23,24 @@ enum Kind {
     Profiles(Vec<Profile>),
 }
 
+/// The profile of that name; where there is none, a prior may have been meant.
+fn profile(name: &str) -> Result<Profile, InputError> {
+    Profile::load(name).map_err(|error| match error {
+        InputError::Unknown { what, name, known } => {
+            let priors = ["base", "hardware"].map(str::to_owned);
+            InputError::Unknown { what, name, known: priors.into_iter().chain(known).collect() }
+        }
+        error => error,
+    })
+}
+
 impl Chosen {
     /// `base`, `hardware`, or names of profiles with commas between.
     pub(crate) fn of(name: &str) -> Result<Self, Failure> {
         let kind = match name {
             "base" => Kind::Base,
             "hardware" => Kind::Hardware,
-            names => Kind::Profiles(names.split(',').map(Profile::load).collect::<Result<_, _>>()?),
+            names => Kind::Profiles(names.split(',').map(profile).collect::<Result<_, _>>()?),
         };
         Ok(Self { name: name.to_owned(), kind })
     }

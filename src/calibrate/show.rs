@@ -15,12 +15,9 @@ const STRONG_CORRELATION: f64 = 0.7;
 pub(super) fn parameters(fitted: &Fitted) {
     let Fitted { tables, cpu_tables, host, .. } = fitted;
     let row = |key: String, value: f64, ci95: Option<[f64; 2]>, informed: bool| {
-        vec![
-            key,
-            format!("{value:.4e}"),
-            ci95.map_or("-".to_owned(), |[low, high]| format!("{low:.2e} to {high:.2e}")),
-            (if informed { "runs" } else { "prior" }).to_owned(),
-        ]
+        let interval = ci95.map_or("-".to_owned(), |ends| ends.map(decimal).join(" to "));
+        let (value, unit) = (decimal(value), unit(&key).to_owned());
+        vec![key, value, unit, interval, (if informed { "runs" } else { "prior" }).to_owned()]
     };
     let mut rows = Vec::new();
     for fit in tables {
@@ -38,7 +35,7 @@ pub(super) fn parameters(fitted: &Fitted) {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
         }));
     }
-    output::table(&["parameter", "value", "95 % interval", "decided by"], &rows);
+    output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], &rows);
     for fit in tables {
         for pair in &fit.trade_offs {
             let [first, second] = pair.keys;
@@ -66,6 +63,31 @@ fn trade_off(table: &str, first: &str, second: &str, correlation: f64) {
     output::line(&format!("{table}: {first} and {second} trade off (correlation {correlation:+.2})"));
 }
 
+/// Digits of a parameter that mean something.
+const DIGITS: i32 = 4;
+
+/// A number in plain decimals, with so many digits as mean something.
+fn decimal(value: f64) -> String {
+    let first = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let decimals = (DIGITS - 1 - first).max(0) as usize;
+    let text = format!("{value:.decimals$}");
+    if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+}
+
+/// The unit that a key ends with; none of a factor or an exponent.
+fn unit(key: &str) -> &'static str {
+    let units = [
+        ("_ns", "ns"),
+        ("_us", "us"),
+        ("_ps", "ps"),
+        ("_gbps", "GB/s"),
+        ("_mhz", "MHz"),
+        ("_bytes", "B"),
+        ("_percent", "%"),
+    ];
+    units.into_iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
+}
+
 /// Prints the cross-validated errors.
 pub(super) fn errors(title: &str, errors: &[Scored]) {
     if errors.is_empty() {
@@ -84,4 +106,19 @@ pub(super) fn cpu_key(fit: &FittedTable) -> String {
         _ => "ruy_f32",
     };
     format!("cpu.{}.{table}", fit.cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_plain_decimals_with_the_unit_of_their_key() {
+        assert_eq!(
+            [0.0213, 388.57, 2151.0, 0.000_029_663, 0.0, 12.0].map(decimal),
+            ["0.0213", "388.6", "2151", "0.00002966", "0", "12",]
+        );
+        assert_eq!(unit("gpu.conv_generic.launch_us"), "us");
+        assert_eq!(unit("cpu.large.ruy_f32.width_factor"), "");
+    }
 }

@@ -186,21 +186,21 @@ impl From<ObjectiveName> for Objective {
 /// A figure, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Figure {
-    /// Predicted against measured time, of points
+    /// Points: predicted against measured time
     Scatter,
-    /// How many predictions are how far off, beside the baselines, of points
+    /// Points: how many predictions are how far off, beside the baselines
     ErrorCdf,
-    /// Error against waves a compute unit, of points
+    /// Points: error against waves a compute unit
     ResidualWaves,
-    /// Error against bytes moved, of points
+    /// Points: error against bytes moved
     ResidualBytes,
-    /// Time an iteration against work-groups, of points of one kernel and tile
+    /// Points of a GPU: time an iteration against work-groups, for one kernel and tile
     Staircase,
-    /// Error against number of measured runs, of a learning curve
+    /// Learning curve: error against number of measured runs
     LearningCurve,
-    /// Time of matrix products over each extent on the NPU, of a device profile
+    /// Device profile: time of matrix products over each extent on its NPU
     NpuStages,
-    /// Rate of matrix products in either order of operands on the NPU, of a device profile
+    /// Device profile: rate of matrix products in either order of operands on its NPU
     NpuOrder,
 }
 
@@ -217,13 +217,13 @@ pub(crate) enum PaperName {
     /// EPEW'25: fine-grained CPU-GPU co-execution
     #[value(name = "EPEW25")]
     Epew25,
-    /// `CoDL`, MobiSys'22: hybrid dimensions and chains
+    /// CoDL, MobiSys'22: hybrid dimensions and chains
     #[value(name = "CoDL")]
     Codl,
     /// Layer-wise splitting with a pipelined queue
     #[value(name = "UnifiedSplitting")]
     UnifiedSplitting,
-    /// `EdgeSys`'24: the benchmark of phones
+    /// EdgeSys'24: the benchmark of phones
     #[value(name = "EdgeSys24")]
     EdgeSys24,
     /// SOSP'25: GPU-NPU execution of language models

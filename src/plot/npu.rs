@@ -22,8 +22,8 @@ const POINTS_AN_ARRAY: u32 = 16;
 const WIDE: (u32, u32) = (14_336, 4_096);
 /// Its down projection, of which rows are longer than there are.
 const TALL: (u32, u32) = (4_096, 14_336);
-/// Columns (tokens) that order and shape are shown for.
-const TOKENS: [u32; 10] = [32, 64, 96, 128, 192, 256, 384, 512, 768, 1_024];
+/// Most columns (tokens) that order and shape are shown for.
+const MOST_TOKENS: u32 = 1_024;
 
 pub(super) fn draw(options: &Plot, format: Format) -> Result<Vec<u8>, Failure> {
     let profile = Profile::load(&options.file.to_string_lossy())?;
@@ -84,12 +84,18 @@ fn stages(unit: &Npu) -> Result<Curves, Failure> {
     Ok(Curves { x, y: "time (us)".to_owned(), lines })
 }
 
+/// Counts of tokens on both sides of each step of the arrays, so that a step shows as one.
+fn tokens(array: u32) -> impl Iterator<Item = u32> {
+    let ends = (1..).map(move |arrays| arrays * array).take_while(|&tokens| tokens <= MOST_TOKENS);
+    ends.flat_map(|end| [end, end + 1]).filter(|&tokens| tokens <= MOST_TOKENS)
+}
+
 fn orders(unit: &Npu) -> Result<Curves, Failure> {
     let mut lines = Vec::new();
     for (outputs, inputs) in [WIDE, TALL] {
         for weights_stream in [true, false] {
             let mut points = Vec::new();
-            for tokens in TOKENS {
+            for tokens in tokens(unit.array_dimension) {
                 let extents =
                     if weights_stream { [outputs, inputs, tokens] } else { [tokens, inputs, outputs] };
                 let operations = 2.0 * f64::from(outputs) * f64::from(inputs) * f64::from(tokens);

@@ -4,16 +4,20 @@ use coexec_sim::published::{Group, Limit, Measure, Ours, Published, Report, Role
 
 use crate::output;
 
-/// Prints one paper.
-pub(super) fn print(report: &Report) {
-    output::line(&format!("{}\n", report.paper.title()));
+/// Prints one paper; `only` says which part of its operators was run, where it was not all.
+pub(super) fn print(report: &Report, only: Option<&str>) {
+    output::line(report.paper.title());
+    if let Some(only) = only {
+        output::line(only);
+    }
+    output::line("");
     for group in &report.groups {
-        print_group(group);
+        print_group(group, only.is_none());
     }
     not_reproduced(report);
 }
 
-fn print_group(group: &Group) {
+fn print_group(group: &Group, is_judged: bool) {
     let rows: Vec<Vec<String>> = group
         .worst_first()
         .into_iter()
@@ -23,7 +27,7 @@ fn print_group(group: &Group) {
     if rows.is_empty() {
         return;
     }
-    output::line(&heading(group));
+    output::line(&heading(group, is_judged));
     output::table(
         &["where", "device", "workload", "what", "published", "coexec", "deviation", "role"],
         &rows,
@@ -51,7 +55,7 @@ fn name(row: &Row) -> String {
 }
 
 /// The group's name, what its predicted rows come to, and its limit.
-fn heading(group: &Group) -> String {
+fn heading(group: &Group, is_judged: bool) -> String {
     let Summary { predicted, fitted, disagreeing, mean, worst, median, .. } = group.summary();
     let unit = group.measure.unit();
     let mut parts = vec![format!("{predicted} predicted, {fitted} fitted")];
@@ -65,7 +69,11 @@ fn heading(group: &Group) -> String {
     }
     let limit = limit(group.limit, unit);
     if !limit.is_empty() {
-        let verdict = if group.holds() { "holds" } else { "missed" };
+        let verdict = match (is_judged, group.holds()) {
+            (false, _) => "not judged",
+            (true, true) => "holds",
+            (true, false) => "missed",
+        };
         parts.push(format!("limit {limit}: {verdict}"));
     }
     format!("{} ({})", group.name, parts.join("; "))
@@ -154,12 +162,14 @@ fn not_reproduced(report: &Report) {
 }
 
 /// One line a group of all papers, those that miss their limits first.
-pub(super) fn totals(reports: &[Report]) {
+pub(super) fn totals(reports: &[Report], every: usize) {
     let groups = reports.iter().flat_map(|report| report.groups.iter().map(move |group| (report, group)));
     let mut groups: Vec<(&Report, &Group)> =
         groups.filter(|(_, group)| group.rows.iter().any(|row| row.ours.is_some())).collect();
-    groups.sort_by_key(|(_, group)| group.holds());
-    let rows: Vec<Vec<String>> = groups.iter().map(|(report, group)| total(report, group)).collect();
+    let is_judged = |report: &Report| super::is_judged(report.paper, every);
+    groups.sort_by_key(|(report, group)| group.holds() || !is_judged(report));
+    let rows: Vec<Vec<String>> =
+        groups.iter().map(|(report, group)| total(report, group, is_judged(report))).collect();
     if rows.is_empty() {
         return;
     }
@@ -168,12 +178,13 @@ pub(super) fn totals(reports: &[Report]) {
     output::table(&header, &rows);
 }
 
-fn total(report: &Report, group: &Group) -> Vec<String> {
+fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
     let summary = group.summary();
     let unit = group.measure.unit();
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"));
     let said = limit(group.limit, unit);
     let verdict = match (said.is_empty(), group.holds()) {
+        _ if !is_judged => "not judged",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",

@@ -34,6 +34,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     refused("explore vit-b32-fc", &["no scenario named \"vit-b32-fc\"", "did you mean \"vit-b32-fc1\"?"]);
     refused("explore vit-b32-fc1 --device pixle4", &["no device profile", "did you mean \"pixel4\"?"]);
     refused("devices pixle4", &["did you mean \"pixel4\"?"]);
+    refused("devices PIXEL4", &["did you mean \"pixel4\"?"]);
 }
 
 #[test]
@@ -47,7 +48,6 @@ fn an_option_that_cannot_be_is_named() {
     refused("explore vit-b32-fc1 --threads 99", &["--threads is 99", "at most 8", "oneplus11"]);
     refused("explore vit-b32-fc1 --threads 4294967295", &["--threads is 4294967295"]);
     refused("explore vit-b32-fc1 --step 0", &["--step is 0", "at least 1"]);
-    refused("explore vit-b32-fc1 --strategy cpu-only --threads 0", &["no processor was offered"]);
 }
 
 #[test]
@@ -69,12 +69,15 @@ fn what_the_parser_refuses_has_the_same_status() {
         "explain",
         "explore",
         "explore vit-b32-fc1 --threads many",
+        "explore vit-b32-fc1 --threads 0",
+        "explore vit-b32-fc1 --batch 0",
         "explore vit-b32-fc1 --objective speed",
         "explore vit-b32-fc1 --operator fc1",
         "simulate vit-b32-fc1 --samples 1000001",
+        "simulate vit-b32-fc1 --samples 0",
+        "simulate vit-b32-fc1 --seed 7",
         "simulate vit-b32-fc1 --seed -1",
         // A plan says all this; silence would hide that the option does nothing.
-        "simulate vit-b32-fc1 --plan plan.toml --synchronisation event-wait",
         "simulate vit-b32-fc1 --plan plan.toml --objective energy",
         "schema profiles",
     ] {
@@ -85,6 +88,20 @@ fn what_the_parser_refuses_has_the_same_status() {
     for line in ["--help", "--version", "explore --help"] {
         assert_eq!(coexec(words(line)).status, 0, "{line}");
     }
+}
+
+#[test]
+fn what_a_plan_says_is_changed_there() {
+    let expected = ["--synchronisation", "edit `synchronisation` in plan.toml"];
+    refused("simulate vit-b32-fc1 --plan plan.toml --synchronisation event-wait", &expected);
+    refused("run vit-b32-fc1 --out runs.csv --plan plan.toml --synchronisation event-wait", &expected);
+}
+
+#[test]
+fn a_kind_that_is_left_out_is_asked_for_by_name() {
+    let outcome = coexec(words("schema"));
+    assert_eq!(outcome.status, 1);
+    assert!(outcome.stderr.contains("<profile|scenario|plan|runs>"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -104,7 +121,9 @@ fn a_picture_of_no_known_format_is_not_drawn() {
 #[test]
 fn a_picture_of_no_operator_is_not_drawn() {
     let line = "explore vit-b32-fc1 --out old --plot curve.svg --operator fc2";
-    leaves_the_folder_alone(line, &["no such operator", "--operator"]);
+    leaves_the_folder_alone(line, &["no such operator", "--operator is \"fc2\"", "can be cut: fc1"]);
+    let line = "explore vit-b32-mlp --out old --plot curve.svg --operator mlp.linear3";
+    leaves_the_folder_alone(line, &["did you mean \"mlp.linear1\"?"]);
 }
 
 #[test]

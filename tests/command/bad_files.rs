@@ -52,7 +52,7 @@ fn a_profile_with_an_impossible_value_is_refused() {
         &["cpu.cluster[0].cores is 4294967295", "from 1 to 256"],
     );
     profile_refused("cores = 1", "cores = 0", &["cpu.cluster[0].cores is 0"]);
-    profile_refused("cores = 1", "cores = 1.5", &["floating point `1.5`", "u32"]);
+    profile_refused("cores = 1", "cores = 1.5", &["floating point `1.5`", "a whole number"]);
     profile_refused("compute_units = 2", "compute_units = 4294967295", &["gpu.compute_units is 4294967295"]);
     profile_refused("cpu_percent = 0.3", "cpu_percent = 101", &["jitter.cpu_percent is 101"]);
 }
@@ -157,7 +157,7 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
     explore(b"title = \"x\"", false).assert_refused(&["no workload", "exactly one of network"]);
     explore(b"title = \"x\"\nnetwork = \"vit-b32\"\noperator_set = \"codl-conv\"", false)
         .assert_refused(&["more than one workload"]);
-    explore(b"title = \"x\"\noperator = []", false).assert_refused(&["bad.toml:2:", "no nodes"]);
+    explore(b"title = \"x\"\noperator = []", false).assert_refused(&["bad.toml:2:", "no operators"]);
     explore(b"title = \"x\"\nnetwork = \"resnet99\"", false).assert_refused(&["bad.toml:2:11: network is"]);
     explore(b"title = \"x\"\nnetwork = \"vit-b32\"\ndevice = \"pixel9\"", false)
         .assert_refused(&["bad.toml:3:10:", "no device profile named \"pixel9\""]);
@@ -236,11 +236,11 @@ fn dimensions_at_the_limits_are_refused_without_overflow() {
     );
     scenario_refused(
         &["name = \"a\"\nlinear = { rows = 4294967296, input_features = 8, output_features = 8 }"],
-        &["4294967296", "u32"],
+        &["4294967296", "a whole number"],
     );
     scenario_refused(
         &["name = \"a\"\nlinear = { rows = -1, input_features = 8, output_features = 8 }"],
-        &["-1", "u32"],
+        &["-1", "a whole number"],
     );
 }
 

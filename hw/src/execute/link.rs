@@ -147,6 +147,15 @@ impl Link {
         Ok(())
     }
 
+    /// Whether the device has announced that.
+    pub(super) fn has_announced(&self, announcement: u32) -> Result<bool, ExecuteError> {
+        match (&self.signals, &self.announcements[announcement as usize - 1]) {
+            (Some(signals), _) => Ok(signals.device_announced(self.announced_before + announcement)),
+            (None, Some(event)) => Ok(has_ended(event)?),
+            (None, None) => Ok(true),
+        }
+    }
+
     /// Waits until the device has announced that.
     pub(super) fn wait_for(&mut self, announcement: u32) -> Result<(), ExecuteError> {
         let index = announcement as usize - 1;

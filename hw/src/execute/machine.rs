@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use coexec_sim::device::cpu::Cpu;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::plan::synchronisation::Mechanism as Modelled;
 use coexec_sim::workload::Layout;
@@ -12,7 +13,7 @@ use core_affinity::CoreId;
 use super::place::Sharing;
 use super::{ExecuteError, cores, sharing};
 use crate::cpu::{Available as _, InstructionSet, PoolError, ThreadPool};
-use crate::opencl::{Device, DeviceKind, Runtime};
+use crate::opencl::{Device, DeviceKind, OpenClError, Runtime};
 use crate::sync::{self, Mechanism};
 
 /// What of a machine is used.
@@ -93,6 +94,19 @@ impl Machine {
     /// What a user should know, since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
+    }
+
+    /// Warns where the device is not of the size that `profile` says its GPU is of.
+    pub(super) fn compare(&mut self, profile: &Profile) {
+        let Some((runtime, gpu)) = self.runtime.as_ref().zip(profile.gpu.as_ref()) else { return };
+        let (found, expected) = (runtime.device().compute_units, gpu.compute_units);
+        if found != expected {
+            self.warnings.push(format!(
+                "the GPU of the profile {} has {}, the device here {found}: what is predicted is another device",
+                profile.name,
+                if expected == 1 { "1 compute unit".to_owned() } else { format!("{expected} compute units") },
+            ));
+        }
     }
 
     /// Threads for all of `sets`, so that one of them does not need another's cores.
@@ -197,22 +211,34 @@ impl Machine {
 /// The device of `choice`, ready to compute.
 fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
     let whole = Device::select(&choice.opencl)?;
+    Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
+}
+
+/// What of the device `whole` stands for the GPU: `asked` compute units; unless given, half
+/// of the cores of a device made of this machine's, and all of any other.
+///
+/// # Errors
+/// The device cannot be cut so.
+pub(crate) fn gpu_of(
+    whole: Device,
+    asked: Option<u32>,
+    warnings: &mut Vec<String>,
+) -> Result<Device, OpenClError> {
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
     let cores = cores::free(0).len();
     // One that was limited to some of the cores leaves the others as it is.
     let is_limited = (all as usize) < cores;
-    let wanted = match choice.compute_units {
+    let wanted = match asked {
         Some(units) => units,
         None if is_made_of_cores && !is_limited => (all / 2).max(1),
         None => all,
     };
-    if is_made_of_cores && choice.compute_units.is_none() {
+    if is_made_of_cores && asked.is_none() {
         warnings.push(format!("{wanted} of the {cores} cores of {description} stand for the GPU"));
     }
     // A device made of cores is used the same way whether all its workers take part or not:
     // a part of one has no images.
-    let device = if wanted == all && !is_made_of_cores { whole } else { whole.sub_device(wanted)? };
-    Ok(Runtime::new(device)?)
+    if wanted == all && !is_made_of_cores { Ok(whole) } else { whole.sub_device(wanted) }
 }

@@ -5,6 +5,7 @@
 //! Invariant: what one side reads the other has finished writing, by the schedule; both
 //! sides write disjoint parts of a tensor, or each its own copy.
 
+mod batch;
 mod queue;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::opencl::timing::of_duration;
 use crate::opencl::{self, Dispatch, OpenClError};
 use crate::operands::{Output, Weights};
 use crate::sync::Mechanism;
+pub(super) use batch::{Batch, Going};
 use queue::Progress;
 
 /// What the first launch of an operator may take.
@@ -207,24 +209,7 @@ impl<T: Element> Program<T> {
         let mut progress = Progress::default();
         let started = Instant::now();
         self.queue(&mut progress)?;
-        for index in 0..self.schedule.host.len() {
-            match self.schedule.host[index] {
-                Hosted::Compute(stage) => self.compute(machine, stage)?,
-                Hosted::Signal(signal) => {
-                    if let Some(link) = &mut self.link {
-                        link.signal(signal)?;
-                    }
-                    progress.signalled = signal;
-                    self.queue(&mut progress)?;
-                }
-                Hosted::WaitFor(announcement) => {
-                    if let Some(link) = &mut self.link {
-                        link.wait_for(announcement)?;
-                    }
-                    self.map(announcement)?;
-                }
-            }
-        }
+        while self.step(machine, &mut progress)? {}
         let wall = of_duration(started.elapsed());
         if let Some(link) = &mut self.link {
             link.end()?;
@@ -235,6 +220,29 @@ impl<T: Element> Program<T> {
             (_, kernels) => (wall, kernels.and_then(Result::ok)),
         };
         Ok(Taken { counted, wall, kernels })
+    }
+
+    /// Does what the host does next; whether there was anything left to do.
+    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool, ExecuteError> {
+        let Some(&item) = self.schedule.host.get(progress.hosted) else { return Ok(false) };
+        match item {
+            Hosted::Compute(stage) => self.compute(machine, stage)?,
+            Hosted::Signal(signal) => {
+                if let Some(link) = &mut self.link {
+                    link.signal(signal)?;
+                }
+                progress.signalled = signal;
+                self.queue(progress)?;
+            }
+            Hosted::WaitFor(announcement) => {
+                if let Some(link) = self.link.as_mut().filter(|_| !progress.is_one_of_several) {
+                    link.wait_for(announcement)?;
+                }
+                self.map(announcement)?;
+            }
+        }
+        progress.hosted += 1;
+        Ok(true)
     }
 
     /// Maps and unmaps what the device announced, where the mechanism does.

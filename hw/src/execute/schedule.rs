@@ -205,7 +205,9 @@ impl Maker<'_> {
     /// The host tells the device that it has computed its parts of `stages`.
     fn signal(&mut self, stages: &[usize]) {
         self.schedule.signals += 1;
-        stages.iter().for_each(|&stage| self.signalled[stage] = Some(self.schedule.signals));
+        for &stage in stages {
+            self.signalled[stage] = Some(self.schedule.signals);
+        }
         self.schedule.host.push(Hosted::Signal(self.schedule.signals));
     }
 
@@ -227,7 +229,9 @@ impl Maker<'_> {
         if stages.is_empty() {
             return;
         }
-        stages.iter().for_each(|&stage| self.apart[stage] = false);
+        for &stage in &stages {
+            self.apart[stage] = false;
+        }
         let goes_on = self.nodes[next..].iter().any(|node| node.sides.gpu);
         // What the device sends lands where the host has computed lines beyond its share,
         // and may still read them.

@@ -4,6 +4,7 @@
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 mod chains;
+mod streams;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -107,11 +108,11 @@ fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Pla
 fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
     let (stages, profile) = scenario(text);
     let placements = placements(&stages, &profile, numbers);
-    check_plan(machine, (&stages, &profile), Plan::new(synchronisation, placements), clock);
+    check_plan(machine, (&stages, &profile), &Plan::new(synchronisation, placements), clock);
 }
 
-fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), plan: Plan, clock: Clock) {
-    let task = Task { stages, plan: &plan, profile, clock, seed: 7, limit: LIMIT };
+fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), plan: &Plan, clock: Clock) {
+    let task = Task { stages, plan, profile, clock, seed: 7, limit: LIMIT };
     let context = format!("{plan:?}");
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -154,7 +155,7 @@ fn an_operator_cut_along_its_height_is_right() {
         for cpu_rows in [1, rows / 2, rows - 2] {
             let cut = Placement::HeightSplit { cores: cores(&profile), cpu_rows, gpu_rows: rows - cpu_rows };
             let plan = Plan::new(Modelled::SvmPolling, vec![cut]);
-            check_plan(&mut machine, (&stages, &profile), plan, Clock::Host);
+            check_plan(&mut machine, (&stages, &profile), &plan, Clock::Host);
         }
     }
 }
@@ -255,6 +256,7 @@ fn request(gpu: bool, repetitions: u32) -> Request {
         seed: 1,
         time_limit: None,
         run_limit: LIMIT,
+        streaming: None,
         profile,
     }
 }

@@ -57,6 +57,12 @@ impl Control {
         Ok(())
     }
 
+    /// Of a thread that nobody watches.
+    #[cfg(test)]
+    pub(super) fn unwatched() -> Self {
+        Self { stop: Arc::default(), say: Box::new(drop), last_beat: Cell::new(Instant::now()) }
+    }
+
     /// Tells the user.
     pub(super) fn tell(&self, told: Told) {
         (self.say)(Some(told));

@@ -9,6 +9,7 @@ use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Sync;
 use coexec_sim::input::Text;
 use coexec_sim::kernel::gpu::execute;
+use coexec_sim::measure::digest;
 use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::validate::point::Point;
@@ -206,6 +207,7 @@ fn profile(
         let spread = jitter_percent(runs).ok_or(ProbeError::TooLittleTime { what: "layers" });
         Ok::<Quantity, ProbeError>(spread?.quantity(&format!("{what}: the median layer's")))
     };
+    let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
     let profile = Profile {
         name: options.name.clone(),
         title: format!("{} with {}", device.name, cpu_name(&bench.cores())),
@@ -226,6 +228,7 @@ fn profile(
         used_fact: Vec::new(),
         calibration: Some(Calibration {
             source,
+            runs_digest: Some(digest::of_measurements(&runs)),
             date: Some(options.date.clone()),
             error: score(&held_out).iter().map(|scored| scored.group.clone()).collect(),
             gpu_table: fitted_gpu.spreads,
@@ -233,7 +236,6 @@ fn profile(
             cpu_core_set: fitted_cpu.spreads,
         }),
     };
-    let runs = on_gpu.measurements.into_iter().chain(on_cpu.measurements).collect();
     Ok(Made { profile, runs, held_out })
 }
 

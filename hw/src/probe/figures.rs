@@ -114,7 +114,11 @@ pub(super) fn figures(
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
     let staircase = launches::staircase(runtime, base.compute_units, quick)?;
     for (groups, time) in &staircase.times {
-        notes.note(format!("{groups} groups that only compute"), *time, "us");
+        let what = match groups {
+            1 => "1 group that only computes".to_owned(),
+            groups => format!("{groups} groups that only compute"),
+        };
+        notes.note(what, *time, "us");
     }
     if let Some(at_once) = staircase.at_once {
         notes.note("groups that run at once", at_once as f64, "groups");
@@ -140,7 +144,8 @@ pub(super) fn figures(
     let cores = bench.cores();
     for (threads, times) in timed_layers::fork_joins(&cores, FORK_JOINS[usize::from(!quick)])? {
         if let Some(measured) = Measured::of(&times) {
-            notes.find(format!("fork and join of {threads} threads"), &measured, "us");
+            let ending = if threads == 1 { "" } else { "s" };
+            notes.find(format!("fork and join of {threads} thread{ending}"), &measured, "us");
         }
     }
     let cpu = unfitted_cpu(bench);

@@ -23,8 +23,13 @@ const LEAST_WIDTH: f64 = 360.0;
 const BAR_WIDTH: f64 = 14.0;
 /// Between the bars of two categories, and between their names.
 const CATEGORY_GAP: f64 = 14.0;
-/// From the axis to the middle of the names of categories, downwards.
+/// From the axis to the middle of the names of categories, downwards, and between lines.
 const NAME_GAP: f64 = 15.0;
+const LINE_HEIGHT: f64 = 14.0;
+/// Width of a plot from which names of categories are broken in lines.
+const WIDE: f64 = 700.0;
+/// Between the two parts of a name whose second one several neighbours share.
+const PART: &str = ", ";
 
 /// How the bars of a category stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +51,23 @@ pub(super) struct Bar {
     high: f64,
 }
 
-pub(super) struct Layout<'a> {
+pub(super) struct Layout {
     page: Page,
     pub(super) panel: Panel,
-    categories: &'a [String],
+    names: Vec<Name>,
     pub(super) bars: Vec<Bar>,
+}
+
+/// Text below the axis.
+#[derive(Clone, Debug, PartialEq)]
+struct Name {
+    text: String,
+    /// Its middle, in categories.
+    middle: f64,
+    /// Line below the axis, from 0.
+    line: usize,
+    /// Categories it is of.
+    spanned: usize,
 }
 
 impl Bar {
@@ -62,7 +79,7 @@ impl Bar {
     }
 }
 
-pub(super) fn lay_out<'a>(picture: &Picture, shown: &'a Bars, kind: Kind) -> Result<Layout<'a>, PlotError> {
+pub(super) fn lay_out(picture: &Picture, shown: &Bars, kind: Kind) -> Result<Layout, PlotError> {
     check_series(shown.series.len())?;
     let values = shown
         .series
@@ -77,7 +94,13 @@ pub(super) fn lay_out<'a>(picture: &Picture, shown: &'a Bars, kind: Kind) -> Res
     let looks = looks(shown.series.iter().map(|series| series.is_published));
     let colours: Vec<RGBColor> =
         shown.series.iter().zip(looks).map(|(series, look)| colour(look, series.is_published)).collect();
-    let width = category_width(shown, kind);
+    let count = shown.categories.len() as f64;
+    let mut names: Vec<Name> = whole_names(&shown.categories);
+    let mut width = category_width(shown, kind, &names);
+    if width * count > WIDE {
+        names = broken_names(&shown.categories);
+        width = category_width(shown, kind, &names);
+    }
     let bars = bars(shown, kind, &colours, width);
     let highest = bars.iter().map(|bar| bar.high).fold(0.0, f64::max);
     let rows = shown.series.iter().zip(&colours);
@@ -85,7 +108,6 @@ pub(super) fn lay_out<'a>(picture: &Picture, shown: &'a Bars, kind: Kind) -> Res
         keys: rows.map(|(series, &colour)| Row::key(Sample::Band(colour), &series.name)).collect(),
         ..Legend::default()
     };
-    let count = shown.categories.len() as f64;
     let y = heights(&shown.y, highest);
     let mut x = Axis::linear("", (0.0, count), 1, "");
     x.ticks.clear();
@@ -96,14 +118,55 @@ pub(super) fn lay_out<'a>(picture: &Picture, shown: &'a Bars, kind: Kind) -> Res
         left_room: left_room(&y),
         plot_size: ((width * count).max(LEAST_WIDTH), HEIGHT),
     };
-    Ok(Layout { panel: Panel { area: page.plot(), x, y }, page, categories: &shown.categories, bars })
+    Ok(Layout { panel: Panel { area: page.plot(), x, y }, page, names, bars })
+}
+
+/// The names of categories, each in a line.
+fn whole_names(categories: &[String]) -> Vec<Name> {
+    let name = |(index, text): (usize, &String)| Name {
+        text: text.clone(),
+        middle: index as f64 + 0.5,
+        line: 0,
+        spanned: 1,
+    };
+    categories.iter().enumerate().map(name).collect()
+}
+
+/// The names of categories in two lines and, below, what several neighbours have in common.
+fn broken_names(categories: &[String]) -> Vec<Name> {
+    let parts: Vec<(&str, &str)> =
+        categories.iter().map(|name| name.rsplit_once(PART).unwrap_or((name, ""))).collect();
+    let mut names = Vec::new();
+    for (index, (own, _)) in parts.iter().enumerate() {
+        for (line, text) in two_lines(own).into_iter().enumerate() {
+            names.push(Name { text, middle: index as f64 + 0.5, line, spanned: 1 });
+        }
+    }
+    let mut first = 0;
+    for group in parts.chunk_by(|(_, one), (_, other)| one == other) {
+        let (spanned, text) = (group.len(), group[0].1.to_owned());
+        let middle = first as f64 + spanned as f64 / 2.0;
+        if !text.is_empty() {
+            names.push(Name { text, middle, line: 2, spanned });
+        }
+        first += spanned;
+    }
+    names
+}
+
+/// A name broken at the space that makes the longer half the shortest.
+fn two_lines(name: &str) -> Vec<String> {
+    let halves = name.match_indices(' ').map(|(space, _)| (&name[..space], &name[space + 1..]));
+    let best = halves.min_by_key(|(upper, lower)| upper.chars().count().max(lower.chars().count()));
+    best.map_or_else(|| vec![name.to_owned()], |(upper, lower)| vec![upper.to_owned(), lower.to_owned()])
 }
 
 /// Width of a category: its bars and its name fit.
-fn category_width(shown: &Bars, kind: Kind) -> f64 {
+fn category_width(shown: &Bars, kind: Kind, names: &[Name]) -> f64 {
     let bars = if kind == Kind::Grouped { shown.series.len() as f64 } else { 1.0 };
-    let names = shown.categories.iter().map(|name| font::width(&font::drawable(name), TEXT_SIZE));
-    names.fold(bars * BAR_WIDTH, f64::max) + CATEGORY_GAP
+    let widths =
+        names.iter().map(|name| font::width(&font::drawable(&name.text), TEXT_SIZE) / name.spanned as f64);
+    widths.fold(bars * BAR_WIDTH, f64::max) + CATEGORY_GAP
 }
 
 /// The bars of all categories.
@@ -125,7 +188,7 @@ fn bars(shown: &Bars, kind: Kind, colours: &[RGBColor], width: f64) -> Vec<Bar> 
     bars
 }
 
-impl Figure for Layout<'_> {
+impl Figure for Layout {
     fn size(&self) -> (u32, u32) {
         self.page.size()
     }
@@ -138,10 +201,35 @@ impl Figure for Layout<'_> {
             sheet.draw(&Rectangle::new(bar.area(&self.panel).corners(), bar.colour.filled()))?;
         }
         self.panel.draw_axes(&sheet)?;
-        for (index, name) in self.categories.iter().enumerate() {
-            let (middle, bottom) = self.panel.place(index as f64 + 0.5, 0.0);
-            sheet.draw(&text(name, (middle, bottom + NAME_GAP), TEXT_SIZE, INK, HPos::Center))?;
+        for name in &self.names {
+            let (middle, bottom) = self.panel.place(name.middle, 0.0);
+            let place = (middle, bottom + NAME_GAP + LINE_HEIGHT * name.line as f64);
+            sheet.draw(&text(&name.text, place, TEXT_SIZE, INK, HPos::Center))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_broken_and_what_neighbours_share_is_said_once() {
+        let categories = ["VGG-16, phone 1", "Fast Style Transfer, phone 1", "VGG-16, phone 2"];
+        let names = broken_names(&categories.map(str::to_owned));
+        let texts: Vec<(&str, f64, usize)> =
+            names.iter().map(|name| (name.text.as_str(), name.middle, name.line)).collect();
+        assert_eq!(
+            texts,
+            [
+                ("VGG-16", 0.5, 0),
+                ("Fast Style", 1.5, 0),
+                ("Transfer", 1.5, 1),
+                ("VGG-16", 2.5, 0),
+                ("phone 1", 1.0, 2),
+                ("phone 2", 2.5, 2),
+            ]
+        );
     }
 }

@@ -41,11 +41,32 @@ pub(super) struct Layout<'a> {
     map: &'a ShareMap,
 }
 
+/// Whether CPU and GPU both compute a part.
+fn is_cut(shares: &OperatorShares) -> bool {
+    shares.cpu > 0.0 && shares.gpu > 0.0
+}
+
 /// The parts of one operator from the bottom up: how much, in which colour.
 fn parts(shares: &OperatorShares) -> [(f64, RGBColor); 3] {
-    let is_cut = shares.cpu > 0.0 && shares.gpu > 0.0;
-    let white = if is_cut && !shares.is_along_height { CHANNELS_TINT } else { 0.0 };
+    let white = if is_cut(shares) && !shares.is_along_height { CHANNELS_TINT } else { 0.0 };
     [(shares.gpu, tint(GREEN, white)), (shares.cpu, tint(BLUE, white)), (shares.npu, PURPLE)]
+}
+
+/// The colours that are there, and chains where there are some.
+fn keys(map: &ShareMap) -> Vec<Row> {
+    let any =
+        |wanted: fn(&OperatorShares) -> bool| map.rows.iter().flat_map(|row| &row.operators).any(wanted);
+    let by_channels = any(|shares| is_cut(shares) && !shares.is_along_height);
+    let by_height = any(|shares| is_cut(shares) && shares.is_along_height);
+    let keys = [
+        (any(|shares| shares.gpu > 0.0), Sample::Band(GREEN), "GPU"),
+        (any(|shares| shares.cpu > 0.0), Sample::Band(BLUE), "CPU"),
+        (any(|shares| shares.npu > 0.0), Sample::Band(PURPLE), "NPU"),
+        (by_height, Sample::Band(GREEN), "whole, or cut along height"),
+        (by_channels, Sample::Band(tint(GREEN, CHANNELS_TINT)), "cut along channels"),
+        (any(|shares| shares.chain.is_some()), Sample::Line(INK, OUTLINE_WIDTH), "chain"),
+    ];
+    keys.into_iter().filter(|key| key.0).map(|(_, sample, name)| Row::key(sample, name)).collect()
 }
 
 pub(super) fn lay_out<'a>(picture: &Picture, map: &'a ShareMap) -> Result<Layout<'a>, PlotError> {
@@ -62,17 +83,7 @@ pub(super) fn lay_out<'a>(picture: &Picture, map: &'a ShareMap) -> Result<Layout
         return Err(PlotError::TooMany { what: "rows", count: map.rows.len(), limit: MOST_ROWS });
     }
     let names = map.rows.iter().map(|row| font::width(&font::drawable(&row.name), TEXT_SIZE));
-    let band = |colour, name| Row::key(Sample::Band(colour), name);
-    let legend = Legend {
-        keys: vec![
-            band(GREEN, "GPU"),
-            band(BLUE, "CPU"),
-            band(PURPLE, "NPU"),
-            band(tint(GREEN, CHANNELS_TINT), "cut along channels"),
-            Row::key(Sample::Line(INK, OUTLINE_WIDTH), "chain"),
-        ],
-        ..Legend::default()
-    };
+    let legend = Legend { keys: keys(map), ..Legend::default() };
     let page = Page {
         title: picture.title.clone(),
         subtitle: picture.subtitle.clone(),
@@ -198,6 +209,13 @@ mod tests {
         let outlines = lay_out(&shown, &map).unwrap().outlines(0);
         assert_eq!(outlines.len(), 2);
         assert!(outlines[0].right < outlines[1].left);
+    }
+
+    #[test]
+    fn the_legend_names_what_is_there_and_nothing_else() {
+        let row = |operators| ShareMap { rows: vec![ShareRow { name: String::new(), operators }] };
+        assert_eq!(keys(&row(vec![shared(0.0, None)])).len(), 1, "the GPU");
+        assert_eq!(keys(&row(vec![shared(0.5, Some(1))])).len(), 4, "both, the cut and the chain");
     }
 
     #[test]

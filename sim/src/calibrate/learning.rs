@@ -221,12 +221,14 @@ pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
     let help = "give a file with columns series, rows, draw and mape_percent";
     let mut reader = csv::Reader::from_reader(text.content.as_bytes());
     let mut points = Vec::new();
-    for row in reader.deserialize() {
-        let point: LearningPoint =
-            row.map_err(|error: csv::Error| text.refuse("", error.to_string(), help))?;
+    for (line, row) in (2..).zip(reader.deserialize()) {
+        let point: LearningPoint = row.map_err(|error: csv::Error| {
+            let line = error.position().map_or(line, csv::Position::line);
+            text.refuse_at(None, line, error.to_string(), help)
+        })?;
         if !(point.mape_percent >= 0.0 && point.mape_percent.is_finite()) {
             let found = format!("the error of {} after {} rows is no percentage", point.series, point.rows);
-            return Err(text.refuse("", found, help));
+            return Err(text.refuse_at(None, line, found, help));
         }
         points.push(point);
     }

@@ -3,7 +3,8 @@
 //! Responsible for: the bandwidth that clients get together, and how each suffers
 //! from the others. Not for: the ceiling of one processor, which stands in its own
 //! table, nor for who gets what of a shared bandwidth (`engine`). Invariant: no
-//! capacity exceeds the peak, and company makes no client faster.
+//! capacity exceeds the peak, and no interference makes its client faster. A capacity
+//! may grow with the clients, and what a new one leaves of its addition the others get.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,10 @@ pub struct Memory {
     pub peak_bandwidth_gbps: Quantity,
     /// What is achieved together by one client, two, three and so on; the last
     /// entry holds for more. A client is a processor that moves bytes. More
-    /// clients may get less than fewer do, where they disturb each other.
+    /// clients may get less than fewer do, where they disturb each other. The first
+    /// entry is the most that a client counts for beside others. It bounds no client
+    /// alone, which only the peak does: what a kernel takes alone was measured, and
+    /// small tensors come from caches, faster than memory moves them.
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
     /// How many streams an accelerator's traffic consists of where it competes. Absent:
     /// one each.

@@ -57,6 +57,9 @@ pub struct Profile {
 pub struct Calibration {
     /// The measured runs.
     pub source: String,
+    /// Digest of the runs, by which `validate` knows them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_digest: Option<String>,
     /// When the fit was made, as its maker wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,

@@ -83,6 +83,9 @@ pub(super) struct Beside {
     ended: usize,
     /// Tasks of the program that have not finished.
     pub(super) left: usize,
+    /// Whether the processor may change hands, once everything at this time has been
+    /// handled.
+    turn_is_due: bool,
 }
 
 impl Beside {
@@ -99,6 +102,7 @@ impl Beside {
             ends: [Picos::ZERO; MAX_QUEUE_DEPTH],
             ended: 0,
             left: 0,
+            turn_is_due: false,
         }
     }
 
@@ -106,6 +110,11 @@ impl Beside {
         self.handed_over.clear();
         self.handed_over.resize(tasks, Picos::ZERO);
         *self = Self { handed_over: std::mem::take(&mut self.handed_over), left: tasks, ..Self::new() };
+    }
+
+    /// Whether a turn is due; it no longer is.
+    pub(super) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.turn_is_due)
     }
 
     /// What a task waited for outside the queue has finished.
@@ -153,7 +162,7 @@ impl<S: TraceSink> Run<'_, S> {
         let room = beside.ended.checked_sub(depth).map_or(Picos::ZERO, |_| beside.ends[beside.ended % depth]);
         let handed_over = beside.handed_over[task.index()].max(room);
         beside.head = Some((task, handed_over));
-        self.push_turn();
+        self.engine.beside.turn_is_due = true;
     }
 
     /// A task of the program has finished: it gives the queue free, or lets others be
@@ -179,13 +188,7 @@ impl<S: TraceSink> Run<'_, S> {
         beside.ends[beside.ended % depth] = now;
         beside.ended += 1;
         beside.occupant = Occupant::Nobody;
-        self.push_turn();
-    }
-
-    /// Whose turn it is, once everything at this time has been handled.
-    fn push_turn(&mut self) {
-        let now = self.engine.calendar.now();
-        self.engine.calendar.push(now, Event::Turn);
+        self.engine.beside.turn_is_due = true;
     }
 
     /// Gives the processor to whoever came first.
@@ -240,7 +243,7 @@ impl<S: TraceSink> Run<'_, S> {
             let next = later(start, background.period).max(now);
             self.engine.calendar.push(next, Event::Frame);
         }
-        self.push_turn();
+        self.engine.beside.turn_is_due = true;
     }
 
     pub(super) fn start_frame(&mut self) {
@@ -251,7 +254,7 @@ impl<S: TraceSink> Run<'_, S> {
         beside.batch = Some(now);
         beside.frame_start = now;
         beside.frame_runs = true;
-        self.push_turn();
+        self.engine.beside.turn_is_due = true;
     }
 
     /// Moves the next period's steady traffic.

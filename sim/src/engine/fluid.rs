@@ -4,8 +4,10 @@
 //! it. Not for: whose turn it is (`engine`), or how much there is to share and how
 //! clients disturb each other (`capacity`).
 //! Invariants: the flows never move more than the capacity; a flow that was
-//! never slowed ends exactly its duration after its start; a flow more makes no
-//! other faster; nothing depends on the order in which flows were started.
+//! never slowed ends exactly its duration after its start; a flow more makes the
+//! others faster, all together, by no more than what it adds to the capacity and
+//! leaves of that, so by nothing where the capacity does not grow with the number of
+//! processors; nothing depends on the order in which flows were started.
 //!
 //! A flow is one phase of one processor: a class of `streams` equal streams,
 //! each with the rate it reaches alone as its ceiling. Water-filling gives every

@@ -6,7 +6,6 @@
 //! cycle and every run ends.
 
 use crate::engine::capacity::ClientId;
-use crate::kernel::Phase;
 use crate::units::{Bytes, Picos};
 
 /// Most processors of a program.
@@ -26,11 +25,13 @@ impl TaskId {
     }
 }
 
-/// What the engine needs of a phase.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    pub(super) duration: Picos,
-    pub(super) bytes: Bytes,
+/// One phase of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Length while nobody else uses the memory.
+    pub duration: Picos,
+    /// Bytes moved meanwhile, evenly.
+    pub bytes: Bytes,
 }
 
 #[derive(Clone, Debug)]
@@ -84,14 +85,19 @@ impl Program {
         self.queue_tails = [None; MAX_PROCESSORS];
     }
 
-    /// Adds a task at the end of a processor's queue. While it runs, `streams`
+    /// Adds a task, its phases in order, at the end of a processor's queue. While it runs, `streams`
     /// equal flows share its traffic (the threads of a CPU core set).
     ///
     /// # Panics
     /// For a processor from [`MAX_PROCESSORS`] on, and for no streams.
-    pub fn task(&mut self, processor: ProcessorId, streams: u32, phases: &[Phase]) -> TaskId {
+    pub fn task(
+        &mut self,
+        processor: ProcessorId,
+        streams: u32,
+        phases: impl IntoIterator<Item = Work>,
+    ) -> TaskId {
         assert!(streams > 0, "a task has at least one stream");
-        self.phases.extend(phases.iter().map(|p| Work { duration: p.duration, bytes: p.bytes }));
+        self.phases.extend(phases);
         let task = self.add(Some(processor), streams);
         if let Some(previous) = self.queue_tails[usize::from(processor.0)].replace(task) {
             self.after(task, previous);
@@ -172,10 +178,10 @@ mod tests {
     #[test]
     fn a_processor_takes_its_tasks_in_the_order_they_were_added() {
         let mut program = Program::new();
-        let first = program.task(ProcessorId(0), 1, &[]);
-        let elsewhere = program.task(ProcessorId(1), 1, &[]);
-        let second = program.task(ProcessorId(0), 1, &[]);
-        let third = program.task(ProcessorId(0), 1, &[]);
+        let first = program.task(ProcessorId(0), 1, []);
+        let elsewhere = program.task(ProcessorId(1), 1, []);
+        let second = program.task(ProcessorId(0), 1, []);
+        let third = program.task(ProcessorId(0), 1, []);
         assert_eq!(program.successors(first).collect::<Vec<_>>(), [second]);
         assert_eq!(program.successors(second).collect::<Vec<_>>(), [third]);
         assert_eq!(program.successors(elsewhere).count(), 0);
@@ -193,9 +199,9 @@ mod tests {
     #[test]
     fn a_cleared_program_remembers_no_queue() {
         let mut program = Program::new();
-        program.task(ProcessorId(0), 1, &[]);
+        program.task(ProcessorId(0), 1, []);
         program.clear();
-        assert_eq!(program.task(ProcessorId(0), 1, &[]), TaskId(0));
+        assert_eq!(program.task(ProcessorId(0), 1, []), TaskId(0));
         assert_eq!(program.tasks[0].predecessors, 0);
     }
 }

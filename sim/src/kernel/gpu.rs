@@ -85,9 +85,9 @@ pub enum Limit {
 /// How `layer` runs on `gpu`.
 ///
 /// The phases are the launch, the transforms of a Winograd convolution, the full
-/// occupancy rounds (one step each), the last round, and an epilogue that holds
-/// the prologues and epilogues of waves and the traffic which the loop does not
-/// hide. Bytes count whole slices of 16-bit channels.
+/// occupancy rounds (one step each), the last round, the prologues and epilogues of
+/// waves, and the traffic which the loop does not hide. Bytes count whole slices of
+/// 16-bit channels.
 ///
 /// # Errors
 /// [`Unsupported`] where the profile lacks the parameter table of the kernel that

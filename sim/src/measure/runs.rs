@@ -182,7 +182,8 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
     let header = reader.headers().cloned().unwrap_or_default();
     row::check_header(&header, text)?;
-    let mut parser = Parser::default();
+    let beside = fingerprints_path(Path::new(&text.name));
+    let mut parser = Parser { fingerprints: beside.display().to_string(), ..Parser::default() };
     let mut table = RunTable { fingerprints, ..RunTable::default() };
     let mut before = csv::StringRecord::new();
     for (index, record) in reader.records().enumerate() {
@@ -227,6 +228,8 @@ pub fn to_csv(measurements: &[Measurement]) -> Result<String, WriteError> {
 /// The measurements read so far, by id.
 #[derive(Debug, Default)]
 struct Parser {
+    /// File that the fingerprints are in.
+    fingerprints: String,
     /// Index in the table, and the first row.
     known: HashMap<String, (usize, Row)>,
 }
@@ -253,7 +256,10 @@ impl Parser {
         if let Some(id) = &measurement.fingerprint
             && !table.fingerprints.iter().any(|fingerprint| fingerprint.id == *id)
         {
-            return Err(format!("there is no fingerprint {id:?} in the table beside the runs"));
+            return Err(format!(
+                "there is no fingerprint {id:?} in {}, the table beside the runs",
+                self.fingerprints
+            ));
         }
         self.known.insert(row.run.clone(), (table.measurements.len(), row));
         table.measurements.push(measurement);

@@ -14,11 +14,14 @@ use super::accelerators::GraphCover;
 use super::cut::{Axis, check_chains};
 use super::placement::{Placement, Plan};
 use super::synchronisation::Mechanism;
-use crate::device::check::Violation;
+use crate::device::check::{Checker, Violation};
 use crate::device::profile::Profile;
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::CoreSet;
 use crate::workload::Stage;
+
+/// Most batches in flight: a simulated stream holds the tasks of all of them.
+pub(crate) const MAX_PIPELINE_DEPTH: u32 = 64;
 
 /// A plan as it is written: `coexec explore` writes one, `simulate` and `run`
 /// read it.
@@ -31,6 +34,10 @@ pub struct PlanFile {
     pub device: String,
     /// Synchronisation mechanism.
     pub synchronisation: Mechanism,
+    /// Batches in flight at once, at most, where batches follow each other; the scenario's
+    /// `[pipeline]` says what the host does for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_depth: Option<u32>,
     /// One entry an operator, in the workload's order.
     pub operator: Vec<PlannedOperator>,
 }
@@ -114,8 +121,15 @@ impl PlanFile {
             scenario: scenario.to_owned(),
             device: device.name.clone(),
             synchronisation: plan.synchronisation,
+            pipeline_depth: None,
             operator,
         }
+    }
+
+    /// The same with so many batches in flight, if batches follow each other at all.
+    #[must_use]
+    pub fn streaming(self, pipeline_depth: Option<u32>) -> Self {
+        Self { pipeline_depth, ..self }
     }
 
     /// Checks the plan against a workload and a device.
@@ -123,6 +137,7 @@ impl PlanFile {
     /// # Errors
     /// The first entry that does not fit, with its place in `text`.
     pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan, InputError> {
+        self.check_depth(text)?;
         let mut placements = Vec::with_capacity(stages.len());
         for (index, stage) in stages.iter().enumerate() {
             let at = format!("operator[{index}]");
@@ -155,6 +170,14 @@ impl PlanFile {
             })
         })?;
         Ok(plan)
+    }
+
+    fn check_depth(&self, text: &Text) -> Result<(), InputError> {
+        let mut checker = Checker::default();
+        if let Some(depth) = self.pipeline_depth {
+            checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
+        }
+        checker.finish().into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
 }
 

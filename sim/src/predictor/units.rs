@@ -59,6 +59,7 @@ impl Implementation {
 }
 
 /// What distinguishes implementations on each processor.
+#[derive(Clone, Copy)]
 enum Ran {
     /// What a thread computes.
     Gpu([u32; 3]),

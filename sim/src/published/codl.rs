@@ -7,23 +7,25 @@
 //! predicted, by the systems as the paper describes them, on the models that its
 //! repository times.
 
+mod chain;
+mod evidence;
+mod memory;
 mod operators;
 mod plans;
 mod predictors;
 mod runs;
 
 use super::{BarSeries, Bars, Comparison, Drawing, Inputs, Limit, Measure, Picture, ReproduceError};
-use crate::plan::{Placement, Plan};
 use crate::simulate::SimulateError;
-use crate::workload::Stage;
 use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 
 /// How much longer GPU kernels take on buffers than on images (Figure 2).
 const BUFFERS: &str = "xiaomi-9/3x3-conv-ic-oc-64-h-w-64-256/image-vs-buffer-type-speedup";
 /// Index of the Xiaomi 9 among the phones.
 const XIAOMI9: usize = 0;
-/// Index of `RetinaFace`, VGG-16 and fast style transfer among the models.
+/// Index of `RetinaFace`, `YOLOv2`, VGG-16 and fast style transfer among the models.
 const RETINAFACE: usize = 0;
+const YOLO: usize = 1;
 const VGG: usize = 2;
 const STYLE: usize = 4;
 
@@ -41,7 +43,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     operators::compare(comparison, &mut runs)?;
     predictors::compare(comparison, &runs)?;
     energy(comparison, &mut runs)?;
-    memory(comparison, &mut runs)?;
+    memory::compare(comparison, &mut runs)?;
     findings(comparison, &mut runs)?;
     rest(comparison);
     Ok(())
@@ -56,6 +58,10 @@ fn latencies(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), Simulat
             let fact = format!("{soc}/{id}/codl-latency");
             bars.push([comparison.number(&fact), ours]);
             comparison.row(&fact, ours);
+            if model == STYLE && phone >= SNAPDRAGONS {
+                let note = evidence::of_style_on_kirin(comparison, runs, phone)?;
+                comparison.note(&note);
+            }
         }
     }
     let series = |name: &str, which: usize| BarSeries {
@@ -95,15 +101,21 @@ fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), Simulate
     let mu_layer = of(0..SNAPDRAGONS, System::MuLayer)?;
     comparison.row("snapdragon-avg/5-models/speedup-over-mulayer-like-mean", mean(&mu_layer));
     comparison.row("snapdragon/5-models/speedup-over-mulayer-like-max", greatest(&mu_layer));
+    let note = evidence::of_mu_layer(comparison, &mu_layer);
+    comparison.note(&note);
     let cpu = of(0..SNAPDRAGONS, System::Cpu)?;
     comparison.row("snapdragon-avg/5-models/speedup-over-mace-cpu-mean", mean(&cpu));
+    let note = evidence::of_the_cpu(comparison, &cpu);
+    comparison.note(&note);
     let gpu = of(0..SNAPDRAGONS, System::Gpu)?;
     comparison.row("snapdragon-avg/5-models/speedup-over-mace-gpu-mean", mean(&gpu));
-    let buffers = of(0..SNAPDRAGONS, System::CodlOnBuffers)?;
-    comparison.row("snapdragon-avg/5-models/speedup-over-codl-buffer-based-mean", mean(&buffers)).note(
-        "kernels on buffers take 3.5 times as long, and the CPU takes over what they lose: CoDL on buffers can be no \
-         slower than the CPU alone, 2.1 times CoDL on images by the paper's own mean",
-    );
+    let note = evidence::of_both(comparison, "snapdragon-avg", mean(&cpu), mean(&gpu));
+    comparison.note(&note);
+    let own_plan = of(0..SNAPDRAGONS, System::CodlOnBuffers)?;
+    let buffers = of(0..SNAPDRAGONS, System::ImagePlanOnBuffers)?;
+    comparison.row("snapdragon-avg/5-models/speedup-over-codl-buffer-based-mean", mean(&buffers));
+    let note = evidence::of_buffers(comparison, mean(&own_plan), mean(&buffers));
+    comparison.note(&note);
     let kirin = SNAPDRAGONS..PHONES.len();
     let mu_layer = of(kirin.clone(), System::MuLayer)?;
     comparison.row("kirin-990/5-models/speedup-over-mulayer-like-max", greatest(&mu_layer));
@@ -112,6 +124,8 @@ fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), Simulate
     comparison.row("kirin-990/5-models/speedup-over-mace-cpu-mean", mean(&kirin_cpu));
     let kirin_gpu = of(kirin, System::Gpu)?;
     comparison.row("kirin-990/5-models/speedup-over-mace-gpu-mean", mean(&kirin_gpu));
+    let note = evidence::of_both(comparison, "kirin-990", mean(&kirin_cpu), mean(&kirin_gpu));
+    comparison.note(&note);
     style_transfer(comparison, runs)?;
     comparison.figure(speedup_figure(
         comparison,
@@ -216,36 +230,7 @@ fn energy(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), SimulateEr
     Ok(())
 }
 
-/// Megabytes of weights, twice where both processors have them all.
-fn weights(stages: &[Stage], plan: &Plan) -> f64 {
-    let of = |(stage, placement): (&Stage, &Placement)| {
-        let bytes = stage.layer.data_type.weight_bytes(stage.layer.operator.parameters()).0 as f64 / 1e6;
-        if matches!(placement, Placement::HeightSplit { .. }) { 2.0 * bytes } else { bytes }
-    };
-    stages.iter().zip(&plan.placements).map(of).sum()
-}
-
-fn memory(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), SimulateError> {
-    let (mut more, mut megabytes) = (Vec::new(), Vec::new());
-    for model in 0..MODELS.len() {
-        let codl = runs.of(XIAOMI9, model, System::Codl)?;
-        let gpu = runs.of(XIAOMI9, model, System::Gpu)?;
-        let [codl, gpu] = [&codl, &gpu].map(|run| weights(runs.stages(model), &run.plan));
-        more.push(100.0 * (codl / gpu - 1.0));
-        megabytes.push([codl, gpu]);
-    }
-    comparison.group("memory", Limit::default());
-    comparison.row("xiaomi-9/vgg/memory-codl", megabytes[VGG][0]);
-    comparison.row("xiaomi-9/vgg/memory-mace", megabytes[VGG][1]);
-    comparison.row("xiaomi-9/5-models/memory-vs-mace", mean(&more)).note(
-        "weights alone: once where one processor or a cut along channels uses them, twice where an operator is cut along \
-         its height; what the frameworks and tensors take is not modelled",
-    );
-    Ok(())
-}
-
 fn findings(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), SimulateError> {
-    const YOLO: usize = 1;
     const POSENET: usize = 3;
     comparison.group("statements", Limit::default());
     let [cpu, gpu] = [System::Cpu, System::Gpu].map(|system| runs.of(XIAOMI9, YOLO, system));

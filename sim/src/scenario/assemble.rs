@@ -63,6 +63,14 @@ impl Assembly {
         let reject = |violation: Violation| {
             text.reject(Violation { key: format!("operator[{index}].{}", violation.key), ..violation })
         };
+        if inline.name.trim().is_empty() {
+            return Err(reject(violation("name", format!("{:?}", inline.name), "a name")));
+        }
+        if self.by_name.contains_key(&inline.name) {
+            let message = format!("two operators are named {:?}, this is the second", inline.name);
+            let key = format!("operator[{index}].name");
+            return Err(text.refuse(&key, message, "Give each operator a name of its own."));
+        }
         let mut sources = self.sources(inline).map_err(reject)?;
         let given: Vec<Shape> = sources.iter().filter_map(|&source| self.shape(source)).collect();
         let operator = inline.operator(&given).map_err(reject)?;

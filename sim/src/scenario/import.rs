@@ -8,7 +8,7 @@ use crate::input::{InputError, Text, read_bytes};
 use crate::workload::import::{ImportOptions, Imported, ModelFormat, import};
 use crate::workload::{Source, Stage, fuse};
 
-/// Largest model file that is read: what Protocol Buffers and FlatBuffers can hold.
+/// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
 /// A model as a scenario, and what there is to tell of it.

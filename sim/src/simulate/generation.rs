@@ -199,16 +199,14 @@ impl Run<'_> {
         let last = TokenStep { context: first.context.saturating_add(steps - 1), ..first };
         let begin = self.step(&self.task.stages(first), &self.plan.decode)?;
         let end = self.step(&self.task.stages(last), &self.plan.decode)?;
-        let mut cost = Cost::default().then(begin, steps);
-        cost.latency = self.decode_latency(first, steps, begin.latency)?;
         // What moves and what it costs grows by the same with each token of the context.
         let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
-        cost.bytes = mean(begin.bytes, end.bytes);
-        cost.joules = mean(begin.joules, end.joules);
-        for (sum, (begin, end)) in cost.busy.iter_mut().zip(begin.busy.into_iter().zip(end.busy)) {
-            *sum = mean(begin, end);
-        }
-        Ok(cost)
+        Ok(Cost {
+            latency: self.decode_latency(first, steps, begin.latency)?,
+            bytes: mean(begin.bytes, end.bytes),
+            joules: mean(begin.joules, end.joules),
+            busy: std::array::from_fn(|processor| mean(begin.busy[processor], end.busy[processor])),
+        })
     }
 
     /// The time of `steps` steps from `first` on, which takes `begin`.

@@ -192,16 +192,13 @@ impl Lowering<'_> {
             let processors = processor.bit();
             Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
         };
-        let residence = match (placement, cut) {
-            (Placement::Cpu(cores), _) => whole(self, Processor::Cpu, Some(cores)),
-            (Placement::Gpu, _) => whole(self, Processor::Gpu, None),
-            (Placement::Npu, _) => whole(self, Processor::Npu, None),
-            (Placement::Accelerators(split), _) => self.accelerated(index, stage, &split),
-            (Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. }, Some(cut)) => {
-                self.cut(index, stage, cores, cut)
-            }
-            (Placement::Split { .. } | Placement::HeightSplit { .. }, None) => {
-                Err(SimulateError::NothingToUse)
+        let residence = match placement {
+            Placement::Cpu(cores) => whole(self, Processor::Cpu, Some(cores)),
+            Placement::Gpu => whole(self, Processor::Gpu, None),
+            Placement::Npu => whole(self, Processor::Npu, None),
+            Placement::Accelerators(split) => self.accelerated(index, stage, &split),
+            Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
+                self.cut(index, stage, cores, cut.expect("`cuts` has a cut for every split"))
             }
         }?;
         self.residences.push(residence);

@@ -67,8 +67,7 @@ pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<Client
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Engine, NoTrace, Program, TaskId};
-    use crate::kernel::{Phase, PhaseKind};
+    use crate::engine::{Engine, NoTrace, Program, TaskId, Work};
     use crate::units::{Bytes, Picos};
 
     /// When tasks of the GPU and the NPU end that move so many gigabytes at these
@@ -77,13 +76,8 @@ mod tests {
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let mut program = Program::new();
         for (processor, (gigabytes, rate)) in [(Processor::Gpu, gpu), (Processor::Npu, npu)] {
-            let phase = Phase {
-                kind: PhaseKind::Stream,
-                duration: Picos::from_micros(gigabytes / rate * 1e6),
-                bytes: Bytes((gigabytes * 1e9) as u64),
-                steps: 1,
-            };
-            program.task(processor.id(), 1, &[phase]);
+            let duration = Picos::from_micros(gigabytes / rate * 1e6);
+            program.task(processor.id(), 1, [Work { duration, bytes: Bytes((gigabytes * 1e9) as u64) }]);
         }
         let mut engine = Engine::new();
         engine.run(&program, &capacity(&device), &mut NoTrace);

@@ -13,13 +13,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::background::BackgroundReport;
 use super::lower::{Lowered, Processor};
-use super::{LONGEST_RUN, SimulateError, Simulator};
+use super::{SimulateError, Simulator};
 use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
-use crate::engine::{NoTrace, ProcessorId, Program, TaskId};
-use crate::kernel::{Phase, PhaseKind, Phases};
-use crate::plan::Plan;
+use crate::engine::{NoTrace, ProcessorId, Program, TaskId, Work};
+use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Operator, Stage};
 
@@ -29,8 +29,6 @@ const WARM_UP: u32 = 5;
 
 /// Most batches that are measured: a program holds the tasks of all of them.
 const MAX_BATCHES: u32 = 200;
-/// Most batches in flight.
-const MAX_DEPTH: u32 = 64;
 /// Longest host work for one batch, in microseconds: a minute.
 const MAX_GAP_US: f64 = 60e6;
 
@@ -77,6 +75,12 @@ impl Pipeline {
         Self { dispatch_us: Some(Quantity::plain(dispatch_us)), ..self }
     }
 
+    /// The same with so many batches in flight.
+    #[must_use]
+    pub fn with_depth(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
     /// What giving the operators of `stages` to processors takes.
     fn dispatch(&self, stages: &[Stage]) -> Picos {
         let Some(each) = &self.dispatch_us else { return Picos::ZERO };
@@ -89,7 +93,7 @@ impl Pipeline {
     }
 
     pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.count("depth", self.depth, MAX_DEPTH);
+        checker.count("depth", self.depth, MAX_PIPELINE_DEPTH);
         checker.within("host_gap_us", &self.host_gap_us, 0.0, MAX_GAP_US);
         if let Some(dispatch) = &self.dispatch_us {
             checker.within("dispatch_us", dispatch, 0.0, MAX_GAP_US);
@@ -112,6 +116,10 @@ pub struct Stream {
     /// Part of the time that the host and each processor that takes part is busy, in
     /// percent.
     pub busy_percent: Vec<(String, f64)>,
+    /// Somebody else's work beside the stream, where there was any: from the first batch
+    /// to the end of the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<BackgroundReport>,
 }
 
 impl Simulator<'_> {
@@ -129,10 +137,14 @@ impl Simulator<'_> {
         let batches = pipeline.batches + 2 * WARM_UP;
         let host = [Picos::from_micros(pipeline.host_gap_us.value), pipeline.dispatch(stages)];
         let written = Written::new(&lowered, host, [pipeline.depth, batches], &mut self.program);
-        if self.engine.run(&self.program, &self.capacity, &mut NoTrace) > LONGEST_RUN {
-            return Err(SimulateError::TooLong { what: "the stream of batches".to_owned() });
-        }
-        Ok(self.read_stream(&lowered, &written, pipeline.batches))
+        let what = "the stream of batches";
+        let beside = match self.background_work() {
+            None => None,
+            Some(work) => Some((work, self.run_alone(what, &mut NoTrace)?)),
+        };
+        let end = self.run_program(what, &mut NoTrace)?;
+        let background = beside.map(|(work, alone)| work.report(self.frames, end, alone));
+        Ok(Stream { background, ..self.read_stream(&lowered, &written, pipeline.batches) })
     }
 
     fn read_stream(&self, lowered: &Lowered, written: &Written, measured: u32) -> Stream {
@@ -170,7 +182,8 @@ impl Simulator<'_> {
                 busy_percent.push((format!("{processor:?}").to_lowercase(), busy(&mut of_processor())));
             }
         }
-        Stream { period, batches_per_second: 1.0 / period.as_seconds(), batch_latency, busy_percent }
+        let batches_per_second = 1.0 / period.as_seconds();
+        Stream { period, batches_per_second, batch_latency, busy_percent, background: None }
     }
 }
 
@@ -192,11 +205,7 @@ impl Written {
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
         let sinks = sinks(lowered);
-        let [gap, dispatch] = host.map(|duration| {
-            let mut phases = Phases::default();
-            phases.push(Phase { kind: PhaseKind::QueueGap, duration, bytes: Bytes::ZERO, steps: 1 });
-            phases
-        });
+        let [gap, dispatch] = host.map(|duration| [Work { duration, bytes: Bytes::ZERO }]);
         let mut written = Self { tasks: vec![Vec::new(); batches as usize], ..Self::default() };
         let steps = first_steps(batches, depth, last_segment);
         let end = steps.last().map_or(0, |last| last + last_segment);
@@ -205,7 +214,7 @@ impl Written {
                 .filter(|&batch| (steps[batch]..=steps[batch] + last_segment).contains(&step))
             {
                 if step == steps[batch] {
-                    let task = program.task(HOST, 1, gap.as_slice());
+                    let task = program.task(HOST, 1, gap);
                     if let Some(before) = batch.checked_sub(depth as usize) {
                         for &sink in &sinks {
                             program.after(task, written.tasks[before][sink]);
@@ -213,7 +222,7 @@ impl Written {
                         program.after(task, written.dispatches[before]);
                     }
                     written.gaps.push(task);
-                    let dispatched = program.task(DISPATCHER, 1, dispatch.as_slice());
+                    let dispatched = program.task(DISPATCHER, 1, dispatch);
                     program.after(dispatched, task);
                     written.dispatches.push(dispatched);
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
@@ -276,6 +285,7 @@ mod tests {
     use crate::kernel::cpu::{CoreSet, Library};
     use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::BackgroundWork;
     use crate::workload::{fuse, network};
 
     /// VGG-16's stages, its last `on_cpu` of them on two cores.
@@ -339,6 +349,23 @@ mod tests {
         let nodes: usize = stages.iter().map(|stage| stage.nodes.len()).sum();
         assert!(nodes > stages.len());
         assert!(period(1e6) >= Picos::from_micros(1e6 * stages.len() as f64));
+    }
+
+    #[test]
+    fn a_game_takes_no_more_of_a_stream_s_time_than_it_asks_for() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (stages, plan) = plan(&profile, 0);
+        let game = BackgroundWork::game();
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack).beside(Some(&game));
+        let streamed = simulator.stream(&stages, &plan, &Pipeline::new(1, 0.0)).unwrap();
+        let alone = stream(&profile, 0, 1, 0.0);
+        assert_eq!(alone.background, None);
+        // A sixth of the GPU's time, less what its frames miss behind the queue.
+        let gain = streamed.period.as_seconds() / alone.period.as_seconds();
+        assert!((1.01..1.2).contains(&gain), "{gain}");
+        let report = streamed.background.unwrap();
+        assert!(report.frames > 0);
+        assert_eq!(Picos(report.latency_alone.0 / 60), alone.period, "50 batches and two times five");
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct Prediction {
     /// Energy of the run, where the profile knows power.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
+    /// What of it no row of [`Self::processors`] tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_energy: Option<OtherEnergy>,
     /// Memory of weights and results, and what the plan adds to it.
     pub memory: Footprint,
     /// Each processor that did something.
@@ -39,6 +42,21 @@ pub struct Prediction {
     pub background: Option<BackgroundReport>,
     /// Engine events.
     pub events: u64,
+}
+
+/// Energy of a run that is not of a processor which did something: with theirs it adds up
+/// to that of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OtherEnergy {
+    /// Moving bytes to and from memory.
+    #[serde(rename = "memory_joules")]
+    pub memory: Joules,
+    /// Processors that do nothing all the while.
+    #[serde(rename = "idle_processors_joules")]
+    pub idle_processors: Joules,
+    /// What the device draws whatever runs.
+    #[serde(rename = "base_joules")]
+    pub base: Joules,
 }
 
 /// What one processor did during a run.
@@ -57,7 +75,7 @@ pub struct ProcessorUse {
     /// the caller and the GPU.
     #[serde(rename = "overhead_ps")]
     pub overhead: Picos,
-    /// Part of the wait the CPU spends polling, at active power.
+    /// Part of the wait the CPU spends polling, at the power of a core that polls.
     #[serde(rename = "polling_ps")]
     pub polling: Picos,
     /// What crossed the link of a GPU with memory of its own; part of the overhead.

@@ -3,7 +3,7 @@
 use super::Simulator;
 use super::footprint::footprint;
 use super::lower::{Detail, Lowered, Processor, Role, Task};
-use super::prediction::{PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
+use super::prediction::{OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
 use crate::device::gpu::Direction;
 use crate::device::power::Power;
 use crate::engine::TaskId;
@@ -32,19 +32,26 @@ pub(super) fn report(
 ) -> Prediction {
     let reader = Reader { simulator, tasks: &lowered.tasks, plan, latency };
     let bytes: Bytes = lowered.tasks.iter().map(|task| task.phases.bytes()).sum();
-    let mut processors = Processor::ALL.map(|processor| reader.processor(processor)).to_vec();
-    let energy = simulator.device.power.as_ref().map(|power| {
-        // A processor that does nothing idles all the while.
-        let used: Joules = processors.iter().filter_map(|processor| processor.energy).sum();
-        used + power.base().during(latency) + power.memory_energy(bytes)
+    let (processors, idle): (Vec<_>, Vec<_>) = Processor::ALL
+        .into_iter()
+        .map(|processor| reader.processor(processor))
+        .partition(|usage| reader.of(usage.processor).next().is_some());
+    let used = |uses: &[ProcessorUse]| uses.iter().filter_map(|usage| usage.energy).sum();
+    let other_energy = simulator.device.power.as_ref().map(|power| OtherEnergy {
+        memory: power.memory_energy(bytes),
+        idle_processors: used(&idle),
+        base: power.base().during(latency),
     });
-    processors.retain(|usage| reader.of(usage.processor).next().is_some());
+    let energy = other_energy.map(|OtherEnergy { memory, idle_processors, base }| {
+        used(&processors) + memory + idle_processors + base
+    });
     Prediction {
         latency,
         preparation: reader.preparation(stages),
         bytes,
         bandwidth: BytesPerSecond::mean(bytes, latency),
         energy,
+        other_energy,
         memory: footprint(simulator.device, stages, plan, lowered),
         processors,
         stages: reader.stages(stages),

@@ -51,7 +51,7 @@ pub struct Samples {
 }
 
 /// Runs `plan` `count` times with jitter, on the device of `simulator` and with what
-/// it measures.
+/// it measures, beside the same background.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -64,12 +64,13 @@ pub fn sample(
 ) -> Result<Samples, SimulateError> {
     let lowered = Lowered::new(stages, plan, simulator)?;
     let device = simulator.device;
+    let work = simulator.background_work();
     let count = count.max(1);
     let mut latencies: Vec<Picos> = (0..count as u64)
         .into_par_iter()
         .map_init(
             // The tasks are lowered, with the host path; the engine alone is run.
-            || Simulator::new(device, simulator.library),
+            || Simulator::new(device, simulator.library).beside(work),
             |simulator, sample| {
                 let stretch: Vec<f64> = lowered
                     .tasks
@@ -125,6 +126,28 @@ fn summarise(latencies: &[Picos], seed: u64) -> Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::profile::Profile;
+    use crate::device::quantity::Quantity;
+    use crate::kernel::cpu::Library;
+    use crate::plan::Placement;
+    use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::BackgroundWork;
+    use crate::workload::{fuse, network};
+
+    #[test]
+    fn without_jitter_every_run_beside_a_game_takes_the_latency_beside_it() {
+        let mut profile = Profile::load("pixel4").unwrap();
+        profile.jitter.cpu_percent = Quantity::plain(0.0);
+        profile.jitter.gpu_percent = Quantity::plain(0.0);
+        let stages = fuse(&network("vgg16").unwrap());
+        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::Gpu; stages.len()]);
+        let game = BackgroundWork::game();
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack).beside(Some(&game));
+        let prediction = simulator.run(&stages, &plan).unwrap();
+        let samples = sample(&simulator, &stages, &plan, 3, 7).unwrap();
+        assert!(samples.percentiles.iter().all(|&(_, time)| time == prediction.latency), "{samples:?}");
+        assert!(prediction.latency > prediction.background.unwrap().latency_alone);
+    }
 
     #[test]
     fn percentiles_are_nearest_ranks() {

@@ -192,11 +192,18 @@ impl<'a> Drawing<'a> {
                 PhaseKind::Transform => ("transform", Activity::Transform),
                 PhaseKind::FullRounds => ("round", Activity::Compute),
                 PhaseKind::LastRound => ("last round", Activity::Compute),
+                PhaseKind::MemoryTraffic => ("memory traffic", Activity::Compute),
                 _ => ("epilogue", Activity::Compute),
             };
             self.queue.slices.push(slice(name, activity, start, end));
-            if matches!(phase.kind, PhaseKind::FullRounds | PhaseKind::LastRound) {
-                rounds(&mut self.units.slices, name, phase, start, end);
+            match phase.kind {
+                PhaseKind::FullRounds | PhaseKind::LastRound => {
+                    rounds(&mut self.units.slices, name, phase, start, end);
+                }
+                PhaseKind::Transform | PhaseKind::Epilogue | PhaseKind::MemoryTraffic => {
+                    self.units.slices.push(slice(name, activity, start, end));
+                }
+                _ => {}
             }
         }
         self.gpu_free = end;

@@ -79,13 +79,15 @@ pub fn to_csv(points: &[Point]) -> Result<String, csv::Error> {
 pub fn of_csv(text: &Text) -> Result<Vec<Point>, InputError> {
     let mut reader = csv::Reader::from_reader(text.content.as_bytes());
     let mut points = Vec::new();
-    for row in reader.deserialize() {
+    for (line, row) in (2..).zip(reader.deserialize()) {
         let point: Point = row.map_err(|error: csv::Error| {
-            text.refuse("", error.to_string(), "give a file that `coexec validate --points` wrote")
+            let line = error.position().map_or(line, csv::Position::line);
+            text.refuse_at(None, line, error.to_string(), "give a file that `coexec validate --points` wrote")
         })?;
         if !(point.measured_us > 0.0 && point.predicted_us > 0.0) {
-            return Err(text.refuse(
-                "",
+            return Err(text.refuse_at(
+                None,
+                line,
                 format!("{} of {}: a time is not above 0", point.what, point.network),
                 "give a file that `coexec validate --points` wrote",
             ));

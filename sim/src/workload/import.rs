@@ -17,6 +17,8 @@
 //! tables without generated code through `unsafe` functions only, which this crate
 //! forbids, and the `tflite` crate builds the C++ runtime.
 
+#![allow(clippy::cast_possible_wrap, reason = "ranks, counts and places are far below 2^63")]
+
 mod convert;
 mod error;
 mod fold;

@@ -19,7 +19,11 @@ use crate::opencl::events::{Event, stamps};
 #[derive(Default)]
 pub(super) struct Progress {
     queued: usize,
+    /// What the host has done of its schedule.
+    pub(super) hosted: usize,
     pub(super) signalled: u32,
+    /// Whether other runs go on meanwhile: what one waits for must not hold them up.
+    pub(super) is_one_of_several: bool,
     /// Whether the latest kernel announces itself, for an announcement yet to come.
     is_announced: bool,
     /// First and latest kernel.
@@ -30,6 +34,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Of a run beside which others go on.
+    pub(super) fn of_several() -> Self {
+        Self { is_one_of_several: true, ..Self::default() }
+    }
+
     /// From the first kernel's start to the latest one's end, where there are any. An event
     /// behind a flag that was seen may not tell yet.
     pub(super) fn kernels(&self) -> Option<Result<Picos, OpenClError>> {
@@ -48,7 +57,8 @@ impl<T: Element> Program<T> {
         let Some(link) = &self.link else { return Ok(()) };
         // What the host has yet to copy cannot be queued before it is computed, and mapping
         // waits for all that is queued.
-        let ahead = progress.signalled + if self.schedule.copies() || self.maps() { 0 } else { link.ahead() };
+        let waits_for_nothing = self.schedule.copies() || self.maps() || progress.is_one_of_several;
+        let ahead = progress.signalled + if waits_for_nothing { 0 } else { link.ahead() };
         let before = progress.queued;
         while let Some(&item) = self.schedule.queue.get(progress.queued) {
             if matches!(item, Queued::Await(signal) if signal > ahead) {

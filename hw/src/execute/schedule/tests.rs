@@ -212,13 +212,13 @@ impl Run<'_> {
     }
 
     /// Takes steps, of the device first where it can for each `turn` that says so.
-    fn to_the_end(mut self, turns: impl Iterator<Item = bool>) {
+    fn run_to_the_end(mut self, turns: impl Iterator<Item = bool>) {
         for device_first in turns {
-            let stepped = if device_first {
-                self.device_steps() || self.host_steps()
-            } else {
-                self.host_steps() || self.device_steps()
-            };
+            let mut order: [fn(&mut Self) -> bool; 2] = [Self::device_steps, Self::host_steps];
+            if !device_first {
+                order.reverse();
+            }
+            let stepped = order.into_iter().any(|step| step(&mut self));
             if !stepped {
                 break;
             }
@@ -281,6 +281,6 @@ proptest! {
             1 => false,
             _ => turn,
         });
-        run.to_the_end(turns);
+        run.run_to_the_end(turns);
     }
 }

@@ -82,7 +82,7 @@ fn check_chain(machine: &mut Machine, text: &str, chain: &str, share: f64, synch
     assert_eq!(stages.len(), chain.len(), "{:?}", stages.iter().map(|stage| &stage.name).collect::<Vec<_>>());
     let placements = cut_by_height(&stages, &profile, chain, share);
     let plan = Plan::new(synchronisation, placements).chained(chains(chain));
-    check_plan(machine, (&stages, &profile), plan, Clock::Host);
+    check_plan(machine, (&stages, &profile), &plan, Clock::Host);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
         }
         let plan = Plan::new(Modelled::SvmPolling, vec![cut(4, 16), cut(8, 32), cut(8, 32), cut(4, 8)]);
         let plan = plan.chained(chains("000x"));
-        check_plan(&mut machine, (&stages, &profile), plan, Clock::Host);
+        check_plan(&mut machine, (&stages, &profile), &plan, Clock::Host);
     }
 }
 

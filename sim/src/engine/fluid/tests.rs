@@ -139,6 +139,31 @@ proptest! {
     }
 
     #[test]
+    fn a_newcomer_gives_the_others_no_more_than_it_brings_and_leaves(
+        (classes, capacity) in classes_and_capacity(),
+        more in (1_u32..5, 1_u32..20),
+        steps in prop::collection::vec(0_u32..20, 8)
+    ) {
+        // A curve that rises with each processor from the first on, as a memory's does
+        // that one processor cannot saturate.
+        let rates: Vec<u32> = std::iter::once(capacity)
+            .chain(steps.iter().scan(capacity, |rate, step| { *rate += step; Some(*rate) }))
+            .collect();
+        let rate = |bytes_per_pico: u32| BytesPerSecond(f64::from(bytes_per_pico) * PICOS_PER_SECOND);
+        let curve = Capacity::new(&rates.iter().map(|&bytes| rate(bytes)).collect::<Vec<_>>());
+        let newcomer = Class { streams: more.0, ceiling: more.1 };
+        let with_newcomer: Vec<Class> = classes.iter().copied().chain([newcomer]).collect();
+        let before = stream_rates(&numbered(&classes), &curve);
+        let after = stream_rates(&numbered(&with_newcomer), &curve);
+        let of_newcomer = after[classes.len()] * f64::from(newcomer.streams);
+        let brought = f64::from(rates[classes.len()] - rates[classes.len() - 1]);
+        let left = (brought - of_newcomer).max(0.0);
+        let gains = before.iter().zip(&after).zip(&classes);
+        let gained: f64 = gains.map(|((b, a), class)| (a - b).max(0.0) * f64::from(class.streams)).sum();
+        prop_assert!(gained <= left + 1e-9, "{gained} of {left}: {before:?}, {after:?}");
+    }
+
+    #[test]
     fn the_order_of_arrival_changes_no_bit(
         ((classes, order), capacity) in classes_and_capacity().prop_flat_map(|(classes, capacity)| {
             let order = Just(numbered(&classes)).prop_shuffle();

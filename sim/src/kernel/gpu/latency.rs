@@ -139,7 +139,8 @@ pub(super) fn execution(
     push(PhaseKind::Transform, cost.transform_us, 1);
     push(PhaseKind::FullRounds, full_us, occupancy.full_rounds);
     push(PhaseKind::LastRound, last_us, 1);
-    push(PhaseKind::Epilogue, cost.epilogue_us + cost.traffic_us, 1);
+    push(PhaseKind::Epilogue, cost.epilogue_us, 1);
+    push(PhaseKind::MemoryTraffic, cost.traffic_us, 1);
     phases.spread(Bytes(cost.bytes + second_operands), |kind| kind != PhaseKind::Launch);
 
     let bound = |waves: f64, micros: f64| {

@@ -78,12 +78,18 @@ pub struct Row {
 /// Refuses a header that lacks a column or has others.
 pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), InputError> {
     let help = || format!("the columns are {}", COLUMNS.join(", "));
+    let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help()));
     let times = |name: &str| header.iter().filter(|column| *column == name).count();
     if let Some(missing) = COLUMNS.iter().find(|name| times(name) == 0) {
-        return Err(text.refuse("", format!("there is no column {missing:?}"), help()));
+        return refuse(None, format!("there is no column {missing:?}"));
     }
     match header.iter().find(|name| !COLUMNS.contains(name) || times(name) > 1) {
-        Some(name) => Err(text.refuse("", format!("the column {name:?} is unknown or there twice"), help())),
+        Some(name) => {
+            // Where it is there twice, the second.
+            let span = text.content.lines().next().and_then(|line| line.rfind(name));
+            let problem = if times(name) > 1 { "there twice" } else { "unknown" };
+            refuse(span.map(|start| start..start + name.len()), format!("the column {name:?} is {problem}"))
+        }
         None => Ok(()),
     }
 }
@@ -109,7 +115,16 @@ pub(super) fn of_record(
     if record.len() != header.len() {
         return Err(format!("{} cells, expected {}", record.len(), header.len()));
     }
-    *before = if repeats(record, before, header) { filled(record, before, header) } else { record.clone() };
+    let repeats = repeats(record, before, header);
+    *before = if repeats { filled(record, before, header) } else { record.clone() };
+    if let Some(run) = cell(before, header, "run").filter(|run| !run.is_empty())
+        && cell(before, header, "network").is_some_and(str::is_empty)
+    {
+        return Err(format!(
+            "the row continues run {run:?} (its network is empty), but no row of that run with all its columns \
+             stands above it"
+        ));
+    }
     let record = &*before;
     record.deserialize(Some(header)).map_err(|error| match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => {
@@ -124,12 +139,14 @@ pub(super) fn of_record(
 
 /// Whether a record leaves it to the one `before` it what their run is.
 fn repeats(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> bool {
-    let cell = |record: &StringRecord, name: &str| {
-        let index = header.iter().position(|column| column == name);
-        index.and_then(|index| record.get(index)).unwrap_or_default().to_owned()
-    };
-    let run = cell(record, "run");
-    !run.is_empty() && run == cell(before, "run") && cell(record, "network").is_empty()
+    let run = cell(record, header, "run").unwrap_or_default();
+    let is_open = cell(record, header, "network").is_none_or(str::is_empty);
+    !run.is_empty() && is_open && cell(before, header, "run") == Some(run)
+}
+
+/// The cell of a column.
+fn cell<'a>(record: &'a StringRecord, header: &StringRecord, name: &str) -> Option<&'a str> {
+    record.get(header.iter().position(|column| column == name)?)
 }
 
 /// The record with what the one `before` it says of their run.

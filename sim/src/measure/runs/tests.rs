@@ -282,7 +282,8 @@ fn rows_of_one_run_agree_and_count_on() {
         (second.replace(",gpu,", ",npu,"), "the processor of run a is not the one on line 2"),
         (
             lines[2].replace("a,,", "b,,"),
-            "unknown variant ``, expected one of `f32`, `f16`, `i8`, `w4a16`, `w8a16`",
+            "the row continues run \"b\" (its network is empty), but no row of that run with all its columns \
+             stands above it",
         ),
         ("a,1".to_owned(), "2 cells, expected 14"),
     ] {

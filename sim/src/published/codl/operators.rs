@@ -1,21 +1,21 @@
-//! Single operators and short chains: `CoDL`'s Figures 3 to 5, 10 and 13.
+//! Single operators: `CoDL`'s Figures 3 to 5 and 10.
 
-use super::super::{Comparison, Limit, Measure, ReproduceError};
+use super::super::{Comparison, Limit, ReproduceError};
 use super::runs::{Runs, System, options};
-use super::{STYLE, XIAOMI9};
+use super::{STYLE, XIAOMI9, YOLO, chain, evidence};
 use crate::device::profile::Profile;
 use crate::explore::Strategy;
 use crate::kernel::cpu::{CoreSet, Library};
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Cut, Placement, Plan};
-use crate::simulate::{Prediction, SimulateError, Simulator};
-use crate::units::Picos;
+use crate::plan::{Axis, Cut, Placement, Plan, cuts};
+use crate::simulate::{Prediction, SimulateError, Simulator, read_bytes};
 use crate::workload::{Conv2d, DataType, Layer, Operator, Padding, Shape, Stage};
 
 /// The big cores, which the paper's CPU kernels use.
 const THREADS: u32 = 4;
-/// Index of `YOLOv2` among the models.
-const YOLO: usize = 1;
+/// Multiply-adds a cycle of a big core in 32 bits: two pipes of four lanes (Cortex-A76
+/// software optimisation guide).
+const LANES: f64 = 8.0;
 
 /// Sets ours beside the published numbers of operators.
 pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
@@ -25,18 +25,18 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<()
     small_convolution(comparison, &bench)?;
     unbalanced_cut(comparison, &bench, runs)?;
     dimensions(comparison, &bench)?;
-    chain(comparison, &bench, runs.stages(YOLO))?;
+    chain::compare(comparison, &bench, runs.stages(YOLO))?;
     Ok(())
 }
 
 /// A phone on which single operators run.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     profile: &'a Profile,
     cores: CoreSet,
 }
 
 impl Bench<'_> {
-    fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
+    pub(super) fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
         Simulator::new(self.profile, Library::Xnnpack).run(stages, plan)
     }
 
@@ -50,7 +50,7 @@ impl Bench<'_> {
     }
 
     /// `stage` with `gpu` tenths along `axis` on the GPU.
-    fn cut(&self, stage: &Stage, axis: Axis, gpu: u32) -> Option<Placement> {
+    pub(super) fn cut(&self, stage: &Stage, axis: Axis, gpu: u32) -> Option<Placement> {
         const TENTHS: u32 = 10;
         let all = axis.extent(&stage.layer.operator)?;
         let cpu = (all * (TENTHS - gpu) / TENTHS).max(1);
@@ -60,12 +60,33 @@ impl Bench<'_> {
     /// The longer of both parts alone.
     fn computing_micros(&self, stage: &Stage, placement: Placement) -> Result<f64, SimulateError> {
         let cut = Cut::of(&placement).ok_or(SimulateError::NothingToUse)?;
-        let mut longest = 0.0_f64;
-        for (which, alone) in [self.cpu(), Placement::Gpu].into_iter().enumerate() {
-            let part = Stage::single(stage.name.clone(), cut.part(&stage.layer, which));
-            longest = longest.max(self.micros(&part, alone)?);
+        Ok(self.part_micros(stage, &cut, 0)?.max(self.part_micros(stage, &cut, 1)?))
+    }
+
+    /// One part of a cut alone: the CPU's or the GPU's.
+    fn part_micros(&self, stage: &Stage, cut: &Cut, which: usize) -> Result<f64, SimulateError> {
+        let alone = if which == 0 { self.cpu() } else { Placement::Gpu };
+        self.micros(&Stage::single(stage.name.clone(), cut.part(&stage.layer, which)), alone)
+    }
+
+    /// Microseconds of computing of operators under a plan: the longer part of each.
+    pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64, SimulateError> {
+        let mut total = 0.0;
+        for (stage, cut) in stages.iter().zip(cuts(stages, plan)) {
+            let Some(cut) = cut else { continue };
+            total += self.part_micros(stage, &cut, 0)?.max(self.part_micros(stage, &cut, 1)?);
         }
-        Ok(longest)
+        Ok(total)
+    }
+
+    /// Multiply-adds a nanosecond that the cores do at most.
+    fn peak(&self) -> f64 {
+        let clusters = self.profile.cpu.clusters.iter();
+        let mut clocks: Vec<f64> = clusters
+            .flat_map(|cluster| std::iter::repeat_n(cluster.clock_mhz.value, cluster.cores as usize))
+            .collect();
+        clocks.sort_by(|one, other| other.total_cmp(one));
+        clocks.iter().take(THREADS as usize).map(|mhz| mhz / 1e3 * LANES).sum()
     }
 }
 
@@ -92,7 +113,7 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(
     let computing = bench.computing_micros(&stage, half)?;
     // Of the input, which the operator before left with the GPU.
     let options = options(bench.profile, Strategy::Codl);
-    let bytes = crate::simulate::read_bytes(&stage.layer);
+    let bytes = read_bytes(&stage.layer);
     let sharing =
         crate::simulate::hand_over_delay(bench.profile, options.synchronisation, bytes, true).as_micros();
     let of = |what: &str| format!("xiaomi-9/1x1-conv-52-52-256-128/{what}");
@@ -101,6 +122,8 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(
         .row(&of("single-processor-execution-latency"), alone)
         .note("on the GPU; the figure does not say which processor");
     comparison.row(&of("co-execution-compute-latency"), computing);
+    let note = evidence::of_the_peak(comparison, stage.layer.operator.macs(), bench.peak());
+    comparison.note(&note);
     comparison.row(&of("data-sharing-overhead"), sharing);
     comparison.row(&of("net-slowdown"), (computing + sharing) / alone);
     Ok(())
@@ -130,15 +153,17 @@ fn unbalanced_cut(
     comparison.group("a large convolution", Limit::each(15.0));
     comparison.row(&of("flops-predictor-gpu-ratio"), 10.0 * share).note("fast style transfer's throughput");
     comparison.row(&of("optimal-gpu-ratio"), 10.0 * f64::from(best.0));
-    comparison.row(&of("slowdown-of-flops-split"), suggested / best.1).note(
-        "a GPU nine times as fast as the CPU on this convolution, as the best cut of 90 % says, is not what the \
-         models' speedups of 2.08 and 1.56 say of the two processors; one rate a processor cannot give both",
-    );
+    comparison.row(&of("slowdown-of-flops-split"), suggested / best.1);
+    let alone = bench.micros(&stage, bench.cpu())? / bench.micros(&stage, Placement::Gpu)?;
+    let note = evidence::of_unbalanced(comparison, [alone, cpu / gpu]);
+    comparison.note(&note);
     Ok(())
 }
 
 /// Half on each processor along either dimension (Figure 10).
 fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), SimulateError> {
+    /// Rows of a map on which cuts along the height win in the paper.
+    const SMALL: u32 = 13;
     comparison.group("half of a convolution along either dimension", Limit::each(15.0));
     for (shape, name) in [
         ([104, 104, 64, 128], "conv-104-104-64-128-yolo"),
@@ -146,57 +171,23 @@ fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), Simu
     ] {
         let stage = convolution(shape, 3);
         let alone = bench.micros(&stage, bench.cpu())?;
+        let mut read = Vec::new();
         for (axis, letters) in [(Axis::Height, "h"), (Axis::Channels, "oc")] {
             let half = bench.cut(&stage, axis, 5).ok_or(SimulateError::NothingToUse)?;
             let id = format!("xiaomi-9/{name}/speedup-{letters}-split-over-cpu-only");
-            comparison.row(&id, alone / bench.micros(&stage, half)?);
+            let cut = Cut::of(&half).ok_or(SimulateError::NothingToUse)?;
+            let parts = [bench.part_micros(&stage, &cut, 0)?, bench.part_micros(&stage, &cut, 1)?];
+            read.push(read_bytes(&cut.part(&stage.layer, 0)));
+            comparison.row(&id, alone / bench.micros(&stage, half)?).note(&format!(
+                "the CPU's half takes {:.2} of its time alone, the GPU's {:.2}",
+                parts[0] / alone,
+                parts[1] / alone
+            ));
+        }
+        if read.len() == 2 && shape[0] > SMALL {
+            let note = evidence::of_halves(comparison, [read[0], read[1]]);
+            comparison.note(&note);
         }
     }
     Ok(())
-}
-
-/// The first operators of `YOLOv2`, half on each processor, chained and not (Figure 13).
-fn chain(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[Stage]) -> Result<(), SimulateError> {
-    const LONGEST: usize = 12;
-    let mut lengths = Vec::new();
-    for length in 2..=LONGEST.min(stages.len()) {
-        let stages = &stages[..length];
-        let halves: Option<Vec<Placement>> =
-            stages.iter().map(|stage| bench.cut(stage, Axis::Height, 5)).collect();
-        let Some(halves) = halves else { break };
-        let plan = Plan::new(Mechanism::EventWait, halves);
-        let unchained = bench.run(stages, &plan)?;
-        let chained = bench.run(stages, &plan.chained(vec![Some(0); length]));
-        // A longer chain than the rows of an operator allow is none.
-        let Ok(chained) = chained else { break };
-        lengths.push((length, unchained, chained));
-    }
-    let of_length = |wanted: usize| lengths.iter().find(|(length, ..)| *length == wanted);
-    let gain = |(_, unchained, chained): &(usize, Prediction, Prediction)| {
-        unchained.latency.as_seconds() / chained.latency.as_seconds() - 1.0
-    };
-    let best = lengths.iter().max_by(|one, other| gain(one).total_cmp(&gain(other)));
-    let (mut sharing, mut computing) = (f64::NAN, f64::NAN);
-    if let Some((_, unchained, chained)) = of_length(9) {
-        let [without, with] = [unchained, chained].map(|run| overhead(run).as_seconds());
-        let [before, after] = [(unchained, without), (chained, with)]
-            .map(|(run, overhead)| run.latency.as_seconds() - overhead);
-        (sharing, computing) = (100.0 * with / without, 100.0 * (after / before - 1.0));
-    }
-    comparison.group_measured("a chain of YOLOv2", Limit::each(15.0), Measure::Points);
-    comparison.row("xiaomi-9/yolo-chain-of-9/data-sharing-overhead-relative-to-no-chain", sharing);
-    comparison.row("xiaomi-9/yolo-chain-of-9/compute-latency-increase-from-padding", computing);
-    let improvement = of_length(8).map_or(f64::NAN, |run| 100.0 * gain(run));
-    comparison.row("xiaomi-9/yolo-chain-of-8/improvement-over-no-chain", improvement);
-    comparison
-        .note("which operators of YOLOv2 the figure chains is not said: the first here, pools included");
-    comparison.group("its best length", Limit::each(25.0));
-    comparison
-        .row("xiaomi-9/yolo/optimal-chain-length", best.map_or(f64::NAN, |(length, ..)| *length as f64));
-    Ok(())
-}
-
-/// Time of sharing data.
-fn overhead(run: &Prediction) -> Picos {
-    run.processors.iter().fold(Picos::ZERO, |sum, one| sum + one.overhead)
 }

@@ -2,7 +2,7 @@
 
 use super::super::{BarSeries, Bars, Comparison, Drawing, Limit, Measure, Picture};
 use super::runs::{MODELS, Runs, System};
-use super::{RETINAFACE, STYLE, XIAOMI9, mean};
+use super::{RETINAFACE, STYLE, XIAOMI9, evidence, mean};
 use crate::plan::{Placement, Plan};
 use crate::simulate::SimulateError;
 
@@ -40,17 +40,25 @@ pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result
     comparison.group("what both dimensions gain", Limit::each(15.0));
     comparison.row("xiaomi-9/5-models/hybrid-dimension-speedup-mean", mean(&gains));
     comparison.row("xiaomi-9/fast-style-transfer/hybrid-dimension-speedup-max", best_of_one[STYLE]);
-    for (id, system) in [
-        ("xiaomi-9/fast-style-transfer/latency-unified-dimension-first", System::ByHeight),
-        ("xiaomi-9/fast-style-transfer/latency-unified-dimension-second", System::ByChannels),
-        ("xiaomi-9/fast-style-transfer/latency-hybrid-dimension-no-chain", System::Unchained),
+    comparison.note(&evidence::of_hybrid_gain(comparison));
+    for (id, system, note) in [
+        (
+            "xiaomi-9/fast-style-transfer/latency-unified-dimension-first",
+            System::ByHeight,
+            "order of the first two as the sentence names them, height and channels",
+        ),
+        (
+            "xiaomi-9/fast-style-transfer/latency-unified-dimension-second",
+            System::ByChannels,
+            "here the GPU computes the last operator alone, whose three channels are one slice",
+        ),
     ] {
-        comparison.row(id, runs.of(XIAOMI9, STYLE, system)?.millis());
+        comparison.row(id, runs.of(XIAOMI9, STYLE, system)?.millis()).note(note);
     }
-    comparison.note(
-        "order of the first two as the sentence names them, height and channels; in the simulator channels lose, as \
-         its last operator has three",
-    );
+    let unchained = runs.of(XIAOMI9, STYLE, System::Unchained)?;
+    comparison.row("xiaomi-9/fast-style-transfer/latency-hybrid-dimension-no-chain", unchained.millis());
+    let note = evidence::of_style_sharing(comparison, runs.stages(STYLE), &unchained);
+    comparison.note(&note);
     let series = |name: &str, part: usize| BarSeries {
         name: name.to_owned(),
         is_published: false,
@@ -105,6 +113,8 @@ pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result<(),
     comparison.group("sharing overhead and chains of RetinaFace", Limit::each(15.0));
     comparison.row("xiaomi-9/retinaface/sharing-overhead-without-chains", sharing[RETINAFACE][0]);
     comparison.row("xiaomi-9/retinaface/sharing-overhead-with-chains", sharing[RETINAFACE][1]);
+    let note = evidence::of_chained_sharing(comparison, runs)?;
+    comparison.note(&note);
     let lengths = chain_lengths(&runs.of(XIAOMI9, RETINAFACE, System::Codl)?.plan);
     for rank in 0..3 {
         let length = lengths.get(rank).copied().unwrap_or(0);

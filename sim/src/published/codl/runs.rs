@@ -48,6 +48,8 @@ pub(super) enum System {
     Codl,
     /// `CoDL` on buffers alone.
     CodlOnBuffers,
+    /// The plan that `CoDL` makes for images, computed on buffers.
+    ImagePlanOnBuffers,
     /// muLayer-like: cuts in proportion to throughput, on buffers.
     MuLayer,
     /// Base plan without chains, both dimensions.
@@ -104,7 +106,6 @@ pub(super) struct Runs {
 
 impl Runs {
     /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
-    /// For few operators of each set, `VGG` stands for all models.
     pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self, ReproduceError> {
         let mut phones = Vec::new();
         for (index, (name, _)) in PHONES.iter().enumerate() {
@@ -113,11 +114,12 @@ impl Runs {
             let unshared = without_sharing(&images);
             phones.push(Phone { images, buffers, unshared });
         }
-        let stands_in = if inputs.every > 1 { Some("codl-vgg16") } else { None };
         let stages =
             |name| network(name).map(|graph| in_sequence(fuse(&graph))).ok_or(SimulateError::NothingToUse);
-        let models =
-            MODELS.iter().map(|(name, ..)| stages(stands_in.unwrap_or(name))).collect::<Result<_, _>>()?;
+        let models = MODELS
+            .iter()
+            .map(|(name, ..)| stages(inputs.stand_in.unwrap_or(name)))
+            .collect::<Result<_, _>>()?;
         Ok(Self { phones, models, done: HashMap::new() })
     }
 
@@ -136,6 +138,14 @@ impl Runs {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
+        }
+        if system == System::ImagePlanOnBuffers {
+            let plan = self.of(phone, model, System::Codl)?.plan;
+            let buffers = &self.phones[phone].buffers;
+            let prediction = Simulator::new(buffers, Library::Xnnpack).run(&self.models[model], &plan)?;
+            let run = Run { plan, prediction };
+            self.done.insert(key, run.clone());
+            return Ok(run);
         }
         let Phone { images, buffers, unshared } = &self.phones[phone];
         let profile = match system {

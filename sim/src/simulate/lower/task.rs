@@ -2,7 +2,7 @@
 
 use super::{Detail, Processor};
 use crate::device::gpu::Direction;
-use crate::engine::{ClientId, Program, TaskId};
+use crate::engine::{ClientId, Program, TaskId, Work};
 use crate::kernel::Phases;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::ShareOf;
@@ -44,7 +44,9 @@ pub(crate) struct Task {
 impl Task {
     /// Adds the task to a program, with `phases` for its own.
     pub(super) fn add(&self, phases: &Phases, program: &mut Program) -> TaskId {
-        let id = program.task(self.processor.id(), self.streams(), phases.as_slice());
+        let phases = phases.as_slice().iter();
+        let work = phases.map(|phase| Work { duration: phase.duration, bytes: phase.bytes });
+        let id = program.task(self.processor.id(), self.streams(), work);
         if let Some(client) = self.client {
             program.moves_as(id, client);
         }

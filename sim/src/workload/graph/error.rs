@@ -75,7 +75,7 @@ impl OperatorError {
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum GraphError {
     /// A graph without nodes.
-    #[error("the graph has no nodes")]
+    #[error("the graph has no operators")]
     Empty,
     /// A graph input whose extent is out of range.
     #[error("graph input {index}: {error}")]
@@ -84,7 +84,7 @@ pub enum GraphError {
     #[error("{node}: {error}")]
     Operator { node: String, error: OperatorError },
     /// A name used twice.
-    #[error("two nodes are named {node}")]
+    #[error("two operators are named {node}")]
     DuplicateName { node: String },
     /// A source that does not exist.
     #[error("{node} reads {}, but there are only {limit}", describe(*read))]
@@ -127,9 +127,9 @@ impl GraphError {
         match self {
             Self::Empty => "List at least one operator.",
             Self::Input { error, .. } | Self::Operator { error, .. } => error.help(),
-            Self::DuplicateName { .. } => "Give each node a name of its own.",
+            Self::DuplicateName { .. } => "Give each operator a name of its own.",
             Self::UnknownSource { .. } => "Sources count from 0.",
-            Self::ForwardSource { .. } => "List the nodes so that each reads only earlier ones.",
+            Self::ForwardSource { .. } => "List the operators so that each reads only earlier ones.",
             Self::InputCount { .. } => "Give one source for each tensor the operator reads.",
             Self::Mismatch { .. } => {
                 "Make the dimensions agree, or put a reshape, slice or concatenation between the two."
@@ -143,6 +143,6 @@ impl GraphError {
 fn describe(source: Source) -> String {
     match source {
         Source::Input(index) => format!("graph input {index}"),
-        Source::Node(id) => format!("node {}", id.0),
+        Source::Node(id) => format!("operator {}", id.0),
     }
 }

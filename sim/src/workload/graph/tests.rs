@@ -69,7 +69,7 @@ fn layers_that_do_not_chain_are_told_apart_by_their_extents() {
 fn nodes_read_only_what_exists_before_them() {
     let fc = |source| vec![node("fc", linear(50, 768, 768), &[source])];
     assert_eq!(message(fc(FIRST)), "fc reads fc, which is not computed before it");
-    assert_eq!(message(fc(SECOND)), "fc reads node 1, but there are only 1");
+    assert_eq!(message(fc(SECOND)), "fc reads operator 1, but there are only 1");
     assert_eq!(message(fc(Source::Input(1))), "fc reads graph input 1, but there are only 1");
     let inputs = [INPUT, INPUT];
     assert_eq!(
@@ -80,9 +80,9 @@ fn nodes_read_only_what_exists_before_them() {
 
 #[test]
 fn a_graph_has_nodes_and_each_a_name_of_its_own() {
-    assert_eq!(message(vec![]), "the graph has no nodes");
+    assert_eq!(message(vec![]), "the graph has no operators");
     let twice = vec![node("fc", linear(50, 768, 768), &[INPUT]), node("fc", linear(50, 768, 768), &[FIRST])];
-    assert_eq!(message(twice), "two nodes are named fc");
+    assert_eq!(message(twice), "two operators are named fc");
 }
 
 #[test]

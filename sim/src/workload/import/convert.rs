@@ -149,14 +149,20 @@ impl<'a> Converter<'a> {
     /// An input of the model: images lie with their channels innermost.
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let order = if extents.len() == 4 && self.model.order == ImageOrder::ChannelsFirst {
             [0, 2, 3, 1].into_iter().filter(|&axis| extents[axis] != 1).collect()
         } else {
             wide_axes(&extents)
         };
-        let memory: Vec<u32> = order.iter().map(|&axis: &usize| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
+        let shape = match (&extents[..], self.model.order) {
+            (&[batch, channels, height, width], ImageOrder::ChannelsFirst)
+            | (&[batch, height, width, channels], ImageOrder::ChannelsLast) => {
+                Some(Shape { batch, height, width, channels })
+            }
+            _ => natural_shape(&order.iter().map(|&axis: &usize| extents[axis]).collect::<Vec<u32>>()),
+        };
+        let Some(shape) = shape else { return unsound("it is too large") };
         let source = self.input(name, shape);
         let view = View { source, shape, extents, order: Some(order), padding: Padding::NONE };
         self.values[tensor] = Some(Value::View(view));
@@ -235,7 +241,7 @@ impl<'a> Converter<'a> {
         }
         let results = fold::fold(&node.work, &constants, node.writes.len())?;
         for (index, constant) in results.into_iter().enumerate() {
-            self.check_size(&constant.extents)?;
+            Self::check_size(&constant.extents)?;
             self.write_constant(node, index, constant);
         }
         Ok(true)
@@ -273,6 +279,7 @@ impl<'a> Converter<'a> {
             }
             Work::Split { axis, sizes, squeeze } => self.split(node, *axis, sizes, *squeeze),
             Work::Unknown(help) => unknown(*help),
+            Work::Scatter => unknown("elements are replaced at some places"),
             Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
                 unknown("its result depends on what the network computes, and so does the work after it")
             }

@@ -38,6 +38,8 @@ pub(super) fn fold(work: &Work, operands: &[Option<&Constant>], writes: usize) -
 fn one(work: &Work, from: &Constant, operands: &[Option<&Constant>]) -> Step<Constant> {
     Ok(match work {
         Work::Identity => from.clone(),
+        // A mask, whose numbers do not matter.
+        Work::Scatter => Constant { numbers: None, ..from.clone() },
         Work::Function(elemental) => {
             let numbers = from.numbers.as_ref().and_then(|numbers| {
                 numbers.iter().map(|&number| function(*elemental, number)).collect::<Option<Vec<f64>>>()
@@ -141,7 +143,8 @@ fn function(elemental: Elemental, number: f64) -> Option<f64> {
 fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step<Constant> {
     let extents = broadcast(&left.extents, &right.extents)?;
     let count = elements(&extents);
-    let (Some(a), Some(b), true) = (&left.numbers, &right.numbers, count <= MAX_NUMBERS as u64) else {
+    let is_read = arithmetic != Arithmetic::Compare && count <= MAX_NUMBERS as u64;
+    let (Some(a), Some(b), true) = (&left.numbers, &right.numbers, is_read) else {
         return Ok(Constant { extents, numbers: None });
     };
     // ONNX divides whole numbers towards zero; shapes have no others.
@@ -157,6 +160,7 @@ fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step
         Arithmetic::Minimum => a.min(b),
         Arithmetic::SquaredDifference => (a - b) * (a - b),
         Arithmetic::Equal => f64::from(u8::from((a - b).abs() < f64::EPSILON)),
+        Arithmetic::Compare => f64::NAN,
         Arithmetic::Modulo => a.rem_euclid(b),
     };
     let numbers = (0..count as usize)

@@ -112,6 +112,7 @@ pub(super) enum Arithmetic {
     SquaredDifference,
     /// Comparisons and logic: of interest in shapes only.
     Equal,
+    Compare,
     Modulo,
 }
 
@@ -274,6 +275,8 @@ pub(super) enum Work {
     Range,
     /// Operand 1 where operand 0 holds, else operand 2.
     Where,
+    /// Operand 0 with other elements at some places.
+    Scatter,
     /// Nothing that is known; what would help.
     Unknown(&'static str),
 }

@@ -96,19 +96,18 @@ impl Reader<'_> {
         let mut extents = Vec::with_capacity(shape.dim.len());
         for (axis, dimension) in shape.dim.iter().enumerate() {
             let known = dimension.dim_value.filter(|&value| value > 0);
-            extents.push(match known {
-                Some(value) => u32::try_from(value).unwrap_or(u32::MAX),
-                None => {
-                    let named = dimension.dim_param.clone().filter(|name| !name.is_empty());
-                    let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
-                    if is_input {
-                        let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
-                        self.open.insert(name, extent);
-                        extent
-                    } else {
-                        *self.open.get(&name)?
-                    }
-                }
+            if let Some(value) = known {
+                extents.push(u32::try_from(value).unwrap_or(u32::MAX));
+                continue;
+            }
+            let named = dimension.dim_param.clone().filter(|name| !name.is_empty());
+            let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
+            extents.push(if is_input {
+                let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
+                self.open.insert(name, extent);
+                extent
+            } else {
+                *self.open.get(&name)?
             });
         }
         Some(extents)

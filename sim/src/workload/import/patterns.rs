@@ -84,7 +84,7 @@ fn constant_beside(model: &Model, node: &SourceNode) -> Option<u64> {
 
 fn is_elementwise(work: &Work) -> bool {
     matches!(work, Work::Function(_) | Work::Identity)
-        || matches!(work, Work::Arithmetic(arithmetic) if *arithmetic != Arithmetic::Equal)
+        || matches!(work, Work::Arithmetic(arithmetic) if !matches!(arithmetic, Arithmetic::Equal | Arithmetic::Compare))
 }
 
 /// Leaves out nodes that no output needs. Everything stays in a model without outputs.

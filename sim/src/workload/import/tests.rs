@@ -3,6 +3,7 @@
 
 mod files;
 mod functions;
+mod networks;
 mod views;
 
 use prost::Message;

@@ -38,11 +38,6 @@ impl View {
         extents
     }
 
-    /// Extents in memory, outermost first.
-    pub(super) fn memory(&self) -> Option<Vec<u32>> {
-        Some(self.order.as_ref()?.iter().map(|&axis| self.extents[axis]).collect())
-    }
-
     /// With the axes in another order; `permutation` has each axis once.
     pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
         let mut inverse = vec![0; permutation.len()];
@@ -162,7 +157,7 @@ mod tests {
     fn heads_are_split_from_features_without_moving() {
         let tokens = view(&[1, 50, 768], &[1, 2]);
         let heads = tokens.reshaped(vec![1, 50, 12, 64]).transposed(&[0, 2, 1, 3]);
-        assert_eq!(heads.memory(), Some(vec![50, 12, 64]));
+        assert_eq!(heads.order, Some(vec![2, 1, 3]));
         assert_eq!(heads.reshaped(vec![12, 50, 64]).order, Some(vec![1, 0, 2]));
         assert_eq!(heads.reshaped(vec![600, 64]).order, None, "heads and tokens do not lie in that order");
     }

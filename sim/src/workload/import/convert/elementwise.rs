@@ -17,8 +17,9 @@ impl Converter<'_> {
         let (function, exact) = match elemental {
             Elemental::Known(function) => (function, true),
             Elemental::Clip => (Function::Relu6, true),
-            Elemental::Cheap => (Function::Relu, false),
-            Elemental::Negate | Elemental::Floor | Elemental::Ceil => (Function::Relu, false),
+            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
+                (Function::Relu, false)
+            }
             Elemental::Square => return self.square(node, &view),
             Elemental::Erf
             | Elemental::Sqrt
@@ -52,10 +53,9 @@ impl Converter<'_> {
             Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
                 Function::Add
             }
-            Arithmetic::Multiply | Arithmetic::Divide => Function::Multiply,
-            Arithmetic::SquaredDifference => Function::Multiply,
+            Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Power => return self.power(node),
-            Arithmetic::Equal | Arithmetic::Modulo => {
+            Arithmetic::Equal | Arithmetic::Compare | Arithmetic::Modulo => {
                 return unknown("a comparison of what the network computes");
             }
         };
@@ -89,7 +89,7 @@ impl Converter<'_> {
         let (first, second) = if is_constant(self.value(node, 0)) { (1, 0) } else { (0, 1) };
         let view = self.view(node, first)?;
         if let Some(constant) = self.constant(node, second).cloned() {
-            return self.with_constant(node, view, [first, second], &constant, function);
+            return self.with_constant(node, &view, [first, second], &constant, function);
         }
         let other = self.view(node, second)?;
         self.two(&view, &other, function)
@@ -98,7 +98,7 @@ impl Converter<'_> {
     fn with_constant(
         &mut self,
         node: &SourceNode,
-        view: View,
+        view: &View,
         [operand, constant_operand]: [usize; 2],
         constant: &Constant,
         function: Function,
@@ -106,7 +106,7 @@ impl Converter<'_> {
         let extents = broadcast(&view.extents, &constant.extents)?;
         if elements(&extents) != elements(&view.extents) {
             let constant = self.unpadded_view(node, constant_operand)?;
-            return self.two(&view, &constant, function);
+            return self.two(view, &constant, function);
         }
         let rank = extents.len();
         let view = view.reshaped(extents);
@@ -173,7 +173,7 @@ impl Converter<'_> {
     }
 }
 
-/// Extents of what two tensors give, as NumPy broadcasts.
+/// Extents of what two tensors give, as `NumPy` broadcasts.
 pub(in crate::workload::import) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
     let rank = left.len().max(right.len());
     let at = |extents: &[u32], axis: usize| match (axis + extents.len()).checked_sub(rank) {

@@ -77,6 +77,7 @@ impl Converter<'_> {
             sources.push(self.arranged(view, &own, extent.with_channels(channels))?);
             parts.push(channels);
         }
+        let extent = extent.with_channels(parts[0]);
         let source = self.emit("", Operator::Concat(Concat { extent, channels: parts }), &sources)?;
         let wide = wide_axes(&extents);
         let order = order.into_iter().filter(|other| wide.contains(other)).collect();
@@ -134,7 +135,7 @@ impl Converter<'_> {
             if extents[along] == 0 {
                 continue;
             }
-            self.check_extents(&extents)?;
+            Self::check_extents(&extents)?;
             let order = wide_axes(&extents);
             let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
             let Some(shape) = natural_shape(&memory) else { return unsound("too much padding") };
@@ -183,7 +184,7 @@ impl Converter<'_> {
             }
             view
         };
-        self.check_extents(&view.padded_extents(self.spatial_axes()))?;
+        Self::check_extents(&view.padded_extents(self.spatial_axes()))?;
         self.write(node, 0, view);
         Ok(())
     }
@@ -193,7 +194,7 @@ impl Converter<'_> {
         let wanted =
             self.numbers(node, 1)?.into_iter().map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
         let extents = super::elementwise::broadcast(&view.extents, &wanted.collect::<Vec<_>>())?;
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let mut aligned = vec![1; extents.len() - view.extents.len()];
         aligned.extend(&view.extents);
         let view = self.repeated(&view.reshaped(aligned), &extents)?;
@@ -322,11 +323,10 @@ impl Converter<'_> {
     pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<()> {
         let view = self.view(node, 0)?;
         let first = self.model.order == ImageOrder::ChannelsFirst;
-        let (height, width, channels) = match (&view.extents[..], first) {
-            (&[1, channels, height, width], true) | (&[1, height, width, channels], false) => {
-                (height, width, channels)
-            }
-            _ => return unknown("a rearrangement of something but one image"),
+        let ((&[1, channels, height, width], true) | (&[1, height, width, channels], false)) =
+            (&view.extents[..], first)
+        else {
+            return unknown("a rearrangement of something but one image");
         };
         let area = block.checked_mul(block).filter(|&area| area > 0);
         let Some(area) = area else { return unsound("a block of no pixels") };

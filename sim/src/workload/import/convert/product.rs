@@ -47,7 +47,7 @@ impl Converter<'_> {
         };
         let input = self.view(node, 0)?;
         let count = elements(&input.extents);
-        if depth == 0 || count % u64::from(depth) != 0 {
+        if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
             return unsound(format!("{count} elements on weights {depth} deep"));
         }
         let rows = u32::try_from(count / u64::from(depth)).unwrap_or(u32::MAX);

@@ -26,7 +26,9 @@ impl Converter<'_> {
             _ => (0..rank).collect(),
         };
         let mut extents = view.extents.clone();
-        reduced.iter().for_each(|&axis| extents[axis] = 1);
+        for &axis in &reduced {
+            extents[axis] = 1;
+        }
         let kept = if keep {
             extents.clone()
         } else {

@@ -91,6 +91,8 @@ impl Converter<'_> {
             _ => 0,
         };
         let view = self.view(node, operand)?;
+        // Moved once for all parts.
+        let view = if view.order.is_none() { self.settled(&view)? } else { view };
         let along = match along {
             SplitAxis::Written(along) => along,
             SplitAxis::Operand(operand) => self.numbers(node, operand)?.first().copied().unwrap_or(0),
@@ -157,7 +159,7 @@ impl Converter<'_> {
         let part = self.part(&view, along, (first as u32).min(view.extents[along] - count), count)?;
         let mut extents = part.extents.clone();
         extents.splice(along..=along, indices.extents.iter().copied());
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         self.write(node, 0, part.reshaped(extents));
         Ok(())
     }
@@ -174,7 +176,7 @@ impl Converter<'_> {
         let source = self.emit("", operator, &[source])?;
         let mut extents = indices.extents.clone();
         extents.extend(row);
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
         let view = self.seen(source, extents, order);
         self.write(node, 0, view);

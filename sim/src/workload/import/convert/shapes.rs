@@ -19,7 +19,7 @@ impl Converter<'_> {
             let extents = reshaped_extents(&node.work, operand.as_ref(), &view.extents)?;
             view.reshaped(extents)
         };
-        self.check_extents(&view.extents)?;
+        Self::check_extents(&view.extents)?;
         self.write(node, 0, view);
         Ok(())
     }
@@ -111,7 +111,7 @@ fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>
     let said = elements(&filled);
     if let Some(open) = open
         && said > 0
-        && all % said == 0
+        && all.is_multiple_of(said)
     {
         filled[open] = u32::try_from(all / said).unwrap_or(u32::MAX);
     }

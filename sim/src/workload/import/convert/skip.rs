@@ -29,7 +29,7 @@ impl Converter<'_> {
             let said = self.model.tensors[tensor].extents.clone().filter(|extents| !extents.contains(&0));
             let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };
-            self.check_extents(&extents)?;
+            Self::check_extents(&extents)?;
             let (view, instead) = self.stand_in(operand.as_ref(), extents)?;
             let shape = view.shape;
             self.write(node, index, view);

@@ -55,7 +55,7 @@ impl Converter<'_> {
 
     /// A constant as an input of the graph.
     pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
-        self.check_extents(&extents)?;
+        Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a constant is too large") };
@@ -102,15 +102,15 @@ impl Converter<'_> {
     }
 
     /// That a tensor has elements, and not too many.
-    pub(super) fn check_extents(&self, extents: &[u32]) -> Step<()> {
+    pub(super) fn check_extents(extents: &[u32]) -> Step<()> {
         if extents.contains(&0) {
             return unsound("a tensor has no elements");
         }
-        self.check_size(extents)
+        Self::check_size(extents)
     }
 
     /// Bounds that keep every product of extents in range.
-    pub(super) fn check_size(&self, extents: &[u32]) -> Step<()> {
+    pub(super) fn check_size(extents: &[u32]) -> Step<()> {
         if extents.len() > MAX_RANK {
             return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
         }
@@ -168,10 +168,24 @@ impl Converter<'_> {
 
     /// `view` with its axes in that order in memory, under the extent natural to it.
     pub(super) fn naturally(&mut self, view: &View, order: Vec<usize>) -> Step<View> {
-        let memory: Vec<u32> = order.iter().map(|&axis| view.extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
+        let Some(shape) = self.natural(view, &order) else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &order, shape)?;
         Ok(View { source, shape, order: Some(order), ..view.clone() })
+    }
+
+    /// The extent natural to `view` in that order: of an image, an image's.
+    fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
+        let at = |axis: usize| view.extents[axis];
+        let has_channels_last = order.last().is_none_or(|&axis| axis == 1);
+        match (view.extents.len(), self.model.order) {
+            (4, ImageOrder::ChannelsFirst) if has_channels_last && at(0) == 1 => {
+                Some(Shape::image(at(2), at(3), at(1)))
+            }
+            (4, ImageOrder::ChannelsLast) if view.shape.height > 1 && at(0) == 1 && order.is_sorted() => {
+                Some(Shape::image(at(1), at(2), at(3)))
+            }
+            _ => natural_shape(&order.iter().map(|&axis| at(axis)).collect::<Vec<u32>>()),
+        }
     }
 
     /// `view` with the innermost axis in memory as its channels.

@@ -134,8 +134,8 @@ impl Converter<'_> {
     ) -> Step<()> {
         let extents = self.weight_extents(node, 1)?;
         let (output, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[_, output, height, width]) => (output, [height, width]),
-            (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
+            (ImageOrder::ChannelsFirst, &[_, output, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
             _ => return unknown("a transposed convolution that is not over images"),
         };
         if groups != 1 || window.dilation.iter().any(|&dilation| dilation != 1) {
@@ -187,6 +187,11 @@ impl Converter<'_> {
         let Fitted { kernel, stride, dilation, padding } = fit(window, None, image.shape, zeros, image.flat)?;
         if dilation != [1, 1] {
             return unknown("a pooling window with dilation");
+        }
+        if kernel == [1, 1] && stride == [1, 1] && padding == Padding::NONE {
+            // What an adaptive pool is at the extent that a network was made for.
+            self.write_image(node, image.source, image.flat);
+            return Ok(());
         }
         let pool = Pool { kind, input: image.shape, kernel, stride, padding };
         let source = self.emit("", Operator::Pool(pool), &[image.source])?;
@@ -266,8 +271,8 @@ impl Converter<'_> {
     fn weights(&self, node: &SourceNode) -> Step<Weights> {
         let extents = self.weight_extents(node, 1)?;
         let (output, depth, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[output, depth, height, width]) => (output, depth, [height, width]),
-            (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
+            (ImageOrder::ChannelsFirst, &[output, depth, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
             (ImageOrder::ChannelsFirst, &[output, depth, width]) => (output, depth, [1, width]),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };

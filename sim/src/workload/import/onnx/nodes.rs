@@ -77,8 +77,9 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "QLinearMul" => (Work::Arithmetic(Arithmetic::Multiply), kept(&[0, 3])),
         "QLinearGlobalAveragePool" => (Work::GlobalPool(PoolKind::Average), kept(&[0])),
         "QLinearSigmoid" => (known(Function::Sigmoid), kept(&[0])),
-        "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear" => (Work::Identity, kept(&[0])),
-        "Dropout" | "Cast" | "CastLike" => (Work::Identity, kept(&[0])),
+        "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear" | "Dropout" | "Cast" | "CastLike" => {
+            (Work::Identity, kept(&[0]))
+        }
         "BatchNormalization" => (Work::BatchNorm, kept(&[0])),
         "Clip" | "LeakyRelu" | "PRelu" => (elemental(&node.op_type).unwrap_or(Work::Identity), kept(&[0])),
         "Upsample" => (Work::Resize(ResizeTarget::Onnx { scales: 1, sizes: None }), reads.to_vec()),
@@ -110,9 +111,8 @@ fn plain(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             groups: attributes.groups(),
             output_pads: attributes.counts("output_padding"),
         },
-        "Gemm" => Work::Product { transpose: [flag("transA"), flag("transB")] },
+        "Gemm" | "FusedMatMul" => Work::Product { transpose: [flag("transA"), flag("transB")] },
         "MatMul" => Work::Product { transpose: [false; 2] },
-        "FusedMatMul" => Work::Product { transpose: [flag("transA"), flag("transB")] },
         "MaxPool" => Work::Pool { kind: PoolKind::Max, window: attributes.window() },
         "AveragePool" | "LpPool" => Work::Pool { kind: PoolKind::Average, window: attributes.window() },
         "GlobalAveragePool" | "GlobalLpPool" => Work::GlobalPool(PoolKind::Average),
@@ -182,6 +182,7 @@ fn arithmetic(kind: &str) -> Option<Work> {
         "Max" => Arithmetic::Maximum,
         "Min" => Arithmetic::Minimum,
         "Equal" => Arithmetic::Equal,
+        "And" | "Or" | "Xor" | "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" => Arithmetic::Compare,
         "Mod" => Arithmetic::Modulo,
         _ => return None,
     }))
@@ -227,6 +228,7 @@ fn moved(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         }
         "Range" => Work::Range,
         "Where" => Work::Where,
+        "ScatterND" | "ScatterElements" => Work::Scatter,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
-//! FlatBuffers, as far as reading tables goes.
+//! `FlatBuffers`, as far as reading tables goes.
 //!
-//! Responsible for: following offsets (FlatBuffers' public format: a table points back
+//! Responsible for: following offsets (the public format: a table points back
 //! to its field offsets, vectors and strings begin with their length). Not for: what
 //! fields mean.
 //! Invariant: nothing is read outside the bytes, and nothing panics; what a bad offset

@@ -1,0 +1,62 @@
+//! A run of a program that goes on step by step, while others do.
+//!
+//! Responsible for: going on without waiting. Not for: who goes on next
+//! (`super::super::stream`). Invariant: the device's queue holds nothing of such a run that
+//! waits for the host.
+
+use super::queue::Progress;
+use super::{Hosted, Program};
+use crate::cpu::Element;
+use crate::execute::ExecuteError;
+use crate::execute::machine::Machine;
+
+/// A run that has begun.
+pub(in crate::execute) struct Batch(Progress);
+
+/// What became of a run that was to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::execute) enum Going {
+    /// It did something.
+    On,
+    /// It waits for the device.
+    Waiting,
+    /// It has ended.
+    Ended,
+}
+
+impl<T: Element> Program<T> {
+    /// Begins a run.
+    pub(in crate::execute) fn begin(&mut self) -> Result<Batch, ExecuteError> {
+        let mut progress = Progress::of_several();
+        self.queue(&mut progress)?;
+        Ok(Batch(progress))
+    }
+
+    /// Takes the next step of a run, if it need not wait for it.
+    pub(in crate::execute) fn go_on(
+        &mut self,
+        machine: &mut Machine,
+        Batch(progress): &mut Batch,
+    ) -> Result<Going, ExecuteError> {
+        let next = self.schedule.host.get(progress.hosted);
+        if let (Some(&Hosted::WaitFor(announcement)), Some(link)) = (next, &self.link)
+            && !link.has_announced(announcement)?
+        {
+            return Ok(Going::Waiting);
+        }
+        if self.step(machine, progress)? {
+            return Ok(Going::On);
+        }
+        if let Some(link) = &mut self.link {
+            link.end()?;
+        }
+        Ok(Going::Ended)
+    }
+
+    /// Lets go of the device after a run that went wrong, or too long.
+    pub(in crate::execute) fn abandon(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.abandon();
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What tells whether two tables hold the same runs.
+//!
+//! Responsible for: a short digest of runs, the same on every machine and for any order
+//! of rows. Not for: security; whoever wants two tables to look alike can have that.
+
+use super::benchmark_cpu::CpuTable;
+use super::benchmark_gpu::GpuTable;
+use super::benchmark_gpu_network::GpuNetworkTable;
+use super::runs::Measurement;
+
+/// Offset basis and prime of the 64-bit FNV-1a hash (Fowler, Noll and Vo).
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// The digest of measurements of coexec's own, in hexadecimal digits.
+pub fn of_measurements(measurements: &[Measurement]) -> String {
+    of_lines(measurements.iter().flat_map(|measurement| {
+        measurement.repetitions.iter().map(|repetition| {
+            let (run, processor) = (&measurement.run, &measurement.processor);
+            format!("{run} {processor} {} {}", repetition.number, repetition.measured_us)
+        })
+    }))
+}
+
+/// The digest of one device's runs in a data set, likewise.
+pub fn of_tables(
+    gpu: Option<&GpuTable>,
+    inferences: Option<&GpuNetworkTable>,
+    cpu: Option<&CpuTable>,
+) -> String {
+    let layers = gpu.into_iter().flat_map(|table| &table.runs);
+    let layers = layers.map(|run| format!("gpu {} {} {}", run.network, run.line, run.measured_us));
+    let networks = inferences.into_iter().flat_map(|table| &table.networks);
+    let networks = networks.map(|run| format!("inference {} {} {}", run.name, run.line, run.measured_us));
+    let cores = cpu.into_iter().flat_map(|table| &table.runs);
+    let cores = cores.map(|run| format!("{} {} {} {}", run.core_set, run.network, run.line, run.measured_us));
+    of_lines(layers.chain(networks).chain(cores))
+}
+
+fn of_lines(lines: impl Iterator<Item = String>) -> String {
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort_unstable();
+    let bytes = lines.iter().flat_map(|line| line.bytes().chain([b'\n']));
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &[&str]) -> String {
+        of_lines(lines.iter().map(|&line| line.to_owned()))
+    }
+
+    #[test]
+    fn the_order_of_rows_is_nothing_and_each_time_something() {
+        assert_eq!(of(&["a 1", "b 2"]), of(&["b 2", "a 1"]));
+        assert_ne!(of(&["a 1", "b 2"]), of(&["a 1", "b 3"]));
+        assert_ne!(of(&["a 1"]), of(&["a 1", "a 1"]));
+        // The hash of no bytes is its offset basis.
+        assert_eq!(of(&[]), "cbf29ce484222325");
+    }
+}

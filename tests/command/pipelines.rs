@@ -1,0 +1,51 @@
+//! Batches that follow each other: how many of them a plan has in flight.
+
+use std::fs;
+
+use crate::{coexec_in, words};
+
+/// Two operators, and a host that works as long for each batch as they take.
+const STREAM: &str = "\
+title = \"batches of two convolutions\"
+device = \"pixel4\"
+strategy = \"gpu-only\"
+[pipeline]
+depth = 3
+host_gap_us = 2000.0
+[[operator]]
+name = \"first\"
+conv2d = { input = [56, 56, 64], output_channels = 256, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = \"second\"
+conv2d = { input = [56, 56, 256], output_channels = 64, kernel = [1, 1] }
+";
+
+fn period(folder: &std::path::Path, scenario: &str) -> u64 {
+    let outcome = coexec_in(folder, words(&format!("simulate {scenario} --plan plan.toml --json")));
+    outcome.json()["stream"]["period_ps"].as_u64().unwrap()
+}
+
+#[test]
+fn a_plan_holds_the_batches_in_flight_and_wins_over_the_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("stream.toml"), STREAM).unwrap();
+    fs::write(path("alone.toml"), STREAM.replace("depth = 3", "depth = 1")).unwrap();
+    fs::write(path("single.toml"), STREAM.replace("[pipeline]\ndepth = 3\nhost_gap_us = 2000.0\n", ""))
+        .unwrap();
+    let explored = coexec_in(folder.path(), words("explore stream.toml --out plan.toml --json")).json();
+    assert_eq!(explored["plan"]["pipeline_depth"], 3);
+    let three = period(folder.path(), "stream.toml");
+    assert_eq!(period(folder.path(), "alone.toml"), three, "the plan's depth counts");
+    let hidden = period(folder.path(), "single.toml");
+    assert!(hidden <= three, "without the host's work: {hidden} {three}");
+
+    let written = fs::read_to_string(path("plan.toml")).unwrap();
+    fs::write(path("plan.toml"), written.replace("pipeline_depth = 3", "pipeline_depth = 1")).unwrap();
+    let one = period(folder.path(), "stream.toml");
+    assert!(one >= three + 1_900_000_000, "the host's two milliseconds are seen: {one} {three}");
+
+    fs::write(path("plan.toml"), written.replace("pipeline_depth = 3", "pipeline_depth = 65")).unwrap();
+    coexec_in(folder.path(), words("simulate stream.toml --plan plan.toml"))
+        .assert_refused(&["pipeline_depth is 65", "from 1 to 64"]);
+}
