@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     } else {
         let row = |what: &str, number: String| vec![what.to_owned(), number];
         output::table(
-            &[&model.graph.name().to_owned(), "number"],
+            &[model.graph.name(), "number"],
             &[
                 row("operators", model.graph.nodes().len().to_string()),
                 row("stages, as fused", stages.to_string()),

@@ -66,7 +66,9 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
         let (every, papers) = (options.every, papers.collect());
         output::json(&Document { every, papers, missed: missed.clone() });
     } else {
-        reports.iter().for_each(|report| table::print(report, only(report.paper, every).as_deref()));
+        for report in &reports {
+            table::print(report, only(report.paper, every).as_deref());
+        }
         table::totals(&reports, every);
     }
     if options.check && !missed.is_empty() {
@@ -107,7 +109,7 @@ fn missed(reports: &[Report], every: usize) -> Vec<String> {
 /// aside.
 fn file_name(paper: &str, figure: &str) -> String {
     let ends = figure.match_indices('-').map(|(end, _)| end);
-    let own = ends.filter(|&end| figure[..end].replace('-', "") == paper).last();
+    let own = ends.rev().find(|&end| figure[..end].replace('-', "") == paper);
     format!("{paper}-{}.svg", own.map_or(figure, |end| &figure[end + 1..]))
 }
 

@@ -241,7 +241,7 @@ fn uses(prediction: &Prediction) {
         });
     rows.extend(others.into_iter().filter(|(_, energy)| energy.0 > 0.0).map(|(name, energy)| {
         let mut row = vec![String::new(); HEADER.len()];
-        row[0] = name.to_owned();
+        name.clone_into(&mut row[0]);
         row[HEADER.len() - 1] = energy.to_string();
         row
     }));
