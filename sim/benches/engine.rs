@@ -15,7 +15,7 @@ use std::time::Duration;
 use coexec_sim::engine::calendar::Calendar;
 use coexec_sim::engine::fluid::{SharedMemory, Traffic};
 use coexec_sim::engine::{
-    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId,
+    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId, Work,
 };
 use coexec_sim::units::{Bytes, BytesPerSecond, Picos};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
