@@ -5,15 +5,17 @@ mod learning;
 pub(crate) mod prior;
 mod show;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use coexec_sim::calibrate::cpu::FittedTable;
-use coexec_sim::calibrate::gpu::{self, TableFit};
-use coexec_sim::calibrate::learning::{LearningPoint, to_csv};
-use coexec_sim::device::profile::{Calibration, Profile};
+use coexec_fit::calibrate::cpu::FittedTable;
+use coexec_fit::calibrate::gpu::{self, TableFit};
+use coexec_fit::calibrate::learning::LearningPoint;
+use coexec_fit::csv_rows;
+use coexec_fit::measure::SkippedRow;
+use coexec_fit::validate::score::{Scored, score};
+use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::input::Text;
-use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};
@@ -40,9 +42,9 @@ struct Document<'a> {
     /// What a whole inference on the GPU takes beside its launches.
     host: &'a [gpu::Fitted],
     /// Rows of the files that are no usable runs.
-    unusable: &'a [LeftOut],
+    unusable: &'a [SkippedRow],
     /// Runs that nothing in the base describes.
-    undescribed: &'a [LeftOut],
+    undescribed: &'a [SkippedRow],
 }
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
@@ -152,17 +154,16 @@ fn write(
     curve: Option<&[LearningPoint]>,
     options: &Calibrate,
 ) -> Result<(), Failure> {
-    let failed = |path: &Path, reason: String| Failure::Write { path: path.to_owned(), reason };
-    let content = profile.to_toml().map_err(|error| failed(&options.out, error.to_string()))?;
-    let text = Text { name: options.out.display().to_string(), content };
-    Profile::parse(&text)?;
-    let mut files = vec![OutputFile { path: &options.out, content: text.content.into_bytes() }];
+    let content = profile.to_toml();
+    if let Ok(content) = &content {
+        Profile::parse(&Text { name: options.out.display().to_string(), content: content.clone() })?;
+    }
+    let mut files = vec![OutputFile::encoded(&options.out, content)?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &fitted.held_out)?);
     }
     if let (Some(path), Some(curve)) = (&options.learning_curve, curve) {
-        let content = to_csv(curve).map_err(|error| failed(path, error.to_string()))?;
-        files.push(OutputFile { path, content: content.into_bytes() });
+        files.push(OutputFile::encoded(path, csv_rows::write(curve))?);
     }
     output::write(&files)
 }

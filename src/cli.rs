@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use coexec_papers::Paper;
 
 mod compare;
 mod hardware;
@@ -12,10 +13,9 @@ mod runs;
 
 pub(crate) use compare::Compare;
 pub(crate) use hardware::{Probe, Run};
-pub(crate) use names::{
-    Figure, LibraryName, MechanismName, ObjectiveName, PaperName, RunFormat, SchemaName, StrategyName,
-};
-pub(crate) use planning::{Explore, Simulate, Where};
+pub(crate) use names::{Figure, OneOrAll, RunFormat, SchemaName};
+use names::{one_or_all, picture};
+pub(crate) use planning::{Explore, ScenarioOptions, Simulate};
 pub(crate) use runs::{Calibrate, Plot, Report, Runs, Validate};
 
 /// Predicts how long neural-network operators take when split over the CPU
@@ -114,8 +114,8 @@ fn dimension(text: &str) -> Result<(String, u32), String> {
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
     /// Paper, or all of them
-    #[arg(value_enum, ignore_case = true, default_value = "all")]
-    pub(crate) paper: PaperName,
+    #[arg(value_parser = one_or_all::<Paper>(), ignore_case = true, default_value = "all")]
+    pub(crate) paper: OneOrAll<Paper>,
     /// Folder for the papers' figures, drawn from our numbers; made where there is none
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

@@ -2,35 +2,31 @@
 
 mod show;
 
-use coexec_plots::Format;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::side_by_side::{Gain, Row, beaten, gain, gains};
+use coexec_sim::explore::side_by_side::{Gain, Row, gain, gains};
 use coexec_sim::explore::{Objective, Strategy};
-use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::Simulator;
+use coexec_sim::scenario::Workload;
 use coexec_sim::workload::NETWORKS;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Compare, StrategyName};
+use crate::cli::{Common, Compare, OneOrAll};
 use crate::failure::Failure;
-use crate::output::{self, OutputFile};
+use crate::output;
 
 #[derive(Serialize)]
 struct Document<'a> {
     objective: Objective,
     baseline: Strategy,
     rows: &'a [Row],
-    /// What the optimal plan gains over each other strategy, over all rows.
+    /// What `optimal` gains over each other strategy, over all rows.
     gains: Vec<Gain>,
     /// What it gains over the baseline on each device, smallest first.
     devices: Vec<Group>,
     /// What it gains over the baseline for each model, smallest first.
     scenarios: Vec<Group>,
-    /// Rows where another strategy is better: none, or the planner is broken.
-    beaten: Vec<Beaten<'a>>,
     /// Rows that no strategy has a plan for, and why.
-    left_out: &'a [LeftOut],
+    left_out: &'a [SkippedRow],
 }
 
 /// Gains over some of the rows.
@@ -40,15 +36,8 @@ struct Group {
     gain: Gain,
 }
 
-#[derive(Serialize)]
-struct Beaten<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    by: Strategy,
-}
-
 #[derive(Debug, Serialize)]
-struct LeftOut {
+struct SkippedRow {
     scenario: String,
     device: String,
     reason: String,
@@ -62,12 +51,12 @@ struct Task {
 }
 
 pub(crate) fn run(options: &Compare, common: &Common) -> Result<(), Failure> {
-    let format = options.plot.as_deref().map(Format::of).transpose()?;
     let task = Task::new(options)?;
     let (rows, left_out) = rows(options, &task, common)?;
-    if let (Some(path), Some(format)) = (&options.plot, format) {
-        let content = coexec_plots::picture(&show::picture(&rows, &task), format)?;
-        output::write(&[OutputFile { path, content }])?;
+    if let Some(picture) = &options.plot {
+        output::write(
+            &[picture.file(|format| coexec_plots::picture(&show::picture(&rows, &task), format))?],
+        )?;
     }
     if common.json {
         output::json(&document(&rows, &left_out, &task));
@@ -81,36 +70,37 @@ impl Task {
     fn new(options: &Compare) -> Result<Self, Failure> {
         let baseline = planned(options.baseline)?;
         if baseline == Strategy::Optimal {
-            return Err(Failure::Usage {
-                problem: "the optimal plan gains nothing over itself".to_owned(),
-                help: "name another --baseline".to_owned(),
-            });
+            return Err(Failure::usage("optimal gains nothing over itself", "name another --baseline"));
         }
-        let shown: Vec<Strategy> = if options.strategies.contains(&StrategyName::All) {
-            Strategy::ALL.to_vec()
+        let shown: Vec<Strategy> = if options.strategies.contains(&OneOrAll::All) {
+            Strategy::of_operators().collect()
         } else {
-            options.strategies.iter().map(|&name| planned(name)).collect::<Result<_, _>>()?
+            let named = options.strategies.iter().filter_map(|named| named.one());
+            named.map(planned).collect::<Result<_, _>>()?
         };
         let is_asked = |strategy: &Strategy| {
             shown.contains(strategy) || [baseline, Strategy::Optimal].contains(strategy)
         };
-        let strategies = Strategy::ALL.into_iter().filter(is_asked).collect();
-        let objective = options.objective.map(Into::into).unwrap_or_default();
+        let strategies = Strategy::of_operators().filter(is_asked).collect();
+        let objective = options.objective.unwrap_or_default();
         Ok(Self { strategies, baseline, objective })
     }
 }
 
-/// The strategy of a name that is not of language models alone.
-fn planned(name: StrategyName) -> Result<Strategy, Failure> {
-    let strategy = if name == StrategyName::All { None } else { name.planned() };
-    strategy.ok_or_else(|| Failure::Usage {
-        problem: "a strategy for language models, or for all at once, cannot be compared here".to_owned(),
-        help: format!("name some of {}", Strategy::ALL.map(Strategy::name).join(", ")),
-    })
+/// The strategy, unless it plans language models alone.
+fn planned(strategy: Strategy) -> Result<Strategy, Failure> {
+    if strategy.plans_operators() {
+        return Ok(strategy);
+    }
+    let known: Vec<&str> = Strategy::of_operators().map(Strategy::name).collect();
+    Err(Failure::usage(
+        format!("{} is for language models, which are not compared here", strategy.name()),
+        format!("name some of {}", known.join(", ")),
+    ))
 }
 
 /// One row for each model and device, in the order asked; those without a plan apart.
-fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Row>, Vec<LeftOut>), Failure> {
+fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Row>, Vec<SkippedRow>), Failure> {
     let scenarios = names(&options.scenarios, &|name| {
         (name == "all").then(|| NETWORKS.iter().map(|(name, ..)| (*name).to_owned()).collect())
     });
@@ -140,7 +130,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Row>, Ve
             Err(reason) => left_out.push(reason),
         }
     }
-    for LeftOut { scenario, device, reason } in left_out.iter().filter(|_| !common.quiet) {
+    for SkippedRow { scenario, device, reason } in left_out.iter().filter(|_| !common.quiet) {
         eprintln!("note: {scenario} has no plan on {device}: {reason}");
     }
     Ok((rows, left_out))
@@ -148,45 +138,34 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Row>, Ve
 
 /// Names, those of groups replaced by their members, each once.
 fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for name in given.iter().flat_map(|name| members(name).unwrap_or_else(|| vec![name.clone()])) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    output::distinct(given.iter().flat_map(|name| members(name).unwrap_or_else(|| vec![name.clone()])))
 }
 
 /// What can be wrong with a row: the input, which ends the command, or that the device has
 /// no plan for the model.
-type RowOrReason = Result<Result<Row, LeftOut>, Failure>;
+type RowOrReason = Result<Result<Row, SkippedRow>, Failure>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
-    let scenario = Scenario::load(name, &options.overrides(device))?;
+    let scenario = coexec_import::load(name, &options.overrides(device))?;
     let Workload::Model(stages) = &scenario.workload else {
-        return Err(Failure::Usage {
-            problem: format!("{name} is no model of which operators are planned"),
-            help: "compare networks or operators; explore a set or a language model by itself".to_owned(),
-        });
+        return Err(Failure::usage(
+            format!("{name} is no model of which operators are planned"),
+            "compare networks or operators; explore a set or a language model by itself",
+        ));
     };
-    let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
-    let search = coexec_sim::explore::Options { objective: task.objective, ..scenario.options.clone() };
+    let mut simulator = scenario.simulator();
+    let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
     let row = Row::of((name, stages), &mut simulator, &search, &task.strategies);
-    Ok(row.map_err(|error| LeftOut {
+    Ok(row.map_err(|error| SkippedRow {
         scenario: name.to_owned(),
         device: scenario.device.name.clone(),
         reason: error.to_string(),
     }))
 }
 
-/// What the optimal plan gains over the baseline in each group of rows, smallest first.
+/// What `optimal` gains over the baseline in each group of rows, smallest first.
 fn groups(rows: &[Row], task: &Task, name: impl Fn(&Row) -> &str) -> Vec<Group> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&name(row)) {
-            names.push(name(row));
-        }
-    }
+    let names = output::distinct(rows.iter().map(&name));
     let group = |wanted: &str| {
         let members: Vec<Row> = rows.iter().filter(|row| name(row) == wanted).cloned().collect();
         let gain = gain(&members, Strategy::Optimal, task.baseline)?;
@@ -197,7 +176,7 @@ fn groups(rows: &[Row], task: &Task, name: impl Fn(&Row) -> &str) -> Vec<Group> 
     groups
 }
 
-fn document<'a>(rows: &'a [Row], left_out: &'a [LeftOut], task: &Task) -> Document<'a> {
+fn document<'a>(rows: &'a [Row], left_out: &'a [SkippedRow], task: &Task) -> Document<'a> {
     Document {
         objective: task.objective,
         baseline: task.baseline,
@@ -205,29 +184,17 @@ fn document<'a>(rows: &'a [Row], left_out: &'a [LeftOut], task: &Task) -> Docume
         gains: gains(rows, Strategy::Optimal),
         devices: groups(rows, task, |row| &row.device),
         scenarios: groups(rows, task, |row| &row.scenario),
-        beaten: beaten(rows, Strategy::Optimal)
-            .into_iter()
-            .map(|(row, by)| Beaten { scenario: &row.scenario, device: &row.device, by })
-            .collect(),
         left_out,
     }
 }
 
-/// That no strategy is better than the optimal one, and that this gains enough.
+/// That `optimal` gains enough over the baseline.
 fn check(rows: &[Row], task: &Task, limit: f64) -> Result<(), Failure> {
-    let beaten = beaten(rows, Strategy::Optimal);
-    if let Some((row, by)) = beaten.first() {
-        let (count, by, Row { scenario, device, .. }) = (beaten.len(), by.name(), row);
-        return Err(Failure::Beaten {
-            problem: format!("{count} plans are better than the optimal one: {scenario} on {device} by {by}"),
-        });
-    }
     let mean = gain(rows, Strategy::Optimal, task.baseline).map_or(0.0, |gain| gain.mean_percent);
     if mean < limit {
         let baseline = task.baseline.name();
-        return Err(Failure::Beaten {
-            problem: format!("the mean gain over {baseline} is {mean:.1} %, below {limit} %"),
-        });
+        let problem = format!("the mean gain over {baseline} is {mean:.1} %, below {limit} %");
+        return Err(Failure::fell_short(problem, "see the rows (`coexec compare`), or lower --limit"));
     }
     Ok(())
 }

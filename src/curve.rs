@@ -1,15 +1,22 @@
 //! The picture of latency against the cut of one operator.
 
-use coexec_plots::{ChannelCurve, Format, Mark, Series, SeriesKind};
-use coexec_sim::explore::{CurvePoint, Options, latency_curve};
+use coexec_plots::palette::{BLUE, Colour, GREEN, INK, Shape, VERMILION};
+use coexec_plots::{Format, Mark, Series, Unit, XyFigure};
+use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
 use coexec_sim::input::nearest;
-use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::plan::{Axis, Placement, Plan};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::Simulator;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 
 use crate::failure::Failure;
+
+// Sizes and widths are in figure pixels.
+
+const PLOT: (f64, f64) = (720.0, 380.0);
+const THIN: f64 = 1.5;
+const STRONG: f64 = 2.5;
 
 /// Draws latency against output channels for `operator`, or for the first that
 /// `plan` cuts, or that can be cut.
@@ -22,30 +29,35 @@ pub(crate) fn draw(
     plan: &Plan,
 ) -> Result<Vec<u8>, Failure> {
     let (stage, placement) = shown(operator, scenario, stages, plan)?;
-    if matches!(placement, Placement::HeightSplit { .. }) {
-        return Err(Failure::Usage {
-            problem: format!("the plan cuts {} along its height, the plot is over channels", stage.name),
-            help: "leave out --plot, or search with --strategy channel-split".to_owned(),
-        });
+    if placement.axis() == Some(Axis::Height) {
+        return Err(Failure::usage(
+            format!("the plan cuts {} along its height, the plot is over channels", stage.name),
+            "leave out --plot, or search with --strategy channel-split",
+        ));
     }
     let mut options = scenario.options.clone();
-    options.core_sets = match placement {
-        Placement::Split { cores, .. } => vec![cores],
-        _ => options.core_sets.last().copied().into_iter().collect(),
-    };
+    let cut_between = placement.cores().filter(|_| placement.is_cut());
+    options.core_sets = cut_between.or_else(|| options.core_sets.last().copied()).into_iter().collect();
     let points = latency_curve(simulator, stage, &options)?;
-    let curve = ChannelCurve {
+    let most = points.iter().map(|point| point.gpu_channels).max().unwrap_or(0);
+    let mut series = vec![
+        series("GPU", (GREEN, THIN), &points, |point| point.gpu),
+        series("CPU", (BLUE, THIN), &points, |point| point.cpu),
+        // What the figure is about.
+        series("together", (VERMILION, STRONG), &points, |point| point.together),
+    ];
+    let times: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|point| point.1)).collect();
+    series.extend(mark(placement, &points));
+    let figure = XyFigure {
         title: format!("{} on {}", stage.layer.operator, scenario.device.title),
         subtitle: subtitle(&options),
-        channels_label: "output channels on the GPU (the CPU computes the rest)".to_owned(),
-        series: vec![
-            series("GPU", SeriesKind::Gpu, &points, |point| point.gpu),
-            series("CPU", SeriesKind::Cpu, &points, |point| point.cpu),
-            series("together", SeriesKind::CoExecution, &points, |point| point.together),
-        ],
-        marks: mark(placement, &points).into_iter().collect(),
+        plot_size: PLOT,
+        x: coexec_plots::Axis::channels("output channels on the GPU (the CPU computes the rest)", most),
+        y: coexec_plots::Axis::times("latency", times.into_iter()),
+        heads: Vec::new(),
+        series,
     };
-    Ok(coexec_plots::channel_curve(&curve, format)?)
+    Ok(figure.draw(format)?)
 }
 
 /// The operator to show, and what the plan does with it.
@@ -59,7 +71,7 @@ fn shown<'a>(
         .iter()
         .zip(plan.placements.iter().copied())
         .filter(|(stage, _)| stage.layer.operator.splittable_channels().is_some());
-    let is_cut = |placement| matches!(placement, Placement::Split { .. });
+    let is_cut = |placement: Placement| placement.axis() == Some(Axis::Channels);
     let names: Vec<String> = cuttable.clone().map(|(stage, _)| stage.name.clone()).collect();
     let found = match operator {
         Some(name) => cuttable.find(|(stage, _)| stage.name == name),
@@ -91,29 +103,33 @@ fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], name
     } else {
         format!("{near}Those that can be cut: {shown}{more}")
     };
-    Failure::Usage { problem, help }
+    Failure::usage(problem, help)
 }
 
-fn subtitle(options: &Options) -> String {
+fn subtitle(options: &SearchOptions) -> String {
     let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
     format!("CPU cores {cores}, synchronisation {}", options.synchronisation)
 }
 
 fn series(
     name: &str,
-    kind: SeriesKind,
+    (colour, width): (Colour, f64),
     points: &[CurvePoint],
     time: fn(&CurvePoint) -> Option<Picos>,
 ) -> Series {
-    let points = points.iter().filter_map(|point| Some((point.gpu_channels, time(point)?.as_micros())));
-    Series { name: name.to_owned(), kind, points: points.collect() }
+    let points =
+        points.iter().filter_map(|point| Some((f64::from(point.gpu_channels), time(point)?.as_micros())));
+    Series::new(name, Mark::Line { width }, colour, points.collect())
 }
 
 /// The cut that the plan makes.
-fn mark(placement: Placement, points: &[CurvePoint]) -> Option<Mark> {
-    let Placement::Split { gpu_channels, cpu_channels, .. } = placement else { return None };
+fn mark(placement: Placement, points: &[CurvePoint]) -> Option<Series> {
+    let (Axis::Channels, [cpu_channels, gpu_channels]) = placement.cpu_and_gpu_extents()? else {
+        return None;
+    };
     let point = points.iter().find(|point| point.gpu_channels == gpu_channels)?;
     let us = point.together?.as_micros();
-    let label = format!("GPU {gpu_channels} + CPU {cpu_channels}: {us:.1} µs");
-    Some(Mark { label, channels: gpu_channels, us })
+    let name = format!("GPU {gpu_channels} + CPU {cpu_channels}: {}", Unit::Micros.label(us));
+    let mark = Mark::Markers { shape: Shape::Diamond, is_filled: true };
+    Some(Series::new(&name, mark, INK, vec![(f64::from(gpu_channels), us)]))
 }

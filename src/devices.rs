@@ -2,18 +2,17 @@
 //! the source of every value.
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::scenario;
-use coexec_sim::workload::{LANGUAGE_MODELS, NETWORKS, OPERATOR_SETS};
+use coexec_sim::scenario::{Bundled, BundledKind, bundled};
 use serde::Serialize;
 
 use crate::cli::{Common, Devices};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, or_dash, row};
 
 #[derive(Serialize)]
 struct Listing {
     devices: Vec<Device>,
-    scenarios: Vec<ScenarioEntry>,
+    scenarios: Vec<Bundled>,
 }
 
 #[derive(Serialize)]
@@ -29,45 +28,6 @@ struct Device {
     npu: Option<String>,
 }
 
-#[derive(Serialize)]
-struct ScenarioEntry {
-    kind: Kind,
-    name: &'static str,
-    title: String,
-}
-
-/// What a name that `simulate` and `explore` take stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Scenario,
-    Network,
-    OperatorSet,
-    LanguageModel,
-}
-
-impl Kind {
-    /// All of them, with a heading.
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Scenario, "scenario"),
-        (Self::Network, "network"),
-        (Self::OperatorSet, "operator set"),
-        (Self::LanguageModel, "language model"),
-    ];
-
-    fn of(name: &str) -> Self {
-        if NETWORKS.iter().any(|network| network.0 == name) {
-            Self::Network
-        } else if OPERATOR_SETS.iter().any(|set| set.0 == name) {
-            Self::OperatorSet
-        } else if LANGUAGE_MODELS.iter().any(|model| model.0 == name) {
-            Self::LanguageModel
-        } else {
-            Self::Scenario
-        }
-    }
-}
-
 pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
     match &options.name {
         Some(name) => show(&Profile::load(name)?, common),
@@ -77,31 +37,19 @@ pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
 
 fn list(common: &Common) -> Result<(), Failure> {
     let devices: Vec<Device> = Profile::bundled()?.into_iter().map(device).collect();
-    let scenarios: Vec<ScenarioEntry> = scenario::names()
-        .into_iter()
-        .map(|(name, title)| ScenarioEntry { kind: Kind::of(name), name, title })
-        .collect();
+    let scenarios = bundled();
     if common.json {
         output::json(&Listing { devices, scenarios });
         return Ok(());
     }
-    let absent = || "-".to_owned();
-    let rows: Vec<Vec<String>> = devices
-        .into_iter()
-        .map(|device| {
-            let Device { name, title, cores, gpu, npu, .. } = device;
-            vec![name, title, cores, gpu.map_or_else(absent, shortened), npu.unwrap_or_else(absent)]
-        })
-        .collect();
-    output::table(&["device", "what it is", "cores", "GPU", "NPU"], &rows);
-    for (kind, heading) in Kind::ALL {
-        let rows: Vec<Vec<String>> = scenarios
-            .iter()
-            .filter(|entry| entry.kind == kind)
-            .map(|entry| vec![entry.name.to_owned(), entry.title.clone()])
-            .collect();
+    let rows = devices.into_iter().map(|Device { name, title, cores, gpu, npu, .. }| {
+        row![name, title, cores, or_dash(gpu.map(shortened)), or_dash(npu)]
+    });
+    output::table(&["device", "what it is", "cores", "GPU", "NPU"], rows);
+    for kind in BundledKind::ALL {
+        let of_kind = scenarios.iter().filter(|entry| entry.kind == *kind);
         output::line("");
-        output::table(&[heading, "what it is"], &rows);
+        output::table(&[&kind.to_string(), "what it is"], of_kind.map(|entry| row![entry.name, entry.title]));
     }
     Ok(())
 }
@@ -140,9 +88,8 @@ fn show(profile: &Profile, common: &Common) -> Result<(), Failure> {
         output::json(profile);
         return Ok(());
     }
-    let text = toml::to_string_pretty(profile).map_err(|error| Failure::Usage {
-        problem: format!("the profile cannot be shown as TOML: {error}"),
-        help: "use --json".to_owned(),
+    let text = toml::to_string_pretty(profile).map_err(|error| {
+        Failure::usage(format!("the profile cannot be shown as TOML: {error}"), "use --json")
     })?;
     output::line(text.trim_end());
     Ok(())

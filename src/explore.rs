@@ -1,20 +1,19 @@
 //! `coexec explore`: who should compute what, and why.
 
-use coexec_plots::Format;
-use coexec_sim::explore::{self, Answer, Baseline, Objective, Search};
-use coexec_sim::plan::{AcceleratorSplit, Placement, PlanFile};
+use coexec_sim::explore::{self, Answer, Objective, Search};
+use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, Processor, SimulateError, Simulator, execute, timeline};
+use coexec_sim::simulate::{Prediction, SimulateError, execute, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, StrategyName};
+use crate::cli::{Common, Explore, OneOrAll};
 use crate::failure::Failure;
-use crate::output::OutputFile;
-use crate::simulate::{report, timeline_file};
+use crate::output::{OutputFile, or_dash, row};
+use crate::simulate::{report, timeline_files};
 use crate::strategies::{self, Entry};
-use crate::{curve, language, output, sweep, why};
+use crate::{curve, language, output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,19 +23,12 @@ struct Document<'a> {
     considered: usize,
     plan: PlanFile,
     prediction: &'a Prediction,
-    baselines: Vec<BaselineEntry>,
+    /// Single processors.
+    baselines: Vec<Entry>,
     /// With `--strategy all`.
     #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
     strategies: &'a [Entry],
     operators: Vec<OperatorEntry>,
-}
-
-#[derive(Serialize)]
-struct BaselineEntry {
-    strategy: &'static str,
-    latency_ps: Picos,
-    /// Latency over the plan's.
-    relative_to_plan: f64,
 }
 
 /// What the search found for one operator alone.
@@ -65,18 +57,15 @@ struct SplitEntry {
 }
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
-    let plot = options.plot.as_deref().map(Format::of).transpose()?;
-    let shares_format = options.shares.as_deref().map(Format::of).transpose()?;
-    let timeline_format = options.timeline.as_deref().map(Format::of).transpose()?;
-    let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
     let stages = match &scenario.workload {
         Workload::Model(stages) => stages,
         Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
         Workload::Language(task) => return language::explore(&scenario, task, options, common),
     };
-    let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
-    tell_who_cannot_help(&scenario, stages, common);
-    let compares = options.place.strategy == Some(StrategyName::All);
+    let mut simulator = scenario.simulator();
+    warn_unsupported_processors(&scenario, stages, common);
+    let compares = options.place.strategy == Some(OneOrAll::All);
     let (answer, entries) = if compares {
         strategies::compare(&scenario, &mut simulator, stages, common)?
     } else {
@@ -88,33 +77,21 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(scenario.pipeline.as_ref().map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
-    let mut files = Vec::new();
+    let (picture, trace) = (options.timeline.as_ref(), options.trace.as_deref());
+    let mut files = timeline_files(&timeline, &scenario, picture, trace)?;
     if let Some(path) = &options.out {
-        files.push(OutputFile { path, content: plan_text(&plan)?.into_bytes() });
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
-    if let (Some(path), Some(format)) = (&options.plot, plot) {
+    if let Some(picture) = &options.plot {
         let operator = options.operator.as_deref();
-        let content = if compares && operator.is_none() {
-            coexec_plots::picture(&strategies::picture(&scenario, &entries), format)?
-        } else {
-            curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan)?
-        };
-        files.push(OutputFile { path, content });
+        files.push(picture.file(|format| match operator {
+            None if compares => Ok(strategies::picture(&scenario, &entries, format)?),
+            _ => curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan),
+        })?);
     }
-    if let (Some(path), Some(format)) = (&options.shares, shares_format) {
-        let rows = if compares {
-            strategies::share_rows(&entries)
-        } else {
-            vec![strategies::share_row(scenario.options.strategy.name(), &answer.plan)]
-        };
-        let content = coexec_plots::picture(&strategies::share_map(&scenario, rows), format)?;
-        files.push(OutputFile { path, content });
-    }
-    if let (Some(path), Some(format)) = (&options.timeline, timeline_format) {
-        files.push(timeline_file(path, format, &timeline, &scenario)?);
-    }
-    if let Some(path) = &options.trace {
-        files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
+    if let Some(picture) = &options.shares {
+        let plan = (scenario.options.strategy.name(), &answer.plan);
+        files.push(picture.file(|format| strategies::share_map(&scenario, &entries, plan, format))?);
     }
     output::write(&files)?;
     if common.json {
@@ -133,21 +110,13 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn plan_text(plan: &PlanFile) -> Result<String, Failure> {
-    toml::to_string_pretty(plan).map_err(|error| Failure::Usage {
-        problem: format!("the plan cannot be written as TOML: {error}"),
-        help: "report this scenario: every plan can be written".to_owned(),
-    })
-}
-
 fn document<'a>(
     scenario: &'a Scenario,
     stages: &[Stage],
     answer: &'a Answer,
     plan: PlanFile,
-    strategies: &'a [Entry],
+    entries: &'a [Entry],
 ) -> Document<'a> {
-    let latency = answer.prediction.latency;
     Document {
         scenario: &scenario.name,
         device: &scenario.device.name,
@@ -155,29 +124,22 @@ fn document<'a>(
         considered: answer.considered,
         plan,
         prediction: &answer.prediction,
-        baselines: answer
-            .baselines
-            .iter()
-            .map(|Baseline { strategy, prediction, .. }| BaselineEntry {
-                strategy: strategy.name(),
-                latency_ps: prediction.latency,
-                relative_to_plan: ratio(prediction.latency, latency),
-            })
-            .collect(),
-        strategies,
+        baselines: strategies::entries(&answer.baselines, &answer.prediction),
+        strategies: entries,
         operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
     }
 }
 
 fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
     let split = search.split.and_then(|candidate| {
-        let [cpu, gpu] = candidate.placement.shares()?;
+        let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
+        let along = |wanted, extent| (axis == wanted).then_some(extent);
         Some(SplitEntry {
             cores: candidate.placement.cores()?.to_string(),
-            cpu_channels: cpu.channels(),
-            gpu_channels: gpu.channels(),
-            cpu_rows: cpu.rows(),
-            gpu_rows: gpu.rows(),
+            cpu_channels: along(Axis::Channels, cpu),
+            gpu_channels: along(Axis::Channels, gpu),
+            cpu_rows: along(Axis::Height, cpu),
+            gpu_rows: along(Axis::Height, gpu),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,
@@ -198,17 +160,17 @@ fn ratio(slow: Picos, fast: Picos) -> f64 {
 
 /// Says on standard error which processor has no kernel for any of `stages`, and
 /// why: its absence from the answer must not read as "it does not help".
-pub(crate) fn tell_who_cannot_help(scenario: &Scenario, stages: &[Stage], common: &Common) {
+pub(crate) fn warn_unsupported_processors(scenario: &Scenario, stages: &[Stage], common: &Common) {
     if common.quiet {
         return;
     }
     let Scenario { device, library, options, .. } = scenario;
-    let cores = options.core_sets.first().copied();
-    for processor in [Processor::Cpu, Processor::Gpu] {
-        let attempt = |stage: &Stage| execute(&stage.layer, device, *library, processor, cores).err();
+    let cores = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
+    for by in cores.into_iter().chain([Processor::Gpu]) {
+        let attempt = |stage: &Stage| execute(&stage.layer, device, *library, by).err();
         let reasons: Option<Vec<SimulateError>> = stages.iter().map(attempt).collect();
         if let Some(reason) = reasons.as_ref().and_then(|reasons| reasons.first()) {
-            eprintln!("note: the {} takes no part: {reason}", why::processor(processor));
+            eprintln!("note: the {} takes no part: {reason}", by.kind());
         }
     }
 }
@@ -217,23 +179,18 @@ pub(crate) fn tell_who_cannot_help(scenario: &Scenario, stages: &[Stage], common
 fn compare(answer: &Answer, energy: bool) {
     let latency = answer.prediction.latency;
     let row = |name: &str, prediction: &Prediction| {
-        let mut row = vec![
-            name.to_owned(),
-            prediction.latency.to_string(),
-            format!("{:.2}x", ratio(prediction.latency, latency)),
-        ];
-        if energy {
-            row.push(prediction.energy.map_or("-".to_owned(), |energy| energy.to_string()));
-        }
+        let mut row = row![name, prediction.latency, format!("{:.2}x", ratio(prediction.latency, latency))];
+        row.extend(energy.then(|| or_dash(prediction.energy)));
         row
     };
-    let mut rows = vec![row("this plan", &answer.prediction)];
-    rows.extend(answer.baselines.iter().map(|baseline| row(baseline.strategy.name(), &baseline.prediction)));
+    let baselines =
+        answer.baselines.iter().map(|baseline| row(baseline.strategy.name(), &baseline.prediction));
+    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(baselines);
     let mut header = vec!["strategy", "latency", "relative"];
     if energy {
         header.push("energy");
     }
-    output::table(&header, &rows);
+    output::table(&header, rows);
 }
 
 /// What the search found for each operator alone, beside what the plan does.
@@ -241,53 +198,37 @@ fn operators(stages: &[Stage], answer: &Answer) {
     if answer.searches.is_empty() {
         return;
     }
-    let time = |candidate: Option<explore::Candidate>| {
-        candidate.map_or("-".to_owned(), |candidate| candidate.latency.to_string())
-    };
-    let rows: Vec<Vec<String>> = stages
-        .iter()
-        .zip(&answer.searches)
-        .zip(&answer.plan.placements)
-        .enumerate()
-        .map(|(index, ((stage, search), placement))| {
-            let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
-            vec![
-                stage.name.clone(),
-                stage.layer.operator.to_string(),
-                describe(*placement) + &chain.unwrap_or_default(),
-                time(search.split),
-                time(search.gpu_only),
-                time(search.cpu_only),
-            ]
-        })
-        .collect();
+    let time = |candidate: Option<explore::Candidate>| or_dash(candidate.map(|candidate| candidate.latency));
+    let found = stages.iter().zip(&answer.searches).zip(&answer.plan.placements).enumerate();
+    let rows = found.map(|(index, ((stage, search), placement))| {
+        let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
+        let plan = describe(*placement) + &chain.unwrap_or_default();
+        let [split, gpu, cpu] = [search.split, search.gpu_only, search.cpu_only].map(time);
+        row![stage.name, stage.layer.operator, plan, split, gpu, cpu]
+    });
     output::line("");
     let header = ["operator", "what", "plan", "best cut alone", "GPU alone", "CPU alone"];
-    output::table(&header, &rows);
+    output::table(&header, rows);
 }
 
+/// Who computes what of an operator, in a few words.
 pub(crate) fn describe(placement: Placement) -> String {
-    match placement {
-        Placement::Cpu(cores) => format!("CPU {cores}"),
-        Placement::Gpu => "GPU".to_owned(),
-        Placement::Npu => "NPU".to_owned(),
-        Placement::Split { cores, cpu_channels, gpu_channels } => {
-            format!("GPU {gpu_channels} + CPU {cores} {cpu_channels}")
+    let axis = placement.axis();
+    let part = |Part { by, region }: Part| {
+        let who = match by {
+            Processor::Cpu(cores) => format!("CPU {cores}"),
+            Processor::Gpu | Processor::Npu(_) => by.kind().to_string(),
+        };
+        let [channels, rows] = [region.channels.length(), region.rows.length()];
+        match (placement.is_cut(), axis) {
+            (false, _) => who,
+            (true, Some(Axis::Channels)) => format!("{who} {channels}"),
+            (true, Some(Axis::Height)) => format!("{who} {rows} rows"),
+            (true, None) => format!("{who} {channels} of {rows} rows"),
         }
-        Placement::Accelerators(split) => accelerators(&split),
-        Placement::HeightSplit { cores, cpu_rows, gpu_rows } => {
-            format!("GPU {gpu_rows} + CPU {cores} {cpu_rows} rows")
-        }
-    }
-}
-
-/// What GPU and NPU compute of a product they share.
-fn accelerators(split: &AcceleratorSplit) -> String {
-    let &AcceleratorSplit { npu_rows, gpu_rows, npu_channels, gpu_channels, .. } = split;
-    match (gpu_rows, gpu_channels) {
-        (0, 0) => "NPU".to_owned(),
-        (0, _) => format!("NPU {npu_channels} + GPU {gpu_channels}"),
-        (_, 0) => format!("NPU {npu_rows} rows + GPU {gpu_rows} rows"),
-        _ => format!("NPU {npu_channels} of {npu_rows} rows + GPU {gpu_channels} and {gpu_rows} rows"),
-    }
+    };
+    // Accelerators first: the CPU helps them.
+    let (cpu, others): (Vec<Part>, Vec<Part>) =
+        placement.parts().partition(|part| part.by.kind() == ProcessorKind::Cpu);
+    others.into_iter().chain(cpu).map(part).collect::<Vec<_>>().join(" + ")
 }

@@ -2,17 +2,17 @@
 
 mod execution;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use coexec_hw::execute::ExecuteError;
 use coexec_hw::probe::ProbeError;
+use coexec_papers::ReproduceError;
 use coexec_plots::PlotError;
 use coexec_sim::input::{InputError, Place, Text};
-use coexec_sim::published::ReproduceError;
+use coexec_sim::schedule::ScheduleError;
 use coexec_sim::simulate::SimulateError;
-use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
+use miette::{GraphicalReportHandler, LabeledSpan, MietteDiagnostic, NamedSource};
 use thiserror::Error;
 
 /// Exit status of a wrong input.
@@ -52,50 +52,18 @@ pub(crate) enum Failure {
         /// What the system says.
         reason: String,
     },
-    /// Errors are above the limit that was given.
-    #[error("the MAPE is above {limit} % in {groups}")]
-    FellShort {
-        /// The limit, in percent.
-        limit: f64,
-        /// The groups, with their errors.
-        groups: String,
-    },
-    /// Predicted numbers are farther off from published ones than their limits.
-    #[error("farther off than the limit: {groups}")]
-    NotReproduced {
-        /// The groups.
-        groups: String,
-    },
-    /// A strategy is not as good as it has to be beside others.
-    #[error("{problem}")]
-    Beaten {
-        /// Where, and by how much.
-        problem: String,
-    },
     /// Something does not run on this machine, or not soundly.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
-    /// Times say nothing.
-    #[error("{problem}")]
-    Meaningless {
-        /// Which, and why.
-        problem: String,
-    },
-    /// A profile was made that predicts too little.
-    #[error("{} was written, but its predictions are not to be trusted: {doubts}", out.display())]
-    Doubtful {
-        /// The profile.
-        out: PathBuf,
-        /// Why.
-        doubts: String,
-    },
     /// The machine cannot be probed.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// An option does not fit the others.
+    /// What the command itself finds wrong.
     #[error("{problem}")]
-    Usage {
-        /// What does not fit.
+    Found {
+        /// Exit status.
+        status: u8,
+        /// What is wrong.
         problem: String,
         /// What to do.
         help: String,
@@ -104,97 +72,117 @@ pub(crate) enum Failure {
 
 impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
-        match error {
-            ReproduceError::Input(error) => Self::Input(error),
-            ReproduceError::Simulate(error) => Self::Simulate(error),
-            ReproduceError::NoProfile { .. } => Self::Usage {
-                problem: error.to_string(),
-                help: "see the profiles there are (`coexec devices`)".to_owned(),
-            },
-        }
+        let help = match &error {
+            ReproduceError::Input(error) => return Self::Input(error.clone()),
+            ReproduceError::Simulate(error) => return Self::Simulate(error.clone()),
+            ReproduceError::NoProfile { .. } => "see the profiles there are (`coexec devices`)",
+            ReproduceError::NoFact { .. }
+            | ReproduceError::NoAnswer { .. }
+            | ReproduceError::NoWorkload { .. }
+            | ReproduceError::NoCores { .. }
+            | ReproduceError::NoPart { .. } => "bundled files do not agree with each other: please report it",
+        };
+        Self::usage(error.to_string(), help)
     }
 }
 
 impl Failure {
+    /// Options or inputs that do not fit each other.
+    pub(crate) fn usage(problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Found { status: WRONG_INPUT, problem: problem.into(), help: help.into() }
+    }
+
+    /// A check that fell short of its limit.
+    pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }
+    }
+
+    /// A measurement that says nothing.
+    pub(crate) fn unsound(problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Found { status: UNSOUND, problem: problem.into(), help: help.into() }
+    }
+
     /// Prints the failure on standard error; the exit status it stands for.
     pub(crate) fn report(self) -> ExitCode {
         let mut text = String::new();
-        let shown = Shown::new(self);
-        if GraphicalReportHandler::new().render_report(&mut text, &shown).is_err() {
-            text = shown.failure.to_string();
+        if GraphicalReportHandler::new().render_report(&mut text, self.shown().as_ref()).is_err() {
+            text = self.to_string();
         }
         eprintln!("{}", text.trim_end());
-        let status = shown.failure.status();
-        if matches!(shown.failure, Failure::Execute(_) | Failure::Probe(_) | Failure::Doubtful { .. }) {
+        let status = self.status();
+        if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
             // A device may have been given up while it was computing.
             coexec_hw::leave(status);
         }
         ExitCode::from(status)
     }
 
+    /// The failure with the text it points into, where its lines are short enough to be read.
+    fn shown(&self) -> miette::Report {
+        let diagnostic = MietteDiagnostic::new(self.to_string()).with_help(self.remedy());
+        let Self::Input(error) = self else { return diagnostic.into() };
+        let Some((text, place)) = error.place().filter(|(text, place)| is_readable(text, place)) else {
+            return diagnostic.into();
+        };
+        let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
+        miette::Report::new(diagnostic.with_label(label))
+            .with_source_code(NamedSource::new(text.name.clone(), text.content.clone()))
+    }
+
     fn status(&self) -> u8 {
         match self {
-            Self::FellShort { .. } | Self::NotReproduced { .. } | Self::Beaten { .. } => FELL_SHORT,
-            Self::Meaningless { .. } | Self::Doubtful { .. } => UNSOUND,
+            Self::Found { status, .. } => *status,
             Self::Execute(error) => execution::status(error),
             Self::Probe(error) if error.is_absent() => ABSENT,
             Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
-            _ => WRONG_INPUT,
+            Self::Input(_) | Self::Simulate(_) | Self::Plot(_) | Self::Write { .. } | Self::Probe(_) => {
+                WRONG_INPUT
+            }
         }
     }
 
     fn remedy(&self) -> String {
-        match self {
-            Self::Input(error) => error.help(),
-            Self::Simulate(SimulateError::Absent { .. }) => {
-                "choose a device that has it (`coexec devices`), or another strategy or plan".to_owned()
-            }
-            Self::Simulate(SimulateError::Unsupported(_)) => {
-                "place this operator on another processor, or add the table to the profile".to_owned()
-            }
-            Self::Simulate(SimulateError::GpuMemoryFull { .. }) => {
-                "place more operators on the CPU, or use a smaller number format".to_owned()
-            }
-            Self::Simulate(SimulateError::TooLong { .. }) => {
-                "check the dimensions of the operators and the rates of the profile".to_owned()
-            }
-            Self::Simulate(SimulateError::NoGraph { .. }) => {
-                "cut the rows in pieces of the profile's graph_sizes, or make fewer of them".to_owned()
-            }
-            Self::Simulate(SimulateError::Chain(_)) => "take the operator out of its chain".to_owned(),
-            Self::Simulate(SimulateError::PlanLength { .. }) => "make a plan for this workload".to_owned(),
-            Self::Simulate(SimulateError::GridTooFine { .. }) => "choose a larger --step".to_owned(),
-            Self::Simulate(SimulateError::NothingToUse) => {
-                "allow at least one thread, or use a device with a GPU".to_owned()
-            }
-            Self::Plot(PlotError::UnknownFormat { .. }) => {
-                "write to a file ending in .svg or .png".to_owned()
-            }
+        let remedy = match self {
+            Self::Input(error) => return error.help(),
+            Self::Found { help, .. } => return help.clone(),
+            Self::Simulate(error) => of_simulation(error),
             Self::Plot(PlotError::NoPoints { .. } | PlotError::BadPoint { .. }) => {
-                "give a file with points of that kind (`coexec validate --points`)".to_owned()
+                "give a file with points of that kind (`coexec validate --points`)"
             }
-            Self::Plot(_) => "leave the picture out, or draw a smaller scenario".to_owned(),
-            Self::Write { .. } => "check that the folder exists and can be written to".to_owned(),
-            Self::FellShort { .. } => {
-                "calibrate the profile on runs of this device, or raise --limit".to_owned()
-            }
-            Self::NotReproduced { .. } => {
-                "see which numbers are off (`coexec reproduce`), and what their rows say".to_owned()
-            }
-            Self::Beaten { .. } => "see the rows (`coexec compare`), or lower --limit".to_owned(),
-            Self::Execute(error) => execution::remedy(error).to_owned(),
-            Self::Meaningless { .. } => {
-                "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions"
-                    .to_owned()
-            }
-            Self::Doubtful { .. } => {
-                "end what else runs on this machine and probe again, without --quick; or allow it with a higher \
-                 --max-error"
-                    .to_owned()
-            }
-            Self::Probe(error) => remedy_of_probe(error).to_owned(),
-            Self::Usage { help, .. } => help.clone(),
+            Self::Plot(_) => "leave the picture out, or draw a smaller scenario",
+            Self::Write { .. } => "check that the folder exists and can be written to",
+            Self::Execute(error) => execution::remedy(error),
+            Self::Probe(error) => remedy_of_probe(error),
+        };
+        remedy.to_owned()
+    }
+}
+
+/// What to do where a plan cannot be simulated.
+fn of_simulation(error: &SimulateError) -> &'static str {
+    match error {
+        SimulateError::Absent { .. } => {
+            "choose a device that has it (`coexec devices`), or another strategy or plan"
         }
+        SimulateError::Unsupported(_) => {
+            "place this operator on another processor, or add the table to the profile"
+        }
+        SimulateError::GpuMemoryFull { .. } => {
+            "place more operators on the CPU, or use a smaller number format"
+        }
+        SimulateError::TooLong { .. } => "check the dimensions of the operators and the rates of the profile",
+        SimulateError::NoGraph { .. } => {
+            "cut the rows in pieces of the profile's graph_sizes, or make fewer of them"
+        }
+        SimulateError::Schedule(ScheduleError::Placement(_)) => {
+            "give each processor parts that do not overlap and together cover the output"
+        }
+        SimulateError::Schedule(ScheduleError::Chain(_)) => "take the operator out of its chain",
+        SimulateError::Schedule(ScheduleError::PlanLength { .. }) => "make a plan for this workload",
+        SimulateError::Schedule(ScheduleError::NoCores) => "give the profile's CPU a cluster of cores",
+        SimulateError::OtherWorkload { .. } => "choose another --strategy",
+        SimulateError::GridTooFine { .. } => "choose a larger --step",
+        SimulateError::NothingToUse => "allow at least one thread, or use a device with a GPU",
     }
 }
 
@@ -218,52 +206,6 @@ const LONGEST_LINE: usize = 400;
 fn is_readable(text: &Text, place: &Place) -> bool {
     let shown = text.content.lines().skip(place.line.saturating_sub(2)).take(3);
     place.span.len() <= LONGEST_LINE && shown.into_iter().all(|line| line.len() <= LONGEST_LINE)
-}
-
-/// A failure with the text it points into.
-#[derive(Debug)]
-struct Shown {
-    failure: Failure,
-    source: Option<NamedSource<String>>,
-}
-
-impl Shown {
-    fn new(failure: Failure) -> Self {
-        let source = match &failure {
-            Failure::Input(error) => error
-                .place()
-                .filter(|(text, place)| is_readable(text, place))
-                .map(|(text, _)| NamedSource::new(text.name.clone(), text.content.clone())),
-            _ => None,
-        };
-        Self { failure, source }
-    }
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.failure.fmt(f)
-    }
-}
-
-impl std::error::Error for Shown {}
-
-impl Diagnostic for Shown {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(self.failure.remedy()))
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.source.as_ref().map(|source| source as &dyn SourceCode)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let Failure::Input(error) = &self.failure else { return None };
-        self.source.as_ref()?;
-        let (_, place) = error.place()?;
-        let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
-        Some(Box::new(std::iter::once(label)))
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! `coexec import`: a model of another tool to a scenario file.
 
-use coexec_sim::scenario::ImportedScenario;
-use coexec_sim::workload::import::{ImportOptions, Imported, Replacement};
+use coexec_import::{ImportOptions, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
 use crate::cli::{Common, Import};
 use crate::failure::Failure;
-use crate::output::{self, OutputFile};
+use crate::output::{self, OutputFile, row};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -32,7 +31,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     };
     let imported = ImportedScenario::load(&options.model, &how)?;
     let stages = imported.stages().len();
-    output::write(&[OutputFile { path: &options.out, content: imported.text.into_bytes() }])?;
+    output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
     if !common.quiet {
         tell(model, &how);
@@ -49,16 +48,14 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
             approximated: &model.approximated,
         });
     } else {
-        let row = |what: &str, number: String| vec![what.to_owned(), number];
-        output::table(
-            &[model.graph.name(), "number"],
-            &[
-                row("operators", model.graph.nodes().len().to_string()),
-                row("stages, as fused", stages.to_string()),
-                row("multiply-adds", format!("{:.1} M", model.graph.macs() as f64 / 1e6)),
-                row("parameters", format!("{:.1} M", model.graph.parameters() as f64 / 1e6)),
-            ],
-        );
+        let millions = |count: u64| format!("{:.1} M", count as f64 / 1e6);
+        let rows = [
+            row!["operators", model.graph.nodes().len()],
+            row!["stages, as fused", stages],
+            row!["multiply-adds", millions(model.graph.macs())],
+            row!["parameters", millions(model.graph.parameters())],
+        ];
+        output::table(&[model.graph.name(), "number"], rows);
     }
     Ok(())
 }

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use coexec_plots::Format;
-use coexec_sim::explore::language::{LanguageAnswer, LanguageStrategy, explore_language, plan_language};
-use coexec_sim::input::Text;
+use coexec_sim::explore::Strategy;
+use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::generation::{
@@ -16,27 +15,26 @@ use coexec_sim::units::Picos;
 use coexec_sim::workload::LanguageTask;
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, Simulate, StrategyName};
-use crate::explore::{describe, plan_text};
+use crate::cli::{Common, Explore, OneOrAll, Simulate};
+use crate::explore::describe;
 use crate::failure::Failure;
-use crate::output;
-use crate::output::OutputFile;
-use crate::simulate::{self, origin, timeline_file};
+use crate::output::{self, OutputFile, PicturePath, or_dash, row};
+use crate::simulate::{self, read_plan, timeline_files};
 
 #[derive(Serialize)]
 struct Document<'a> {
     scenario: &'a str,
     device: &'a str,
     /// Where the plan came from.
-    plan_origin: &'a str,
+    plan_origin: String,
     model: &'a str,
     parameters: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a PlanFile>,
+    plan: Option<PlanFile>,
     generation: &'a Generation,
-    /// The first prompt and tokens beside somebody else's work, where the scenario has some.
+    /// The first prompt and tokens beside the background load, where the scenario has some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<&'a GenerationBeside>,
+    beside: Option<GenerationBeside>,
     /// Each strategy's answer, fastest first, where they were compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strategies: Vec<Entry<'a>>,
@@ -53,10 +51,10 @@ struct Entry<'a> {
 
 /// That there are no kernels of this machine for a language model.
 pub(crate) fn no_kernels(scenario: &str) -> Failure {
-    Failure::Usage {
-        problem: format!("{scenario} is a language model, which coexec predicts but does not run itself"),
-        help: "use `coexec simulate` or `coexec explore`, or run a scenario of operators".to_owned(),
-    }
+    Failure::usage(
+        format!("{scenario} is a language model, which coexec predicts but does not run itself"),
+        "use `coexec simulate` or `coexec explore`, or run a scenario of operators",
+    )
 }
 
 pub(crate) fn simulate(
@@ -65,23 +63,32 @@ pub(crate) fn simulate(
     options: &Simulate,
     common: &Common,
 ) -> Result<(), Failure> {
-    let format = options.plot.as_deref().map(Format::of).transpose()?;
     if options.samples.is_some() {
-        return Err(Failure::Usage {
-            problem: "--samples repeats a run of operators, not a language model".to_owned(),
-            help: "leave it out".to_owned(),
-        });
+        return Err(Failure::usage(
+            "--samples repeats a run of operators, not a language model",
+            "leave it out",
+        ));
     }
+    let Scenario { device, library, options: search, .. } = scenario;
     let (plan, origin) = match options.plan.as_deref() {
-        Some(path) => written(path, scenario, task)?,
-        None => (planned(scenario, task)?, format!("plan found by {}", scenario.language_strategy.name())),
+        Some(path) => {
+            let written = read_plan(path, scenario, &planned_stages(task))?;
+            (GenerationPlan::of_flat(task, &written.plan), written.origin)
+        }
+        None => (
+            plan_language(device, *library, task, search.strategy, search.synchronisation)?,
+            format!("plan found by {}", search.strategy.name()),
+        ),
     };
-    let generation = generate(&scenario.device, scenario.library, task, &plan)?;
-    let picture = options.plot.as_deref().zip(format);
-    write(scenario, task, &plan, None, options.trace.as_deref(), picture)?;
-    let beside = beside(scenario, task, &plan)?;
-    let found = Found { origin: &origin, plan: None, generation: &generation, answers: &[], beside };
-    tell(scenario, task, &found, common);
+    let generation = generate(device, *library, task, &plan)?;
+    output::write(&timeline(scenario, task, &plan, options.plot.as_ref(), options.trace.as_deref())?)?;
+    let document = Document::new(scenario, task, origin, (&plan, &generation))?;
+    if common.json {
+        output::json(&document);
+    } else {
+        document.heading(scenario);
+        document.show();
+    }
     Ok(())
 }
 
@@ -92,65 +99,75 @@ pub(crate) fn explore(
     common: &Common,
 ) -> Result<(), Failure> {
     if options.plot.is_some() {
-        return Err(Failure::Usage {
-            problem: "--plot draws latency against output channels, which a language model has no one of"
-                .to_owned(),
-            help: "ask for --timeline, or `coexec reproduce HeteroInfer --plots`".to_owned(),
-        });
+        return Err(Failure::usage(
+            "--plot draws latency against output channels, which a language model has no one of",
+            "ask for --timeline, or `coexec reproduce HeteroInfer --plots`",
+        ));
     }
-    let format = options.timeline.as_deref().map(Format::of).transpose()?;
     let answers = answers(scenario, task, options.place.strategy)?;
-    let chosen = &answers[0];
-    let file = written_plan(scenario, task, &chosen.plan);
-    if options.out.is_some() && file.is_none() {
-        return Err(Failure::Usage {
-            problem: format!("a plan file has no words for the graphs of {}", chosen.strategy.name()),
-            help: "leave --out away, or choose another strategy".to_owned(),
-        });
+    let LanguageAnswer { strategy, plan, generation } = &answers[0];
+    let file =
+        plan.flat().map(|flat| PlanFile::new(&scenario.name, &scenario.device, &planned_stages(task), &flat));
+    let mut files = timeline(scenario, task, plan, options.timeline.as_ref(), options.trace.as_deref())?;
+    match (&options.out, &file) {
+        (Some(path), Some(file)) => files.push(OutputFile::encoded(path, toml::to_string_pretty(file))?),
+        (Some(_), None) => {
+            return Err(Failure::usage(
+                format!("a plan file has no words for the graphs of {}", strategy.name()),
+                "leave --out away, or choose another strategy",
+            ));
+        }
+        (None, _) => {}
     }
-    let out = options.out.as_deref().zip(file.as_ref());
-    let picture = options.timeline.as_deref().zip(format);
-    write(scenario, task, &chosen.plan, out, options.trace.as_deref(), picture)?;
-    let origin = format!("plan found by {}", chosen.strategy.name());
-    let beside = beside(scenario, task, &chosen.plan)?;
-    let generation = &chosen.generation;
-    let found = Found { origin: &origin, plan: file.as_ref(), generation, answers: &answers, beside };
-    tell(scenario, task, &found, common);
+    output::write(&files)?;
+    let origin = format!("plan found by {}", strategy.name());
+    let strategies = answers.iter().map(|LanguageAnswer { strategy, generation: other, .. }| Entry {
+        strategy: strategy.name(),
+        latency_ps: other.latency,
+        relative_to_plan: other.latency.0 as f64 / generation.latency.0.max(1) as f64,
+        generation: other,
+    });
+    let document = Document {
+        plan: file,
+        strategies: strategies.collect(),
+        ..Document::new(scenario, task, origin, (plan, generation))?
+    };
+    if common.json {
+        output::json(&document);
+        return Ok(());
+    }
+    document.heading(scenario);
+    placements(task, plan);
+    document.show();
+    if answers.len() > 1 {
+        output::line("");
+        compare(&document.strategies);
+    }
     Ok(())
-}
-
-/// What the model and somebody else's work do to each other, where the scenario has some.
-fn beside(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-) -> Result<Option<GenerationBeside>, Failure> {
-    let Some(work) = &scenario.background else { return Ok(None) };
-    Ok(Some(generate_beside(&scenario.device, scenario.library, task, plan, work)?))
 }
 
 /// The scenario's strategy, or every one of them, fastest first.
 fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
-    asked: Option<StrategyName>,
+    asked: Option<OneOrAll<Strategy>>,
 ) -> Result<Vec<LanguageAnswer>, Failure> {
     let answer = |strategy| {
         let mechanism = scenario.options.synchronisation;
         explore_language(&scenario.device, scenario.library, task, strategy, mechanism)
     };
-    if asked != Some(StrategyName::All) {
-        let mut answers = vec![answer(scenario.language_strategy)?];
-        let others = [LanguageStrategy::GpuOnly, LanguageStrategy::NpuPipe, LanguageStrategy::HeteroLayer];
-        let others = others.into_iter().filter(|&other| other != scenario.language_strategy);
+    if asked != Some(OneOrAll::All) {
+        let mut answers = vec![answer(scenario.options.strategy)?];
+        let others = [Strategy::GpuOnly, Strategy::NpuPipe, Strategy::HeteroLayer];
+        let others = others.into_iter().filter(|&other| other != scenario.options.strategy);
         answers.extend(others.filter_map(|other| answer(other).ok()));
         return Ok(answers);
     }
     // Those that cannot run on the device, or cover these lengths, drop out.
     let mut answers: Vec<LanguageAnswer> =
-        LanguageStrategy::ALL.into_iter().filter_map(|strategy| answer(strategy).ok()).collect();
+        Strategy::of_language_models().filter_map(|strategy| answer(strategy).ok()).collect();
     if answers.is_empty() {
-        answers.push(answer(scenario.language_strategy)?);
+        answers.push(answer(scenario.options.strategy)?);
     }
     // The solver comes last of all and first of equals.
     answers.reverse();
@@ -158,128 +175,74 @@ fn answers(
     Ok(answers)
 }
 
-fn planned(scenario: &Scenario, task: &LanguageTask) -> Result<GenerationPlan, Failure> {
-    let Scenario { device, library, language_strategy, options, .. } = scenario;
-    Ok(plan_language(device, *library, task, *language_strategy, options.synchronisation)?)
-}
-
-/// The plan in the file, and where it came from.
-fn written(
-    path: &Path,
-    scenario: &Scenario,
-    task: &LanguageTask,
-) -> Result<(GenerationPlan, String), Failure> {
-    let text = Text::read(path)?;
-    let file: PlanFile = text.parse()?;
-    let plan = file.resolve(&text, &planned_stages(task), &scenario.device)?;
-    Ok((GenerationPlan::of_flat(task, &plan), origin(path, &file, scenario)))
-}
-
-fn written_plan(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> Option<PlanFile> {
-    let stages = planned_stages(task);
-    Some(PlanFile::new(&scenario.name, &scenario.device, &stages, &plan.flat()?))
-}
-
-/// Writes the plan, the trace and the picture asked for.
-fn write(
+/// The picture and the trace that were asked for.
+fn timeline(
     scenario: &Scenario,
     task: &LanguageTask,
     plan: &GenerationPlan,
-    out: Option<(&Path, &PlanFile)>,
+    picture: Option<&PicturePath>,
     trace: Option<&Path>,
-    picture: Option<(&Path, Format)>,
-) -> Result<(), Failure> {
-    let mut files = Vec::new();
-    if let Some((path, file)) = out {
-        files.push(OutputFile { path, content: plan_text(file)?.into_bytes() });
+) -> Result<Vec<OutputFile>, Failure> {
+    if trace.is_none() && picture.is_none() {
+        return Ok(Vec::new());
     }
-    if trace.is_some() || picture.is_some() {
-        let timeline = generation_timeline(&scenario.device, scenario.library, task, plan)?;
-        if let Some((path, format)) = picture {
-            files.push(timeline_file(path, format, &timeline, scenario)?);
-        }
-        if let Some(path) = trace {
-            files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
-        }
-    }
-    output::write(&files)
+    let timeline = generation_timeline(&scenario.device, scenario.library, task, plan)?;
+    timeline_files(&timeline, scenario, picture, trace)
 }
 
-/// What is told of a task.
-struct Found<'a> {
-    origin: &'a str,
-    plan: Option<&'a PlanFile>,
-    generation: &'a Generation,
-    /// Each strategy's, where they were compared.
-    answers: &'a [LanguageAnswer],
-    beside: Option<GenerationBeside>,
-}
-
-fn tell(scenario: &Scenario, task: &LanguageTask, found: &Found<'_>, common: &Common) {
-    let &Found { origin, plan, generation, answers, ref beside } = found;
-    let relative = |other: &Generation| other.latency.0 as f64 / generation.latency.0.max(1) as f64;
-    if common.json {
-        let entry = |answer: &'_ LanguageAnswer| (answer.strategy.name(), relative(&answer.generation));
-        let strategies = answers
-            .iter()
-            .map(|answer| {
-                let (strategy, relative_to_plan) = entry(answer);
-                let generation = &answer.generation;
-                Entry { strategy, latency_ps: generation.latency, relative_to_plan, generation }
-            })
-            .collect();
-        output::json(&Document {
+impl<'a> Document<'a> {
+    /// What one plan comes to.
+    fn new(
+        scenario: &'a Scenario,
+        task: &'a LanguageTask,
+        plan_origin: String,
+        (plan, generation): (&GenerationPlan, &'a Generation),
+    ) -> Result<Self, Failure> {
+        let Scenario { device, library, background, .. } = scenario;
+        let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
+        Ok(Self {
             scenario: &scenario.name,
-            device: &scenario.device.name,
-            plan_origin: origin,
+            device: &device.name,
+            plan_origin,
             model: &task.model.name,
             parameters: task.model.parameters(),
-            plan,
+            plan: None,
             generation,
-            beside: beside.as_ref(),
-            strategies,
-        });
-        return;
+            beside: beside.transpose()?,
+            strategies: Vec::new(),
+        })
     }
-    output::line(&format!(
-        "{} ({:.2} billion parameters)\non {}, {origin}\n",
-        scenario.title,
-        task.model.parameters() as f64 / 1e9,
-        scenario.device.title
-    ));
-    if let Some(answer) = answers.first() {
-        placements(task, &answer.plan);
+
+    fn heading(&self, scenario: &Scenario) {
+        output::line(&format!(
+            "{} ({:.2} billion parameters)\non {}, {}\n",
+            scenario.title,
+            self.parameters as f64 / 1e9,
+            scenario.device.title,
+            self.plan_origin
+        ));
     }
-    turns(generation);
-    if let Some(GenerationBeside { prefill, decode }) = beside {
-        output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
-        if let Some(decode) = decode {
-            output::line(&format!("generating: {}", simulate::beside(decode)));
+
+    /// Prints the phases, and what background load does to them.
+    fn show(&self) {
+        turns(self.generation);
+        if let Some(GenerationBeside { prefill, decode }) = &self.beside {
+            output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
+            if let Some(decode) = decode {
+                output::line(&format!("generating: {}", simulate::beside(decode)));
+            }
         }
-    }
-    if answers.len() > 1 {
-        output::line("");
-        compare(answers, relative);
     }
 }
 
 /// One row a phase of each turn.
 fn turns(generation: &Generation) {
     let row = |name: String, phase: &PhaseReport, per_token: Picos| {
-        let energy = phase.energy.map_or("-".to_owned(), |energy| energy.to_string());
-        let each = phase.energy_per_token().map_or("-".to_owned(), |energy| energy.to_string());
-        let watts = phase.watts().map_or("-".to_owned(), |watts| format!("{watts:.2} W"));
-        vec![
-            name,
-            phase.tokens.to_string(),
-            phase.latency.to_string(),
-            per_token.to_string(),
-            format!("{:.2}", phase.tokens_per_second),
-            phase.bandwidth.to_string(),
-            energy,
-            each,
-            watts,
-        ]
+        let PhaseReport { tokens, latency, tokens_per_second, bandwidth, energy, .. } = phase;
+        let (energy, each) = (or_dash(*energy), or_dash(phase.energy_per_token()));
+        let watts = or_dash(phase.watts().map(|watts| format!("{watts:.2} W")));
+        let rate = format!("{tokens_per_second:.2}");
+        row![name, tokens, latency, per_token, rate, bandwidth, energy, each, watts]
     };
     let mut rows = Vec::new();
     for (index, turn) in generation.turns.iter().enumerate() {
@@ -294,7 +257,7 @@ fn turns(generation: &Generation) {
     }
     let header =
         ["phase", "tokens", "time", "per token", "tokens/s", "bandwidth", "energy", "per token", "power"];
-    output::table(&header, &rows);
+    output::table(&header, rows);
     let first = &generation.turns[0];
     let rest = first.time_per_token.map_or(String::new(), |time| format!(", then {time} a token (TPOT)"));
     output::line(&format!("\nfirst token after {} (TTFT){rest}", first.time_to_first_token));
@@ -304,26 +267,16 @@ fn turns(generation: &Generation) {
 }
 
 /// The strategies side by side, by their first turn.
-fn compare(answers: &[LanguageAnswer], relative: impl Fn(&Generation) -> f64) {
-    let rows: Vec<Vec<String>> = answers
-        .iter()
-        .map(|answer| {
-            let first = &answer.generation.turns[0];
-            let decode = first.decode.as_ref();
-            let energy = answer.generation.energy.map_or("-".to_owned(), |energy| energy.to_string());
-            vec![
-                answer.strategy.name().to_owned(),
-                first.time_to_first_token.to_string(),
-                format!("{:.2}", first.prefill.tokens_per_second),
-                decode.map_or("-".to_owned(), |phase| format!("{:.2}", phase.tokens_per_second)),
-                answer.generation.latency.to_string(),
-                format!("{:.2}x", relative(&answer.generation)),
-                energy,
-            ]
-        })
-        .collect();
+fn compare(strategies: &[Entry<'_>]) {
+    let rows = strategies.iter().map(|Entry { strategy, relative_to_plan, generation, .. }| {
+        let first = &generation.turns[0];
+        let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
+        let (prefill, decode) = (rate(&first.prefill), or_dash(first.decode.as_ref().map(rate)));
+        let (relative, energy) = (format!("{relative_to_plan:.2}x"), or_dash(generation.energy));
+        row![strategy, first.time_to_first_token, prefill, decode, generation.latency, relative, energy]
+    });
     let header = ["strategy", "TTFT", "prefill tokens/s", "decode tokens/s", "all", "relative", "energy"];
-    output::table(&header, &rows);
+    output::table(&header, rows);
 }
 
 /// Who computes the products of the first prompt and of one token.
@@ -335,15 +288,10 @@ fn placements(task: &LanguageTask, plan: &GenerationPlan) {
     for (stages, (prefill, decode)) in parts {
         for ((stage, prefill), decode) in stages.iter().zip(prefill).zip(decode) {
             if stage.layer.operator.parameters() > 0 && stage.layer.operator.macs() > 0 {
-                rows.push(vec![
-                    stage.name.clone(),
-                    stage.layer.operator.to_string(),
-                    describe(*prefill),
-                    describe(*decode),
-                ]);
+                rows.push(row![stage.name, stage.layer.operator, describe(*prefill), describe(*decode)]);
             }
         }
     }
-    output::table(&["product", "of the prompt", "reading the prompt", "generating a token"], &rows);
+    output::table(&["product", "of the prompt", "reading the prompt", "generating a token"], rows);
     output::line("");
 }

@@ -5,6 +5,8 @@
 //! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit, 3 a
 //! measurement is not sound, 4 hardware that was asked for is not there.
 
+#![forbid(unsafe_code)]
+
 mod calibrate;
 mod cli;
 mod compare;

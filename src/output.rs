@@ -1,8 +1,11 @@
 //! Standard output, standard error and files.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
+use coexec_plots::{Format, PlotError};
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -26,8 +29,30 @@ pub(crate) fn json(document: &impl Serialize) {
 /// No lines but one below the header.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
+/// The cells of a table's row: whatever can be shown.
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+}
+pub(crate) use row;
+
+/// Each value once, in the order in which they come first.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
+}
+
+/// What there may be, or a dash.
+pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
 /// Prints a table: numbers to the right.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let mut table = Table::new();
     table.load_style(PLAIN);
     table.set_header(header.iter().copied());
@@ -51,19 +76,77 @@ fn is_quantity(text: &str) -> bool {
 }
 
 /// A file to be written.
-pub(crate) struct OutputFile<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) content: Vec<u8>,
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+impl OutputFile {
+    pub(crate) fn new(path: &Path, content: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.to_owned(), content: content.into() }
+    }
+
+    /// The file of what was encoded as text, unless that failed.
+    pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self, Failure> {
+        match content {
+            Ok(content) => Ok(Self::new(path, content)),
+            Err(error) => Err(Failure::Write { path: path.to_owned(), reason: error.to_string() }),
+        }
+    }
+}
+
+/// A picture to write, in the format that the ending of its name says.
+#[derive(Clone, Debug)]
+pub(crate) struct PicturePath {
+    path: PathBuf,
+    format: Format,
+}
+
+impl PicturePath {
+    /// # Errors
+    /// The name ends in no format.
+    pub(crate) fn new(path: PathBuf) -> Result<Self, PlotError> {
+        Ok(Self { format: Format::of(&path)?, path })
+    }
+
+    /// The file of what is drawn.
+    pub(crate) fn file<E: Into<Failure>>(
+        &self,
+        draw: impl FnOnce(Format) -> Result<Vec<u8>, E>,
+    ) -> Result<OutputFile, Failure> {
+        Ok(OutputFile::new(&self.path, draw(self.format).map_err(Into::into)?))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The file of measured runs, and the file beside it of the conditions they were made under.
+pub(crate) fn runs(
+    path: &Path,
+    runs: &[Measurement],
+    fingerprint: &Fingerprint,
+) -> Result<[OutputFile; 2], Failure> {
+    let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint));
+    Ok([OutputFile::encoded(path, to_csv(runs))?, OutputFile::encoded(&fingerprints_path(path), conditions)?])
 }
 
 /// Writes all files or none: each under a temporary name first, then renamed, so
 /// that a failure leaves the old ones.
-pub(crate) fn write(files: &[OutputFile<'_>]) -> Result<(), Failure> {
+pub(crate) fn write(files: &[OutputFile]) -> Result<(), Failure> {
     let staged = files.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
     for (temporary, path) in staged {
         temporary.persist(&path).map_err(|error| Failure::Write { path, reason: error.error.to_string() })?;
     }
     Ok(())
+}
+
+/// Makes a folder for files where there is none.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
+    let failed =
+        |error: std::io::Error| Failure::Write { path: folder.to_owned(), reason: error.to_string() };
+    std::fs::create_dir_all(folder).map_err(failed)
 }
 
 /// Refuses a path that no file can be written to, before the file is made.
@@ -90,9 +173,9 @@ fn target(named: &Path) -> Result<(PathBuf, PathBuf), Failure> {
 }
 
 /// A temporary file of the content, beside the file it will replace.
-fn stage(file: &OutputFile<'_>) -> Result<(NamedTempFile, PathBuf), Failure> {
-    let failed = |reason: String| Failure::Write { path: file.path.to_owned(), reason };
-    let (path, folder) = target(file.path)?;
+fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf), Failure> {
+    let failed = |reason: String| Failure::Write { path: file.path.clone(), reason };
+    let (path, folder) = target(&file.path)?;
     let mut temporary = new_file(&folder).map_err(|error| failed(error.to_string()))?;
     temporary.write_all(&file.content).map_err(|error| failed(error.to_string()))?;
     Ok((temporary, path))

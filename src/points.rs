@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use coexec_fit::csv_rows;
+use coexec_fit::validate::point::{self, Point};
+use coexec_fit::validate::score::{error, is_in, worst};
 use coexec_sim::input::Text;
-use coexec_sim::validate::point::{self, Point};
-use coexec_sim::validate::score::{error, is_in, worst};
 
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
@@ -26,22 +27,20 @@ pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item
     known.sort_unstable();
     known.dedup();
     if known.is_empty() {
-        return Failure::Usage {
-            problem: format!("{place} holds no point"),
-            help: "give a file with rows that `coexec validate --points` wrote".to_owned(),
-        };
+        return Failure::usage(
+            format!("{place} holds no point"),
+            "give a file with rows that `coexec validate --points` wrote",
+        );
     }
-    Failure::Usage {
-        problem: format!("--group is {prefix:?}, but nothing in {place} is in such a group"),
-        help: format!("the groups are {}", known.join(", ")),
-    }
+    Failure::usage(
+        format!("--group is {prefix:?}, but nothing in {place} is in such a group"),
+        format!("the groups are {}", known.join(", ")),
+    )
 }
 
 /// The file of `points`.
-pub(crate) fn file<'a>(path: &'a Path, points: &[Point]) -> Result<OutputFile<'a>, Failure> {
-    let content = point::to_csv(points)
-        .map_err(|error| Failure::Write { path: path.to_owned(), reason: error.to_string() })?;
-    Ok(OutputFile { path, content: content.into_bytes() })
+pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile, Failure> {
+    OutputFile::encoded(path, csv_rows::write(points))
 }
 
 /// Header of [`cells`].
@@ -66,6 +65,6 @@ pub(crate) fn show_worst(points: &[Point], count: usize) {
     let worst = worst(points, count);
     if !worst.is_empty() {
         output::line("\nworst predictions\n");
-        output::table(&HEADER, &worst.into_iter().map(cells).collect::<Vec<_>>());
+        output::table(&HEADER, worst.into_iter().map(cells));
     }
 }

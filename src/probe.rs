@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use coexec_fit::calibrate::interference::HeldOut;
+use coexec_fit::validate::score::{Scored, error, is_in, score};
 use coexec_hw::fingerprint::today;
-use coexec_hw::probe::{Finding, Options, Probed, probe};
-use coexec_sim::calibrate::interference::HeldOut;
-use coexec_sim::measure::runs::{fingerprints_path, fingerprints_to_toml, to_csv};
-use coexec_sim::validate::score::{Scored, error, is_in, score};
+use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
 use serde::Serialize;
 
 use crate::cli::{Common, Probe};
 use crate::failure::Failure;
-use crate::output::{self, OutputFile};
+use crate::output::{self, OutputFile, or_dash, row};
 use crate::progress::Progress;
 use crate::{points, workers};
 
@@ -27,36 +26,19 @@ struct Document<'a> {
     /// Cross-validated, worst first.
     groups: &'a [Scored],
     /// Errors of co-run slowdowns at held-out levels of traffic.
-    co_run: Vec<CoRun<'a>>,
-    findings: Vec<Found<'a>>,
+    co_run: &'a [HeldOut],
+    findings: &'a [Finding],
     warnings: &'a [String],
     /// Why its predictions should not be trusted; empty for a profile to use.
     doubts: &'a [String],
 }
 
-#[derive(Serialize)]
-struct CoRun<'a> {
-    client: &'a str,
-    runs: usize,
-    error_percent: f64,
-    plain_error_percent: f64,
-    idle_error_percent: f64,
-}
-
-#[derive(Serialize)]
-struct Found<'a> {
-    what: &'a str,
-    value: f64,
-    unit: &'a str,
-    ci95: Option<[f64; 2]>,
-}
-
 pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
-    workers::keep_on_their_cores(options.gpu_cores)?;
-    let how = Options {
+    workers::keep_on_their_cores(options.device.gpu_cores)?;
+    let how = ProbeOptions {
         name: name(options)?,
-        selection: options.opencl.clone(),
-        gpu_cores: options.gpu_cores,
+        selection: options.device.opencl.clone(),
+        gpu_cores: options.device.gpu_cores,
         quick: options.quick,
         seed: options.seed,
         limit: Duration::from_secs(options.time_limit.unwrap_or(SECONDS[usize::from(options.quick)])),
@@ -81,8 +63,8 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
             out: &options.out,
             runs: probed.runs.len(),
             groups: &groups,
-            co_run: probed.co_run.iter().map(CoRun::from).collect(),
-            findings: probed.findings.iter().map(Found::from).collect(),
+            co_run: &probed.co_run,
+            findings: &probed.findings,
             warnings: &probed.warnings,
             doubts: &doubts,
         });
@@ -91,32 +73,18 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
         output::line(&format!("wrote {}", options.out.display()));
     }
     if !doubts.is_empty() {
-        let (out, doubts) = (options.out.clone(), doubts.join("; "));
-        return Err(Failure::Doubtful { out, doubts });
+        let (out, doubts) = (options.out.display(), doubts.join("; "));
+        return Err(Failure::unsound(
+            format!("{out} was written, but its predictions are not to be trusted: {doubts}"),
+            "end what else runs on this machine and probe again, without --quick; or allow it with a higher \
+             --max-error",
+        ));
     }
     if probed.gave_up {
         // A driver would wait for what still runs on the device.
         coexec_hw::leave(0);
     }
     Ok(())
-}
-
-impl<'a> From<&'a HeldOut> for CoRun<'a> {
-    fn from(held_out: &'a HeldOut) -> Self {
-        Self {
-            client: &held_out.client,
-            runs: held_out.runs,
-            error_percent: held_out.error_percent,
-            plain_error_percent: held_out.plain_error_percent,
-            idle_error_percent: held_out.idle_error_percent,
-        }
-    }
-}
-
-impl<'a> From<&'a Finding> for Found<'a> {
-    fn from(Finding { what, value, unit, ci95 }: &'a Finding) -> Self {
-        Self { what, value: *value, unit, ci95: *ci95 }
-    }
 }
 
 /// What is above `limit` percent: the mean error of each processor's layers in predictions by
@@ -143,75 +111,53 @@ fn name(options: &Probe) -> Result<String, Failure> {
     let stem = options.out.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = options.name.clone().or(stem).unwrap_or_default();
     if name.is_empty() || name.contains(char::is_whitespace) {
-        return Err(Failure::Usage {
-            problem: format!("found the name {name:?}, expected one without spaces"),
-            help: "give a name with --name".to_owned(),
-        });
+        return Err(Failure::usage(
+            format!("found the name {name:?}, expected one without spaces"),
+            "give a name with --name",
+        ));
     }
     Ok(name)
 }
 
 /// The date as given, or today's.
 fn date(options: &Probe) -> Result<String, Failure> {
-    options.date.clone().or_else(today).ok_or_else(|| Failure::Usage {
-        problem: "this system does not tell the date".to_owned(),
-        help: "give it with --date".to_owned(),
-    })
+    options
+        .date
+        .clone()
+        .or_else(today)
+        .ok_or_else(|| Failure::usage("this system does not tell the date", "give it with --date"))
 }
 
 /// Writes the profile and what else is asked for.
 fn write(probed: &Probed, options: &Probe) -> Result<(), Failure> {
-    let failed = |path: &Path, reason: String| Failure::Write { path: path.to_owned(), reason };
-    let content = probed.profile.to_toml().map_err(|error| failed(&options.out, error.to_string()))?;
-    let mut files = vec![OutputFile { path: &options.out, content: content.into_bytes() }];
+    let mut files = vec![OutputFile::encoded(&options.out, probed.profile.to_toml())?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &probed.held_out)?);
     }
-    let beside = options.runs.as_deref().map(fingerprints_path);
-    if let (Some(path), Some(beside)) = (&options.runs, &beside) {
-        let content = to_csv(&probed.runs).map_err(|error| failed(path, error.to_string()))?;
-        files.push(OutputFile { path, content: content.into_bytes() });
-        let fingerprints = fingerprints_to_toml(std::slice::from_ref(&probed.fingerprint));
-        let content = fingerprints.map_err(|error| failed(beside, error.to_string()))?;
-        files.push(OutputFile { path: beside, content: content.into_bytes() });
+    if let Some(path) = &options.runs {
+        files.extend(output::runs(path, &probed.runs, &probed.fingerprint)?);
     }
     output::write(&files)
 }
 
 fn show(probed: &Probed, groups: &[Scored]) {
-    let rows: Vec<Vec<String>> = probed
-        .findings
-        .iter()
-        .map(|Finding { what, value, unit, ci95 }| {
-            let interval = ci95.map_or("-".to_owned(), |[low, high]| format!("{low:.4} to {high:.4}"));
-            vec![what.clone(), format!("{value:.4} {unit}"), interval]
-        })
-        .collect();
-    output::table(&["measured", "median", "95 % interval"], &rows);
+    let rows = probed.findings.iter().map(|Finding { what, value, unit, ci95 }| {
+        let interval = or_dash(ci95.map(|[low, high]| format!("{low:.4} to {high:.4}")));
+        row![what, format!("{value:.4} {unit}"), interval]
+    });
+    output::table(&["measured", "median", "95 % interval"], rows);
     output::line("");
     let percent = |value: f64| format!("{value:.1}%");
     if !probed.co_run.is_empty() {
-        let rows: Vec<Vec<String>> = probed
-            .co_run
-            .iter()
-            .map(|held| {
-                let errors = [held.error_percent, held.plain_error_percent, held.idle_error_percent];
-                [held.client.clone(), held.runs.to_string()].into_iter().chain(errors.map(percent)).collect()
-            })
-            .collect();
-        output::table(&["slowed", "held out", "error", "max-min alone", "no slowdown"], &rows);
+        let rows = probed.co_run.iter().map(|held| {
+            let errors = [held.error_percent, held.plain_error_percent, held.idle_error_percent];
+            row![held.client, held.runs].into_iter().chain(errors.map(percent)).collect()
+        });
+        output::table(&["slowed", "held out", "error", "max-min alone", "no slowdown"], rows);
         output::line("");
     }
-    let rows: Vec<Vec<String>> = groups
-        .iter()
-        .map(|Scored { group, .. }| {
-            vec![
-                group.name.clone(),
-                group.n.to_string(),
-                percent(group.mape_percent),
-                percent(group.within_10_percent),
-            ]
-        })
-        .collect();
-    output::table(&["held out", "layers", "MAPE", "within 10 %"], &rows);
+    let rows = groups.iter().map(|Scored { group, .. }| {
+        row![group.name, group.n, percent(group.mape_percent), percent(group.within_10_percent)]
+    });
+    output::table(&["held out", "layers", "MAPE", "within 10 %"], rows);
 }

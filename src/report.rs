@@ -6,17 +6,16 @@
 mod page;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use coexec_fit::measure::SkippedRow;
+use coexec_fit::validate::choice::{Choices, choices};
+use coexec_fit::validate::host_timed;
+use coexec_fit::validate::point::Point;
+use coexec_fit::validate::score::{Scored, score};
 use coexec_plots::{Comparison, Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::choice::{Choices, choices};
-use coexec_sim::validate::host_timed;
-use coexec_sim::validate::point::Point;
-use coexec_sim::validate::score::{Scored, score};
 use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};
@@ -79,9 +78,8 @@ struct Device<'a> {
 }
 
 pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Write { path: options.out.clone(), reason };
     if options.out.exists() && !options.out.is_dir() {
-        return Err(failed("it is no folder".to_owned()));
+        return Err(Failure::Write { path: options.out.clone(), reason: "it is no folder".to_owned() });
     }
     let prior = Chosen::of(&options.prior)?;
     let mut phones = Vec::new();
@@ -90,20 +88,17 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
     }
     let pictures = phones.iter().map(pictures).collect::<Result<Vec<_>, _>>()?;
     let page = page::page(&phones, &pictures, options);
-    fs::create_dir_all(&options.out).map_err(|error| failed(error.to_string()))?;
-    let mut files = vec![(options.out.join(PAGE), page.into_bytes())];
-    files.extend(
-        pictures.into_iter().flatten().map(|picture| (options.out.join(picture.file), picture.content)),
-    );
-    let (paths, contents): (Vec<PathBuf>, Vec<Vec<u8>>) = files.into_iter().unzip();
-    let files: Vec<OutputFile<'_>> =
-        paths.iter().zip(contents).map(|(path, content)| OutputFile { path, content }).collect();
+    output::make_folder(&options.out)?;
+    let path = options.out.join(PAGE);
+    let pictures = pictures.into_iter().flatten();
+    let drawn = pictures.map(|picture| OutputFile::new(&options.out.join(picture.file), picture.content));
+    let files: Vec<OutputFile> = std::iter::once(OutputFile::new(&path, page)).chain(drawn).collect();
     output::write(&files)?;
     if common.json {
         let devices = phones.iter().map(|phone| Device { device: &phone.name, groups: &phone.groups });
         output::json(&Document { out: &options.out, devices: devices.collect() });
     } else {
-        output::line(&format!("wrote {} and {} pictures", paths[0].display(), paths.len() - 1));
+        output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
     }
     Ok(())
 }
@@ -120,12 +115,11 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
         }
     }
     match asked.iter().find(|profile| found.iter().all(|(known, _)| known.name != profile.name)) {
-        Some(missing) => Err(Failure::Usage {
-            problem: format!("there are no runs of {}", missing.name),
-            help: "a folder has columns by the profile's name or an alias; a file of runs is named as the \
-                   profile"
-                .to_owned(),
-        }),
+        Some(missing) => Err(Failure::usage(
+            format!("there are no runs of {}", missing.name),
+            "a folder has columns by the profile's name or an alias; a file of runs is named as the \
+                   profile",
+        )),
         None => Ok(found),
     }
 }
@@ -166,10 +160,10 @@ fn of_data_set(
         }
     }
     if found.is_empty() && asked.is_empty() {
-        return Err(Failure::Usage {
-            problem: format!("no bundled profile is of a phone in {}", folder.display()),
-            help: format!("its columns are of {}; name profiles with --device", columns.join(", ")),
-        });
+        return Err(Failure::usage(
+            format!("no bundled profile is of a phone in {}", folder.display()),
+            format!("its columns are of {}; name profiles with --device", columns.join(", ")),
+        ));
     }
     Ok(found)
 }
@@ -189,9 +183,9 @@ fn phone(
     let mut left_out = measured.unusable();
     left_out.append(&mut fitted.left_out);
     // No fit sees cuts: those of the whole profile are held out, too.
-    let (points, unpredicted) = host_timed::validate(&profile, &measured.host_timed, library);
-    fitted.held_out.extend(points);
-    left_out.extend(unpredicted);
+    let cuts = host_timed::validate(&profile, &measured.host_timed, library);
+    fitted.held_out.extend(cuts.points);
+    left_out.extend(cuts.left_out);
     Ok(Phone {
         runs: measured.count(),
         conditions: measured.conditions(),
@@ -205,7 +199,7 @@ fn phone(
 }
 
 /// The reasons for which rows are left out, the most frequent first.
-fn reasons(left_out: &[LeftOut]) -> Vec<(String, usize)> {
+fn reasons(left_out: &[SkippedRow]) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for row in left_out {
         *counts.entry(&row.reason).or_default() += 1;
@@ -231,12 +225,12 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
         pictures.push(Picture {
             file: format!("{}-{file}.png", phone.name),
             caption: format!("{title}: predicted against measured"),
-            content: scatter(&comparison, Format::Png)?,
+            content: scatter(&comparison)?.draw(Format::Png)?,
         });
         pictures.push(Picture {
             file: format!("{}-{file}-errors.svg", phone.name),
             caption: format!("{title}: how many predictions are how far off"),
-            content: error_cdf(&comparison, Format::Svg)?,
+            content: error_cdf(&comparison)?.draw(Format::Svg)?,
         });
     }
     Ok(pictures)

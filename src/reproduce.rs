@@ -2,11 +2,10 @@
 
 mod table;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use coexec_papers::{Inputs, Paper, Report, Summary, reproduce};
 use coexec_plots::{Format, picture};
-use coexec_sim::published::{Inputs, Paper, Report, Summary, reproduce};
 use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
@@ -39,12 +38,12 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     let mut inputs = Inputs::bundled()?;
     inputs.benchmark.clone_from(&options.data);
     inputs.every = every;
-    let papers = options.paper.papers();
+    let papers = options.paper.one().map_or(Paper::ALL.to_vec(), |paper| vec![paper]);
     if every > 1 && papers.iter().all(|paper| paper.operator_sets().is_empty()) {
-        return Err(Failure::Usage {
-            problem: "--every picks operators of a paper's sets, and this paper has none".to_owned(),
-            help: "leave out --every: it shortens EPEW25 alone".to_owned(),
-        });
+        return Err(Failure::usage(
+            "--every picks operators of a paper's sets, and this paper has none",
+            "leave out --every: it shortens EPEW25 alone",
+        ));
     }
     let mut reports = Vec::new();
     for paper in papers {
@@ -60,7 +59,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     if common.json {
         let papers = reports.iter().map(|report| PaperEntry {
             report,
-            summaries: report.groups.iter().map(coexec_sim::published::Group::summary).collect(),
+            summaries: report.groups.iter().map(coexec_papers::Group::summary).collect(),
             only: only(report.paper, every),
         });
         let (every, papers) = (options.every, papers.collect());
@@ -72,7 +71,10 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
         table::totals(&reports, every);
     }
     if options.check && !missed.is_empty() {
-        return Err(Failure::NotReproduced { groups: missed.join("; ") });
+        return Err(Failure::fell_short(
+            format!("farther off than the limit: {}", missed.join("; ")),
+            "see which numbers are off (`coexec reproduce`), and what their rows say",
+        ));
     }
     Ok(())
 }
@@ -115,17 +117,14 @@ fn file_name(paper: &str, figure: &str) -> String {
 
 /// Writes each figure as a file of the folder.
 fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::Write { path: folder.to_owned(), reason };
-    let mut drawn: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let mut files = Vec::new();
     for report in reports {
         for figure in &report.figures {
             let name = file_name(&report.paper.name().to_lowercase(), &figure.name);
-            drawn.push((folder.join(name), picture(figure, Format::Svg)?));
+            files.push(OutputFile::new(&folder.join(name), picture(figure, Format::Svg)?));
         }
     }
-    fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-    let files: Vec<OutputFile<'_>> =
-        drawn.iter().map(|(path, content)| OutputFile { path, content: content.clone() }).collect();
+    output::make_folder(folder)?;
     output::write(&files)?;
     if !common.quiet {
         eprintln!("wrote {} figures to {}", files.len(), folder.display());

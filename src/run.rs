@@ -1,29 +1,32 @@
 //! `coexec run`: what a scenario takes on this machine, beside what is predicted.
 
-mod choice;
 mod results;
 mod stream;
 mod variants;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use coexec_hw::execute::{Choice, ExecuteError, Measured, NoiseFloor, Report, Request, Told, execute};
-use coexec_sim::input::{InputError, Text};
+use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path};
+use coexec_fit::validate::choice::{Choices, choices};
+use coexec_hw::execute::{
+    DeviceChoice, ExecuteError, Measured, NoiseFloor, ProgressEvent, Report, Request, execute,
+};
+use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
-use coexec_sim::plan::{Plan, PlanFile};
+use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::Pipeline;
 use serde::Serialize;
 
 use crate::cli::{Common, Run};
 use crate::failure::Failure;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, or_dash, row};
 use crate::progress::Progress;
+use crate::simulate::{Written, model, pipeline, read_plan};
+use crate::validate::worth;
 use crate::{output, workers};
-use choice::Choices;
 use results::Row;
 use stream::Stream;
 use variants::{Candidate, Maker, Processors};
@@ -41,9 +44,9 @@ struct Document<'a> {
     noise_floor: NoiseFloor,
     warnings: &'a [String],
     variants: &'a [Row],
-    left_out: &'a [LeftOut],
-    /// What the plan chose for single operators, among all that was measured of them.
-    choices: Option<&'a Choices>,
+    left_out: &'a [SkippedRow],
+    /// What choosing among the measured ways to run an operator by prediction is worth.
+    choices: Option<Choices>,
     /// Mean absolute error of the predictions, in percent.
     mape_percent: Option<f64>,
     /// Batches of the plan that followed each other, where the scenario has a pipeline.
@@ -53,7 +56,7 @@ struct Document<'a> {
 
 /// A variant that does not run here.
 #[derive(Serialize)]
-struct LeftOut {
+struct SkippedRow {
     what: String,
     processor: String,
     reason: String,
@@ -64,22 +67,17 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.refuse_beside(options.plan.as_deref())?;
-    let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
-    let written = options.plan.as_deref().map(|path| written_plan(path, &scenario, common)).transpose()?;
-    let (plan, depth) = written.unzip();
-    let pipeline = crate::simulate::pipeline(&scenario, depth.flatten());
+    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
+    let written = written_plan(options, common, &scenario)?;
+    let pipeline = pipeline(&scenario, written.as_ref().and_then(|written| written.pipeline_depth));
+    let plan = written.map(|written| written.plan);
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
-        workers::keep_on_their_cores(options.gpu_cores)?;
+        workers::keep_on_their_cores(options.device.gpu_cores)?;
     }
-    let maker = Maker {
-        scenario: &scenario,
-        cores: core_sets(options, &scenario)?,
-        processors,
-        splits: options.splits,
-        plan_name: file_name(&plan_path),
-    };
+    let (cores, plan_name) = (core_sets(options, &scenario)?, file_name(&plan_path));
+    let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name };
     let groups = maker.groups(plan.as_ref())?;
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
@@ -89,28 +87,17 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         fingerprint: &report.fingerprint.id,
         noise: report.noise,
         max_spread: options.max_spread,
-        seed: options.seed,
     };
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let times = std::mem::take(&mut report.groups);
-    let Outcome { rows, measurements, left_out, choices } = outcome(&groups, times, is_model, &context)?;
+    let Outcome { rows, measurements, left_out } = outcome(&groups, times, is_model, &context)?;
     if !common.quiet {
-        for LeftOut { what, processor, reason } in &left_out {
-            eprintln!("not run: {what} on {processor}: {reason}");
-        }
+        left_out.iter().for_each(warn_skipped);
     }
     let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
-    write(
-        options,
-        &report.fingerprint,
-        &measurements,
-        plan_file.as_deref().map(|text| (plan_path.as_path(), text)),
-    )?;
-    let first = groups.first().and_then(|group| group.first());
-    let stream = report.streamed.as_ref().zip(pipeline.as_ref()).zip(first);
-    let stream = stream
-        .map(|((streamed, pipeline), first)| Stream::new(streamed, pipeline, &scenario, &first.variant));
-    let errors: Vec<f64> = rows.iter().filter_map(|row| row.error_percent.map(f64::abs)).collect();
+    let plan_file = plan_file.as_deref().map(|text| (plan_path.as_path(), text));
+    write(options, &report.fingerprint, &measurements, plan_file)?;
+    let stream = stream_of(&report, pipeline.as_ref(), &scenario, &groups);
     let document = Document {
         scenario: &scenario.name,
         device: &scenario.device.name,
@@ -120,8 +107,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         warnings: &warnings,
         variants: &rows,
         left_out: &left_out,
-        choices: choices.as_ref(),
-        mape_percent: (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64),
+        choices: choices(&scenario.device, &measurements, scenario.library),
+        mape_percent: mape_percent(&rows),
         stream: stream.as_ref(),
     };
     if common.json {
@@ -129,19 +116,39 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     } else {
         show(&scenario, &document);
     }
-    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::Meaningless { problem }))
+    let help = "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions";
+    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, help)))
 }
 
-/// The plan in the file, with its pipeline's depth.
-fn written_plan(path: &Path, scenario: &Scenario, common: &Common) -> Result<(Plan, Option<u32>), Failure> {
-    let text = Text::read(path)?;
-    let written: PlanFile = text.parse()?;
-    let plan = written.resolve(&text, crate::simulate::model(scenario)?, &scenario.device)?;
-    let origin = crate::simulate::origin(path, &written, scenario);
-    if !common.quiet && origin.contains(", which was made for ") {
-        eprintln!("note: {origin}");
+/// The plan that the options name; says where it was made for another scenario.
+fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<Written>, Failure> {
+    let Some(path) = options.plan.as_deref() else { return Ok(None) };
+    let written = read_plan(path, scenario, model(scenario)?)?;
+    if written.is_of_another && !common.quiet {
+        eprintln!("note: {}", written.origin);
     }
-    Ok((plan, written.pipeline_depth))
+    Ok(Some(written))
+}
+
+/// The batches that followed each other, where the scenario has a pipeline.
+fn stream_of(
+    report: &Report,
+    pipeline: Option<&Pipeline>,
+    scenario: &Scenario,
+    groups: &[Vec<Candidate>],
+) -> Option<Stream> {
+    let first = groups.first()?.first()?;
+    Some(Stream::new(report.streamed.as_ref()?, pipeline?, scenario, &first.variant))
+}
+
+fn warn_skipped(SkippedRow { what, processor, reason }: &SkippedRow) {
+    eprintln!("not run: {what} on {processor}: {reason}");
+}
+
+/// Mean absolute error of the rows that have a prediction, in percent.
+fn mape_percent(rows: &[Row]) -> Option<f64> {
+    let errors: Vec<f64> = rows.iter().filter_map(|row| row.error_percent.map(f64::abs)).collect();
+    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
 }
 
 /// Core sets that compute operators alone.
@@ -181,7 +188,11 @@ fn measure(
 ) -> Result<(Report, Vec<String>), Failure> {
     let request = Request {
         profile: scenario.device.clone(),
-        choice: Choice { gpu, opencl: options.opencl.clone(), compute_units: options.gpu_cores },
+        choice: DeviceChoice {
+            gpu,
+            opencl: options.device.opencl.clone(),
+            compute_units: options.device.gpu_cores,
+        },
         groups: groups
             .iter()
             .map(|group| group.iter().map(|candidate| candidate.variant.clone()).collect())
@@ -196,12 +207,12 @@ fn measure(
     let progress = Progress::new(common);
     let mut warnings: Vec<String> = Vec::new();
     let report = execute(request, &stop, &mut |told| match told {
-        Told::Progress(step) => progress.tell(&step),
-        Told::Warning(warning) if !warnings.contains(&warning) => {
+        ProgressEvent::Progress(step) => progress.tell(&step),
+        ProgressEvent::Warning(warning) if !warnings.contains(&warning) => {
             progress.tell(&format!("warning: {warning}"));
             warnings.push(warning);
         }
-        Told::Warning(_) => {}
+        ProgressEvent::Warning(_) => {}
     })?;
     Ok((report, warnings))
 }
@@ -222,8 +233,7 @@ fn stop_on_interrupt() -> Arc<AtomicBool> {
 struct Outcome {
     rows: Vec<Row>,
     measurements: Vec<Measurement>,
-    left_out: Vec<LeftOut>,
-    choices: Option<Choices>,
+    left_out: Vec<SkippedRow>,
 }
 
 /// Times of each variant of each group; none of a group that was left out.
@@ -235,31 +245,25 @@ fn outcome(
     is_model: bool,
     context: &results::Common<'_>,
 ) -> Result<Outcome, Failure> {
-    let mut outcome =
-        Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new(), choices: None };
-    let mut choices = Vec::new();
+    let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
     for (candidates, measured) in groups.iter().zip(times) {
-        let first = outcome.rows.len();
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
                 Ok(measured) => {
                     let number = outcome.rows.len();
-                    let result = results::Result::new(number, candidate, &measured, context);
+                    let result = results::MeasuredVariant::new(number, candidate, &measured, context);
                     outcome.rows.push(result.row);
                     outcome.measurements.push(result.measurement);
                 }
                 Err(error) if candidate.is_plan && is_model => return Err(error.into()),
-                Err(error) => outcome.left_out.push(LeftOut {
+                Err(error) => outcome.left_out.push(SkippedRow {
                     what: candidate.operator.as_ref().map_or(context.network, |(name, _)| name).to_owned(),
                     processor: candidate.ran.to_string(),
                     reason: error.to_string(),
                 }),
             }
         }
-        let is_operator = candidates.first().is_some_and(|candidate| candidate.operator.is_some());
-        choices.extend(choice::Choice::of(&outcome.rows[first..]).filter(|_| is_operator));
     }
-    outcome.choices = Choices::of(choices);
     Ok(outcome)
 }
 
@@ -269,18 +273,8 @@ fn write(
     measurements: &[Measurement],
     plan: Option<(&Path, &str)>,
 ) -> Result<(), Failure> {
-    let unwritable = |path: &Path, reason: String| Failure::Write { path: path.to_owned(), reason };
-    let runs = to_csv(measurements).map_err(|error| unwritable(&options.out, error.to_string()))?;
-    let beside: PathBuf = fingerprints_path(&options.out);
-    let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint))
-        .map_err(|error| unwritable(&beside, error.to_string()))?;
-    let mut files = vec![
-        OutputFile { path: &options.out, content: runs.into_bytes() },
-        OutputFile { path: &beside, content: conditions.into_bytes() },
-    ];
-    if let Some((path, text)) = plan {
-        files.push(OutputFile { path, content: text.as_bytes().to_vec() });
-    }
+    let mut files = Vec::from(output::runs(&options.out, measurements, fingerprint)?);
+    files.extend(plan.map(|(path, text)| OutputFile::new(path, text)));
     output::write(&files)
 }
 
@@ -302,16 +296,12 @@ fn show(scenario: &Scenario, document: &Document<'_>) {
     ));
     let cells = |row: &Row| {
         let [low, high] = row.ci95_us;
-        vec![
-            row.what.clone(),
-            row.processor_and_clock(),
-            row.synchronisation.clone().unwrap_or_else(|| "-".to_owned()),
-            format!("{:.1} us", row.median_us),
-            format!("{low:.1} to {high:.1}"),
-            format!("{}", row.outliers),
-            row.predicted_us.map_or("-".to_owned(), |predicted| format!("{predicted:.1} us")),
-            row.error_percent.map_or("-".to_owned(), |error| format!("{error:.1} %")),
-        ]
+        let Row { what, outliers, .. } = row;
+        let synchronisation = or_dash(row.synchronisation.as_ref());
+        let (median, interval) = (format!("{:.1} us", row.median_us), format!("{low:.1} to {high:.1}"));
+        let predicted = or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")));
+        let error = or_dash(row.error_percent.map(|error| format!("{error:.1} %")));
+        row![what, row.processor_and_clock(), synchronisation, median, interval, outliers, predicted, error]
     };
     let header = [
         "what",
@@ -323,21 +313,14 @@ fn show(scenario: &Scenario, document: &Document<'_>) {
         "predicted",
         "error",
     ];
-    output::table(&header, &document.variants.iter().map(cells).collect::<Vec<_>>());
+    output::table(&header, document.variants.iter().map(cells));
     if let Some(mape) = document.mape_percent {
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", document.variants.len()));
     }
-    show_choices(document.choices);
+    if let Some(choices) = &document.choices {
+        output::line(&format!("\n{}", worth(choices)));
+    }
     if let Some(stream) = document.stream {
         stream.show();
     }
-}
-
-/// Prints what the choice of cuts was worth.
-fn show_choices(choices: Option<&Choices>) {
-    let Some(choices) = choices else { return };
-    let (head, rows) = choices.table();
-    output::line("");
-    output::table(&head, &rows);
-    output::line(&format!("\n{}", choices.words()));
 }

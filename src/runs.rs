@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use coexec_fit::measure::benchmark_cpu::{self, CpuTable};
+use coexec_fit::measure::benchmark_gpu::{self, GpuTable};
+use coexec_fit::measure::benchmark_gpu_network::{self, GpuNetworkTable};
+use coexec_fit::measure::{SkippedRow, digest, draw, runs};
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::measure::benchmark_cpu::{self, CpuTable};
-use coexec_sim::measure::benchmark_gpu::{self, GpuTable};
-use coexec_sim::measure::benchmark_gpu_network::{self, GpuNetwork, GpuNetworkTable};
-use coexec_sim::measure::{GpuRun, LeftOut, digest, draw, runs};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(crate) struct Measured {
     /// All measurements of coexec's own.
     pub(crate) measurements: Vec<runs::Measurement>,
     /// Rows of none of these.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<SkippedRow>,
     /// The data set, where it has a name.
     data: Option<&'static str>,
     /// The device, in words.
@@ -53,7 +53,7 @@ pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
 impl Measured {
     /// Rows of the files that are no usable runs. Both halves of a data set read its
     /// GPU table; the GPU's reasons come first.
-    pub(crate) fn unusable(&self) -> Vec<LeftOut> {
+    pub(crate) fn unusable(&self) -> Vec<SkippedRow> {
         let gpu = self.gpu.iter().flat_map(|table| &table.left_out);
         let inferences = self.inferences.iter().flat_map(|table| &table.left_out);
         let cpu = self.cpu.iter().flat_map(|table| &table.left_out);
@@ -188,36 +188,6 @@ pub(crate) fn measured(
     }
 }
 
-/// What a fit has seen.
-pub(crate) struct Seen {
-    /// Layers on the GPU.
-    pub(crate) gpu: Vec<GpuRun>,
-    /// Whole networks on the GPU.
-    pub(crate) inferences: Vec<GpuNetwork>,
-    /// Networks on the CPU.
-    pub(crate) cpu: CpuTable,
-}
-
-/// What a fit has seen, in the format of `runs`.
-pub(crate) fn seen(path: &Path, runs: &Runs, common: &Common) -> Result<Seen, Failure> {
-    match format(path, runs) {
-        RunFormat::MobileMlBenchmark => {
-            let device = device_column(runs)?;
-            Ok(Seen {
-                gpu: benchmark_gpu(path, device, common)?.runs,
-                inferences: inferences(path, device)?.map_or_else(Vec::new, |table| table.networks),
-                cpu: benchmark_cpu(path, device)?.unwrap_or_default(),
-            })
-        }
-        RunFormat::Coexec => {
-            let sorted = runs::read(path)?.by_processor();
-            let (runs, networks) = (sorted.cpu, sorted.networks);
-            let cpu = CpuTable { runs, networks, left_out: Vec::new() };
-            Ok(Seen { gpu: sorted.gpu, inferences: sorted.gpu_networks, cpu })
-        }
-    }
-}
-
 /// The CPU runs of `device` in a folder of the mobile-ml-benchmark data set, if it
 /// has a table of them.
 fn benchmark_cpu(folder: &Path, device: &str) -> Result<Option<CpuTable>, Failure> {
@@ -227,10 +197,11 @@ fn benchmark_cpu(folder: &Path, device: &str) -> Result<Option<CpuTable>, Failur
 
 /// The device whose columns are read.
 fn device_column(runs: &Runs) -> Result<&str, Failure> {
-    runs.device_column.as_deref().ok_or_else(|| Failure::Usage {
-        problem: "runs in the format mobile-ml-benchmark are of several devices, and none is named"
-            .to_owned(),
-        help: "name one with --device-column, such as pixel4; or give --format coexec".to_owned(),
+    runs.device_column.as_deref().ok_or_else(|| {
+        Failure::usage(
+            "runs in the format mobile-ml-benchmark are of several devices, and none is named",
+            "name one with --device-column, such as pixel4; or give --format coexec",
+        )
     })
 }
 
@@ -331,18 +302,18 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
 }
 
 /// The failure of a file without a usable row; its first row says why.
-fn none_usable(path: &Path, what: &str, left_out: &[LeftOut]) -> Failure {
-    Failure::Usage {
-        problem: format!("{} holds no usable {what}", path.display()),
-        help: match left_out.first() {
+fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
+    Failure::usage(
+        format!("{} holds no usable {what}", path.display()),
+        match left_out.first() {
             Some(row) => format!("line {}: {}", row.line, row.reason),
             None => "give runs that have rows".to_owned(),
         },
-    }
+    )
 }
 
 /// Names the first rows that are left out, and counts the others.
-pub(crate) fn name_left_out(what: &str, rows: &[LeftOut]) {
+pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow]) {
     for row in rows.iter().take(MOST_NAMED) {
         eprintln!("{what}: line {}: {}", row.line, row.reason);
     }
@@ -353,8 +324,10 @@ pub(crate) fn name_left_out(what: &str, rows: &[LeftOut]) {
 
 /// The GPU of a profile that is to be compared with runs.
 fn gpu_of(profile: &Profile) -> Result<&Gpu, Failure> {
-    profile.gpu.as_ref().ok_or_else(|| Failure::Usage {
-        problem: format!("the profile {} has no [gpu] table", profile.name),
-        help: "use a profile with a GPU (`coexec devices`)".to_owned(),
+    profile.gpu.as_ref().ok_or_else(|| {
+        Failure::usage(
+            format!("the profile {} has no [gpu] table", profile.name),
+            "use a profile with a GPU (`coexec devices`)",
+        )
     })
 }

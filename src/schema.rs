@@ -1,7 +1,7 @@
 //! `coexec schema`: the JSON Schema of a file format.
 
+use coexec_fit::measure::runs::Row;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::runs::Row;
 use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::ScenarioFile;
 use schemars::schema_for;

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use coexec_plots::Format;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::explore;
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, OtherEnergy, Pipeline, Prediction, Samples, Simulator, StepKind, Stream, sample,
-    timeline,
+    BackgroundReport, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator, StepKind, Stream,
+    sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -19,7 +18,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, PicturePath, or_dash, row};
 use crate::{gantt, language, output, why};
 
 #[derive(Serialize)]
@@ -40,37 +39,24 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
-    // A wrong file name should not cost a search first.
-    let plot = options.plot.as_deref().map(Format::of).transpose()?;
     options.place.refuse_beside(options.plan.as_deref())?;
-    let scenario = Scenario::load(&options.place.scenario, &options.place.overrides())?;
+    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
     if let Workload::Language(task) = &scenario.workload {
         return language::simulate(&scenario, task, options, common);
     }
     let stages = model(&scenario)?;
-    let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
+    let mut simulator = scenario.simulator();
     let Planned { plan, pipeline, origin } =
         planned(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
-    let samples = match options.samples {
-        None => None,
-        Some(count) => Some(sample(&simulator, stages, &plan, count as usize, options.seed)?),
-    };
-    let stream = match &pipeline {
-        Some(pipeline) => Some(simulator.stream(stages, &plan, pipeline)?),
-        None => None,
-    };
+    let samples =
+        options.samples.map(|count| sample(&simulator, stages, &plan, count as usize, options.seed));
+    let samples = samples.transpose()?;
+    let stream = pipeline.as_ref().map(|pipeline| simulator.stream(stages, &plan, pipeline)).transpose()?;
     let timeline = timeline(&mut simulator, stages, &plan)?;
-    let mut files = Vec::new();
-    if let (Some(path), Some(format)) = (&options.plot, plot) {
-        files.push(timeline_file(path, format, &timeline, &scenario)?);
-    }
-    if let Some(path) = &options.trace {
-        files.push(OutputFile { path, content: coexec_plots::perfetto::trace(&timeline) });
-    }
-    output::write(&files)?;
+    output::write(&timeline_files(&timeline, &scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -114,14 +100,10 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
         Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
-        Workload::Set(operators) => Err(Failure::Usage {
-            problem: format!(
-                "{} is a set of {} single operators, not one model",
-                scenario.name,
-                operators.len()
-            ),
-            help: "explore the set (`coexec explore`), or simulate a network or a scenario".to_owned(),
-        }),
+        Workload::Set(operators) => Err(Failure::usage(
+            format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
+            "explore the set (`coexec explore`), or simulate a network or a scenario",
+        )),
     }
 }
 
@@ -147,15 +129,32 @@ fn planned(
         let origin = format!("plan found by {}", scenario.options.strategy.name());
         return Ok(Planned { plan: answer.plan, pipeline: scenario.pipeline.clone(), origin });
     };
+    let Written { plan, pipeline_depth, origin, .. } = read_plan(path, scenario, stages)?;
+    Ok(Planned { plan, pipeline: pipeline(scenario, pipeline_depth), origin })
+}
+
+/// A plan that was read from a file.
+pub(crate) struct Written {
+    pub(crate) plan: Plan,
+    pub(crate) pipeline_depth: Option<u32>,
+    /// Where it came from.
+    pub(crate) origin: String,
+    /// Whether it was made for another scenario or device.
+    pub(crate) is_of_another: bool,
+}
+
+/// The plan of `stages` in a file.
+pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<Written, Failure> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
-    let (pipeline, origin) = (pipeline(scenario, written.pipeline_depth), origin(path, &written, scenario));
-    Ok(Planned { plan, pipeline, origin })
+    let made_for = made_for(&written, scenario);
+    let (origin, is_of_another) = (format!("plan {}{made_for}", path.display()), !made_for.is_empty());
+    Ok(Written { plan, pipeline_depth: written.pipeline_depth, origin, is_of_another })
 }
 
-/// Where a plan came from, and what it was made for where that is something else.
-pub(crate) fn origin(path: &Path, written: &PlanFile, scenario: &Scenario) -> String {
+/// What a plan was made for, where that is something else.
+fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
     let name = |scenario: &str| {
         let path = Path::new(scenario);
         let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
@@ -164,9 +163,7 @@ pub(crate) fn origin(path: &Path, written: &PlanFile, scenario: &Scenario) -> St
     let of_scenario = (name(&written.scenario) != name(&scenario.name)).then_some(&written.scenario);
     let of_device = (written.device != scenario.device.name).then_some(&written.device);
     let other: Vec<&str> = of_scenario.into_iter().chain(of_device).map(String::as_str).collect();
-    let made_for =
-        if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) };
-    format!("plan {}{made_for}", path.display())
+    if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) }
 }
 
 /// How batches follow each other: as the scenario says, with as many in flight as a plan
@@ -180,15 +177,19 @@ pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeli
     }
 }
 
-/// A picture of `timeline`.
-pub(crate) fn timeline_file<'a>(
-    path: &'a Path,
-    format: Format,
+/// A picture of `timeline` and a trace of it, where they are asked for.
+pub(crate) fn timeline_files(
     timeline: &Timeline,
     scenario: &Scenario,
-) -> Result<OutputFile<'a>, Failure> {
+    picture: Option<&PicturePath>,
+    trace: Option<&Path>,
+) -> Result<Vec<OutputFile>, Failure> {
     let title = format!("{} on {}", scenario.title, scenario.device.title);
-    Ok(OutputFile { path, content: coexec_plots::timeline(timeline, &title, format)? })
+    let draw =
+        |picture: &PicturePath| picture.file(|format| coexec_plots::timeline(timeline, &title, format));
+    let mut files: Vec<OutputFile> = picture.map(draw).transpose()?.into_iter().collect();
+    files.extend(trace.map(|path| OutputFile::new(path, coexec_plots::trace(timeline))));
+    Ok(files)
 }
 
 /// Prints a prediction for `device`.
@@ -215,44 +216,27 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
 
 /// Prints what each processor did, and where the energy went.
 fn uses(prediction: &Prediction) {
-    let mut rows: Vec<Vec<String>> = prediction
-        .processors
-        .iter()
-        .map(|usage| {
-            let idle = [usage.busy, usage.wait, usage.overhead]
-                .iter()
-                .fold(prediction.latency, |left, &part| left.saturating_sub(part));
-            let energy = usage.energy.map_or("-".to_owned(), |energy| energy.to_string());
-            vec![
-                why::processor(usage.processor).to_owned(),
-                usage.busy.to_string(),
-                usage.wait.to_string(),
-                usage.overhead.to_string(),
-                idle.to_string(),
-                usage.bytes.to_string(),
-                usage.bandwidth.to_string(),
-                energy,
-            ]
-        })
-        .collect();
+    let used = prediction.processors.iter().map(|usage| {
+        let ProcessorUse { processor, busy, wait, overhead, bytes, bandwidth, energy, .. } = usage;
+        let idle = [*busy, *wait, *overhead]
+            .iter()
+            .fold(prediction.latency, |left, &part| left.saturating_sub(part));
+        row![processor, busy, wait, overhead, idle, bytes, bandwidth, or_dash(*energy)]
+    });
     let others =
         prediction.other_energy.map_or(Vec::new(), |OtherEnergy { memory, idle_processors, base }| {
             vec![("memory", memory), ("others, idle", idle_processors), ("base", base)]
         });
-    rows.extend(others.into_iter().filter(|(_, energy)| energy.0 > 0.0).map(|(name, energy)| {
-        let mut row = vec![String::new(); HEADER.len()];
-        name.clone_into(&mut row[0]);
-        row[HEADER.len() - 1] = energy.to_string();
-        row
-    }));
-    output::table(&HEADER, &rows);
+    let others = others.into_iter().filter(|(_, energy)| energy.0 > 0.0);
+    let others = others.map(|(name, energy)| row![name, "", "", "", "", "", "", energy]);
+    output::table(&HEADER, used.chain(others));
 }
 
 /// Columns of the table of processors.
 const HEADER: [&str; 8] =
     ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
-/// What became of somebody else's work, and of ours beside it.
+/// What became of the background load, and of the model beside it.
 pub(crate) fn beside(background: &BackgroundReport) -> String {
     let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
     let rate = match background.achieved_frames_per_second {
@@ -278,7 +262,7 @@ fn critical_path(prediction: &Prediction) -> String {
         let parts = steps.iter().map(|step| {
             let length = step.finish.saturating_sub(step.start);
             match step.kind {
-                StepKind::Compute => format!("{} on {} {length}", step.stage, why::processor(step.processor)),
+                StepKind::Compute => format!("{} on {} {length}", step.stage, step.processor),
                 StepKind::HandOver => format!("hand-over {length}"),
                 StepKind::Transfer => format!("transfer {length}"),
                 StepKind::Join => format!("join {length}"),
@@ -291,7 +275,7 @@ fn critical_path(prediction: &Prediction) -> String {
     let mut sums: Vec<(&str, Picos, usize)> = Vec::new();
     for step in steps {
         let label = match step.kind {
-            StepKind::Compute => why::processor(step.processor),
+            StepKind::Compute => step.processor.label(),
             StepKind::HandOver => "hand-overs",
             StepKind::Transfer => "transfers",
             StepKind::Join => "joins",

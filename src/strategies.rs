@@ -2,18 +2,20 @@
 
 use std::time::{Duration, Instant};
 
+use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
+use coexec_plots::palette::{MUTED, look};
+use coexec_plots::{Format, Mark, PlotError, Series, ShareRow, Shares, XyFigure};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
-use coexec_sim::plan::{Plan, shares};
-use coexec_sim::published::{BarSeries, Bars, Choice, Choices, Drawing, Picture, ShareMap, ShareRow};
+use coexec_sim::plan::{Axis, Plan, ProcessorKind};
 use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::{SimulateError, Simulator};
+use coexec_sim::simulate::{Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::workload::Stage;
 use serde::Serialize;
 
 use crate::cli::Common;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, or_dash, row};
 
 /// One strategy beside the others.
 #[derive(Debug, Serialize)]
@@ -49,7 +51,7 @@ pub(crate) fn compare(
         Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();
     let mut last_error = SimulateError::NothingToUse;
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::of_operators() {
         let start = Instant::now();
         let outcome = explorer.find(strategy);
         tell(strategy, start.elapsed(), outcome.as_ref().err(), common);
@@ -58,14 +60,10 @@ pub(crate) fn compare(
             Err(error) => last_error = error,
         }
     }
-    let cost =
-        |found: &Found| scenario.options.objective.cost(found.prediction.latency, found.prediction.energy);
     // The first of equals: simpler strategies come first.
-    let best = found.iter().reduce(|best, other| if cost(other) < cost(best) { other } else { best });
-    let Some(Found { plan, prediction, considered, .. }) = best.cloned() else {
-        return Err(last_error.into());
-    };
-    let entries = found.iter().map(|one| entry(one, &found, prediction.latency)).collect();
+    let best = explorer.best(found.iter().cloned()).map_err(|_| last_error)?;
+    let Found { plan, prediction, considered, .. } = best;
+    let entries = entries(&found, &prediction);
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
     Ok((Answer { plan, prediction, baselines, searches, considered }, entries))
@@ -82,7 +80,13 @@ fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, commo
     }
 }
 
-fn entry(found: &Found, all: &[Found], best: Picos) -> Entry {
+/// What each plan comes to, beside each other and the best one.
+pub(crate) fn entries(found: &[Found], best: &Prediction) -> Vec<Entry> {
+    let all: Vec<&Prediction> = found.iter().map(|found| &found.prediction).chain([best]).collect();
+    found.iter().map(|one| entry(one, &all, best.latency)).collect()
+}
+
+fn entry(found: &Found, all: &[&Prediction], best: Picos) -> Entry {
     let Found { strategy, plan, prediction, .. } = found;
     let latency = prediction.latency;
     Entry {
@@ -96,61 +100,45 @@ fn entry(found: &Found, all: &[Found], best: Picos) -> Entry {
         cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
         chained_operators: plan.chains.iter().flatten().count(),
         plan: plan.clone(),
-        is_on_pareto_front: !all.iter().any(|other| dominates(other, found)),
+        is_on_pareto_front: !all.iter().any(|other| dominates(other, prediction)),
     }
 }
 
-/// Whether `other` is as good as `found` in latency and energy, and better in one.
-fn dominates(other: &Found, found: &Found) -> bool {
-    let of = |found: &Found| {
-        let energy = found.prediction.energy.map_or(0.0, |energy| energy.0);
-        (found.prediction.latency.0, energy)
-    };
-    let (one, two) = (of(other), of(found));
+/// Whether `other` is as good as `one` in latency and energy, and better in one of them.
+fn dominates(other: &Prediction, one: &Prediction) -> bool {
+    let of = |run: &Prediction| (run.latency.0, run.energy.map_or(0.0, |energy| energy.0));
+    let (one, two) = (of(other), of(one));
     one.0 <= two.0 && one.1 <= two.1 && one != two
 }
 
 /// The table; strategies on the Pareto front of latency and energy have a star.
 pub(crate) fn table(entries: &[Entry]) {
-    let rows: Vec<Vec<String>> = entries
-        .iter()
-        .map(|entry| {
-            vec![
-                entry.strategy.to_owned(),
-                entry.latency_ps.to_string(),
-                format!("{:.2}x", entry.relative_to_plan),
-                entry.energy_joules.map_or("-".to_owned(), |energy| energy.to_string()),
-                entry.edp_joule_seconds.map_or("-".to_owned(), |product| format!("{product:.3e} Js")),
-                format!("{} ({:.0} %)", entry.extra_memory_bytes, entry.extra_memory_percent),
-                entry.cut_operators.to_string(),
-                entry.chained_operators.to_string(),
-                if entry.is_on_pareto_front { "*" } else { "" }.to_owned(),
-            ]
-        })
-        .collect();
+    let rows = entries.iter().map(|entry| {
+        let Entry { strategy, latency_ps, cut_operators, chained_operators, .. } = entry;
+        let (relative, energy) = (format!("{:.2}x", entry.relative_to_plan), or_dash(entry.energy_joules));
+        let edp = or_dash(entry.edp_joule_seconds.map(|product| format!("{product:.3e} Js")));
+        let memory = format!("{} ({:.0} %)", entry.extra_memory_bytes, entry.extra_memory_percent);
+        let star = if entry.is_on_pareto_front { "*" } else { "" };
+        row![strategy, latency_ps, relative, energy, edp, memory, cut_operators, chained_operators, star]
+    });
     let header =
         ["strategy", "latency", "relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"];
-    output::table(&header, &rows);
+    output::table(&header, rows);
 }
+
+/// Width and height of the plot of energy over latency, in figure pixels.
+const PLOT: (f64, f64) = (560.0, 340.0);
+const FRONT_WIDTH: f64 = 1.5;
 
 /// The figure: energy over latency with the Pareto front; latencies where no energy is
 /// known.
-pub(crate) fn picture(scenario: &Scenario, entries: &[Entry]) -> Picture {
+pub(crate) fn picture(scenario: &Scenario, entries: &[Entry], format: Format) -> Result<Vec<u8>, PlotError> {
     let millis = |entry: &Entry| entry.latency_ps.as_micros() / 1e3;
-    let drawing = if entries.iter().all(|entry| entry.energy_joules.is_some()) {
-        let point = |entry: &Entry| Choice {
-            name: entry.strategy.to_owned(),
-            x: millis(entry),
-            y: entry.energy_joules.map_or(0.0, |energy| energy.0 * 1e3),
-            is_on_front: entry.is_on_pareto_front,
-        };
-        Drawing::Choices(Choices {
-            x: "latency, ms".to_owned(),
-            y: "energy, mJ".to_owned(),
-            points: entries.iter().map(point).collect(),
-        })
-    } else {
-        Drawing::GroupedBars(Bars {
+    let (title, subtitle) = titles("Strategies for", scenario);
+    let places: Option<Vec<(f64, f64)>> =
+        entries.iter().map(|entry| Some((millis(entry), entry.energy_joules?.0 * 1e3))).collect();
+    let Some(places) = places else {
+        let bars = Bars {
             y: "latency, ms".to_owned(),
             categories: entries.iter().map(|entry| entry.strategy.to_owned()).collect(),
             series: vec![BarSeries {
@@ -158,32 +146,64 @@ pub(crate) fn picture(scenario: &Scenario, entries: &[Entry]) -> Picture {
                 is_published: false,
                 values: entries.iter().map(|entry| Some(millis(entry))).collect(),
             }],
-        })
+        };
+        let drawing = Drawing::GroupedBars(bars);
+        return coexec_plots::picture(
+            &Picture { name: "strategies".to_owned(), title, subtitle, drawing },
+            format,
+        );
     };
-    Picture {
-        name: "strategies".to_owned(),
-        title: format!("Strategies for {}", scenario.title),
-        subtitle: format!("on {}", scenario.device.title),
-        drawing,
-    }
+    let marked = entries.iter().zip(&places);
+    let mut front: Vec<(f64, f64)> =
+        marked.clone().filter(|(entry, _)| entry.is_on_pareto_front).map(|(_, &place)| place).collect();
+    front.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut series = vec![Series::new("Pareto front", Mark::Dashes { width: FRONT_WIDTH }, MUTED, front)];
+    series.extend(marked.enumerate().map(|(index, (entry, &place))| {
+        let (colour, shape) = look(index);
+        Series::new(entry.strategy, Mark::Markers { shape, is_filled: true }, colour, vec![place])
+    }));
+    let figure = XyFigure {
+        title,
+        subtitle,
+        plot_size: PLOT,
+        x: coexec_plots::Axis::from_zero("latency, ms", places.iter().map(|place| place.0)),
+        y: coexec_plots::Axis::from_zero("energy, mJ", places.iter().map(|place| place.1)),
+        heads: Vec::new(),
+        series,
+    };
+    figure.draw(format)
+}
+
+/// Title and subtitle of a figure of a scenario.
+fn titles(what: &str, scenario: &Scenario) -> (String, String) {
+    (format!("{what} {}", scenario.title), format!("on {}", scenario.device.title))
 }
 
 /// Who computes how much under one plan.
 pub(crate) fn share_row(name: &str, plan: &Plan) -> ShareRow {
-    ShareRow { name: name.to_owned(), operators: shares(plan) }
+    let operators = plan.placements.iter().enumerate().map(|(stage, placement)| Shares {
+        cpu: placement.fraction(ProcessorKind::Cpu),
+        gpu: placement.fraction(ProcessorKind::Gpu),
+        npu: placement.fraction(ProcessorKind::Npu),
+        is_along_channels: placement.axis() != Some(Axis::Height),
+        chain: plan.chain(stage),
+    });
+    ShareRow { name: name.to_owned(), operators: operators.collect() }
 }
 
-/// The same for every strategy.
-pub(crate) fn share_rows(entries: &[Entry]) -> Vec<ShareRow> {
-    entries.iter().map(|entry| share_row(entry.strategy, &entry.plan)).collect()
-}
-
-/// The figure of who computes how much of each operator.
-pub(crate) fn share_map(scenario: &Scenario, rows: Vec<ShareRow>) -> Picture {
-    Picture {
-        name: "shares".to_owned(),
-        title: format!("Who computes {}", scenario.title),
-        subtitle: format!("on {}", scenario.device.title),
-        drawing: Drawing::Shares(ShareMap { rows }),
+/// The figure of who computes how much of each operator: under the plan of every strategy,
+/// or under the one that was asked for.
+pub(crate) fn share_map(
+    scenario: &Scenario,
+    entries: &[Entry],
+    (strategy, plan): (&str, &Plan),
+    format: Format,
+) -> Result<Vec<u8>, PlotError> {
+    let mut rows: Vec<ShareRow> =
+        entries.iter().map(|entry| share_row(entry.strategy, &entry.plan)).collect();
+    if rows.is_empty() {
+        rows.push(share_row(strategy, plan));
     }
+    let (title, subtitle) = titles("Who computes", scenario);
+    coexec_plots::shares(&title, &subtitle, &rows, format)
 }

@@ -1,6 +1,6 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
-use coexec_sim::explore::{Lead, Search, split_search};
+use coexec_sim::explore::{Search, split_search};
 use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::Picos;
@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::cli::{Common, Explore};
-use crate::explore::tell_who_cannot_help;
+use crate::explore::warn_unsupported_processors;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, row};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -42,11 +42,6 @@ struct Entry {
     best_ps: Vec<Picos>,
 }
 
-/// What one operator gains with each core set.
-struct Row {
-    searches: Vec<Search>,
-}
-
 pub(crate) fn run(
     scenario: &Scenario,
     operators: &[Stage],
@@ -54,20 +49,20 @@ pub(crate) fn run(
     common: &Common,
 ) -> Result<(), Failure> {
     check(scenario, options)?;
-    tell_who_cannot_help(scenario, operators, common);
+    warn_unsupported_processors(scenario, operators, common);
     if !common.quiet {
         eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
     }
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.
-    let searched: Vec<Result<Row, SimulateError>> = operators
+    let searched: Vec<Result<Vec<Search>, SimulateError>> = operators
         .par_iter()
         .map_init(
             || Simulator::new(&scenario.device, scenario.library),
             |simulator, stage| search(simulator, stage, scenario),
         )
         .collect();
-    let rows = searched.into_iter().collect::<Result<Vec<Row>, _>>()?;
+    let rows = searched.into_iter().collect::<Result<Vec<_>, _>>()?;
     let gains: Vec<Gain> = scenario
         .options
         .core_sets
@@ -86,63 +81,60 @@ pub(crate) fn run(
         return Ok(());
     }
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
-    let rows: Vec<Vec<String>> = gains
-        .iter()
-        .map(|gain| {
-            vec![
-                gain.cores.clone(),
-                gain.operators.to_string(),
-                format!("{:.3}x", gain.mean_speedup),
-                format!("{:.1} %", gain.cut_percent),
-            ]
-        })
-        .collect();
-    output::table(&["CPU cores", "operators", "mean speedup over GPU only", "cut"], &rows);
+    let header = ["CPU cores", "operators", "mean speedup over GPU only", "cut"];
+    let row = |Gain { cores, operators, mean_speedup, cut_percent }: &Gain| {
+        row![cores, operators, format!("{mean_speedup:.3}x"), format!("{cut_percent:.1} %")]
+    };
+    output::table(&header, gains.iter().map(row));
     Ok(())
 }
 
 /// Refuses options that a set has no use for.
 fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
-    let single = [&options.out, &options.plot, &options.timeline, &options.trace];
-    if single.iter().any(|path| path.is_some()) {
-        return Err(Failure::Usage {
-            problem: format!(
-                "{} is a set of single operators: it has no one plan or timeline",
-                scenario.name
-            ),
-            help: "leave out --out, --plot, --timeline and --trace, or explore one operator".to_owned(),
-        });
+    let [is_drawn, is_written] = [
+        options.plot.is_some() || options.timeline.is_some(),
+        options.out.is_some() || options.trace.is_some(),
+    ];
+    if is_drawn || is_written {
+        return Err(Failure::usage(
+            format!("{} is a set of single operators: it has no one plan or timeline", scenario.name),
+            "leave out --out, --plot, --timeline and --trace, or explore one operator",
+        ));
     }
     if scenario.options.strategy.is_single() {
-        return Err(Failure::Usage {
-            problem: format!(
+        return Err(Failure::usage(
+            format!(
                 "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \
                  apply",
                 scenario.name,
                 scenario.options.strategy.name()
             ),
-            help: "leave out the strategy, or explore one operator".to_owned(),
-        });
+            "leave out the strategy, or explore one operator",
+        ));
     }
     Ok(())
 }
 
-fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Row, SimulateError> {
-    let searches = scenario
+fn search(
+    simulator: &mut Simulator<'_>,
+    stage: &Stage,
+    scenario: &Scenario,
+) -> Result<Vec<Search>, SimulateError> {
+    scenario
         .options
         .core_sets
         .iter()
         .map(|&cores| {
-            let options = coexec_sim::explore::Options { core_sets: vec![cores], ..scenario.options.clone() };
-            split_search(simulator, stage, &options, Lead::default())
+            let options =
+                coexec_sim::explore::SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
+            split_search(simulator, stage, &options)
         })
-        .collect::<Result<Vec<Search>, _>>()?;
-    Ok(Row { searches })
+        .collect()
 }
 
 /// Means over the operators that the GPU can run alone.
-fn gain(cores: String, rows: &[Row], index: usize) -> Gain {
-    let searches = rows.iter().filter_map(|row| row.searches.get(index));
+fn gain(cores: String, rows: &[Vec<Search>], index: usize) -> Gain {
+    let searches = rows.iter().filter_map(|row| row.get(index));
     let (mut operators, mut speedups, mut cut) = (0_usize, 0.0, 0_usize);
     for search in searches {
         let Some(gpu_only) = search.gpu_only else { continue };
@@ -154,11 +146,11 @@ fn gain(cores: String, rows: &[Row], index: usize) -> Gain {
     Gain { cores, operators, mean_speedup: speedups / count, cut_percent: 100.0 * cut as f64 / count }
 }
 
-fn entry(stage: &Stage, row: &Row) -> Entry {
+fn entry(stage: &Stage, searches: &[Search]) -> Entry {
     Entry {
         name: stage.name.clone(),
         operator: stage.layer.operator.to_string(),
-        gpu_only_ps: row.searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
-        best_ps: row.searches.iter().map(|search| search.best.latency).collect(),
+        gpu_only_ps: searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
+        best_ps: searches.iter().map(|search| search.best.latency).collect(),
     }
 }

@@ -1,17 +1,16 @@
 //! `coexec validate`: predictions of a profile against measured runs.
 
-use coexec_plots::{Comparison, Format};
+use coexec_fit::measure::SkippedRow;
+use coexec_fit::validate::choice::Choices;
+use coexec_fit::validate::point::Point;
+use coexec_fit::validate::score::{Scored, is_in, score, worst};
+use coexec_fit::validate::{Group, choice, cpu, gpu, host, host_timed};
+use coexec_plots::Comparison;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::LeftOut;
-use coexec_sim::validate::choice::Choices;
-use coexec_sim::validate::point::Point;
-use coexec_sim::validate::score::{Scored, is_in, score, worst};
-use coexec_sim::validate::{Group, choice, cpu, gpu, host, host_timed};
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
 use crate::failure::Failure;
-use crate::output::OutputFile;
 use crate::runs::Measured;
 use crate::{output, points, runs};
 
@@ -24,9 +23,9 @@ struct Document<'a> {
     /// Predictions that are furthest off, worst first.
     worst: Vec<&'a Point>,
     /// Rows of the files that are no usable runs.
-    unusable: &'a [LeftOut],
+    unusable: &'a [SkippedRow],
     /// Runs the profile cannot predict.
-    unpredicted: &'a [LeftOut],
+    unpredicted: &'a [SkippedRow],
     /// What choosing among the measured ways to run an operator by prediction is worth.
     choices: Option<&'a Choices>,
 }
@@ -35,8 +34,8 @@ struct Document<'a> {
 #[derive(Default)]
 struct Validated {
     points: Vec<Point>,
-    left_out: Vec<LeftOut>,
-    unusable: Vec<LeftOut>,
+    left_out: Vec<SkippedRow>,
+    unusable: Vec<SkippedRow>,
     choices: Option<Choices>,
     set_the_profile: bool,
     /// The runs, in words.
@@ -44,14 +43,12 @@ struct Validated {
 }
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
-    // A wrong file name should not cost a validation first.
-    let format = options.plot.as_deref().map(Format::of).transpose()?;
     let profile = Profile::load(&options.profile)?;
     let Validated { points, left_out, unusable, choices, set_the_profile, source } =
         &predictions(&profile, options, common)?;
     let groups = &kept(score(points), options)?;
     let points = &points.iter().filter(|point| is_in(point, &options.group)).cloned().collect::<Vec<_>>();
-    write(options, &profile, source, points, format)?;
+    write(options, &profile, source, points)?;
     if !common.quiet {
         runs::name_left_out("not predicted", left_out);
     }
@@ -86,29 +83,31 @@ fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result
     };
     let calibration = profile.calibration.as_ref();
     let library = runs::library(profile, &options.runs);
-    let seen = options.seen.as_ref().map(|path| runs::seen(path, &options.runs, common)).transpose()?;
+    let seen =
+        options.seen.as_ref().map(|path| runs::measured(profile, path, &options.runs, common)).transpose()?;
     if let (Some(model), Some(table)) = (&profile.gpu, &measured.gpu) {
-        let layers = seen.as_ref().map(|seen| seen.gpu.as_slice());
+        let layers = seen.as_ref().map(|seen| seen.gpu.as_ref().map_or(&[][..], |table| &table.runs));
         let validation = gpu::validate(model, calibration, &table.runs, layers);
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
     if let (Some(model), Some(table)) = (&profile.gpu, &measured.inferences) {
-        let networks = seen.as_ref().map(|seen| seen.inferences.as_slice());
+        let networks =
+            seen.as_ref().map(|seen| seen.inferences.as_ref().map_or(&[][..], |table| &table.networks));
         let validation = host::validate(model, calibration, &table.networks, networks);
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
     if let Some(table) = &measured.cpu {
-        let seen = seen.as_ref().map(|seen| &seen.cpu);
-        let validation = cpu::validate(&profile.cpu, calibration, table, seen, library);
+        let seen = seen.map(|seen| seen.cpu.unwrap_or_default());
+        let validation = cpu::validate(&profile.cpu, calibration, table, seen.as_ref(), library);
         validated.points.extend(validation.points);
         validated.left_out.extend(validation.left_out);
     }
     validated.choices = choice::choices(profile, &measured.measurements, library);
-    let (points, left_out) = host_timed::validate(profile, &measured.host_timed, library);
-    validated.points.extend(points);
-    validated.left_out.extend(left_out);
+    let validation = host_timed::validate(profile, &measured.host_timed, library);
+    validated.points.extend(validation.points);
+    validated.left_out.extend(validation.left_out);
     Ok(validated)
 }
 
@@ -142,18 +141,12 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Fail
 }
 
 /// Writes the picture and the points that were asked for.
-fn write(
-    options: &Validate,
-    profile: &Profile,
-    source: &str,
-    points: &[Point],
-    format: Option<Format>,
-) -> Result<(), Failure> {
+fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result<(), Failure> {
     let mut files = Vec::new();
-    if let (Some(path), Some(format)) = (&options.plot, format) {
+    if let Some(picture) = &options.plot {
         let subtitle = format!("predicted against measured, {source}");
         let comparison = Comparison { title: &profile.title, subtitle: &subtitle, points };
-        files.push(OutputFile { path, content: coexec_plots::scatter(&comparison, format)? });
+        files.push(picture.file(|format| coexec_plots::scatter(&comparison)?.draw(format))?);
     }
     if let Some(path) = &options.points {
         files.push(points::file(path, points)?);
@@ -163,7 +156,7 @@ fn write(
 
 /// Prints the groups and what to hold them against.
 fn show(groups: &[Scored]) {
-    output::table(&HEADER, &groups.iter().map(cells).collect::<Vec<_>>());
+    output::table(&HEADER, groups.iter().map(cells));
 }
 
 /// What the choice of a cut is worth, in words.
@@ -182,7 +175,13 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
     let above: Vec<String> =
         above.map(|group| format!("{} ({:.1} %)", group.name, group.mape_percent)).collect();
-    if above.is_empty() { Ok(()) } else { Err(Failure::FellShort { limit, groups: above.join(", ") }) }
+    if above.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::fell_short(
+        format!("the MAPE is above {limit} % in {}", above.join(", ")),
+        "calibrate the profile on runs of this device, or raise --limit",
+    ))
 }
 
 /// Header of [`cells`]: the figures, and what they are held against: MAPE without

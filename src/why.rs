@@ -4,17 +4,8 @@ use std::fmt::Write as _;
 
 use coexec_sim::kernel::gpu::language::LanguageKernel;
 use coexec_sim::kernel::{cpu, gpu, npu};
-use coexec_sim::simulate::{Detail, PartReport, Prediction, Processor};
+use coexec_sim::simulate::{Detail, PartReport, Prediction};
 use coexec_sim::units::Picos;
-
-/// A processor's name in tables and sentences.
-pub(crate) fn processor(processor: Processor) -> &'static str {
-    match processor {
-        Processor::Cpu => "CPU",
-        Processor::Gpu => "GPU",
-        Processor::Npu => "NPU",
-    }
-}
 
 /// More operators than this are not explained one by one.
 const MOST_EXPLAINED: usize = 6;
@@ -39,14 +30,15 @@ pub(crate) fn operators(prediction: &Prediction) -> String {
 /// One part: who, how much, how long, by which kernel, limited by what.
 fn explain(part: &PartReport) -> String {
     let share = match (part.channels, part.rows) {
-        (Some(channels), _) => format!(" {channels} channels,"),
+        (Some(channels), Some(rows)) => format!(" {rows} rows x {channels} channels,"),
+        (Some(channels), None) => format!(" {channels} channels,"),
         (None, Some(rows)) => format!(" {rows} rows,"),
         (None, None) => String::new(),
     };
     let waits = if part.wait > Picos::ZERO { format!("; waits {}", part.wait) } else { String::new() };
     format!(
         "{}{share} {}: {}{waits}",
-        processor(part.processor),
+        part.processor,
         part.finish.saturating_sub(part.start),
         detail(&part.detail)
     )
@@ -62,7 +54,7 @@ fn detail(detail: &Detail) -> String {
                 let blocks = u64::from(schedule.blocks);
                 let pieces = match schedule.library {
                     cpu::Library::Xnnpack => counted(blocks, "tile", "tiles"),
-                    _ => counted(blocks, "block", "blocks"),
+                    cpu::Library::Ruy | cpu::Library::Coexec => counted(blocks, "block", "blocks"),
                 };
                 format!(", {rows}x{columns} micro-kernel, {pieces}")
             };

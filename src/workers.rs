@@ -29,9 +29,11 @@ pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure>
     if missing.is_empty() {
         return Ok(());
     }
-    let failed = |reason: String| Failure::Usage {
-        problem: format!("cannot start anew with {}: {reason}", settings(&missing)),
-        help: format!("set {} in the environment", settings(&missing)),
+    let failed = |reason: String| {
+        Failure::usage(
+            format!("cannot start anew with {}: {reason}", settings(&missing)),
+            format!("set {} in the environment", settings(&missing)),
+        )
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = std::process::Command::new(program);

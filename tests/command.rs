@@ -20,14 +20,15 @@ mod command {
     mod explore;
     mod import;
     mod language;
+    mod library;
     mod machines;
     mod memories;
     mod own_runs;
     mod pictures;
     mod pipelines;
+    mod plans;
     mod plot;
     mod probe;
-    mod readme;
     mod repeatable;
     mod replay;
     mod report;
@@ -54,6 +55,16 @@ impl Outcome {
     fn json(&self) -> Value {
         assert_eq!(self.status, 0, "{}", self.stderr);
         serde_json::from_str(&self.stdout).expect("standard output is one JSON document and nothing else")
+    }
+
+    /// Asserts that the parser of the command line refused an option, and says each of `words`.
+    fn assert_misused(&self, words: &[&str]) {
+        let stderr = &self.stderr;
+        assert_eq!((self.status, self.stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.starts_with("error: "), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "{word:?} is not in: {stderr}");
+        }
     }
 
     /// Asserts that the command refused its input: status 1, nothing on standard

@@ -15,7 +15,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use coexec_hw::cpu::{Available as _, InstructionSet, Prepared, ThreadPool};
-use coexec_hw::operands::{Output, Part, Weights};
+use coexec_hw::operands::{Output, Weights};
+use coexec_sim::plan::Region;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
@@ -60,7 +61,7 @@ impl Shape {
     }
 }
 
-/// Somebody's product of one shape.
+/// A library's product of one shape.
 struct Contender {
     name: String,
     run: Box<dyn FnMut()>,
@@ -89,10 +90,10 @@ fn ours(shape: Shape, set: InstructionSet) -> Contender {
     let mut prepared = Prepared::<f32>::new(&layer, &weights, set).expect("the layer and its weights fit");
     let mut pool = ThreadPool::new(1).expect("one thread is the calling one");
     let (inputs, mut results) = (shape.inputs(), shape.results());
-    let part = Part::whole(&layer.operator);
+    let part = Region::of(layer.operator.output());
     let run = move || {
         let mut output = Output::from(black_box(results.as_mut_slice()));
-        prepared.run(&mut pool, &[black_box(&inputs)], &mut output, &part).expect("the operands fit");
+        prepared.run(&mut pool, &[black_box(&inputs)], &mut output, part).expect("the operands fit");
     };
     Contender { name: format!("ours, {set}"), run: Box::new(run) }
 }

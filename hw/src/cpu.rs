@@ -21,7 +21,6 @@ pub(crate) mod normalise;
 pub(crate) mod packing;
 mod pixelwise;
 mod pooling;
-mod portable;
 mod prepared;
 mod product;
 mod thread_pool;
@@ -29,14 +28,10 @@ mod vector;
 mod visit;
 mod window;
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(target_arch = "aarch64")]
-mod neon_f16;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use coexec_sim::device::cpu::InstructionSet;
 pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};

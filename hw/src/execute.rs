@@ -10,44 +10,43 @@
 mod build;
 mod check;
 mod cores;
-mod link;
 mod machine;
 mod measure;
+mod meetings;
 mod noise;
-mod numbers;
-mod parts;
+mod operation;
 mod place;
 mod program;
-mod schedule;
 mod sharing;
-mod statistics;
 mod stream;
 mod watch;
-mod wiring;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use coexec_fit::measure::runs::Fingerprint;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::measure::runs::Fingerprint;
-use coexec_sim::plan::{ChainError, Plan};
+use coexec_sim::plan::Plan;
+use coexec_sim::schedule::ScheduleError;
 use coexec_sim::workload::{DataType, Stage};
+use half::f16;
 use thiserror::Error;
 
+pub use crate::statistics::Summary;
+pub(crate) use cores::cores_beside;
 pub(crate) use machine::gpu_of;
-pub use machine::{Choice, Machine};
+pub use machine::{DeviceChoice, Machine};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
 pub use place::Sharing;
 pub use program::Clock;
-pub use statistics::Summary;
 pub use stream::{Streamed, Streaming};
-pub use watch::Told;
+pub use watch::ProgressEvent;
 
-use crate::cpu::{PoolError, PrepareError};
+use crate::cpu::{Element, PoolError, PrepareError};
 use crate::fingerprint::fingerprint;
 use crate::opencl::OpenClError;
 use crate::operands::OperandError;
@@ -64,7 +63,7 @@ pub enum ExecuteError {
     OpenCl(#[from] OpenClError),
     /// Host and device did not meet.
     #[error(transparent)]
-    Sync(#[from] SyncError),
+    Sync(SyncError),
     /// A CPU kernel.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
@@ -127,18 +126,12 @@ pub enum ExecuteError {
     CutSlice {
         /// The operator.
         operator: String,
-        /// Output channels of the CPU.
+        /// Output channels before the cut.
         channels: u32,
     },
-    /// An operator of which nobody can compute a part.
-    #[error("the plan cuts {operator}, which cannot be cut so")]
-    CannotCut {
-        /// The operator.
-        operator: String,
-    },
-    /// Operators of a plan that are no chain.
+    /// A plan without a schedule.
     #[error(transparent)]
-    Chain(#[from] ChainError),
+    Schedule(#[from] ScheduleError),
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
     NoMechanism {
@@ -185,7 +178,7 @@ pub struct Request {
     /// Its GPU's dispatch rules and its core sets are used.
     pub profile: Profile,
     /// What of the machine is used.
-    pub choice: Choice,
+    pub choice: DeviceChoice,
     /// Groups of variants; those of a group are measured alternately.
     pub groups: Vec<Vec<Variant>>,
     /// Repetitions of each variant.
@@ -214,12 +207,21 @@ pub struct Report {
     pub streamed: Option<Streamed>,
 }
 
+impl From<SyncError> for ExecuteError {
+    fn from(error: SyncError) -> Self {
+        match error {
+            SyncError::OpenCl(error) => Self::OpenCl(error),
+            error @ (SyncError::SpunOut { .. } | SyncError::Stale { .. }) => Self::Sync(error),
+        }
+    }
+}
+
 impl ExecuteError {
     /// Whether the error is one variant's, which leaves the others measurable.
     pub fn is_of_variant(&self) -> bool {
-        match self {
-            Self::OpenCl(error) => matches!(
-                error,
+        matches!(
+            self,
+            Self::OpenCl(
                 OpenClError::Unsupported { .. }
                     | OpenClError::NoHalf { .. }
                     | OpenClError::Image { .. }
@@ -227,19 +229,15 @@ impl ExecuteError {
                     | OpenClError::OutOfMemory { .. }
                     | OpenClError::Build { .. }
                     | OpenClError::Operand(_)
-            ),
-            Self::Prepare(_)
-            | Self::Operand(_)
-            | Self::Unsupported(_)
-            | Self::TooFewCores { .. }
-            | Self::NoGpu
-            | Self::NoNpu { .. }
-            | Self::CutSlice { .. }
-            | Self::CannotCut { .. }
-            | Self::Chain(_)
-            | Self::Format { .. } => true,
-            _ => false,
-        }
+            ) | Self::Prepare(_)
+                | Self::Operand(_)
+                | Self::Unsupported(_)
+                | Self::TooFewCores { .. }
+                | Self::NoGpu
+                | Self::NoNpu { .. }
+                | Self::CutSlice { .. }
+                | Self::Schedule(_)
+        )
     }
 }
 
@@ -252,7 +250,7 @@ impl ExecuteError {
 pub fn execute(
     request: Request,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(ProgressEvent),
 ) -> Result<Report, ExecuteError> {
     // A run waits at most twice: for the device, and for it to end.
     let patience = PATIENCE + 2 * request.run_limit;
@@ -260,6 +258,15 @@ pub fn execute(
 }
 
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+    let stage = request.groups.iter().flatten().find_map(|variant| variant.stages.first());
+    match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {
+        DataType::F16 => measured_in::<f16>(request, control),
+        DataType::F32 => measured_in::<f32>(request, control),
+        format @ (DataType::I8 | DataType::W4A16 | DataType::W8A16) => Err(ExecuteError::Format { format }),
+    }
+}
+
+fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
     machine.compare(&request.profile);
@@ -270,16 +277,17 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
     sets.sort_by_key(ToString::to_string);
     sets.dedup();
     machine.prepare(&sets, &request.profile.cpu)?;
-    let fingerprint = fingerprint(&machine);
-    machine.stand_on(None);
+    let opencl = machine.runtime().map(|runtime| runtime.device());
+    let fingerprint = fingerprint(opencl, machine.free_cores(), machine.pins());
+    machine.pin_caller_to(None);
     let noise = NoiseFloor::measure();
-    let streamed = request.stream(&mut machine, control)?;
+    let streamed = request.stream::<T>(&mut machine, control)?;
     let deadline = request.time_limit.map(|limit| started + limit);
     let order = order(request.groups.len(), request.seed);
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
     for (done, &index) in order.iter().enumerate() {
         if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            control.tell(Told::Warning(format!(
+            control.tell(ProgressEvent::Warning(format!(
                 "the time limit left {} of {} groups unmeasured",
                 order.len() - done,
                 order.len()
@@ -288,16 +296,16 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
         }
         let group = &request.groups[index];
         let name = group.first().and_then(|variant| variant.stages.first()).map_or("", |stage| &stage.name);
-        control.tell(Told::Progress(format!("{} of {}: {name}", done + 1, order.len())));
+        control.tell(ProgressEvent::Progress(format!("{} of {}: {name}", done + 1, order.len())));
         let settings = Settings {
             repetitions: request.repetitions,
             seed: request.seed.wrapping_add(index as u64),
             deadline,
         };
         let tasks: Vec<Task<'_>> = group.iter().map(|variant| request.task(variant)).collect();
-        groups[index] = Some(measure::measure(&mut machine, &tasks, settings, control)?);
+        groups[index] = Some(measure::measure::<T>(&mut machine, &tasks, settings, control)?);
         for warning in machine.take_warnings() {
-            control.tell(Told::Warning(warning));
+            control.tell(ProgressEvent::Warning(warning));
         }
     }
     Ok(Report { fingerprint, noise, groups, streamed })
@@ -317,11 +325,15 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 
 impl Request {
     /// Streams batches of the first variant, where the request says how.
-    fn stream(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>, ExecuteError> {
+    fn stream<T: Element>(
+        &self,
+        machine: &mut Machine,
+        control: &Control,
+    ) -> Result<Option<Streamed>, ExecuteError> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
-        control.tell(Told::Progress(format!("batches, {} in flight", streaming.depth)));
-        stream::stream(machine, &self.task(variant), streaming, control).map(Some)
+        control.tell(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
+        stream::stream::<T>(machine, &self.task(variant), streaming, control).map(Some)
     }
 
     fn task<'a>(&'a self, variant: &'a Variant) -> Task<'a> {

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coexec_sim::measure::runs::Fingerprint;
+use coexec_fit::measure::runs::Fingerprint;
 
-use crate::execute::Machine;
+use crate::opencl::Description;
+use crate::system::{core_folder, number, text};
 
-/// Where Linux and Android tell of cores and of thermal sensors.
-const CORES: &str = "/sys/devices/system/cpu";
+/// Where Linux and Android tell of thermal sensors.
 const SENSORS: &str = "/sys/class/thermal";
 /// Millidegrees of a degree, as sensors count.
 const MILLI: f64 = 1e3;
@@ -19,26 +20,25 @@ const KILO: u64 = 1_000;
 /// A sensor outside of this, in degrees Celsius, is broken or measures something else.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=130.0;
 
-/// The conditions now, with the machine as it is used.
-pub fn fingerprint(machine: &Machine) -> Fingerprint {
-    let opencl = machine.runtime().map(|runtime| runtime.device());
-    let processor = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+/// The conditions now: the driver's device, and `cores` that threads are kept on where the
+/// system `pins` them.
+pub(crate) fn fingerprint(opencl: Option<&Description>, cores: &[usize], pins: bool) -> Fingerprint {
+    let processor = processor_name();
     let device = match opencl {
         Some(device) => format!("{processor}; {} of {} compute units", device.name, device.compute_units),
         None => processor,
     };
-    let cores = machine.free_cores();
     let mut fingerprint = Fingerprint {
-        id: String::new(),
         device,
+        affinity: Some(affinity(cores, pins)),
+        date: today(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         driver: opencl.map(|device| format!("{} {}", device.platform, device.driver)),
         opencl_version: opencl.map(|device| device.version.clone()),
-        affinity: Some(affinity(machine)),
         governor: governor(cores),
         clocks: clocks(cores),
         temperature_c: temperature(),
-        date: today(),
+        ..Fingerprint::default()
     };
     fingerprint.id = id(&fingerprint);
     fingerprint
@@ -56,36 +56,34 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-fn affinity(machine: &Machine) -> String {
-    let cores: Vec<String> = machine.free_cores().iter().map(ToString::to_string).collect();
-    let bound = if machine.pins() { "kept on" } else { "placed by the system on" };
+fn affinity(cores: &[usize], pins: bool) -> String {
+    let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    let bound = if pins { "kept on" } else { "placed by the system on" };
     let setting = |name: &str| std::env::var(name).map_or(String::new(), |value| format!("; {name}={value}"));
     let device = ["POCL_AFFINITY", "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"].map(setting).concat();
     format!("{bound} the first needed of cores {}{device}", cores.join(","))
 }
 
-/// What the processor calls itself.
-pub(crate) fn processor_name() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let value = |key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        line.split_once(':').map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
-    };
-    value("model name").or_else(|| value("Hardware"))
+/// What the processor calls itself; its architecture where it does not.
+pub(crate) fn processor_name() -> String {
+    let text = text(Path::new("/proc/cpuinfo")).unwrap_or_default();
+    let lines = || text.lines().filter_map(|line| line.split_once(':'));
+    let value = |key: &str| Some(lines().find(|(found, _)| found.starts_with(key))?.1.trim());
+    let name = value("model name").or_else(|| value("Hardware")).filter(|name| !name.is_empty());
+    name.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
 fn of_core(core: usize, file: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("{CORES}/cpu{core}/cpufreq/{file}")).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    text(&core_folder(Path::new("/"), core).join("cpufreq").join(file))
 }
 
-pub(crate) fn governor(cores: &[usize]) -> Option<String> {
+fn governor(cores: &[usize]) -> Option<String> {
     let names: BTreeSet<String> =
         cores.iter().filter_map(|&core| of_core(core, "scaling_governor")).collect();
     (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-pub(crate) fn clocks(cores: &[usize]) -> Option<String> {
+fn clocks(cores: &[usize]) -> Option<String> {
     let clocks = cores.iter().filter_map(|&core| of_core(core, "scaling_cur_freq")?.parse::<u64>().ok());
     let clocks: Vec<u64> = clocks.map(|khz| khz / KILO).collect();
     let (least, most) = (clocks.iter().min()?, clocks.iter().max()?);
@@ -93,10 +91,10 @@ pub(crate) fn clocks(cores: &[usize]) -> Option<String> {
 }
 
 /// The hottest sensor.
-pub(crate) fn temperature() -> Option<f64> {
+fn temperature() -> Option<f64> {
     let zones = fs::read_dir(SENSORS).ok()?;
     let of_zone = |zone: fs::DirEntry| -> Option<f64> {
-        let millidegrees: f64 = fs::read_to_string(zone.path().join("temp")).ok()?.trim().parse().ok()?;
+        let millidegrees: f64 = number(&zone.path().join("temp"))?;
         Some(millidegrees / MILLI).filter(|degrees| PLAUSIBLE.contains(degrees))
     };
     zones.flatten().filter_map(of_zone).max_by(f64::total_cmp)

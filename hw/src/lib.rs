@@ -14,11 +14,15 @@ pub mod cpu;
 pub mod execute;
 pub mod fingerprint;
 mod leave;
+mod numbers;
 pub mod opencl;
 pub mod operands;
 pub mod probe;
 mod statistics;
 pub mod sync;
+mod system;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 
 pub use leave::leave;

@@ -8,7 +8,8 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use coexec_sim::workload::{NormKind, Operator, Shape};
+use coexec_sim::plan::{Region, Span};
+use coexec_sim::workload::{Class, Movement, Operator, Reduction, Shape};
 use thiserror::Error;
 
 /// Trained parameters of an operator, row-major.
@@ -30,14 +31,18 @@ pub struct Weights<'a> {
     pub bias: &'a [f32],
 }
 
-/// The part of an operator's result that is computed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Output channels.
-    pub channels: Range<u32>,
-    /// Lines of each image of the output: rows of pixels, or tokens where the
-    /// output is one row high.
-    pub lines: Range<u32>,
+/// The pixels of some rows of each image of a tensor: stretches of pixels that follow one
+/// another, as far apart as images are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretches {
+    /// First pixel of the first, counted over all images.
+    pub(crate) first: usize,
+    /// Pixels of each.
+    pub(crate) length: usize,
+    /// How many there are: whole images are one.
+    pub(crate) count: usize,
+    /// Pixels from the start of one to the next's.
+    pub(crate) step: usize,
 }
 
 /// Where results go: a whole output tensor of which only a part is written.
@@ -50,40 +55,14 @@ pub struct Output<'a, T> {
 /// An operator cannot run on what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OperandError {
-    /// Weights of the wrong size.
-    #[error("found {found} numbers in the {which}, expected {expected}")]
-    WeightCount {
-        /// Kernel or bias.
-        which: &'static str,
-        /// Numbers given.
+    /// Too many or too few weights, inputs or elements.
+    #[error("found {found} {what}, expected {expected}")]
+    Count {
+        /// What is counted.
+        what: String,
+        /// How many were given.
         found: usize,
-        /// Numbers the operator has.
-        expected: usize,
-    },
-    /// More or fewer inputs than the layer reads.
-    #[error("found {found} inputs, expected {expected}")]
-    InputCount {
-        /// Inputs given.
-        found: usize,
-        /// Inputs of the operator and its linked functions.
-        expected: usize,
-    },
-    /// An input of the wrong size.
-    #[error("found {found} elements in input {index}, expected {expected}")]
-    InputLength {
-        /// Which input, from 0.
-        index: usize,
-        /// Elements given.
-        found: usize,
-        /// Elements expected.
-        expected: usize,
-    },
-    /// An output of the wrong size.
-    #[error("found room for {found} elements in the output, expected {expected}")]
-    OutputLength {
-        /// Elements there is room for.
-        found: usize,
-        /// Elements expected.
+        /// How many there should be.
         expected: usize,
     },
     /// A part that the output does not have, or that cannot be computed alone.
@@ -106,74 +85,90 @@ pub enum OperandError {
     },
 }
 
-impl Part {
-    /// The whole result of `operator`.
-    pub fn whole(operator: &Operator) -> Self {
-        let output = operator.output();
-        Self { channels: 0..output.channels, lines: 0..lines(output) }
-    }
-
-    /// All lines of some output channels.
-    pub fn of_channels(operator: &Operator, channels: Range<u32>) -> Self {
-        Self { channels, ..Self::whole(operator) }
-    }
-
-    /// All channels of some lines.
-    pub fn of_lines(operator: &Operator, lines: Range<u32>) -> Self {
-        Self { lines, ..Self::whole(operator) }
-    }
-
-    /// Whether `operator` can compute this part.
-    ///
-    /// # Errors
-    /// Where the output does not have these channels or lines, or the operator
-    /// needs all channels (softmax, norms of tokens) or has no lines (reshapes).
-    pub fn check(&self, operator: &Operator) -> Result<(), OperandError> {
-        let whole = Self::whole(operator);
-        let needs_all_channels = match operator {
-            Operator::Softmax(_) | Operator::Reshape(_) => true,
-            Operator::Norm(norm) => norm.kind != NormKind::Batch,
-            _ => false,
-        };
-        let needs_all_lines = matches!(operator, Operator::Reshape(_));
-        check_range("channels", &self.channels, &whole.channels, needs_all_channels)?;
-        check_range("lines", &self.lines, &whole.lines, needs_all_lines)
-    }
-
-    /// Pixels, counted over all images, and channels of the part of the result of
-    /// `operator`, in the order of memory.
-    pub(crate) fn elements(&self, operator: &Operator) -> impl Iterator<Item = (usize, usize)> {
-        let shape = operator.output();
-        let image = shape.height as usize * shape.width as usize;
-        let line = image / lines(shape).max(1) as usize;
-        let pixels = self.lines.start as usize * line..self.lines.end as usize * line;
-        let channels = self.channels.start as usize..self.channels.end as usize;
-        (0..shape.batch as usize).flat_map(move |batch| {
-            let channels = channels.clone();
-            pixels
-                .clone()
-                .flat_map(move |pixel| channels.clone().map(move |channel| (batch * image + pixel, channel)))
-        })
+impl OperandError {
+    pub(crate) fn count(found: usize, expected: usize, what: impl Into<String>) -> Self {
+        Self::Count { what: what.into(), found, expected }
     }
 }
 
-fn check_range(
-    which: &'static str,
-    found: &Range<u32>,
-    whole: &Range<u32>,
-    needs_all: bool,
-) -> Result<(), OperandError> {
+/// Whether `operator` can compute `part` of its output alone.
+///
+/// # Errors
+/// Where the output does not have these channels or rows, or the operator
+/// needs all channels (softmax, norms of tokens) or has no rows (reshapes).
+pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError> {
+    let whole = Region::of(operator.output());
+    let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged { .. }));
+    let needs_all_channels = match operator.class() {
+        Class::Reduction(Reduction::Pixels { .. }) => false,
+        Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_)) => true,
+        Class::Product(_)
+        | Class::Convolution(_)
+        | Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather { .. } => needs_all_rows,
+    };
+    check_span("channels", part.channels, whole.channels, needs_all_channels)?;
+    check_span("lines", part.rows, whole.rows, needs_all_rows)
+}
+
+/// Pixels of a row of `shape`: one, where rows are tokens.
+pub(crate) fn row_pixels(shape: Shape) -> usize {
+    shape.height as usize * shape.width as usize / shape.lines().max(1) as usize
+}
+
+/// The numbers of `span`, to index with.
+pub(crate) fn indices(span: Span) -> Range<usize> {
+    span.start as usize..span.end as usize
+}
+
+impl Stretches {
+    /// Those of `rows` in a tensor of `shape`.
+    pub(crate) fn new(shape: Shape, rows: Span) -> Self {
+        let [image, batch] = [shape.height * shape.width, shape.batch].map(|extent| extent as usize);
+        let (row, rows) = (row_pixels(shape), indices(rows));
+        let (first, length) = (rows.start * row, rows.len() * row);
+        if length == image {
+            return Self { first, length: image * batch, count: 1, step: image };
+        }
+        Self { first, length, count: batch, step: image }
+    }
+
+    /// The pixels of each.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.count).map(move |number| self.first + number * self.step).map(move |at| at..at + self.length)
+    }
+}
+
+/// Pixels, counted over all images, and channels of `part` of a tensor of `shape`, in the
+/// order of memory.
+pub(crate) fn elements(shape: Shape, part: Region) -> impl Iterator<Item = (usize, usize)> {
+    let pixels = Stretches::new(shape, part.rows).iter().flatten();
+    pixels.flat_map(move |pixel| indices(part.channels).map(move |channel| (pixel, channel)))
+}
+
+/// The elements of `part` of a tensor of `shape`, piece by piece of memory.
+pub(crate) fn pieces(shape: Shape, part: Region) -> impl Iterator<Item = Range<usize>> {
+    let (all, channels) = (shape.channels as usize, indices(part.channels));
+    Stretches::new(shape, part.rows).iter().flat_map(move |pixels| {
+        let channels = channels.clone();
+        let run = if channels.len() == all { pixels.len().max(1) } else { 1 };
+        pixels
+            .step_by(run)
+            .map(move |pixel| pixel * all + channels.start..(pixel + run - 1) * all + channels.end)
+    })
+}
+
+fn check_span(which: &'static str, found: Span, whole: Span, needs_all: bool) -> Result<(), OperandError> {
     let fits = found.start <= found.end && found.end <= whole.end;
     if fits && (!needs_all || found == whole) {
         return Ok(());
     }
+    let (found, whole) = (found.range(), whole.range());
     let expected = if needs_all { format!("all, {whole:?}") } else { format!("a part of {whole:?}") };
-    Err(OperandError::Part { which, found: found.clone(), expected })
-}
-
-/// Lines of an image of `output`: see [`Part::lines`].
-pub fn lines(output: Shape) -> u32 {
-    if output.height > 1 { output.height } else { output.width }
+    Err(OperandError::Part { which, found, expected })
 }
 
 impl<'a, T> From<&'a mut [T]> for Output<'a, T> {
@@ -220,7 +215,7 @@ impl Weights<'_> {
             [("kernel", self.kernel.len(), kernel), ("bias", self.bias.len(), bias)]
         {
             if found != expected {
-                return Err(OperandError::WeightCount { which, found, expected });
+                return Err(OperandError::count(found, expected, format!("numbers in the {which}")));
             }
         }
         Ok(())
@@ -229,15 +224,7 @@ impl Weights<'_> {
 
 /// Numbers in the kernel and in the bias of `operator`.
 pub fn weight_counts(operator: &Operator) -> [usize; 2] {
-    let all = operator.parameters() as usize;
-    let bias = match operator {
-        Operator::Linear(linear) if linear.bias => linear.output_features,
-        Operator::Conv2d(conv) if conv.bias => conv.output_channels,
-        Operator::DepthwiseConv2d(conv) if conv.bias => conv.output().channels,
-        Operator::Norm(norm) if norm.kind != NormKind::Rms => norm.input.channels,
-        _ => 0,
-    } as usize;
-    [all - bias, bias]
+    operator.weights().map(|count| count as usize)
 }
 
 /// Elements of each tensor that `operator` reads, in order.
@@ -259,13 +246,13 @@ pub fn check_inputs(
 ) -> Result<(), OperandError> {
     let expected = own.len() + additional;
     if lengths.len() != expected {
-        return Err(OperandError::InputCount { found: lengths.len(), expected });
+        return Err(OperandError::count(lengths.len(), expected, "inputs"));
     }
     for (index, found) in lengths.enumerate() {
         let expected = own.get(index).copied().unwrap_or(output.elements() as usize);
         let is_broadcast = index >= own.len() && found == output.channels as usize;
         if found != expected && !is_broadcast {
-            return Err(OperandError::InputLength { index, found, expected });
+            return Err(OperandError::count(found, expected, format!("elements in input {index}")));
         }
     }
     Ok(())
@@ -273,7 +260,7 @@ pub fn check_inputs(
 
 #[cfg(test)]
 mod tests {
-    use coexec_sim::workload::{Linear, Norm, Reshape};
+    use coexec_sim::workload::{Linear, Norm, NormKind, Reshape};
 
     use super::*;
 
@@ -281,27 +268,45 @@ mod tests {
         Operator::Linear(Linear { rows: 5, input_features: 3, output_features: 7, bias: true })
     }
 
-    #[test]
-    fn tokens_are_the_lines_of_a_matrix() {
-        assert_eq!(Part::whole(&linear()), Part { channels: 0..7, lines: 0..5 });
+    fn channels_of(operator: &Operator, channels: Range<u32>) -> Region {
+        Region { channels: channels.into(), ..Region::of(operator.output()) }
+    }
+
+    fn rows_of(operator: &Operator, rows: Range<u32>) -> Region {
+        Region { rows: rows.into(), ..Region::of(operator.output()) }
     }
 
     #[test]
     fn a_part_beyond_the_output_is_refused() {
-        assert!(Part::of_channels(&linear(), 2..7).check(&linear()).is_ok());
-        assert!(Part::of_channels(&linear(), 2..8).check(&linear()).is_err());
-        assert!(Part::of_lines(&linear(), 4..6).check(&linear()).is_err());
-        assert!(Part::of_lines(&linear(), Range { start: 3, end: 2 }).check(&linear()).is_err());
+        let check = |part| check_part(&linear(), part);
+        assert!(check(channels_of(&linear(), 2..7)).is_ok());
+        assert!(check(channels_of(&linear(), 2..8)).is_err());
+        assert!(check(rows_of(&linear(), 4..6)).is_err());
+        assert!(check(rows_of(&linear(), Range { start: 3, end: 2 })).is_err());
+    }
+
+    #[test]
+    fn pieces_hold_a_part_and_nothing_else() {
+        let shape = Shape { batch: 2, height: 3, width: 4, channels: 3 };
+        let rows = Region { rows: Span::new(1, 3), ..Region::of(shape) };
+        assert_eq!(pieces(shape, rows).collect::<Vec<_>>(), [12..36, 48..72]);
+        assert!(pieces(shape, Region::of(shape)).eq(std::iter::once(0..72)));
+        let channels = Region { channels: Span::new(1, 3), ..Region::of(shape) };
+        for part in [rows, channels, Region { channels: Span::new(0, 1), rows: Span::new(2, 3) }] {
+            let elements: Vec<usize> =
+                elements(shape, part).map(|(pixel, channel)| 3 * pixel + channel).collect();
+            assert_eq!(pieces(shape, part).flatten().collect::<Vec<_>>(), elements, "{part:?}");
+        }
     }
 
     #[test]
     fn what_mixes_all_channels_is_not_cut_along_them() {
         let norm = Operator::Norm(Norm { kind: NormKind::Layer, input: Shape::tokens(4, 8) });
-        assert!(Part::of_channels(&norm, 0..4).check(&norm).is_err());
-        assert!(Part::of_lines(&norm, 1..3).check(&norm).is_ok());
+        assert!(check_part(&norm, channels_of(&norm, 0..4)).is_err());
+        assert!(check_part(&norm, rows_of(&norm, 1..3)).is_ok());
         let reshape =
             Operator::Reshape(Reshape { input: Shape::tokens(4, 8), output: Shape::image(4, 4, 2) });
-        assert!(Part::of_lines(&reshape, 0..2).check(&reshape).is_err());
+        assert!(check_part(&reshape, rows_of(&reshape, 0..2)).is_err());
     }
 
     #[test]
@@ -310,7 +315,7 @@ mod tests {
         let kernel = [0.0; 21];
         assert_eq!(
             Weights { kernel: &kernel, bias: &[] }.check(&linear()),
-            Err(OperandError::WeightCount { which: "bias", found: 0, expected: 7 })
+            Err(OperandError::count(0, 7, "numbers in the bias"))
         );
     }
 }

@@ -28,25 +28,26 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use coexec_sim::calibrate::interference::HeldOut;
+use coexec_fit::calibrate::interference::HeldOut;
+use coexec_fit::measure::runs::{Fingerprint, Measurement};
+use coexec_fit::validate::point::Point;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::runs::{Fingerprint, Measurement};
-use coexec_sim::validate::point::Point;
 use core_affinity::CoreId;
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
-use crate::execute::gpu_of;
-use crate::opencl::{Device, DeviceKind, OpenClError};
+use crate::execute::{cores_beside, gpu_of};
+use crate::opencl::{Device, OpenClError};
 use cores::CoreGroup;
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
 /// measuring.
-const MOST_NOISE: f64 = 0.5;
+const MAX_NOISE: f64 = 0.5;
 
 /// What to probe and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ProbeOptions {
     /// Name of the profile.
     pub name: String,
     /// `PLATFORM:DEVICE`, as [`Device::select`] takes it.
@@ -87,7 +88,7 @@ pub struct Probed {
 }
 
 /// A measured value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// What it is.
     pub what: String,
@@ -156,13 +157,13 @@ impl ProbeError {
     }
 }
 
-/// A part of the probe: how long it may take, and who is told how far it is.
-pub(crate) struct Stage<'a> {
+/// The time that a part of the probe may take, and where its progress is reported.
+pub(crate) struct TimeBudget<'a> {
     end: Instant,
-    tell: &'a (dyn Fn(&str) + Sync),
+    progress: &'a (dyn Fn(&str) + Sync),
 }
 
-impl Stage<'_> {
+impl TimeBudget<'_> {
     /// Whether its time has passed.
     fn is_over(&self) -> bool {
         Instant::now() > self.end
@@ -174,32 +175,32 @@ impl Stage<'_> {
         now + self.end.saturating_duration_since(now).mul_f64(part)
     }
 
-    fn tell(&self, what: &str) {
-        (self.tell)(what);
+    fn report(&self, what: &str) {
+        (self.progress)(what);
     }
 
-    /// Tells of every tenth of a count.
-    fn tell_every(&self, index: usize, of: usize, what: &str) {
+    /// Reports every tenth of a count.
+    fn report_every(&self, index: usize, of: usize, what: &str) {
         if index.is_multiple_of((of / 10).max(1)) {
-            self.tell(&format!("{what}: {index} of {of}"));
+            self.report(&format!("{what}: {index} of {of}"));
         }
     }
 }
 
 /// The machine while it is probed.
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a ProbeOptions,
     device: Device,
     groups: Vec<CoreGroup>,
     started: Instant,
-    tell: &'a (dyn Fn(&str) + Sync),
+    progress: &'a (dyn Fn(&str) + Sync),
 }
 
 impl<'a> Bench<'a> {
-    /// A stage that may take that part of the time left.
-    fn stage(&self, part: f64) -> Stage<'a> {
+    /// That part of the time left.
+    fn budget(&self, part: f64) -> TimeBudget<'a> {
         let left = self.options.limit.saturating_sub(self.started.elapsed());
-        Stage { end: Instant::now() + left.mul_f64(part), tell: self.tell }
+        TimeBudget { end: Instant::now() + left.mul_f64(part), progress: self.progress }
     }
 
     /// The cores that are no GPU, fastest first.
@@ -208,20 +209,20 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Probes the machine; `tell` is told how far it is.
+/// Probes the machine, telling `progress` how far it is.
 ///
 /// # Errors
 /// Where there is no such device, nothing works on it, or what it does takes a different
 /// time each time.
-pub fn probe(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
+pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
     // Before any thread is pinned: a driver's own threads inherit where they may run.
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();
     let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
     let cores = cpu_cores(&device, &mut warnings);
     let groups = cores::groups(Path::new("/"), &cores);
-    tell(&format!("probing {} beside {} cores", device.description(), cores.len()));
-    let bench = Bench { options, device, groups, started: Instant::now(), tell };
+    progress(&format!("probing {} beside {} cores", device.description(), cores.len()));
+    let bench = Bench { options, device, groups, started: Instant::now(), progress };
     // The pools pin the thread that makes them, which should not be the caller's.
     thread::scope(|scope| {
         let probing = scope.spawn(|| {
@@ -235,20 +236,11 @@ pub fn probe(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Probed, 
 
 /// The cores that compute as the CPU: those that `device` is not made of.
 fn cpu_cores(device: &Device, warnings: &mut Vec<String>) -> Vec<usize> {
-    let usable: Vec<usize> =
-        core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
-    let usable = if usable.is_empty() { vec![0] } else { usable };
-    if device.description().kind != DeviceKind::Cpu {
-        return usable;
+    let left = cores_beside(Some(device.description()));
+    if !left.is_empty() {
+        return left;
     }
-    // PoCL keeps its worker i on core i, and a sub-device takes the first workers.
-    let first = device.description().compute_units as usize;
-    let left: Vec<usize> = usable.iter().copied().filter(|&core| core >= first).collect();
-    if left.is_empty() {
-        warnings.push(
-            "the OpenCL device is made of the same cores as the CPU: together they share them".to_owned(),
-        );
-        return usable;
-    }
-    left
+    warnings
+        .push("the OpenCL device is made of the same cores as the CPU: together they share them".to_owned());
+    cores_beside(None)
 }

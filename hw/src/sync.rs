@@ -1,37 +1,35 @@
 //! How host and device learn of each other's results, measured and tried before use.
 //!
-//! Responsible for: one file per mechanism, the time each takes in both directions,
+//! Responsible for: what each mechanism does (`link`), the time it takes in both directions,
 //! whether it works here, and what replaces one that does not. Not for: what a plan
 //! synchronises when.
 //! Invariants: a mechanism is used only after a probe found it sound; every wait has a
 //! limit, after which the device is released and an error returned.
 
-mod blocking_finish;
 mod clock;
-mod event_polling;
-mod event_wait;
-mod flag_polling;
+pub(crate) mod link;
+mod ping_pong;
 mod probe;
 mod round;
-mod sleep_then_poll;
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::plan::synchronisation::Mechanism as Modelled;
 use coexec_sim::units::Picos;
 use thiserror::Error;
 
-use crate::opencl::OpenClError;
+use crate::opencl::signals::{FlagHome, Signals};
+use crate::opencl::{OpenClError, Runtime};
 
-pub use flag_polling::ping_pong;
-pub use probe::{Choice, Replaced, Soundness, choose, probe};
+pub use link::sleep_granularity;
+pub use ping_pong::ping_pong;
+pub use probe::{Unsound, choose, probe};
 pub use round::{Notifications, measure};
-pub use sleep_then_poll::sleep_granularity;
-pub(crate) use sleep_then_poll::{STEP as SLEEP_STEP, whole_sleeps};
 
 /// How one side learns that the other is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mechanism {
     /// The host sleeps until the queue is empty (`clFinish`), and queues what the
     /// device does next only then.
@@ -39,8 +37,8 @@ pub enum Mechanism {
     /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
     /// the device's next kernel waits for.
     EventWait,
-    /// The host asks for an event's status again and again, and queues what the device does
-    /// next only when it has ended.
+    /// The host polls an event's status, and queues what the device does next only when it
+    /// has ended.
     EventPolling,
     /// Both spin on flags in fine-grained shared virtual memory: the computing kernel's
     /// last-finishing group sets the device's, and a kernel of one thread behind it waits
@@ -59,14 +57,6 @@ pub enum SyncError {
     /// The device's side failed.
     #[error(transparent)]
     OpenCl(#[from] OpenClError),
-    /// The device did not set its flag in time, and was released.
-    #[error("the device did not reach the flag of round {round} within {limit_ms} ms; it was released")]
-    Unanswered {
-        /// The meeting's round.
-        round: u32,
-        /// Milliseconds it was given.
-        limit_ms: u64,
-    },
     /// A kernel spun as long as it may: the host's answer did not reach it.
     #[error("the device did not see the host's answer in round {round} and stopped spinning")]
     SpunOut {
@@ -96,16 +86,9 @@ impl Mechanism {
 
     /// What may replace this mechanism, best first: polling is replaced by polling as
     /// long as one kind works; what always works comes last.
-    pub fn fallbacks(self) -> &'static [Self] {
-        match self {
-            Self::SvmPolling | Self::SleepThenPoll => {
-                &[Self::PinnedPolling, Self::EventPolling, Self::EventWait, Self::BlockingFinish]
-            }
-            Self::PinnedPolling => &[Self::EventPolling, Self::EventWait, Self::BlockingFinish],
-            Self::EventPolling => &[Self::EventWait, Self::BlockingFinish],
-            Self::EventWait => &[Self::BlockingFinish],
-            Self::BlockingFinish => &[],
-        }
+    pub fn fallbacks(self) -> impl Iterator<Item = Self> {
+        let later = Self::ALL.into_iter().skip_while(move |&mechanism| mechanism != self).skip(1);
+        later.filter(|&mechanism| mechanism != Self::SleepThenPoll)
     }
 
     /// The mechanism as the simulator models it: polling is the same whatever is
@@ -131,17 +114,18 @@ impl From<Modelled> for Mechanism {
     }
 }
 
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::BlockingFinish => "blocking-finish",
-            Self::EventWait => "event-wait",
-            Self::EventPolling => "event-polling",
-            Self::SvmPolling => "svm-polling",
-            Self::PinnedPolling => "pinned-polling",
-            Self::SleepThenPoll => "sleep-then-poll",
-        })
-    }
+/// The flags that `mechanism` polls, where it polls any.
+pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>, OpenClError> {
+    let has_shared = runtime.device().polls_shared_memory;
+    let home = match mechanism {
+        Mechanism::SvmPolling => FlagHome::Shared,
+        Mechanism::SleepThenPoll if has_shared => FlagHome::Shared,
+        Mechanism::PinnedPolling | Mechanism::SleepThenPoll => FlagHome::Pinned,
+        Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => return Ok(None),
+    };
+    let mut signals = Signals::new(runtime, home)?;
+    signals.reset();
+    Ok(Some(signals))
 }
 
 /// The median of `times`; zero of none.

@@ -9,11 +9,12 @@
 
 mod reference;
 
+use coexec_sim::plan::Region;
 use coexec_sim::workload::Layer;
 use thiserror::Error;
 
 use crate::cpu::Element;
-use crate::operands::{self, OperandError, Part, Weights};
+use crate::operands::{self, OperandError, Weights};
 
 /// Roundings of a result besides those of its sum: an activation with an
 /// exponential, a division and the result itself (the kernels' exponential is
@@ -48,15 +49,6 @@ pub struct Reference<'a> {
     inputs: &'a [&'a [f32]],
 }
 
-/// How well results agree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Agreement {
-    /// Elements compared.
-    pub elements: usize,
-    /// Largest error, as a fraction of what is tolerated: at most 1.
-    pub worst: f64,
-}
-
 /// An element that is wrong.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
@@ -87,7 +79,7 @@ impl Expected {
 }
 
 impl<'a> Reference<'a> {
-    /// A layer of an operator that `check_operator` accepts, with `inputs` as
+    /// A layer of an operator that `Operator::check` accepts, with `inputs` as
     /// [`crate::cpu::Prepared::run`] takes them.
     ///
     /// # Errors
@@ -119,18 +111,19 @@ impl<'a> Reference<'a> {
         result
     }
 
-    /// Compares every `every`th element of `part` of `actual`, the whole output.
+    /// Compares every `every`th element of `part` of `actual`, the whole output: how many
+    /// those are.
     ///
     /// # Errors
     /// The first element that is wrong.
     pub fn compare<T: Element>(
         &self,
         actual: &[T],
-        part: &Part,
+        part: Region,
         every: usize,
-    ) -> Result<Agreement, Box<Mismatch>> {
-        let mut agreement = Agreement { elements: 0, worst: 0.0 };
-        for (pixel, channel) in part.elements(&self.layer.operator).step_by(every.max(1)) {
+    ) -> Result<usize, Box<Mismatch>> {
+        let mut elements = 0;
+        for (pixel, channel) in operands::elements(self.layer.operator.output(), part).step_by(every.max(1)) {
             let channels = self.layer.operator.output().channels as usize;
             let found = f64::from(actual[pixel * channels + channel].to_f32());
             let expected = self.at(pixel, channel);
@@ -146,10 +139,9 @@ impl<'a> Reference<'a> {
                     tolerance,
                 }));
             }
-            agreement.elements += 1;
-            agreement.worst = agreement.worst.max(error / tolerance);
+            elements += 1;
         }
-        Ok(agreement)
+        Ok(elements)
     }
 }
 
@@ -183,13 +175,14 @@ mod tests {
         let weights = Weights { kernel: &kernel, bias: &[0.5; 3] };
         let inputs = [input.as_slice()];
         let reference = Reference::new(&layer, weights, &inputs).unwrap();
-        let whole = Part::whole(&layer.operator);
-        let mut results: Vec<f32> =
-            whole.elements(&layer.operator).map(|(p, c)| reference.at(p, c).value as f32).collect();
-        assert!(reference.compare(&results, &whole, 1).unwrap().worst < 0.1);
+        let whole = Region::of(layer.operator.output());
+        let mut results: Vec<f32> = operands::elements(layer.operator.output(), whole)
+            .map(|(p, c)| reference.at(p, c).value as f32)
+            .collect();
+        assert_eq!(reference.compare(&results, whole, 1), Ok(6));
         // Each product is a quarter on average.
         results[4] -= 0.25;
-        let mismatch = reference.compare(&results, &whole, 1).unwrap_err();
+        let mismatch = reference.compare(&results, whole, 1).unwrap_err();
         assert_eq!((mismatch.pixel, mismatch.channel), (1, 1));
     }
 
@@ -199,9 +192,9 @@ mod tests {
         let inputs = [&[1.0, 2.0][..]];
         let weights = Weights { kernel: &[1.0; 3], bias: &[0.0; 3] };
         let reference = Reference::new(&layer, weights, &inputs).unwrap();
-        let part = Part::whole(&layer.operator);
-        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, f32::NAN], &part, 1).is_err());
-        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, 2.0], &part, 1).is_ok());
+        let part = Region::of(layer.operator.output());
+        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, f32::NAN], part, 1).is_err());
+        assert!(reference.compare(&[1.0_f32, 1.0, 1.0, 2.0, 2.0, 2.0], part, 1).is_ok());
     }
 
     #[test]

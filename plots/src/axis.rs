@@ -1,65 +1,241 @@
-//! What stands on axes: units of time and the labels of ticks.
+//! Linear, logarithmic and named axes.
+//!
+//! Responsible for: the range, the ticks and their labels, as a coordinate of plotters.
+//! Not for: drawing, which plotters does.
+//! Invariant: an axis holds every value it was made for, and its ticks lie on it.
 
-use plotters::coord::ranged1d::Ranged;
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::data::float::pretty_print_float;
 
-/// The unit of a time axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct TimeUnit {
-    pub(crate) symbol: &'static str,
-    /// Microseconds in one.
-    pub(crate) micros: f64,
+/// Most ticks of a linear axis, and most labels of a logarithmic one.
+const MOST_TICKS: usize = 10;
+const MOST_LABELS: usize = 8;
+/// Largest value that an axis holds; the smallest of a logarithmic one is its inverse.
+pub(crate) const LARGEST: f64 = 1e15;
+/// Decades up to which every multiple of a power of ten has a tick.
+const MOST_MINOR_DECADES: i32 = 7;
+/// Least ratio of the ends of a logarithmic axis: it then has four ticks or more.
+const LEAST_RATIO: f64 = 4.0;
+/// Empty part of an axis beyond the values: of a logarithmic one at either end, of one
+/// that starts at 0 at the other.
+const HEADROOM: f64 = 0.04;
+/// Tells a tick at the end of an axis from one beyond it, as a part of its value.
+const ROUNDING: f64 = 1e-9;
+/// Multiples of a power of ten that have labels: the most that fit are chosen.
+const LABELLED: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 8], &[1, 2, 5], &[1, 3], &[1]];
+/// Decades of the widest logarithmic axis, from the inverse of [`LARGEST`] to it.
+const MOST_DECADES: i32 = 30;
+const MULTIPLES: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9];
+/// Powers of ten from which on, and below which, a number is written as one.
+const PLAIN_EXPONENTS: Range<i32> = -3..5;
+/// Smallest value, as a part of the largest, at which an axis of times still starts at 0.
+const START_AT_ZERO_BELOW: f64 = 0.5;
+
+/// What an axis counts, which decides its labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Numbers without a unit, or whose unit the title names.
+    Number,
+    /// Microseconds, shown in the unit that suits.
+    Micros,
+    /// Bytes, shown in the decimal unit that suits.
+    Bytes,
 }
 
-impl TimeUnit {
-    /// The unit in which a time of this many microseconds reads well.
-    pub(crate) fn for_micros(micros: f64) -> Self {
-        // As the display of simulated time does: milliseconds from 10 ms on.
-        if micros >= 1e7 {
-            Self { symbol: "s", micros: 1e6 }
-        } else if micros >= 1e4 {
-            Self { symbol: "ms", micros: 1e3 }
-        } else {
-            Self { symbol: "µs", micros: 1.0 }
+impl Unit {
+    /// Symbols and the powers of ten where each starts, ascending.
+    const fn symbols(self) -> &'static [(&'static str, i32)] {
+        match self {
+            Self::Number => &[],
+            Self::Micros => &[("ps", -6), ("ns", -3), ("µs", 0), ("ms", 3), ("s", 6)],
+            Self::Bytes => &[("B", 0), ("kB", 3), ("MB", 6), ("GB", 9), ("TB", 12)],
         }
     }
 
-    /// A time with its unit, for a label: four digits or so.
-    pub(crate) fn show(self, micros: f64) -> String {
-        let value = micros / self.micros;
+    /// The symbol that suits values up to `high`, and the power of ten it stands for.
+    fn suiting(self, high: f64) -> Option<(&'static str, i32)> {
+        // Ten of a unit at least: milliseconds from 10 ms on, as times are printed.
+        let suits = |&&(_, exponent): &&(&str, i32)| high >= 10f64.powi(exponent + 1);
+        self.symbols().iter().rev().find(suits).or(self.symbols().first()).copied()
+    }
+
+    /// A value with the symbol that suits it: four digits or so.
+    pub fn label(self, value: f64) -> String {
+        let (symbol, exponent) = self.suiting(value).unwrap_or_default();
+        let value = value / 10f64.powi(exponent);
         let decimals = if value >= 100.0 { 1 } else { 2 };
-        format!("{value:.decimals$} {}", self.symbol)
+        format!("{value:.decimals$} {symbol}")
+    }
+
+    /// `multiple` x 10^`exponent`, as the label of a logarithmic tick.
+    fn show(self, multiple: u32, exponent: i32) -> String {
+        let unit = self.symbols().iter().rev().find(|(_, from)| exponent >= *from);
+        let (unit, exponent) =
+            unit.map_or((String::new(), exponent), |(unit, from)| (format!(" {unit}"), exponent - from));
+        if !PLAIN_EXPONENTS.contains(&exponent) {
+            return format!("{multiple}e{exponent}{unit}");
+        }
+        let decimals = (-exponent).max(0) as usize;
+        format!("{:.decimals$}{unit}", f64::from(multiple) * 10f64.powi(exponent))
     }
 }
 
-/// Labels for the ticks of an axis from `low` to `high` with at most `most`
-/// ticks: all with the decimals that the finest of them needs.
-pub(crate) fn tick_labels((low, high): (f64, f64), most: usize) -> impl Fn(&f64) -> String {
-    let ticks = RangedCoordf64::from(low..high).key_points(most);
-    let decimals =
-        |tick: &f64| pretty_print_float(*tick, false).split_once('.').map_or(0, |(_, part)| part.len());
-    let decimals = ticks.iter().map(decimals).max().unwrap_or(0);
-    // Adding zero turns a negative zero into zero.
-    move |tick| format!("{:.decimals$}", tick + 0.0)
+/// An axis with its ticks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    pub(crate) title: String,
+    pub(crate) is_logarithmic: bool,
+    low: f64,
+    high: f64,
+    /// Values and labels of the ticks.
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// Ticks of less weight, without labels.
+    minor: Vec<f64>,
+}
+
+impl Axis {
+    /// From `low` to `high`; its title names the unit that suits.
+    pub fn linear(title: &str, (low, high): (f64, f64), unit: Unit) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        let symbol = unit.suiting(high);
+        let scale = symbol.map_or(1.0, |(_, exponent)| 10f64.powi(exponent));
+        let ticks = RangedCoordf64::from(low / scale..high / scale).key_points(MOST_TICKS);
+        let decimals =
+            |tick: &f64| pretty_print_float(*tick, false).split_once('.').map_or(0, |(_, part)| part.len());
+        // All labels have the decimals that the finest of them needs.
+        let decimals = ticks.iter().map(decimals).max().unwrap_or(0);
+        // Adding zero turns a negative zero into zero.
+        let tick = |tick: f64| (tick * scale, format!("{:.decimals$}", tick + 0.0));
+        let title = symbol.map_or(title.to_owned(), |(symbol, _)| format!("{title} ({symbol})"));
+        let ticks = ticks.into_iter().map(tick).collect();
+        Self { title, is_logarithmic: false, low, high, ticks, minor: Vec::new() }
+    }
+
+    /// From 0 to a little more than the largest of `values`, all 0 or more.
+    pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        Self::linear(title, (0.0, ends(values).1 * (1.0 + HEADROOM)), Unit::Number)
+    }
+
+    /// Of times in microseconds: from 0, unless all lie close together.
+    pub fn times(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let (least, greatest) = ends(values);
+        let room = (greatest - least).max(greatest / 100.0) * 2.0 * HEADROOM;
+        let low = if least < START_AT_ZERO_BELOW * greatest { 0.0 } else { least - room };
+        Self::linear(title, (low, greatest + room), Unit::Micros)
+    }
+
+    /// Of channel counts up to `most`, with ticks at multiples of a power of two.
+    pub fn channels(title: &str, most: u32) -> Self {
+        let mut axis = Self::linear(title, (0.0, f64::from(most) * (1.0 + HEADROOM / 2.0)), Unit::Number);
+        let step = most.max(1).div_ceil(MOST_LABELS as u32).next_power_of_two();
+        axis.ticks =
+            (0..=most / step).map(|tick| (f64::from(tick * step), (tick * step).to_string())).collect();
+        axis
+    }
+
+    /// Holds the values, all above 0, with some room beyond them.
+    pub fn logarithmic(title: &str, values: impl Iterator<Item = f64>, unit: Unit) -> Self {
+        let held = values.filter(|value| (1.0 / LARGEST..=LARGEST).contains(value));
+        let (low, high) = ends(held.map(f64::log10));
+        let room = ((high - low) * HEADROOM).max((LEAST_RATIO.log10() - (high - low)) / 2.0);
+        Self::between(title, (10f64.powf(low - room), 10f64.powf(high + room)), unit)
+    }
+
+    /// Logarithmic, from one value above 0 to a greater one.
+    pub fn between(title: &str, (low, high): (f64, f64), unit: Unit) -> Self {
+        let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
+        let value = |(multiple, exponent): (u32, i32)| f64::from(multiple) * 10f64.powi(exponent);
+        let range = low * (1.0 - ROUNDING)..=high * (1.0 + ROUNDING);
+        let on_axis = |multiples: &[u32], every: i32| -> Vec<(u32, i32)> {
+            let exponents = decades.clone().filter(|exponent| exponent.rem_euclid(every) == 0);
+            let ticks =
+                exponents.flat_map(|exponent| multiples.iter().map(move |&multiple| (multiple, exponent)));
+            ticks.filter(|&tick| range.contains(&value(tick))).collect()
+        };
+        let fits = |ticks: &Vec<(u32, i32)>| ticks.len() <= MOST_LABELS;
+        let finest = LABELLED.iter().map(|multiples| on_axis(multiples, 1)).find(fits);
+        let labelled = finest
+            .or_else(|| (2..=MOST_DECADES).map(|every| on_axis(&[1], every)).find(fits))
+            .unwrap_or_default();
+        let span = decades.end() - decades.start();
+        let minor = if span <= MOST_MINOR_DECADES { on_axis(MULTIPLES, 1) } else { Vec::new() };
+        Self {
+            title: title.to_owned(),
+            is_logarithmic: true,
+            low,
+            high,
+            ticks: labelled.into_iter().map(|tick| (value(tick), unit.show(tick.0, tick.1))).collect(),
+            minor: minor.into_iter().map(value).collect(),
+        }
+    }
+
+    /// With a tick `0` at `place`, and none below `first`: a logarithmic axis has no 0.
+    #[must_use]
+    pub fn with_zero_at(mut self, place: f64, first: f64) -> Self {
+        self.ticks.retain(|tick| tick.0 >= first * (1.0 - ROUNDING));
+        self.minor.retain(|&tick| tick >= first);
+        self.ticks.push((place, "0".to_owned()));
+        self
+    }
+
+    /// From `low` to `high` with a name at each place; downwards where `low` is the greater.
+    pub(crate) fn named(title: &str, (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
+        Self { title: title.to_owned(), is_logarithmic: false, low, high, ticks, minor: Vec::new() }
+    }
+
+    /// Where a value stands: 0 at the lower end of the axis, 1 at the upper.
+    pub(crate) fn part(&self, value: f64) -> f64 {
+        if self.is_logarithmic {
+            return (value / self.low).log10() / (self.high / self.low).log10();
+        }
+        (value - self.low) / (self.high - self.low)
+    }
+
+    /// The values at its ends.
+    pub fn ends(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+}
+
+/// The least and the greatest of the values that an axis can hold; 0 and 0 of none.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let values = values.filter(|value| value.abs() <= LARGEST);
+    let widened = |ends: Option<(f64, f64)>, value: f64| {
+        Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+    };
+    values.fold(None, widened).unwrap_or_default()
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        limit.0 + (self.part(*value) * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            self.minor.clone()
+        } else {
+            self.ticks.iter().map(|tick| tick.0).collect()
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        let tick = self.ticks.iter().find(|tick| tick.0.to_bits() == value.to_bits());
+        tick.map(|tick| tick.1.clone()).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_of_one_axis_have_the_same_decimals() {
-        let label = tick_labels((19.8, 22.4), 8);
-        assert_eq!([label(&20.0), label(&20.5)], ["20.0", "20.5"]);
-        assert_eq!(tick_labels((0.0, 379.0), 8)(&350.0), "350");
-        assert_eq!(tick_labels((0.0, 1.0), 8)(&(0.1 + 0.2)), "0.3");
-    }
-
-    #[test]
-    fn times_show_in_the_unit_a_reader_expects() {
-        assert_eq!(TimeUnit::for_micros(379.04).show(379.04), "379.0 µs");
-        assert_eq!(TimeUnit::for_micros(83_300.0).show(83_300.0), "83.30 ms");
-        assert_eq!(TimeUnit::for_micros(2e7).show(2e7), "20.00 s");
-    }
-}
+mod tests;

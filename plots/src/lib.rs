@@ -2,50 +2,49 @@
 //!
 //! Responsible for: turning plain data (a timeline, a latency curve,
 //! predictions beside their measurements) into the
-//! bytes of an SVG or PNG figure, or of a Perfetto trace. Not for: files, which
+//! bytes of an SVG or PNG figure, or of a trace for Perfetto. There are four figures: XY,
+//! timeline, bars and heat map; all others are uses of these. Not for: files, which
 //! the command writes, and not for computing what is shown.
 //! Invariant: a figure is a pure function of its data. Its text is measured and
 //! drawn with the font embedded here, never with one of the system, so that a
 //! label that fits here fits everywhere.
 
+#![forbid(unsafe_code)]
+
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-mod area;
+mod accuracy;
 mod axis;
-mod channel_curve;
-mod comparison;
-mod error_cdf;
+mod bars;
+pub mod figure;
 mod font;
-mod learning_curve;
+mod frame;
+mod heat_map;
+mod lanes;
+mod learning;
 mod legend;
-mod line;
-mod marker;
+mod mark;
 mod nesting;
-mod page;
-mod palette;
-mod panel;
-pub mod perfetto;
+pub mod palette;
 mod picture;
-mod residuals;
-mod scale;
-mod scatter;
-mod sheet;
-mod staircase;
+mod shares;
 #[cfg(test)]
 mod test_figures;
-mod timeline_figure;
+mod timeline;
+mod trace;
+mod xy;
 
-pub use channel_curve::{ChannelCurve, Mark, Series, SeriesKind, channel_curve};
-pub use comparison::Comparison;
-pub use error_cdf::error_cdf;
-pub use learning_curve::learning_curve;
+pub use accuracy::{Comparison, error_cdf, scatter};
+pub use axis::{Axis, Unit};
+pub use learning::learning_curve;
+pub use mark::Mark;
 pub use picture::picture;
-pub use residuals::{residual_bytes, residual_waves};
-pub use scatter::scatter;
-pub use staircase::{Launches, staircase};
-pub use timeline_figure::timeline;
+pub use shares::{ShareRow, Shares, shares};
+pub use timeline::timeline;
+pub use trace::trace;
+pub use xy::{Series, XyFigure};
 
 /// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

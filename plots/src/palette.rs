@@ -1,56 +1,57 @@
-//! Colours of the figures.
+//! Colours and markers of the figures.
 //!
-//! The eight colours of Okabe and Ito ("Color Universal Design", 2008), which
-//! people with the common forms of colour blindness tell apart; lighter tints
-//! of a colour show variants of the same thing.
+//! Responsible for: the eight colours of Okabe and Ito ("Color Universal Design", 2008),
+//! which people with the common forms of colour blindness tell apart, lighter tints of
+//! them, and which look a group of points has. Not for: drawing.
+//! Invariant: a family of operators looks the same in every figure, and in one figure no
+//! two groups look the same, up to 35 of them.
 
-use coexec_sim::timeline::{Activity, TrackKind};
 use plotters::style::{RGBColor, WHITE};
 
-pub(crate) const BLUE: RGBColor = RGBColor(0x00, 0x72, 0xB2);
-pub(crate) const GREEN: RGBColor = RGBColor(0x00, 0x9E, 0x73);
-pub(crate) const VERMILION: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
-pub(crate) const ORANGE: RGBColor = RGBColor(0xE6, 0x9F, 0x00);
-pub(crate) const PURPLE: RGBColor = RGBColor(0xCC, 0x79, 0xA7);
-/// Of markers only: a tint of [`BLUE`] comes close to it.
-pub(crate) const SKY_BLUE: RGBColor = RGBColor(0x56, 0xB4, 0xE9);
-/// Of slices rather than [`SKY_BLUE`].
-const YELLOW: RGBColor = RGBColor(0xF0, 0xE4, 0x42);
+/// A colour, red, green and blue from 0 to 255.
+pub type Colour = RGBColor;
 
-/// Text, axes and markers.
-pub(crate) const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Text of less weight: subtitles, units.
-pub(crate) const MUTED: RGBColor = RGBColor(0x5C, 0x5C, 0x5C);
-/// Lines that guide the eye.
-pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-/// Lines that guide the eye between labelled ones.
-pub(crate) const MINOR_GRID: RGBColor = RGBColor(0xF2, 0xF2, 0xF2);
-/// Ground of predictions within 10 % of the measurement.
-pub(crate) const CLOSE_BAND: RGBColor = RGBColor(0xE3, 0xEC, 0xF4);
-/// Ground of a lane in which nothing happens.
-pub(crate) const LANE: RGBColor = RGBColor(0xF5, 0xF5, 0xF5);
-/// Ground of waiting.
-pub(crate) const WAIT: RGBColor = RGBColor(0xEA, 0xEA, 0xEA);
-/// Hatching over waiting, bars of histograms, markers of no group.
-pub(crate) const HATCH: RGBColor = RGBColor(0xB4, 0xB4, 0xB4);
+/// Of the CPU.
+pub const BLUE: Colour = RGBColor(0x00, 0x72, 0xB2);
+/// Of the GPU.
+pub const GREEN: Colour = RGBColor(0x00, 0x9E, 0x73);
+/// Of what a figure is about, and of synchronisation.
+pub const VERMILION: Colour = RGBColor(0xD5, 0x5E, 0x00);
+/// Of launches.
+pub const ORANGE: Colour = RGBColor(0xE6, 0x9F, 0x00);
+/// Of the NPU.
+pub const PURPLE: Colour = RGBColor(0xCC, 0x79, 0xA7);
+/// Of markers only: a tint of [`BLUE`] comes close to it.
+pub const SKY_BLUE: Colour = RGBColor(0x56, 0xB4, 0xE9);
+/// Of data transformations.
+pub const YELLOW: Colour = RGBColor(0xF0, 0xE4, 0x42);
+/// Text, axes, and what belongs to no group.
+pub const INK: Colour = RGBColor(0x22, 0x22, 0x22);
+/// Text and lines of less weight.
+pub const MUTED: Colour = RGBColor(0x5C, 0x5C, 0x5C);
+/// Waiting, and markers of no group in particular.
+pub const GREY: Colour = RGBColor(0xC4, 0xC4, 0xC4);
+
+/// Lines that guide the eye, at labelled ticks and between them.
+pub(crate) const GRID: [Colour; 2] = [RGBColor(0xDD, 0xDD, 0xDD), RGBColor(0xF2, 0xF2, 0xF2)];
 
 /// Luminance of a ground up to which white text has a contrast of 3:1
 /// (1.05 / (0.30 + 0.05)), the least that WCAG 2.1 accepts for large text.
 const WHITE_TEXT_LIMIT: f64 = 0.30;
 
 /// `colour` mixed with `white` parts of 1 of white.
-pub(crate) fn tint(colour: RGBColor, white: f64) -> RGBColor {
+pub fn tint(colour: Colour, white: f64) -> Colour {
     let mix = |channel: u8| (f64::from(channel) + (255.0 - f64::from(channel)) * white).round() as u8;
     RGBColor(mix(colour.0), mix(colour.1), mix(colour.2))
 }
 
 /// The colour of text that reads on `ground`.
-pub(crate) fn ink_on(ground: RGBColor) -> RGBColor {
+pub(crate) fn ink_on(ground: Colour) -> Colour {
     if luminance(ground) > WHITE_TEXT_LIMIT { INK } else { WHITE }
 }
 
 /// Relative luminance of sRGB (WCAG 2.1), 0 for black and 1 for white.
-fn luminance(colour: RGBColor) -> f64 {
+fn luminance(colour: Colour) -> f64 {
     let linear = |channel: u8| {
         let value = f64::from(channel) / 255.0;
         if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
@@ -58,68 +59,71 @@ fn luminance(colour: RGBColor) -> f64 {
     0.2126 * linear(colour.0) + 0.7152 * linear(colour.1) + 0.0722 * linear(colour.2)
 }
 
-/// What a slice's colour means: an entry of the legend.
+/// The shape of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
-    CpuCompute,
-    GpuCompute,
-    NpuCompute,
-    Launch,
-    Transform,
-    Synchronise,
-    Wait,
+pub enum Shape {
+    /// A disc.
+    Circle,
+    /// A square.
+    Square,
+    /// A triangle on its side.
+    Triangle,
+    /// A square on its tip.
+    Diamond,
+    /// A triangle on its tip.
+    InvertedTriangle,
 }
 
-impl Meaning {
-    /// Every meaning, in the order of the legend.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::CpuCompute,
-        Self::GpuCompute,
-        Self::NpuCompute,
-        Self::Launch,
-        Self::Transform,
-        Self::Synchronise,
-        Self::Wait,
-    ];
+/// How the points of a group look.
+pub type Look = (Colour, Shape);
 
-    /// What a slice of a track means.
-    pub(crate) fn of(track: TrackKind, activity: Activity) -> Self {
-        match (activity, track) {
-            (Activity::Compute, TrackKind::Core) => Self::CpuCompute,
-            (Activity::Compute, TrackKind::GpuQueue | TrackKind::ComputeUnits) => Self::GpuCompute,
-            (Activity::Compute, TrackKind::Npu) => Self::NpuCompute,
-            (Activity::Launch, _) => Self::Launch,
-            (Activity::Transform | Activity::Transfer, _) => Self::Transform,
-            (Activity::Synchronise, _) => Self::Synchronise,
-            (Activity::Wait, _) => Self::Wait,
-        }
-    }
+/// Colours of groups, the most distinct first.
+const COLOURS: [Colour; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, INK, SKY_BLUE];
+/// As many as have no divisor in common with one more than the colours: the
+/// looks of one colour then all have different shapes.
+const SHAPES: [Shape; 5] =
+    [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::InvertedTriangle];
+/// Groups that can be told apart.
+pub(crate) const LOOKS: usize = COLOURS.len() * SHAPES.len();
 
-    /// Its fill; [`Self::Wait`] is hatched besides.
-    pub(crate) fn colour(self) -> RGBColor {
-        match self {
-            Self::CpuCompute => BLUE,
-            Self::GpuCompute => GREEN,
-            Self::NpuCompute => PURPLE,
-            Self::Launch => ORANGE,
-            Self::Transform => YELLOW,
-            Self::Synchronise => VERMILION,
-            Self::Wait => WAIT,
-        }
-    }
+/// Families of operators and the number of the look they have. There are more families than
+/// colours: whole networks have the colour of convolutions, with another shape.
+const FAMILIES: [(&str, usize); 8] = [
+    ("conv2d", 0),
+    ("depthwise_conv2d", 1),
+    ("fully_connected", 2),
+    ("concat", 3),
+    ("grouped_conv2d", 4),
+    ("mean", 5),
+    ("pool", 6),
+    ("end_to_end", 14),
+];
 
-    /// Its entry in the legend.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::CpuCompute => "CPU compute",
-            Self::GpuCompute => "GPU compute",
-            Self::NpuCompute => "NPU compute",
-            Self::Launch => "launch, fork or join",
-            Self::Transform => "data transformation",
-            Self::Synchronise => "synchronisation",
-            Self::Wait => "waiting",
-        }
-    }
+/// The look at `index`, from the most distinct on.
+pub fn look(index: usize) -> Look {
+    let index = index % LOOKS;
+    // Each further round of colours starts at another shape.
+    let shape = (index + index / COLOURS.len()) % SHAPES.len();
+    (COLOURS[index % COLOURS.len()], SHAPES[shape])
+}
+
+/// The looks of groups: of families of operators always the same, of other
+/// groups in their order.
+pub(crate) fn looks(groups: &[&str]) -> Vec<Look> {
+    let family = |group: &str| {
+        let family = group.strip_prefix("gpu/").unwrap_or(group).split('/').next();
+        FAMILIES.iter().find(|(known, _)| family == Some(*known)).map(|&(_, index)| index)
+    };
+    let families: Vec<usize> = groups.iter().filter_map(|group| family(group)).collect();
+    let mut free = (0..FAMILIES.len() + groups.len()).filter(|index| !families.contains(index));
+    let mut used = Vec::new();
+    let mut index_of = |group: &str| {
+        // A second group of one family looks like none of the others.
+        let index = family(group).filter(|index| !used.contains(index)).or_else(|| free.next());
+        used.extend(index);
+        index.unwrap_or_default()
+    };
+    groups.iter().map(|group| look(index_of(group))).collect()
 }
 
 #[cfg(test)]
@@ -127,21 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meanings_differ_in_colour() {
-        for (index, one) in Meaning::ALL.iter().enumerate() {
-            for other in &Meaning::ALL[index + 1..] {
-                assert_ne!(one.colour(), other.colour());
-            }
-        }
-    }
-
-    #[test]
     fn text_on_a_fill_has_at_least_the_contrast_that_wcag_asks_of_large_text() {
-        for meaning in Meaning::ALL {
+        for colour in [BLUE, GREEN, VERMILION, ORANGE, PURPLE, YELLOW, GREY] {
             for white in [0.0, 0.3, 0.6] {
-                let ground = tint(meaning.colour(), white);
+                let ground = tint(colour, white);
                 let (one, two) = (luminance(ground) + 0.05, luminance(ink_on(ground)) + 0.05);
-                assert!(one.max(two) / one.min(two) >= 3.0, "{meaning:?} {white}");
+                assert!(one.max(two) / one.min(two) >= 3.0, "{colour:?} {white}");
             }
         }
     }
@@ -150,5 +145,23 @@ mod tests {
     fn a_full_tint_is_white() {
         assert_eq!(tint(BLUE, 1.0), WHITE);
         assert_eq!(tint(BLUE, 0.0), BLUE);
+    }
+
+    #[test]
+    fn a_family_looks_the_same_in_every_figure() {
+        let few = looks(&["gpu/mean", "gpu/pool"]);
+        let more = looks(&["gpu/concat", "gpu/conv2d", "gpu/mean", "gpu/pool"]);
+        assert_eq!(few, more[2..]);
+    }
+
+    #[test]
+    fn groups_of_one_figure_look_different() {
+        let names: Vec<String> = (0..LOOKS - 2).map(|index| format!("cpu/{index}/float")).collect();
+        let mut groups: Vec<&str> = names.iter().map(String::as_str).collect();
+        groups.extend(["gpu/conv2d", "gpu/conv2d/unseen"]);
+        let looks = looks(&groups);
+        for (index, look) in looks.iter().enumerate() {
+            assert!(!looks[..index].contains(look), "{index}");
+        }
     }
 }

@@ -1,24 +1,18 @@
-//! Figures of published numbers beside ours: bars, lines and shaded cells.
+//! Figures of published numbers beside ours, as plain data: bars, lines and shaded cells.
 //!
-//! Responsible for: which drawing a picture asks for, and what is refused. Not for: the
+//! Responsible for: which figure a picture asks for, and what is refused. Not for: the
 //! numbers.
 //! Invariants: what is published and what is ours of the same thing have one colour, the
 //! published paler; heights start at 0.
 
-mod bars;
-mod choices;
-mod curves;
-mod heat_map;
-mod shares;
+pub(crate) use crate::figure::{Bars, HeatMap};
+use crate::figure::{Curves, Drawing, Line, Picture};
 
-use coexec_sim::published::{Drawing, Picture};
-use plotters::style::RGBColor;
-
-use crate::marker::Look;
-use crate::palette::tint;
-use crate::scale::Axis;
-use crate::sheet::render;
-use crate::{Format, PlotError};
+use crate::axis::{Axis, Unit};
+use crate::mark::Mark;
+use crate::palette::{Colour, look, tint};
+use crate::xy::{Series, XyFigure};
+use crate::{Format, PlotError, bars, heat_map};
 
 /// Most series, which is how many can be told apart.
 const MOST_SERIES: usize = 14;
@@ -26,10 +20,9 @@ const MOST_SERIES: usize = 14;
 const LARGEST: f64 = 1e12;
 /// White in the colour of what is published.
 const PUBLISHED_TINT: f64 = 0.55;
-/// Empty part of the heights above the highest.
-const HEADROOM: f64 = 1.05;
-/// Most ticks of an axis with numbers.
-const MOST_TICKS: usize = 8;
+/// Width and height of the plot of curves, in figure pixels, and width of a line.
+const PLOT: (f64, f64) = (560.0, 340.0);
+const LINE_WIDTH: f64 = 1.5;
 
 /// Draws a picture as the bytes of a file in `format`.
 ///
@@ -39,40 +32,73 @@ const MOST_TICKS: usize = 8;
 /// is not finite or below 0; [`PlotError::TooMany`] for more series than can be told apart;
 /// [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses.
 pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> {
+    let titles = (picture.title.as_str(), picture.subtitle.as_str());
     match &picture.drawing {
-        Drawing::GroupedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Grouped)?, format),
-        Drawing::StackedBars(bars) => render(&bars::lay_out(picture, bars, bars::Kind::Stacked)?, format),
-        Drawing::Curves(curves) => render(&curves::lay_out(picture, curves)?, format),
-        Drawing::Choices(choices) => render(&choices::lay_out(picture, choices)?, format),
-        Drawing::HeatMap(map) => render(&heat_map::lay_out(picture, map)?, format),
-        Drawing::Shares(map) => render(&shares::lay_out(picture, map)?, format),
+        Drawing::GroupedBars(shown) => bars::draw(titles, shown, false, format),
+        Drawing::StackedBars(shown) => bars::draw(titles, shown, true, format),
+        Drawing::Curves(shown) => curves(titles, shown, format),
+        Drawing::HeatMap(shown) => heat_map::draw(titles, shown, format),
     }
+}
+
+/// Lines over numbers; published points are hollow markers beside them.
+fn curves((title, subtitle): (&str, &str), shown: &Curves, format: Format) -> Result<Vec<u8>, PlotError> {
+    check_series(shown.lines.len())?;
+    let points = || shown.lines.iter().flat_map(|line| line.points.iter().map(move |&point| (line, point)));
+    for (line, (x, y)) in points() {
+        check(&line.name, x)?;
+        check(&line.name, y)?;
+    }
+    let least = points().map(|(_, (x, _))| x).fold(f64::INFINITY, f64::min);
+    let most = points().map(|(_, (x, _))| x).fold(0.0, f64::max);
+    // One place alone stands in the middle.
+    let ends = if least < most { (least, most) } else { (most - 1.0, most + 1.0) };
+    let looks = looks(shown.lines.iter().map(|line| line.is_published));
+    let mut lines: Vec<(&Line, usize)> = shown.lines.iter().zip(looks).collect();
+    // Points lie over lines.
+    lines.sort_by_key(|(line, _)| line.is_published);
+    let series = lines.into_iter().map(|(line, index)| {
+        let (colour, shape) = look(index);
+        let published = Mark::Markers { shape, is_filled: false };
+        let mark = if line.is_published { published } else { Mark::Line { width: LINE_WIDTH } };
+        Series::new(&line.name, mark, colour, line.points.clone())
+    });
+    let figure = XyFigure {
+        title: title.to_owned(),
+        subtitle: subtitle.to_owned(),
+        plot_size: PLOT,
+        x: Axis::linear(&shown.x, ends, Unit::Number),
+        y: Axis::from_zero(&shown.y, points().map(|(_, (_, y))| y)),
+        heads: Vec::new(),
+        series: series.collect(),
+    };
+    figure.draw(format)
 }
 
 /// The looks of series, of which some are published: the same for what is published and
 /// for ours behind it.
-fn looks(are_published: impl Iterator<Item = bool>) -> Vec<Look> {
+fn looks(are_published: impl Iterator<Item = bool>) -> Vec<usize> {
     let mut ours = 0;
     let look = |is_published: bool| {
-        let look = Look::at(ours);
+        let look = ours;
         ours += usize::from(!is_published);
         look
     };
     are_published.map(look).collect()
 }
 
-/// The colour of a series.
-fn colour(look: Look, is_published: bool) -> RGBColor {
-    if is_published { tint(look.colour, PUBLISHED_TINT) } else { look.colour }
+/// The colours of series, of which some are published.
+pub(crate) fn colours(are_published: impl Iterator<Item = bool> + Clone) -> Vec<Colour> {
+    let looks = looks(are_published.clone());
+    let colour = |(index, is_published): (usize, bool)| {
+        let colour = look(index).0;
+        if is_published { tint(colour, PUBLISHED_TINT) } else { colour }
+    };
+    looks.into_iter().zip(are_published).map(colour).collect()
 }
 
-/// The axis of heights, or of widths, from 0 on.
-fn heights(title: &str, highest: f64) -> Axis {
-    let high = if highest > 0.0 { highest * HEADROOM } else { 1.0 };
-    Axis::linear(title, (0.0, high), MOST_TICKS, "")
-}
-
-fn check(what: &str, value: f64) -> Result<(), PlotError> {
+/// Refuses a height that cannot be drawn.
+pub(crate) fn check(what: &str, value: f64) -> Result<(), PlotError> {
     if (0.0..=LARGEST).contains(&value) {
         return Ok(());
     }
@@ -83,7 +109,8 @@ fn check(what: &str, value: f64) -> Result<(), PlotError> {
     })
 }
 
-fn check_series(count: usize) -> Result<(), PlotError> {
+/// Refuses more series than can be told apart.
+pub(crate) fn check_series(count: usize) -> Result<(), PlotError> {
     if count > MOST_SERIES {
         return Err(PlotError::TooMany { what: "series", count, limit: MOST_SERIES });
     }

@@ -2,7 +2,7 @@
 
 use plotters::style::RGBColor;
 
-use crate::sheet::SCALE;
+use crate::frame::SCALE;
 
 /// How far a place may be off, as it stands on a grid, in figure pixels.
 pub(crate) const ROUNDING: f64 = 0.3;
@@ -30,13 +30,6 @@ impl Element {
 
     pub(crate) fn has_colour(&self, name: &str, colour: RGBColor) -> bool {
         self.attribute(name) == format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
-    }
-
-    /// The points of a line or polygon, in figure pixels.
-    pub(crate) fn points(&self) -> Vec<(f64, f64)> {
-        let length = |steps: &str| steps.parse::<f64>().unwrap() / f64::from(SCALE);
-        let points = self.attribute("points").split_whitespace();
-        points.map(|point| point.split_once(',').unwrap()).map(|(x, y)| (length(x), length(y))).collect()
     }
 }
 

@@ -5,14 +5,15 @@
 use std::hint::black_box;
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::language::{LanguageStrategy, plan_language};
+use coexec_sim::explore::Strategy;
+use coexec_sim::explore::language::plan_language;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::simulate::generation::{generate, generation_timeline};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 use criterion::{Criterion, criterion_group, criterion_main};
 
-const STRATEGY: LanguageStrategy = LanguageStrategy::HeteroTensor;
+const STRATEGY: Strategy = Strategy::HeteroTensor;
 const MECHANISM: Mechanism = Mechanism::SleepThenPoll;
 
 fn task(prompt_tokens: u32, generated_tokens: u32) -> LanguageTask {

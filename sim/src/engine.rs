@@ -15,19 +15,19 @@
 
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
-pub mod beside;
+pub mod background_load;
 pub mod calendar;
 pub mod capacity;
 pub mod fluid;
 pub mod program;
 pub mod trace;
 
-use beside::{BATCH, Beside, STEADY};
+use background_load::{BATCH, FrameQueue, STEADY};
 use calendar::{Calendar, Ticket};
 use fluid::{SharedMemory, Traffic, later};
 use program::Task;
 
-pub use beside::{Background, Frames, MAX_QUEUE_DEPTH};
+pub use background_load::{Background, Frames, MAX_QUEUE_DEPTH};
 pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
 pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId, Work};
 pub use trace::{NoTrace, Recorder, TraceSink};
@@ -67,7 +67,7 @@ pub struct Engine {
     flow_end: Option<(Ticket, Picos)>,
     tasks: Vec<Progress>,
     events: u64,
-    beside: Beside,
+    frame_queue: FrameQueue,
 }
 
 impl Engine {
@@ -79,7 +79,7 @@ impl Engine {
             flow_end: None,
             tasks: Vec::new(),
             events: 0,
-            beside: Beside::new(),
+            frame_queue: FrameQueue::new(),
         }
     }
 
@@ -94,7 +94,7 @@ impl Engine {
         self.calendar.now()
     }
 
-    /// [`Self::run`] beside somebody else's frames, which start when the program does
+    /// [`Self::run`] beside a background load, whose frames start when the program does
     /// and are left when it has finished.
     pub fn run_beside<S: TraceSink>(
         &mut self,
@@ -104,13 +104,13 @@ impl Engine {
         sink: &mut S,
     ) -> (Picos, Frames) {
         self.reset(program);
-        self.beside.reset(program.tasks.len());
+        self.frame_queue.reset(program.tasks.len());
         Run { engine: self, program, capacity, sink, background: Some(background) }.execute();
         let end = self.calendar.now();
-        if let Some(start) = self.beside.close(end, background.period) {
+        if let Some(start) = self.frame_queue.close(end, background.period) {
             sink.background(start, end);
         }
-        (end, self.beside.frames)
+        (end, self.frame_queue.frames)
     }
 
     /// When a task of the last run started.
@@ -168,12 +168,12 @@ impl<S: TraceSink> Run<'_, S> {
     fn execute(&mut self) {
         self.begin_beside();
         loop {
-            let Engine { calendar, memory, beside, .. } = &mut *self.engine;
+            let Engine { calendar, memory, frame_queue, .. } = &mut *self.engine;
             if calendar.next_time() != Some(calendar.now()) {
-                if self.background.is_some() && beside.left == 0 {
+                if self.background.is_some() && frame_queue.left == 0 {
                     break;
                 }
-                if beside.take_due() {
+                if frame_queue.take_due() {
                     // What begins may end at this very time.
                     self.take_turn();
                     continue;

@@ -11,76 +11,190 @@ mod epew;
 mod explorer;
 mod grid;
 pub mod language;
-pub(crate) mod layer_wise;
+pub mod layer_wise;
 mod optimal;
 mod prices;
 mod proportional;
-mod rule;
+mod random;
 pub mod side_by_side;
 mod split;
 
-pub use channel_split::{Candidate, CurvePoint, Lead, Search, latency_curve, split_search};
-pub use codl::{CodlParts, Whole};
-pub use explorer::{Answer, Baseline, Explorer, Found, explore, explore_stream};
+pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
+pub use codl::{CodlParts, WholeOperators};
+pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
+pub use random::RandomSearch;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
+use crate::device::profile::Profile;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::Axis;
 use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Axis, GraphCover, Placement};
+use crate::simulate::SimulateError;
 use crate::units::{Joules, Picos};
+use crate::workload::Stage;
+use language::{Price, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
 
 /// A way to find a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    VariantArray,
+    IntoStaticStr,
+)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Strategy {
     /// Every operator on the CPU cores.
     CpuOnly,
     /// Every operator on the GPU.
     GpuOnly,
-    /// Every operator on the NPU.
+    /// Every operator on the NPU; of a language model, its products.
     NpuOnly,
-    /// Each operator on CPU cores, on the GPU, or cut along its output channels
-    /// between both (EPEW'25, section 2).
+    /// Each operator on CPU, GPU, or cut along its output channels between both (EPEW'25, section 2).
     #[default]
     ChannelSplit,
-    /// The same, cut along the output's height (`CoDL`, MobiSys'22, names both).
+    /// The same, cut along the output's height (CoDL, MobiSys'22, names both).
     HeightSplit,
     /// The same, cut along whichever is better.
     AnySplit,
-    /// Each operator as is best for it alone, cut along its output channels after a few
-    /// questions to the kernel models (EPEW'25, section 2).
-    Epew,
-    /// Each operator cut along its height or its output channels by tenths, then chained
-    /// (`CoDL`, MobiSys'22, sections 4 and 5).
-    Codl,
-    /// Placements, cuts and chains planned together over the whole graph; never worse
-    /// than any other strategy.
-    Optimal,
-    /// Every operator cut along its output channels in proportion to what the processors
-    /// compute in a second (muLayer, `EuroSys`'19).
+    /// Each operator cut along its output channels in proportion to what the processors compute in a second
+    /// (muLayer, EuroSys'19).
     FlopsProportional,
-    /// Whole layers: kinds of operator that gain little from the GPU on CPU cores
-    /// (Unified Splitting).
+    /// Whole layers: kinds of operator that gain little from the GPU on CPU cores (Unified Splitting).
     LayerWise,
+    /// Each operator as is best for it alone, cut along its output channels after a few questions to the
+    /// kernel models (EPEW'25, section 2).
+    Epew,
+    /// Each operator cut along its height or its output channels by tenths, then chained (CoDL, MobiSys'22,
+    /// sections 4 and 5).
+    Codl,
+    /// The best plan found: by a beam search over placements, cuts and chains of the whole graph, or by any
+    /// other strategy.
+    Optimal,
+    /// The best of plans drawn at random: a baseline for searches, which no comparison of all includes.
+    Random,
+    /// Language models: products on the NPU, their rows padded to the next static graph (`Padding`).
+    NpuPadding,
+    /// Language models: products on the NPU, in static graphs that are filled, one after another (`NPU-pipe`).
+    NpuPipe,
+    /// Language models: products on the NPU, in graphs of one fixed size (`Chunked-prefill`, llm.npu).
+    NpuChunked,
+    /// Language models: products on the NPU, in graphs made for the prompt's length when it arrives
+    /// (`Online-prepare`).
+    NpuOnline,
+    /// Language models: the same, with the operands in the order that the model states them, so that the
+    /// weights stay in the arrays.
+    NpuNaive,
+    /// Language models: each product on GPU or NPU, whichever is faster (`Hetero-layer`).
+    HeteroLayer,
+    /// Language models: each product's output channels between GPU and NPU.
+    WeightCentric,
+    /// Language models: each product's rows between GPU and NPU, which fills static graphs on the NPU.
+    ActivationCentric,
+    /// Language models: rows and channels of each product between GPU and NPU.
+    Hybrid,
+    /// Language models: the fastest of all for each product and length, and for each prompt and all generated
+    /// tokens as a whole (`Hetero-tensor`).
+    HeteroTensor,
+}
+
+type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found, SimulateError>;
+type PlaceProduct = fn(&Price<'_>, &Stage) -> Result<Placement, SimulateError>;
+
+/// What a strategy does.
+struct Rules {
+    /// What it searches the best cut of each operator along, between CPU and GPU.
+    axes: &'static [Axis],
+    /// How it plans a graph of operators, if it does.
+    search: Option<FindPlan>,
+    /// Where it puts a product of a language model, if it plans one.
+    place: Option<PlaceProduct>,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 11] = [
-        Self::CpuOnly,
-        Self::GpuOnly,
-        Self::NpuOnly,
-        Self::ChannelSplit,
-        Self::HeightSplit,
-        Self::AnySplit,
-        Self::FlopsProportional,
-        Self::LayerWise,
-        Self::Epew,
-        Self::Codl,
-        Self::Optimal,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    /// The strategies that plan graphs of operators and are compared with each other, simpler ones first.
+    pub fn of_operators() -> impl Iterator<Item = Self> {
+        let compared = |strategy: &Self| strategy.plans_operators() && *strategy != Self::Random;
+        Self::ALL.iter().copied().filter(compared)
+    }
+
+    /// The strategies that plan language models, simpler ones first; `npu-only` there is `npu-padding`.
+    pub fn of_language_models() -> impl Iterator<Item = Self> {
+        let differs = |strategy: &Self| strategy.plans_language_models() && *strategy != Self::NpuOnly;
+        Self::ALL.iter().copied().filter(differs)
+    }
+
+    /// The one list of what strategies do.
+    fn rules(self) -> Rules {
+        let search = |axes, search| Rules { axes, search: Some(search), place: None };
+        let place = |place| Rules { axes: &[], search: None, place: Some(place) };
+        let padded: PlaceProduct = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
+        match self {
+            Self::CpuOnly => search(&[], |explorer, strategy| {
+                let core_sets: Vec<_> =
+                    explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
+                split::on_one_processor(explorer, strategy, &core_sets)
+            }),
+            Self::GpuOnly => Rules {
+                place: Some(|_, _| Ok(Placement::GPU)),
+                ..search(&[], |explorer, strategy| {
+                    split::on_one_processor(explorer, strategy, &[Placement::GPU])
+                })
+            },
+            Self::NpuOnly => Rules {
+                place: Some(padded),
+                ..search(&[], |explorer, strategy| {
+                    split::on_one_processor(explorer, strategy, &[Placement::NPU])
+                })
+            },
+            Self::ChannelSplit => search(&[Axis::Channels], split::find),
+            Self::HeightSplit => search(&[Axis::Height], split::find),
+            Self::AnySplit => search(&[Axis::Channels, Axis::Height], split::find),
+            Self::FlopsProportional => search(&[], proportional::find),
+            Self::LayerWise => search(&[], layer_wise::find),
+            Self::Epew => search(&[Axis::Channels], epew::find),
+            Self::Codl => {
+                search(&[Axis::Channels, Axis::Height], |explorer, _| explorer.codl(CodlParts::ALL))
+            }
+            Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
+            Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
+            Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => place(padded),
+            Self::NpuPipe => place(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
+            Self::NpuChunked => place(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
+            Self::HeteroLayer => place(layer_level::place),
+            Self::WeightCentric => {
+                place(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))
+            }
+            Self::ActivationCentric => place(activation_centric::place),
+            Self::Hybrid => place(|price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?))),
+            Self::HeteroTensor => place(solver::place),
+        }
+    }
+
+    /// Whether it plans graphs of operators.
+    pub fn plans_operators(self) -> bool {
+        self.rules().search.is_some()
+    }
+
+    /// Whether it plans language models.
+    pub fn plans_language_models(self) -> bool {
+        self.rules().place.is_some()
+    }
 
     /// Whether everything runs on one processor.
     pub fn is_single(self) -> bool {
@@ -89,35 +203,34 @@ impl Strategy {
 
     /// What the strategy searches the best cut of each operator along, between CPU and GPU.
     pub fn axes(self) -> &'static [Axis] {
-        match self {
-            Self::CpuOnly | Self::GpuOnly | Self::NpuOnly | Self::FlopsProportional | Self::LayerWise => &[],
-            Self::ChannelSplit | Self::Epew => &[Axis::Channels],
-            Self::HeightSplit => &[Axis::Height],
-            Self::AnySplit | Self::Codl | Self::Optimal => &[Axis::Channels, Axis::Height],
-        }
+        self.rules().axes
     }
 
     /// The name used in files and on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::CpuOnly => "cpu-only",
-            Self::GpuOnly => "gpu-only",
-            Self::NpuOnly => "npu-only",
-            Self::ChannelSplit => "channel-split",
-            Self::HeightSplit => "height-split",
-            Self::AnySplit => "any-split",
-            Self::Epew => "epew",
-            Self::Codl => "codl",
-            Self::Optimal => "optimal",
-            Self::FlopsProportional => "flops-proportional",
-            Self::LayerWise => "layer-wise",
+        self.into()
+    }
+
+    /// The plan of a graph of operators by this strategy.
+    fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+        match self.rules().search {
+            Some(search) => search(explorer, self),
+            None => Err(self.of_other_workloads("language models")),
         }
+    }
+
+    fn of_other_workloads(self, plans: &'static str) -> SimulateError {
+        SimulateError::OtherWorkload { strategy: self.name(), plans }
     }
 }
 
 /// What a search minimises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, IntoStaticStr,
+)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Objective {
     /// Time.
     #[default]
@@ -131,11 +244,7 @@ pub enum Objective {
 impl Objective {
     /// The name used in files and on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Energy => "energy",
-            Self::Edp => "edp",
-        }
+        self.into()
     }
 
     /// The cost of a run, lower is better; latency where energy is not known.
@@ -149,9 +258,14 @@ impl Objective {
     }
 }
 
+/// Grid of output channels unless an option says otherwise: the step of EPEW'25's grid search (section 5.3).
+pub(crate) const DEFAULT_STEP: u32 = 8;
+/// CPU threads a search may use unless an option says otherwise: EPEW'25 evaluates one to three.
+pub(crate) const DEFAULT_THREADS: u32 = 3;
+
 /// What a search may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SearchOptions {
     /// How to find the plan.
     pub strategy: Strategy,
     /// What to minimise.
@@ -162,4 +276,19 @@ pub struct Options {
     pub core_sets: Vec<CoreSet>,
     /// Grid of output channels; at least 1.
     pub step: u32,
+}
+
+impl SearchOptions {
+    /// What the command searches with on `device` unless told otherwise: channels between the GPU and up to
+    /// three of the fastest CPU cores that poll flags in shared memory, for the least latency.
+    pub fn on(device: &Profile) -> Self {
+        let core_sets = (1..=DEFAULT_THREADS).map_while(|threads| CoreSet::fastest(&device.cpu, threads));
+        Self {
+            strategy: Strategy::default(),
+            objective: Objective::default(),
+            synchronisation: Mechanism::SvmPolling,
+            core_sets: core_sets.collect(),
+            step: DEFAULT_STEP,
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! Invariant: nothing here panics, whatever the bytes are; this is the only
 //! module of the crate that touches the file system.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -15,8 +15,6 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
-
-use crate::device::check::Violation;
 
 /// Largest input file that is read. A profile is about 10 kB and a plan of a
 /// large network 100 kB; anything near this is not one of our files.
@@ -43,6 +41,30 @@ pub struct Place {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
+}
+
+/// A value that parsed but cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the key: `cpu.cluster[1].clock_mhz`.
+    pub key: String,
+    /// What the file says.
+    pub found: String,
+    /// What would be accepted.
+    pub expected: String,
+}
+
+impl Violation {
+    /// That `key` holds `found` where `expected` was needed.
+    pub fn new(key: impl Into<String>, found: impl Display, expected: impl Into<String>) -> Self {
+        Self { key: key.into(), found: found.to_string(), expected: expected.into() }
+    }
+
+    /// The same inside the table at `path`.
+    #[must_use]
+    pub fn inside(self, path: &str) -> Self {
+        Self { key: format!("{path}.{}", self.key), ..self }
+    }
 }
 
 /// What is wrong with an input.
@@ -185,33 +207,17 @@ pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     known
         .iter()
-        .map(|candidate| (edit_distance(&name, &candidate.to_lowercase()), candidate.as_str()))
+        .map(|candidate| (strsim::levenshtein(&name, &candidate.to_lowercase()), candidate.as_str()))
         .min()
         .filter(|&(distance, _)| distance <= MAX_SUGGESTION_DISTANCE)
         .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance in characters.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &b) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 /// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
 /// [`InputError::Unreadable`] or [`InputError::TooLarge`].
-pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
     let name = path.display().to_string();
     let unreadable =
         |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
@@ -250,7 +256,7 @@ impl Text {
 
     /// Reads the file that `name` means, if it means one: a path to something that
     /// exists, or a name with an extension, which no bundled name has.
-    pub(crate) fn of_file(name: &str) -> Option<Result<Self, InputError>> {
+    pub fn of_file(name: &str) -> Option<Result<Self, InputError>> {
         let path = Path::new(name);
         (path.exists() || path.extension().is_some()).then(|| Self::read(path))
     }
@@ -366,81 +372,4 @@ fn in_words(message: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde::Deserialize;
-
-    use super::*;
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Document {
-        #[allow(dead_code, reason = "only parsed")]
-        clock_mhz: f64,
-    }
-
-    fn text(content: &str) -> Text {
-        Text { name: "test.toml".into(), content: content.into() }
-    }
-
-    #[test]
-    fn an_unknown_key_is_found_in_its_line() {
-        let error = text("clock_mhz = 1.0\nclok = 2\n").parse::<Document>().unwrap_err();
-        assert!(error.to_string().starts_with("test.toml:2:1: unknown field `clok`"), "{error}");
-    }
-
-    #[test]
-    fn a_rejected_value_is_found_by_its_path() {
-        let text = text("[cpu]\n[[cpu.cluster]]\nclock_mhz = 1\n[[cpu.cluster]]\nclock_mhz = -5\n");
-        let violation = Violation {
-            key: "cpu.cluster[1].clock_mhz".into(),
-            found: "-5".into(),
-            expected: "a number above 0".into(),
-        };
-        let error = text.reject(violation);
-        let (_, place) = error.place().unwrap();
-        assert_eq!((place.line, place.column), (5, 13));
-        assert_eq!(&text.content[place.span.clone()], "-5");
-    }
-
-    #[test]
-    fn a_truncated_file_is_a_syntax_error_at_its_end() {
-        let error = text("clock_mhz = [1, 2").parse::<Document>().unwrap_err();
-        assert!(matches!(error, InputError::Syntax { .. }));
-    }
-
-    #[test]
-    fn a_misspelt_name_is_suggested() {
-        let known = vec!["oneplus11".to_owned(), "pixel4".to_owned()];
-        assert_eq!(nearest("onplus11", &known), Some("oneplus11"));
-        assert_eq!(nearest("PIXEL4", &known), Some("pixel4"));
-        assert_eq!(nearest("galaxy", &known), None);
-    }
-
-    #[test]
-    fn a_number_of_another_kind_is_refused_in_words() {
-        #[derive(Debug, Deserialize)]
-        struct Count {
-            #[allow(dead_code, reason = "only parsed")]
-            threads: u32,
-        }
-        for wrong in ["1.5", "-1", "99999999999"] {
-            let error = text(&format!("threads = {wrong}")).parse::<Count>().unwrap_err().to_string();
-            assert!(error.ends_with("expected a whole number from 0 to 4294967295"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_line_is_pointed_at_from_its_first_character_to_its_last() {
-        let text = text("run,network\r\n0,fc1\r\n");
-        let error = text.refuse_at(None, 2, "wrong", "mend it");
-        let (_, place) = error.place().unwrap();
-        assert_eq!((place.line, place.column, &text.content[place.span.clone()]), (2, 1, "0,fc1"));
-        assert_eq!(text.refuse_at(None, 9, "wrong", "").place().unwrap().1.line, 3);
-    }
-
-    #[test]
-    fn columns_count_characters_not_bytes() {
-        let text = text("name = \"é\" é");
-        assert_eq!(text.place(12..13).column, 12);
-    }
-}
+mod tests;

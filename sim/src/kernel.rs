@@ -167,6 +167,11 @@ impl Phases {
     }
 }
 
+/// What has the largest of the times; the first of equals.
+fn largest<Limit: Copy>(times: &[(Limit, f64)]) -> Limit {
+    times[1..].iter().fold(times[0], |most, next| if next.1 > most.1 { *next } else { most }).0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,25 +1,42 @@
 //! Models, engine and search behind `coexec`: how long neural-network operators
 //! take when split over the CPU cores, the GPU and the NPU of a phone.
 //!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let scenario = coexec_sim::Scenario::on("mobilenet-v2", "pixel4")?;
+//! let answer = scenario.explore()?;
+//! println!("{} after {}", scenario.title, answer.prediction.latency);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The way through: a [`device`] profile and a [`workload`] become kernel
 //! phases ([`kernel`]); a plan says who does what; the [`engine`] says when.
 //! Invariant: no clock is read, no thread is started inside one simulation, and
 //! only the loading functions touch the file system.
 
-pub mod calibrate;
+#![forbid(unsafe_code)]
+
 pub mod device;
 pub mod engine;
 pub mod explore;
 pub mod input;
 pub mod kernel;
-pub mod measure;
 pub mod plan;
-pub mod predictor;
-pub mod published;
 pub mod scenario;
+pub mod schedule;
 pub mod simulate;
 pub mod statistics;
 pub mod timeline;
 pub mod units;
-pub mod validate;
 pub mod workload;
+
+pub use device::profile::Profile;
+pub use explore::{Answer, Objective, SearchOptions, Strategy};
+pub use input::InputError;
+pub use kernel::cpu::{CoreSet, Library};
+pub use plan::synchronisation::Mechanism;
+pub use plan::{Placement, Plan, Processor};
+pub use scenario::{Overrides, Scenario, Workload};
+pub use simulate::{Measure, Prediction, SimulateError, Simulator};
+pub use workload::{Graph, Layer, Operator, Shape, Stage};

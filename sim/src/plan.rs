@@ -5,17 +5,19 @@
 //! what happens when several run at once. Invariant: nothing here depends on the
 //! state of a simulation; a plan is data.
 
-pub mod accelerators;
-mod cut;
+mod chain;
 mod file;
+mod graph_cover;
 mod placement;
-mod shares;
+mod processor;
+mod region;
 pub mod synchronisation;
 
-pub use accelerators::{AcceleratorSplit, GraphCover};
-pub use cut::{Axis, ChainError, Cut, check_chains, cuts};
-pub(crate) use cut::{lines_read, widen};
+pub use chain::{ChainError, Regions, check_chains, computed, owned};
+pub(crate) use chain::{follows, rows_read, widen};
 pub(crate) use file::MAX_PIPELINE_DEPTH;
-pub use file::{Partition, PlanFile, PlannedOperator, ProcessorName, Share};
-pub use placement::{Placement, Plan, ShareOf};
-pub use shares::{OperatorShares, shares};
+pub use file::{Partition, PlanFile, PlannedOperator, Share};
+pub use graph_cover::{GraphCover, GraphRows, MAX_GRAPHS};
+pub use placement::{MAX_PARTS, Part, Placement, PlacementError, Plan};
+pub use processor::{Processor, ProcessorKind};
+pub use region::{Axis, Region, Span};

@@ -6,15 +6,17 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
+mod alone;
 mod background;
 mod energy;
 mod footprint;
 pub mod generation;
 mod host;
 mod lower;
-pub(crate) mod memory;
+pub mod memory;
 mod pipeline;
 mod prediction;
+mod price;
 mod report;
 mod sample;
 mod timeline;
@@ -22,27 +24,26 @@ mod timeline;
 use host::Host;
 use thiserror::Error;
 
+pub use alone::{Detail, execute};
 pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
-pub(crate) use lower::accelerator_costs;
-pub use lower::{Detail, Processor, execute};
-pub(crate) use lower::{
-    copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes, result_bytes,
-};
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
     OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers,
 };
+pub use price::hand_over_delay;
+pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
 
 use crate::device::profile::Profile;
 use crate::engine::{Background, Capacity, Engine, Frames, NoTrace, Program, TraceSink};
-use crate::kernel::cpu::{CoreSet, Library};
+use crate::kernel::cpu::Library;
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{ChainError, Plan};
+use crate::plan::{Plan, Processor};
+use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -64,13 +65,13 @@ pub enum SimulateError {
     /// No processor was offered.
     #[error("no processor was offered: allow a CPU core set or use a device with a GPU")]
     NothingToUse,
-    /// The plan is for another workload.
-    #[error("the plan has {placements} placements, the workload {stages} operators")]
-    PlanLength {
-        /// Placements of the plan.
-        placements: usize,
-        /// Operators of the workload.
-        stages: usize,
+    /// The strategy plans other workloads.
+    #[error("{strategy} plans {plans} alone")]
+    OtherWorkload {
+        /// The strategy.
+        strategy: &'static str,
+        /// What it plans.
+        plans: &'static str,
     },
     /// The grid of cuts is finer than any search needs.
     #[error("{operator} has {points} cuts at this step, more than the {most} a search prices")]
@@ -82,9 +83,9 @@ pub enum SimulateError {
         /// Cuts allowed.
         most: u32,
     },
-    /// Operators that the plan chains cannot be a chain.
+    /// The plan has no schedule.
     #[error(transparent)]
-    Chain(#[from] ChainError),
+    Schedule(#[from] ScheduleError),
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
@@ -152,7 +153,7 @@ impl<'a> Simulator<'a> {
         Self { host: Host::new(self.device, measure), ..self }
     }
 
-    /// The simulator, with somebody else's work beside whatever it runs.
+    /// The simulator, with a background load beside whatever it runs.
     #[must_use]
     pub fn beside(self, work: Option<&'a BackgroundWork>) -> Self {
         Self { background: work.map(|work| (work, work.for_engine())), ..self }
@@ -185,13 +186,10 @@ impl<'a> Simulator<'a> {
     }
 
     /// How one processor runs a layer of what is measured.
-    pub(crate) fn layer(
-        &self,
-        layer: &Layer,
-        processor: Processor,
-        cores: Option<CoreSet>,
-    ) -> Result<(Phases, Detail), SimulateError> {
-        lower::execute_measured(layer, self.device, self.library, self.host, processor, cores)
+    pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
+        let (phases, detail) = execute(layer, self.device, self.library, by)?;
+        let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
+        Ok((phases, detail))
     }
 
     /// The device simulated.

@@ -17,7 +17,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// Quantile of ascending values, linear between neighbours; not a number where
 /// there are none.
-pub(crate) fn quantile(ascending: &[f64], part: f64) -> f64 {
+pub fn quantile(ascending: &[f64], part: f64) -> f64 {
     let Some(last) = ascending.len().checked_sub(1) else { return f64::NAN };
     let position = part * last as f64;
     let (below, above) = (position.floor() as usize, position.ceil() as usize);

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 const PICOS_PER_NANO: f64 = 1e3;
 const PICOS_PER_MICRO: f64 = 1e6;
-pub(crate) const PICOS_PER_SECOND: f64 = 1e12;
+/// Picoseconds of a second.
+pub const PICOS_PER_SECOND: f64 = 1e12;
 
 /// A point in, or a length of, simulated time, in picoseconds.
 #[derive(

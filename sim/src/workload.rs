@@ -7,7 +7,6 @@
 
 mod fuse;
 mod graph;
-pub mod import;
 mod language_model;
 mod layer;
 mod networks;
@@ -16,21 +15,15 @@ mod operator_sets;
 mod shape;
 
 pub use fuse::{Stage, fuse};
-pub use graph::{
-    Graph, GraphBuilder, GraphError, MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK, Node, NodeId, OperatorError,
-    Source, Window, check_operator,
-};
+pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{
     ConfigError, LANGUAGE_MODELS, LanguageModel, LanguageTask, StepStages, TokenStep, Turn, WeightFormat,
     language_model,
 };
 pub use layer::{Layer, Linked};
 pub use networks::{NETWORKS, Network, network};
-pub use operator::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Operator, Pool, PoolKind, Reshape, Slice, Softmax,
-};
-pub use operator_sets::{OPERATOR_SETS, operator_set};
+pub use operator::*;
+pub use operator_sets::{OPERATOR_SETS, OperatorSet, operator_set};
 pub use shape::{DataType, Layout, Padding, Shape, Tensor};
 
 /// Number of channels in one slice: GPU tensors store channels in groups of

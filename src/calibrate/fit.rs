@@ -1,17 +1,17 @@
 //! The fit of a profile's processors to the runs there are on them.
 
-use coexec_sim::calibrate::cpu::{self, FittedTable};
-use coexec_sim::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
-use coexec_sim::calibrate::host;
+use coexec_fit::calibrate::cpu::{self, FittedTable};
+use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
+use coexec_fit::calibrate::host;
+use coexec_fit::measure::SkippedRow;
+use coexec_fit::measure::benchmark_cpu::CpuTable;
+use coexec_fit::measure::benchmark_gpu::GpuTable;
+use coexec_fit::measure::benchmark_gpu_network::GpuNetworkTable;
+use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
-use coexec_sim::device::gpu::{InferenceSpread, TableSpread};
+use coexec_sim::device::gpu::{InferenceSpread, KernelTable, TableSpread};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::measure::LeftOut;
-use coexec_sim::measure::benchmark_cpu::CpuTable;
-use coexec_sim::measure::benchmark_gpu::GpuTable;
-use coexec_sim::measure::benchmark_gpu_network::GpuNetworkTable;
-use coexec_sim::validate::point::Point;
 
 use super::prior::Chosen;
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ pub(crate) struct Fitted {
     /// Each run, predicted by a fit that had not seen its network.
     pub(crate) held_out: Vec<Point>,
     /// Runs that nothing in the base describes.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<SkippedRow>,
 }
 
 /// Fits the processors of `profile` to what was measured on them.
@@ -89,13 +89,10 @@ fn fit_gpu(
         source: options.source.to_owned(),
         folds: FOLDS,
         seed: options.seed,
-        residual: options.residual,
+        correctable: if options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
     };
-    let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|step| match step {
-        gpu::Progress::Fitted => progress.tell("GPU: fitted all runs"),
-        gpu::Progress::Fold { number, of } => {
-            progress.tell(&format!("GPU: cross-validated fold {number} of {of}"));
-        }
+    let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|done, of| {
+        progress.tell(&format!("GPU: {done} of {of} fits"));
     });
     let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
     profile.gpu = Some(calibrated);

@@ -1,8 +1,8 @@
 //! The learning curve of a calibration: what fits to few runs are worth.
 
-use coexec_sim::calibrate::learning::{LearningPoint, Options, Series, learning_curve};
+use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_curve};
+use coexec_fit::measure::GpuRun;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::GpuRun;
 
 use super::prior::Chosen;
 use crate::failure::Failure;
@@ -19,10 +19,10 @@ pub(super) fn curve(
     progress: &Progress,
 ) -> Result<Vec<LearningPoint>, Failure> {
     let Some(gpu) = &profile.gpu else {
-        return Err(Failure::Usage {
-            problem: format!("the profile {} has no [gpu] table, which a learning curve is of", profile.name),
-            help: "leave out --learning-curve".to_owned(),
-        });
+        return Err(Failure::usage(
+            format!("the profile {} has no [gpu] table, which a learning curve is of", profile.name),
+            "leave out --learning-curve",
+        ));
     };
     let mut centres = vec![(prior.label(), prior.centre(gpu, &profile.memory, runs)?)];
     if prior.name != HARDWARE
@@ -32,22 +32,22 @@ pub(super) fn curve(
     }
     let mut series: Vec<Series<'_>> = centres
         .iter()
-        .map(|(prior, centre)| Series::physics(format!("physics, prior {prior}"), centre))
+        .map(|(prior, centre)| Series { name: format!("physics, prior {prior}"), centre, residual: false })
         .collect();
     if let (true, Some((prior, centre))) = (residual, centres.first()) {
-        series.push(Series::with_residual(format!("with residual, prior {prior}"), centre));
+        series.push(Series { name: format!("with residual, prior {prior}"), centre, residual: true });
     }
     let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {
         progress.tell(&format!("learning curve: {done} of {of} fits"));
     });
     if points.is_empty() {
-        return Err(Failure::Usage {
-            problem: format!(
+        return Err(Failure::usage(
+            format!(
                 "a learning curve keeps {} networks out, and the runs are of no more",
                 Options::default().held_out
             ),
-            help: "leave out --learning-curve, or give runs of more networks".to_owned(),
-        });
+            "leave out --learning-curve, or give runs of more networks",
+        ));
     }
     Ok(points)
 }

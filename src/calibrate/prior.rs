@@ -1,12 +1,12 @@
 //! What a calibration expects before any run.
 
-use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
+use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
+use coexec_fit::measure::GpuRun;
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
-use coexec_sim::measure::GpuRun;
 
 use crate::failure::Failure;
 
@@ -65,9 +65,8 @@ impl Chosen {
                 Prior::Profiles(phones.collect())
             }
         };
-        prior.centre(Phone { gpu, memory }, runs).map_err(|missing| Failure::Usage {
-            problem: missing.to_string(),
-            help: "add the key to the profile, or fit with --prior base".to_owned(),
+        prior.centre(Phone { gpu, memory }, runs).map_err(|missing| {
+            Failure::usage(missing.to_string(), "add the key to the profile, or fit with --prior base")
         })
     }
 

@@ -1,8 +1,8 @@
 //! What a calibration prints.
 
-use coexec_sim::calibrate::cpu::FittedTable;
+use coexec_fit::calibrate::cpu::FittedTable;
+use coexec_fit::validate::score::Scored;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::validate::score::Scored;
 use coexec_sim::workload::DataType;
 
 use super::fit::Fitted;
@@ -35,7 +35,7 @@ pub(super) fn parameters(fitted: &Fitted) {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
         }));
     }
-    output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], &rows);
+    output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], rows);
     for fit in tables {
         for pair in &fit.trade_offs {
             let [first, second] = pair.keys;
@@ -95,7 +95,7 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
         return;
     }
     output::line(&format!("\n{title}, networks kept out of the fit, worst groups first\n"));
-    output::table(&validate::HEADER, &errors.iter().map(validate::cells).collect::<Vec<_>>());
+    output::table(&validate::HEADER, errors.iter().map(validate::cells));
 }
 
 /// Where in the profile a table of the CPU is.

@@ -1,11 +1,12 @@
 //! `coexec compare`.
 
-use std::path::PathBuf;
-
 use clap::Args;
+use coexec_sim::explore::{Objective, Strategy};
+use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::scenario::Overrides;
 
-use super::{MechanismName, ObjectiveName, StrategyName};
+use super::{OneOrAll, one_or_all, picture};
+use crate::output::PicturePath;
 
 /// `coexec compare`.
 #[derive(Debug, Args)]
@@ -18,30 +19,29 @@ pub(crate) struct Compare {
     /// for every bundled one whose CPU and GPU share one memory, all for every one with a GPU
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
-    /// Strategies to show beside the optimal one and the baseline, separated by commas
-    #[arg(long, value_name = "NAME,...", value_enum, default_value = "all", value_delimiter = ',')]
-    pub(crate) strategies: Vec<StrategyName>,
+    /// Strategies to show beside `optimal` and the baseline, separated by commas
+    #[arg(long, value_name = "NAME,...", value_parser = one_or_all::<Strategy>(), default_value = "all", value_delimiter = ',')]
+    pub(crate) strategies: Vec<OneOrAll<Strategy>>,
     /// Strategy over which gains are told, row by row
     #[arg(long, value_name = "NAME", value_enum, default_value = "codl")]
-    pub(crate) baseline: StrategyName,
+    pub(crate) baseline: Strategy,
     /// What plans minimise
     #[arg(long, value_enum)]
-    pub(crate) objective: Option<ObjectiveName>,
+    pub(crate) objective: Option<Objective>,
     /// Synchronisation between processors
     #[arg(long, value_enum)]
-    pub(crate) synchronisation: Option<MechanismName>,
+    pub(crate) synchronisation: Option<Mechanism>,
     /// Most CPU threads a plan may use
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
     /// Grid of output channels; cuts along the height have one of their own
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// Write a picture of what the optimal plan gains over the baseline, models by devices
-    /// (.svg or .png)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plot: Option<PathBuf>,
-    /// End with status 2 where the optimal plan is worse than another, or where its mean
-    /// gain over the baseline is below --limit
+    /// Write a picture of what `optimal` gains over the baseline, models by devices (.svg
+    /// or .png)
+    #[arg(long, value_name = "FILE", value_parser = picture())]
+    pub(crate) plot: Option<PicturePath>,
+    /// End with status 2 where the mean gain of `optimal` over the baseline is below --limit
     #[arg(long)]
     pub(crate) check: bool,
     /// Least mean gain over the baseline for --check, in percent
@@ -55,8 +55,8 @@ impl Compare {
         Overrides {
             device: Some(device.to_owned()),
             threads: self.threads,
-            synchronisation: self.synchronisation.map(Into::into),
-            objective: self.objective.map(Into::into),
+            synchronisation: self.synchronisation,
+            objective: self.objective,
             step: self.step,
             ..Overrides::default()
         }

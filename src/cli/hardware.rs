@@ -5,13 +5,26 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Where;
+use super::ScenarioOptions;
+
+/// The device that stands for the GPU.
+#[derive(Debug, Args)]
+pub(crate) struct OpenClDevice {
+    /// OpenCL device that stands for the GPU, by numbers or parts of names; the first GPU,
+    /// or else the first device, unless given
+    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
+    pub(crate) opencl: String,
+    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
+    /// machine's cores half unless given, the others stand for the CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) gpu_cores: Option<u32>,
+}
 
 /// `coexec run`.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: ScenarioOptions,
     /// Plan to run instead of searching for one
     #[arg(
         long,
@@ -22,13 +35,8 @@ pub(crate) struct Run {
     /// Measured runs to write, one row a repetition; the conditions go into a table beside
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
-    /// OpenCL device that stands for the GPU, by numbers or parts of names
-    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
-    pub(crate) opencl: String,
-    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
-    /// machine's cores half unless given, the others stand for the CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) gpu_cores: Option<u32>,
+    #[command(flatten)]
+    pub(crate) device: OpenClDevice,
     /// Core sets that compute operators alone, besides the plan's; all that a search may
     /// use unless given
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
@@ -69,14 +77,8 @@ pub(crate) struct Probe {
     /// Profile to write
     #[arg(long, value_name = "PROFILE.toml")]
     pub(crate) out: PathBuf,
-    /// OpenCL device, by numbers or parts of names; the first GPU, or else the first
-    /// device, unless given
-    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
-    pub(crate) opencl: String,
-    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
-    /// machine's cores half unless given, the others stand for the CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub(crate) gpu_cores: Option<u32>,
+    #[command(flatten)]
+    pub(crate) device: OpenClDevice,
     /// Fewer layers and repetitions: under two minutes
     #[arg(long)]
     pub(crate) quick: bool,

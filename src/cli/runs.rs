@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Figure, LibraryName, RunFormat};
+use coexec_sim::kernel::cpu::Library;
+
+use super::{Figure, RunFormat, picture};
+use crate::output::PicturePath;
 
 /// Measured runs of one device.
 #[derive(Debug, Args)]
@@ -23,7 +26,7 @@ pub(crate) struct Runs {
     /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's
     /// and no others
     #[arg(long, value_enum)]
-    pub(crate) library: Option<LibraryName>,
+    pub(crate) library: Option<Library>,
 }
 
 /// `coexec calibrate`.
@@ -87,8 +90,8 @@ pub(crate) struct Validate {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) worst: usize,
     /// Write a picture of predicted against measured time (.svg or .png)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plot: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = picture())]
+    pub(crate) plot: Option<PicturePath>,
     /// Write each run beside its prediction, for `coexec plot`
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) points: Option<PathBuf>,
@@ -100,25 +103,18 @@ pub(crate) struct Plot {
     /// The figure; each says what FILE it is of
     #[arg(value_enum)]
     pub(crate) kind: Figure,
-    /// Points that `validate` or `calibrate` wrote with --points, a learning curve that
-    /// `calibrate` wrote with --learning-curve, or a device profile (a bundled name, an
-    /// alias, or a file), as the figure needs
+    /// Points that `validate` or `calibrate` wrote with --points, or a learning curve that
+    /// `calibrate` wrote with --learning-curve, as the figure needs
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
-    #[arg(long, value_name = "FIGURE")]
-    pub(crate) out: PathBuf,
+    #[arg(long, value_name = "FIGURE", value_parser = picture())]
+    pub(crate) out: PicturePath,
     /// Only points of groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// Title of the picture
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Kernel of a staircase; with the tile size, the one of most points unless given
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kernel: Option<String>,
-    /// Texels of a thread's tile in a staircase
-    #[arg(long, value_name = "N")]
-    pub(crate) tile_size: Option<u32>,
 }
 
 /// `coexec report`.

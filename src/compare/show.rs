@@ -1,17 +1,16 @@
 //! The tables and the figure of `coexec compare`.
 
+use coexec_plots::figure::{Drawing, HeatMap, Picture};
 use coexec_sim::explore::Strategy;
-use coexec_sim::explore::side_by_side::{Extreme, Row, beaten, gains, percent, unit};
-use coexec_sim::published::{Drawing, HeatMap, Picture};
+use coexec_sim::explore::side_by_side::{Extreme, Gain, Row, gains, percent, unit};
 
 use super::{Group, Task, groups};
-use crate::output;
+use crate::output::{self, or_dash, row};
 
 /// Digits of a value in a table.
 const DIGITS: i32 = 4;
 
-/// Rows, then what the optimal plan gains: over each strategy, on each device, for each
-/// model.
+/// Rows, then what `optimal` gains: over each strategy, on each device, for each model.
 pub(super) fn print(rows: &[Row], task: &Task) {
     each(rows, task);
     output::line("");
@@ -24,18 +23,12 @@ pub(super) fn print(rows: &[Row], task: &Task) {
         output::line(&format!("\nGains over {baseline} by {what}"));
         by_group(what, &groups);
     }
-    let beaten = beaten(rows, Strategy::Optimal);
-    let known = rows.len();
-    output::line(&format!("\n{} of {known} rows have a better plan than the optimal one", beaten.len()));
-    for (row, by) in beaten {
-        output::line(&format!("  {} on {}: {}", row.scenario, row.device, by.name()));
-    }
 }
 
 fn each(rows: &[Row], task: &Task) {
     let (unit, scale) = unit(task.objective);
     output::line(&format!(
-        "{} in {unit}; gain of the optimal plan over {}",
+        "{} in {unit}; gain of optimal over {}",
         task.objective.name(),
         task.baseline.name()
     ));
@@ -47,10 +40,10 @@ fn each(rows: &[Row], task: &Task) {
     let cells = |row: &Row| {
         let mut cells = vec![row.scenario.clone(), row.device.clone()];
         for &strategy in &task.strategies {
-            cells.push(row.outcome(strategy).map_or("-".to_owned(), |outcome| value(outcome.cost)));
+            cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost))));
         }
         let gain = row.ratio(Strategy::Optimal, task.baseline);
-        cells.push(gain.map_or("-".to_owned(), |ratio| format!("{:+.1} %", percent(ratio))));
+        cells.push(or_dash(gain.map(|ratio| signed(percent(ratio)))));
         let single = row.best_single().and_then(|best| row.ratio(Strategy::Optimal, best.strategy));
         let single = single.zip(row.best_single());
         cells.push(single.map_or("-".to_owned(), |(ratio, best)| {
@@ -61,70 +54,41 @@ fn each(rows: &[Row], task: &Task) {
     let mut header = vec!["model", "device"];
     header.extend(task.strategies.iter().map(|strategy| strategy.name()));
     header.extend(["gain", "best processor alone"]);
-    output::table(&header, &rows.iter().map(cells).collect::<Vec<_>>());
+    output::table(&header, rows.iter().map(cells));
 }
 
 fn over_strategies(rows: &[Row]) {
-    let cells: Vec<Vec<String>> = gains(rows, Strategy::Optimal)
-        .iter()
-        .map(|gain| {
-            vec![
-                gain.over.name().to_owned(),
-                gain.rows.to_string(),
-                signed(gain.mean_percent),
-                signed(gain.geometric_mean_percent),
-                row(&gain.least),
-                row(&gain.most),
-                gain.worse.to_string(),
-            ]
-        })
-        .collect();
-    let header = ["optimal over", "rows", "mean gain", "geometric", "least", "most", "worse"];
-    output::table(&header, &cells);
+    let gains = gains(rows, Strategy::Optimal);
+    let header = ["optimal over", "rows", "mean gain", "geometric", "least", "most"];
+    output::table(&header, gains.iter().map(|gain| figures(gain.over.name(), gain)));
 }
 
 fn by_group(what: &str, groups: &[Group]) {
-    let cells: Vec<Vec<String>> = groups
-        .iter()
-        .map(|Group { name, gain }| {
-            vec![
-                name.clone(),
-                gain.rows.to_string(),
-                signed(gain.mean_percent),
-                signed(gain.geometric_mean_percent),
-                row(&gain.least),
-                row(&gain.most),
-            ]
-        })
-        .collect();
-    output::table(&[what, "rows", "mean gain", "geometric", "least", "most"], &cells);
+    let cells = groups.iter().map(|Group { name, gain }| figures(name, gain));
+    output::table(&[what, "rows", "mean gain", "geometric", "least", "most"], cells);
+}
+
+/// A name, and the figures of a gain.
+fn figures(name: &str, gain: &Gain) -> Vec<String> {
+    let [mean, geometric] = [gain.mean_percent, gain.geometric_mean_percent].map(signed);
+    row![name, gain.rows, mean, geometric, place(&gain.least), place(&gain.most)]
 }
 
 fn signed(percent: f64) -> String {
     format!("{percent:+.1} %")
 }
 
-fn row(Extreme { percent, scenario, device }: &Extreme) -> String {
+fn place(Extreme { percent, scenario, device }: &Extreme) -> String {
     format!("{percent:+.1} %, {scenario} on {device}")
 }
 
 /// The figure: gains over the baseline, models by devices.
 pub(super) fn picture(rows: &[Row], task: &Task) -> Picture {
-    let distinct = |name: &dyn Fn(&Row) -> String| {
-        let mut names: Vec<String> = Vec::new();
-        for name in rows.iter().map(name) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    };
-    let columns = distinct(&|row| row.device.clone());
-    let models = distinct(&|row| row.scenario.clone());
+    let columns = output::distinct(rows.iter().map(|row| row.device.clone()));
+    let models = output::distinct(rows.iter().map(|row| row.scenario.clone()));
     let value = |scenario: &String, device: &String| {
         let row = rows.iter().find(|row| row.scenario == *scenario && row.device == *device)?;
-        // A gain below nothing, which no plan of ours should have, has the shade of none.
-        row.ratio(Strategy::Optimal, task.baseline).map(|ratio| percent(ratio).max(0.0))
+        row.ratio(Strategy::Optimal, task.baseline).map(percent)
     };
     let values = models
         .iter()
@@ -132,7 +96,7 @@ pub(super) fn picture(rows: &[Row], task: &Task) -> Picture {
         .collect();
     Picture {
         name: "gains".to_owned(),
-        title: format!("What the optimal plan gains over {}", task.baseline.name()),
+        title: format!("What optimal gains over {}", task.baseline.name()),
         subtitle: format!(
             "{} of {} models on {} devices",
             task.objective.name(),

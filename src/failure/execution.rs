@@ -2,6 +2,7 @@
 
 use coexec_hw::execute::ExecuteError;
 use coexec_hw::opencl::OpenClError;
+use coexec_sim::schedule::ScheduleError;
 
 use super::{ABSENT, UNSOUND, WRONG_INPUT};
 
@@ -10,8 +11,7 @@ pub(super) fn status(error: &ExecuteError) -> u8 {
     match error {
         ExecuteError::NoNpu { .. }
         | ExecuteError::CutSlice { .. }
-        | ExecuteError::CannotCut { .. }
-        | ExecuteError::Chain(_)
+        | ExecuteError::Schedule(_)
         | ExecuteError::Format { .. }
         | ExecuteError::Unsupported(_)
         | ExecuteError::OpenCl(
@@ -56,8 +56,8 @@ pub(super) fn remedy(error: &ExecuteError) -> &'static str {
         }
         ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
         ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
-        ExecuteError::CannotCut { .. } => "leave the operator to one processor",
-        ExecuteError::Chain(_) => "write a plan with coexec explore --out",
+        ExecuteError::Schedule(ScheduleError::Placement(_)) => "leave the operator to one processor",
+        ExecuteError::Schedule(_) => "write a plan with coexec explore --out",
         ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
         ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
             "set data_type in the scenario to one this machine computes in"

@@ -4,7 +4,7 @@ mod baselines;
 
 use std::fmt::Write as _;
 
-use coexec_sim::validate::score::{Scored, worst};
+use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
 use crate::cli::Report;
@@ -63,44 +63,37 @@ fn command(options: &Report) -> String {
 /// One line a phone.
 fn summary(phones: &[Phone]) -> String {
     let columns = [
-        ("GPU conv2d, unseen", Columns::One("gpu/conv2d/unseen")),
-        ("GPU end to end", Columns::One("gpu/end_to_end/all")),
-        ("CPU float", Columns::Mean("cpu/", "/float")),
-        ("CPU int8", Columns::Mean("cpu/", "/quant")),
+        ("GPU conv2d, unseen", "gpu/conv2d/unseen", ""),
+        ("GPU end to end", "gpu/end_to_end/all", ""),
+        ("CPU float", "cpu/", "/float"),
+        ("CPU int8", "cpu/", "/quant"),
     ];
     let rows: Vec<Vec<String>> = phones
         .iter()
         .map(|phone| {
-            let errors = columns.iter().map(|(_, columns)| percent(columns.of(&phone.groups)));
+            let errors = columns.iter().map(|(_, start, end)| {
+                let mape = |scored: &Scored| Some([scored.group.mape_percent]);
+                percent(
+                    mean(&phone.groups, |name| name.starts_with(start) && name.ends_with(end), mape)
+                        .map(|[mape]| mape),
+                )
+            });
             std::iter::once(phone.title.clone()).chain(errors).collect()
         })
         .collect();
-    let header: Vec<&str> = std::iter::once("MAPE").chain(columns.iter().map(|(name, _)| *name)).collect();
+    let header: Vec<&str> = std::iter::once("MAPE").chain(columns.iter().map(|(name, ..)| *name)).collect();
     format!("{}\nCPU figures are means over the core sets.\n", table(&header, &rows))
 }
 
-/// Which groups a column of the summary is of.
-enum Columns {
-    /// One group.
-    One(&'static str),
-    /// The mean over the groups whose names begin and end so.
-    Mean(&'static str, &'static str),
-}
-
-impl Columns {
-    /// The MAPE in percent; none without such a group.
-    fn of(&self, groups: &[Scored]) -> Option<f64> {
-        let is_of = |name: &str| match self {
-            Self::One(wanted) => name == *wanted,
-            Self::Mean(start, end) => name.starts_with(start) && name.ends_with(end),
-        };
-        let errors: Vec<f64> = groups
-            .iter()
-            .filter(|scored| is_of(&scored.group.name))
-            .map(|scored| scored.group.mape_percent)
-            .collect();
-        (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
-    }
+/// Means of the figures of some groups; none where there is no such group, or one lacks them.
+fn mean<const COUNT: usize>(
+    groups: &[Scored],
+    is_of: impl Fn(&str) -> bool,
+    figures: impl Fn(&Scored) -> Option<[f64; COUNT]>,
+) -> Option<[f64; COUNT]> {
+    let of = groups.iter().filter(|scored| is_of(&scored.group.name)).map(figures);
+    let of = of.collect::<Option<Vec<_>>>().filter(|of| !of.is_empty())?;
+    Some(std::array::from_fn(|which| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64))
 }
 
 /// What there is to say of one phone.

@@ -1,8 +1,8 @@
 //! A report as tables: what is farthest off first.
 
-use coexec_sim::published::{Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
+use coexec_papers::{Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
-use crate::output;
+use crate::output::{self, row};
 
 /// Prints one paper; `only` says which part of its operators was run, where it was not all.
 pub(super) fn print(report: &Report, only: Option<&str>) {
@@ -28,25 +28,27 @@ fn print_group(group: &Group, is_judged: bool) {
         return;
     }
     output::line(&heading(group, is_judged));
-    output::table(
-        &["where", "device", "workload", "what", "published", "coexec", "deviation", "role"],
-        &rows,
-    );
+    output::table(&["where", "device", "workload", "what", "published", "coexec", "deviation", "role"], rows);
     notes(group);
     output::line("");
 }
 
-/// Each note of a group once, with the rows that it is on.
+/// The notes of a group: of all its rows, of each row, and why one is not counted.
 fn notes(group: &Group) {
+    if !group.note.is_empty() {
+        output::line(&format!("  {}", group.note));
+    }
     let mut told: Vec<&str> = Vec::new();
-    for row in group.rows.iter().filter(|row| !row.note.is_empty()) {
-        if told.contains(&row.note.as_str()) {
-            continue;
+    for row in &group.rows {
+        if !row.fact.note.is_empty() {
+            output::line(&format!("  {}: {}", name(row), row.fact.note));
         }
-        told.push(&row.note);
-        let others = group.rows.iter().filter(|other| other.note == row.note).count() - 1;
-        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
-        output::line(&format!("  {}{others}: {}", name(row), row.note));
+        if let Role::NotCounted { because } = &row.role
+            && !told.contains(&because.as_str())
+        {
+            told.push(because);
+            output::line(&format!("  {}: {because}", name(row)));
+        }
     }
 }
 
@@ -56,13 +58,16 @@ fn name(row: &Row) -> String {
 
 /// The group's name, what its predicted rows come to, and its limit.
 fn heading(group: &Group, is_judged: bool) -> String {
-    let Summary { predicted, fitted, disagreeing, mean, worst, median, .. } = group.summary();
+    let Summary { predicted, fitted, not_counted, disagreeing, mean, worst, median, .. } = group.summary();
     let unit = group.measure.unit();
     let mut parts = vec![format!("{predicted} predicted, {fitted} fitted")];
     for (what, value) in [("mean", mean), ("median", median), ("worst", worst)] {
         if let Some(value) = value {
             parts.push(format!("{what} {value:.1} {unit}"));
         }
+    }
+    if not_counted > 0 {
+        parts.push(format!("{not_counted} not counted"));
     }
     if disagreeing > 0 {
         parts.push(format!("{disagreeing} other than published"));
@@ -75,6 +80,8 @@ fn heading(group: &Group, is_judged: bool) -> String {
             (true, false) => "missed",
         };
         parts.push(format!("limit {limit}: {verdict}"));
+    } else if !group.no_limit.is_empty() {
+        parts.push(format!("no limit: {}", group.no_limit));
     }
     format!("{} ({})", group.name, parts.join("; "))
 }
@@ -82,7 +89,8 @@ fn heading(group: &Group, is_judged: bool) -> String {
 fn limit(limit: Limit, unit: &str) -> String {
     let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
     let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
-    said.collect::<Vec<_>>().join(", ")
+    let said = said.collect::<Vec<_>>().join(", ");
+    if limit.chosen_after_results { format!("{said}, chosen with the results known") } else { said }
 }
 
 fn line(row: &Row, measure: Measure) -> Vec<String> {
@@ -101,18 +109,10 @@ fn line(row: &Row, measure: Measure) -> Vec<String> {
     let role = match &row.role {
         Role::Predicted => "predicted".to_owned(),
         Role::Fitted { .. } => "fitted".to_owned(),
+        Role::NotCounted { .. } => "not counted".to_owned(),
         Role::NotReproduced { .. } => "-".to_owned(),
     };
-    vec![
-        fact.place.clone(),
-        fact.device.clone(),
-        fact.workload.clone(),
-        fact.quantity.clone(),
-        published(row),
-        ours,
-        deviation,
-        role,
-    ]
+    row![fact.place, fact.device, fact.workload, fact.quantity, published(row), ours, deviation, role]
 }
 
 fn published(row: &Row) -> String {
@@ -143,20 +143,16 @@ fn not_reproduced(report: &Report) {
     let rows = report.groups.iter().flat_map(|group| &group.rows);
     let lines: Vec<Vec<String>> = rows
         .filter_map(|row| match &row.role {
-            Role::NotReproduced { because } => Some(vec![
-                row.fact.place.clone(),
-                row.fact.device.clone(),
-                row.fact.workload.clone(),
-                row.fact.quantity.clone(),
-                published(row),
-                because.clone(),
-            ]),
-            _ => None,
+            Role::NotReproduced { because } => {
+                let fact = &row.fact;
+                Some(row![fact.place, fact.device, fact.workload, fact.quantity, published(row), because])
+            }
+            Role::Predicted | Role::Fitted { .. } | Role::NotCounted { .. } => None,
         })
         .collect();
     if !lines.is_empty() {
         output::line(&format!("Not quantities that coexec predicts ({})", lines.len()));
-        output::table(&["where", "device", "workload", "what", "published", "because"], &lines);
+        output::table(&["where", "device", "workload", "what", "published", "because"], lines);
         output::line("");
     }
 }
@@ -175,7 +171,7 @@ pub(super) fn totals(reports: &[Report], every: usize) {
     }
     output::line("Summary");
     let header = ["paper", "group", "predicted", "fitted", "mean", "worst", "limit", ""];
-    output::table(&header, &rows);
+    output::table(&header, rows);
 }
 
 fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
@@ -189,14 +185,6 @@ fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
         (true, true) => "",
         (false, true) => "holds",
     };
-    vec![
-        report.paper.name().to_owned(),
-        group.name.clone(),
-        summary.predicted.to_string(),
-        summary.fitted.to_string(),
-        number(summary.mean),
-        number(summary.worst),
-        said,
-        verdict.to_owned(),
-    ]
+    let (mean, worst) = (number(summary.mean), number(summary.worst));
+    row![report.paper.name(), group.name, summary.predicted, summary.fitted, mean, worst, said, verdict]
 }

@@ -1,7 +1,7 @@
 //! From raw repetitions to rows, figures and a verdict.
 
+use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
-use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::DataType;
 use serde::Serialize;
@@ -13,18 +13,6 @@ const LEAST_CLOCK_STEPS: f64 = 10.0;
 /// Share of the runs that may be meaningless before all of it is.
 const MOST_MEANINGLESS: f64 = 0.1;
 
-/// How many processors compute a variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    /// One.
-    Alone,
-    /// Two, each a part of one operator.
-    Cut,
-    /// A plan of several operators.
-    Plan,
-}
-
 /// A variant as it was measured, beside its prediction.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
@@ -34,7 +22,6 @@ pub(super) struct Row {
     pub(super) what: String,
     /// Where it ran.
     pub(super) processor: String,
-    pub(super) kind: Kind,
     /// Whether the host's clock says what is measured, rather than events.
     pub(super) is_by_host: bool,
     /// Whether it is the plan of the scenario.
@@ -62,7 +49,7 @@ pub(super) struct Row {
 }
 
 /// A variant's row and its measurement for the file.
-pub(super) struct Result {
+pub(super) struct MeasuredVariant {
     pub(super) row: Row,
     pub(super) measurement: Measurement,
 }
@@ -73,10 +60,9 @@ pub(super) struct Common<'a> {
     pub(super) fingerprint: &'a str,
     pub(super) noise: NoiseFloor,
     pub(super) max_spread: f64,
-    pub(super) seed: u64,
 }
 
-impl Result {
+impl MeasuredVariant {
     /// The result of run number `number`.
     pub(super) fn new(
         number: usize,
@@ -84,11 +70,11 @@ impl Result {
         measured: &Measured,
         common: &Common<'_>,
     ) -> Self {
-        let summary = Summary::of(&measured.times_us, common.seed.wrapping_add(number as u64));
+        let summary = Summary::of(&measured.times_us);
         let meaningless = meaningless(&summary, common);
         let what = candidate.operator.as_ref().map_or(common.network, |(name, _)| name).to_owned();
         let is_by_host = candidate.variant.clock == Clock::Host;
-        let way = if is_by_host && candidate.ran == Ran::Gpu { ", host to host" } else { "" };
+        let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { ", host to host" } else { "" };
         let run = format!("{number:04} {what} on {}{way}", candidate.ran);
         let repetitions = measured.times_us.iter().zip(&summary.outliers).enumerate().map(
             |(number, (&measured_us, &outlier))| Repetition {
@@ -98,42 +84,20 @@ impl Result {
                 outlier: outlier || meaningless.is_some(),
             },
         );
-        let launch = measured
-            .launch
-            .filter(|_| matches!(candidate.ran, Ran::Gpu | Ran::Split { .. } | Ran::HeightSplit { .. }));
         let measurement = Measurement {
-            run: run.clone(),
-            network: common.network.to_owned(),
-            operator: candidate.operator.clone(),
-            data_type: candidate
-                .variant
-                .stages
-                .first()
-                .map_or(DataType::default(), |stage| stage.layer.data_type),
-            processor: candidate.ran.clone(),
-            synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.modelled()),
-            kernel: launch.map(|(launch, _)| launch.kernel.to_string()),
-            dispatch: launch
-                .map(|(launch, dispatch)| Dispatch { grid: launch.grid, work_group: dispatch.work_group }),
-            fingerprint: Some(common.fingerprint.to_owned()),
             repetitions: repetitions.collect(),
-            line: 0,
+            ..measurement(run.clone(), candidate, measured, common)
         };
         let row = Row {
             run,
             what,
             processor: candidate.ran.to_string(),
-            kind: match candidate.ran {
-                Ran::Cpu(_) | Ran::Gpu | Ran::Npu => Kind::Alone,
-                Ran::Split { .. } | Ran::HeightSplit { .. } => Kind::Cut,
-                Ran::Plan(_) => Kind::Plan,
-            },
             is_by_host,
             is_plan: candidate.is_plan,
             synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.to_string()),
             memory: measured.sharing.map(|(_, memory)| memory.name()),
             median_us: summary.median_us,
-            wall_us: Summary::of(&measured.wall_us, common.seed).median_us,
+            wall_us: Summary::of(&measured.wall_us).median_us,
             kernels_us: median(&measured.kernels_us),
             ci95_us: summary.ci95_us,
             spread_percent: summary.spread_percent(),
@@ -152,11 +116,31 @@ impl Result {
     }
 }
 
+/// What is known of a run before its repetitions.
+fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: &Common<'_>) -> Measurement {
+    let has_launch = matches!(candidate.ran, ExecutedOn::Gpu | ExecutedOn::Split { .. });
+    let launch = measured.launch.filter(|_| has_launch);
+    let first = candidate.variant.stages.first();
+    Measurement {
+        run,
+        network: common.network.to_owned(),
+        operator: candidate.operator.clone(),
+        data_type: first.map_or(DataType::default(), |stage| stage.layer.data_type),
+        processor: candidate.ran.clone(),
+        synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.modelled()),
+        kernel: launch.map(|launch| launch.kernel.to_string()),
+        dispatch: launch.map(|launch| Dispatch { grid: launch.grid, work_group: launch.work_group }),
+        fingerprint: Some(common.fingerprint.to_owned()),
+        repetitions: Vec::new(),
+        line: 0,
+    }
+}
+
 impl Row {
     /// Where it ran, and how a GPU alone was timed.
     pub(super) fn processor_and_clock(&self) -> String {
         let way = if self.is_by_host { ", host to host" } else { "" };
-        if self.processor == Ran::Gpu.to_string() {
+        if self.processor == ExecutedOn::Gpu.to_string() {
             format!("{}{way}", self.processor)
         } else {
             self.processor.clone()

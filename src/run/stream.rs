@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coexec_hw::execute::{Streamed, Streaming, Variant};
 use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::{Pipeline, Simulator};
+use coexec_sim::simulate::Pipeline;
 use serde::Serialize;
 
 use crate::output;
@@ -49,7 +49,7 @@ impl Stream {
     ) -> Self {
         // A program gives its operators to the processors itself: that is measured.
         let own = Pipeline { dispatch_us: None, ..pipeline.clone() };
-        let mut simulator = Simulator::new(&scenario.device, scenario.library).measuring(scenario.measure);
+        let mut simulator = scenario.simulator();
         let predicted = simulator.stream(&variant.stages, &variant.plan, &own).ok();
         let predicted_period_us = predicted.map(|stream| stream.period.as_micros());
         let period_us = streamed.period_us();

@@ -2,26 +2,27 @@
 
 use std::collections::HashSet;
 
+use coexec_fit::measure::runs::ExecutedOn;
+use coexec_fit::validate::gpu::predict;
 use coexec_hw::execute::{Clock, Variant};
-use coexec_sim::explore::{self, Options, Strategy};
+use coexec_sim::explore::{self, SearchOptions, Strategy};
 use coexec_sim::kernel::cpu::{CoreSet, execute};
-use coexec_sim::measure::runs::Ran;
-use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Measure, Simulator};
 use coexec_sim::units::Picos;
-use coexec_sim::validate::gpu::predict;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 
 use crate::failure::Failure;
 use crate::language;
+use crate::output::distinct;
 
 /// A variant with what is known of it before it ran.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) variant: Variant,
     /// Where it runs, in the words of a file of runs.
-    pub(super) ran: Ran,
+    pub(super) ran: ExecutedOn,
     /// The operator, where it is a single one.
     pub(super) operator: Option<(String, Layer)>,
     /// Whether it is the plan of the scenario.
@@ -56,8 +57,7 @@ impl Processors {
         match plan {
             Some(plan) => Self {
                 cpu: true,
-                gpu: has_gpu
-                    && plan.placements.iter().any(|placement| !matches!(placement, Placement::Cpu(_))),
+                gpu: has_gpu && plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu)),
             },
             None => {
                 Self { cpu: strategy != Strategy::GpuOnly, gpu: has_gpu && strategy != Strategy::CpuOnly }
@@ -110,15 +110,15 @@ impl Maker<'_> {
             None => explore::explore(&mut simulator, stages, &scenario.options)?.plan,
         });
         if self.processors.gpu {
-            plans.push(self.everywhere(stages, Placement::Gpu));
+            plans.push(self.everywhere(stages, Placement::GPU));
         }
         if let [stage] = stages {
             plans.extend(self.cuts(stage).map(|cut| self.everywhere(stages, cut)));
         }
         if self.processors.cpu && stages.len() == 1 {
-            plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::Cpu(cores))));
+            plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::cpu(cores))));
         } else if self.processors.cpu {
-            let options = Options {
+            let options = SearchOptions {
                 strategy: Strategy::CpuOnly,
                 core_sets: self.cores.clone(),
                 ..scenario.options.clone()
@@ -126,19 +126,27 @@ impl Maker<'_> {
             // Not every operator has a kernel on the CPU model; then there is no such plan.
             plans.extend(explore::explore(&mut simulator, stages, &options).ok().map(|answer| answer.plan));
         }
-        let mut seen: Vec<Plan> = Vec::new();
-        let mut candidates = Vec::new();
-        for (index, plan) in plans.into_iter().enumerate() {
-            if seen.contains(&plan) {
-                continue;
-            }
-            seen.push(plan.clone());
-            let predicted = self.predicted(&mut simulator, stages, &plan);
-            candidates.push(self.candidate(stages, plan, measure, index == 0, predicted));
+        let plan = plans[0].clone();
+        let mut group = self.group(&mut simulator, stages, plans, measure);
+        for candidate in &mut group {
+            candidate.is_plan = candidate.variant.plan == plan;
         }
-        let by_host = candidates.iter().find_map(|candidate| by_host(candidate, &mut simulator));
-        candidates.extend(by_host);
-        Ok(candidates)
+        Ok(group)
+    }
+
+    /// The variants that run these plans, each once.
+    fn group(
+        &self,
+        simulator: &mut Simulator<'_>,
+        stages: &[Stage],
+        plans: Vec<Plan>,
+        measure: Measure,
+    ) -> Vec<Candidate> {
+        let candidate = |plan: Plan| self.candidate(simulator, stages, plan, measure);
+        let mut group: Vec<Candidate> = distinct(plans).into_iter().map(candidate).collect();
+        let by_host = group.iter().find_map(|candidate| by_host(candidate, simulator));
+        group.extend(by_host);
+        group
     }
 
     /// Each distinct operator alone: on each processor, and cut as the plan cuts it.
@@ -154,17 +162,11 @@ impl Maker<'_> {
             }
             let alone = [stage.isolated()];
             let cut = is_cut.then_some(*placement);
-            let gpu = self.processors.gpu.then_some(Placement::Gpu);
-            let cpu = self.cores.iter().filter(|_| self.processors.cpu).map(|&cores| Placement::Cpu(cores));
-            let group = cut.into_iter().chain(gpu).chain(cpu).map(|placement| {
-                let plan = self.everywhere(&alone, placement);
-                let predicted = self.predicted(&mut simulator, &alone, &plan);
-                self.candidate(&alone, plan, Measure::Operators, false, predicted)
-            });
-            let mut group: Vec<Candidate> = group.collect();
-            let by_host = group.iter().find_map(|candidate| by_host(candidate, &mut simulator));
-            group.extend(by_host);
-            groups.push(group);
+            let gpu = self.processors.gpu.then_some(Placement::GPU);
+            let cpu = self.cores.iter().filter(|_| self.processors.cpu).map(|&cores| Placement::cpu(cores));
+            let placements = cut.into_iter().chain(gpu).chain(cpu);
+            let plans = placements.map(|placement| self.everywhere(&alone, placement)).collect();
+            groups.push(self.group(&mut simulator, &alone, plans, Measure::Operators));
         }
         groups
     }
@@ -180,18 +182,12 @@ impl Maker<'_> {
         let channels = operator.splittable_channels().filter(|_| by_channels).unwrap_or(0);
         let rows = operator.splittable_rows().filter(|_| by_height).unwrap_or(0);
         let along_channels = self.places(channels, CHANNELS_PER_SLICE).flat_map(move |first| {
-            self.cores.iter().map(move |&cores| Placement::Split {
-                cores,
-                cpu_channels: first,
-                gpu_channels: channels - first,
-            })
+            let extents = [first, channels - first];
+            self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(Axis::Channels, cores, extents))
         });
         let along_height = self.places(rows, 1).flat_map(move |first| {
-            self.cores.iter().map(move |&cores| Placement::HeightSplit {
-                cores,
-                cpu_rows: first,
-                gpu_rows: rows - first,
-            })
+            let extents = [first, rows - first];
+            self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(Axis::Height, cores, extents))
         });
         along_channels.chain(along_height)
     }
@@ -212,10 +208,10 @@ impl Maker<'_> {
     /// as calibration takes it; otherwise what the simulator says.
     fn predicted(&self, simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Option<f64> {
         let device = &self.scenario.device;
-        match (stages, plan.placements.as_slice()) {
-            ([stage], [Placement::Gpu]) => predict(&stage.layer, device.gpu.as_ref()?).ok(),
-            ([stage], [Placement::Cpu(cores)]) => {
-                let executed = execute(&stage.layer, &device.cpu, cores, self.scenario.library).ok()?;
+        match (stages, plan.placements.first().and_then(Placement::only)) {
+            ([stage], Some(Processor::Gpu)) => predict(&stage.layer, device.gpu.as_ref()?).ok(),
+            ([stage], Some(Processor::Cpu(cores))) => {
+                let executed = execute(&stage.layer, &device.cpu, &cores, self.scenario.library).ok()?;
                 Some(executed.phases.duration().as_micros())
             }
             _ => simulator.latency(stages, plan).ok().map(Picos::as_micros),
@@ -224,42 +220,38 @@ impl Maker<'_> {
 
     fn candidate(
         &self,
+        simulator: &mut Simulator<'_>,
         stages: &[Stage],
         plan: Plan,
         measure: Measure,
-        is_plan: bool,
-        predicted_us: Option<f64>,
     ) -> Candidate {
+        let predicted_us = self.predicted(simulator, stages, &plan);
         let operator = match stages {
             [stage] => Some((stage.name.clone(), stage.layer.clone())),
             _ => None,
         };
-        let on_gpu = plan.placements.iter().all(|placement| *placement == Placement::Gpu);
+        let on_gpu = plan.placements.iter().all(|placement| *placement == Placement::GPU);
         let is_timed_by_events = on_gpu && measure == Measure::Operators;
         let clock = if is_timed_by_events { Clock::Device } else { Clock::Host };
         let ran = self.ran(&plan.placements);
         let variant = Variant { stages: stages.to_vec(), plan, clock };
-        Candidate { variant, ran, operator, is_plan, predicted_us }
+        Candidate { variant, ran, operator, is_plan: false, predicted_us }
     }
 
-    fn ran(&self, placements: &[Placement]) -> Ran {
-        let first = placements.first();
-        match first {
-            Some(&only) if placements.iter().all(|placement| *placement == only) => match only {
-                Placement::Cpu(cores) => Ran::Cpu(cores.to_string()),
-                Placement::Gpu => Ran::Gpu,
-                Placement::Npu => Ran::Npu,
-                Placement::Split { cores, cpu_channels, gpu_channels } if placements.len() == 1 => {
-                    Ran::Split { cores: cores.to_string(), cpu_channels, gpu_channels }
-                }
-                Placement::HeightSplit { cores, cpu_rows, gpu_rows } if placements.len() == 1 => {
-                    Ran::HeightSplit { cores: cores.to_string(), cpu_rows, gpu_rows }
-                }
-                Placement::Split { .. } | Placement::HeightSplit { .. } | Placement::Accelerators(_) => {
-                    Ran::Plan(self.plan_name.clone())
-                }
-            },
-            _ => Ran::Plan(self.plan_name.clone()),
+    fn ran(&self, placements: &[Placement]) -> ExecutedOn {
+        let plan = || ExecutedOn::Plan(self.plan_name.clone());
+        let Some(first) = placements.first().filter(|first| placements.iter().all(|other| other == *first))
+        else {
+            return plan();
+        };
+        match (first.only(), first.cpu_and_gpu_extents(), first.cores().map(|cores| cores.to_string())) {
+            (Some(Processor::Cpu(cores)), ..) => ExecutedOn::Cpu(cores.to_string()),
+            (Some(Processor::Gpu), ..) => ExecutedOn::Gpu,
+            (Some(Processor::Npu(_)), ..) => ExecutedOn::Npu,
+            (None, Some((axis, [cpu, gpu])), Some(cores)) if placements.len() == 1 => {
+                ExecutedOn::Split { axis, cores, cpu, gpu }
+            }
+            (None, ..) => plan(),
         }
     }
 }
@@ -267,7 +259,7 @@ impl Maker<'_> {
 /// A single operator on the GPU alone as the host sees it, its copies included; none of
 /// other candidates, or where the host is asked already. What cuts are compared with.
 fn by_host(candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
-    let is_alone = candidate.operator.is_some() && candidate.ran == Ran::Gpu;
+    let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
     if !is_alone || candidate.variant.clock == Clock::Host {
         return None;
     }

@@ -113,9 +113,13 @@ fn a_set_of_operators_has_no_one_plan() {
 
 #[test]
 fn a_picture_of_no_known_format_is_not_drawn() {
-    leaves_the_folder_alone("explore vit-b32-fc1 --out old --plot curve.pdf", &["curve.pdf", ".svg or .png"]);
-    leaves_the_folder_alone("explore vit-b32-fc1 --out old --timeline curve", &["must end in .svg or .png"]);
-    leaves_the_folder_alone("simulate vit-b32-fc1 --trace old --plot run.jpg", &["run.jpg"]);
+    for (line, expected) in [
+        ("explore vit-b32-fc1 --plot curve.pdf", "curve.pdf: its name must end in .svg or .png"),
+        ("explore vit-b32-fc1 --timeline curve", "--timeline <FILE>"),
+        ("simulate vit-b32-fc1 --plot run.jpg", "run.jpg"),
+    ] {
+        coexec(words(line)).assert_misused(&[expected]);
+    }
 }
 
 #[test]

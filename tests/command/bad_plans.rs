@@ -94,7 +94,7 @@ fn a_plan_is_for_processors_the_device_has() {
         .replace("[[operator.shares]]\nprocessor = \"gpu\"\n", "[[operator.shares]]\nprocessor = \"npu\"\n");
     let alone = npu.replacen("processor = \"npu\"\nchannels", "processor = \"gpu\"\nchannels", 1);
     simulate(&alone).assert_refused(&["operator[1].shares[0].processor is \"npu\"", "no [npu] table"]);
-    simulate(&npu).assert_refused(&["operator[0].shares is another pair of processors"]);
+    simulate(&npu).assert_refused(&["operator[0].shares[1].processor is \"npu\"", "oneplus11 has"]);
     refused(
         "1large2med",
         "2large1med",

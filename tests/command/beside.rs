@@ -1,4 +1,4 @@
-//! Somebody else's work beside a scenario's.
+//! Background load beside a scenario.
 
 use std::fs;
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use coexec_fit::measure::benchmark_gpu;
+use coexec_fit::validate::gpu::predict;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::measure::benchmark_gpu;
-use coexec_sim::validate::gpu::predict;
 
 use crate::{Outcome, coexec_in, words};
 

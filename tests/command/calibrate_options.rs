@@ -3,14 +3,14 @@
 
 use std::fs;
 
+use coexec_fit::validate::point::of_csv;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::Text;
-use coexec_sim::validate::point::of_csv;
 
 use super::calibrate::{CALIBRATE, write_runs};
 use crate::{coexec_in, words};
 
-fn calibration(profile: &std::path::Path) -> coexec_sim::device::profile::Calibration {
+fn calibration(profile: &std::path::Path) -> coexec_sim::device::calibration::Calibration {
     Profile::load(profile.to_str().unwrap()).unwrap().calibration.unwrap()
 }
 

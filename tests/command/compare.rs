@@ -14,7 +14,7 @@ fn costs(row: &Value) -> Vec<(&str, f64)> {
 }
 
 #[test]
-fn every_model_meets_every_device_and_nothing_beats_the_optimal_plan() {
+fn every_model_meets_every_device_and_optimal_is_the_best_that_any_strategy_finds() {
     let line = "compare vit-b32-mlp,resnet18 --devices pixel4,oneplus11,iphone-xs --step 32 --json";
     let document = coexec(words(line)).json();
     let rows = document["rows"].as_array().unwrap();
@@ -24,7 +24,6 @@ fn every_model_meets_every_device_and_nothing_beats_the_optimal_plan() {
         let (_, optimal) = *costs.iter().find(|(strategy, _)| *strategy == "optimal").unwrap();
         assert!(costs.len() > 8 && costs.iter().all(|(_, cost)| optimal <= *cost), "{row}");
     }
-    assert_eq!(document["beaten"], Value::Array(Vec::new()));
     let gains = document["gains"].as_array().unwrap();
     let codl = gains.iter().find(|gain| gain["over"] == "codl").unwrap();
     assert_eq!(codl["rows"], 6);
@@ -34,7 +33,7 @@ fn every_model_meets_every_device_and_nothing_beats_the_optimal_plan() {
 }
 
 #[test]
-fn only_the_strategies_asked_are_shown_beside_the_optimal_one_and_the_baseline() {
+fn only_the_strategies_asked_are_shown_beside_optimal_and_the_baseline() {
     let line = "compare vit-b32-mlp --devices pixel4 --strategies gpu-only --baseline epew --json";
     let document = coexec(words(line)).json();
     let names: Vec<&str> = costs(&document["rows"][0]).iter().map(|(name, _)| *name).collect();
@@ -47,7 +46,7 @@ fn gains_are_told_and_drawn() {
     let line = "compare vit-b32-mlp --devices pixel4,galaxy-s10 --plot gains.svg";
     let outcome = coexec_in(folder.path(), words(line));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    for expected in ["optimal over", "Gains over codl by device", "0 of 2 rows have a better plan"] {
+    for expected in ["optimal over", "Gains over codl by device", "Gains over codl by model"] {
         assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
     }
     let drawn = std::fs::read_to_string(folder.path().join("gains.svg")).unwrap();

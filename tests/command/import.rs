@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::{coexec_in, latency_ps, words};
 
-/// A network that TensorFlow converted (`sim/tests/inputs/README.md`).
-const TINY: &[u8] = include_bytes!("../../sim/tests/inputs/tiny.tflite");
+/// A network that TensorFlow converted (`import/tests/inputs/README.md`).
+const TINY: &[u8] = include_bytes!("../../import/tests/inputs/tiny.tflite");
 
 /// An ONNX model of one node: a field 7 (the graph) with a node of that kind, which reads
 /// the input `x` of 1x4 elements and writes the output `y`.

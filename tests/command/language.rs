@@ -40,9 +40,9 @@ fn a_plan_that_explore_wrote_is_replayed() {
     let found = coexec(["explore", "llama3.2-3b", "--out", plan, "--json"]).json();
     let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
     assert_eq!(found["generation"], replayed["generation"]);
-    let changed = fs::read_to_string(&path).unwrap().replacen("rows = 256", "rows = 255", 1);
+    let changed = fs::read_to_string(&path).unwrap().replacen("channels = 864", "channels = 865", 1);
     fs::write(&path, changed).unwrap();
-    coexec(["simulate", "llama3.2-3b", "--plan", plan]).assert_refused(&["rows", "256"]);
+    coexec(["simulate", "llama3.2-3b", "--plan", plan]).assert_refused(&["865 + 160 channels", "prefill.k"]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_strategy_of_another_workload_is_refused() {
 #[test]
 fn the_timeline_of_an_answer_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let [trace, plot] = ["t.pftrace", "t.svg"].map(|name| folder.path().join(name));
+    let [trace, plot] = ["t.json", "t.svg"].map(|name| folder.path().join(name));
     let arguments =
         ["simulate", "internlm2-1.8b", "--trace", trace.to_str().unwrap(), "--plot", plot.to_str().unwrap()];
     assert_eq!(coexec(arguments).status, 0);

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use coexec_fit::measure::runs::{
+    ExecutedOn, Fingerprint, Measurement, Repetition, fingerprints_to_toml, parse, to_csv,
+};
+use coexec_fit::validate::gpu::predict;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
-use coexec_sim::measure::runs::{
-    Fingerprint, Measurement, Ran, Repetition, fingerprints_to_toml, parse, to_csv,
-};
-use coexec_sim::validate::gpu::predict;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 
 use crate::{coexec, coexec_in, words};
@@ -17,7 +17,7 @@ use crate::{coexec, coexec_in, words};
 const FINGERPRINT: &str = "bench";
 
 /// A linear layer of that many output features, measured at `times`.
-fn measurement(features: u32, processor: Ran, time: f64) -> Measurement {
+fn measurement(features: u32, processor: ExecutedOn, time: f64) -> Measurement {
     let linear = Linear { rows: 64, input_features: 256, output_features: features, bias: true };
     // A first run that was disturbed, and two within 2 % of each other.
     let repetitions = [(3.0, true), (0.99, false), (1.01, false)];
@@ -51,14 +51,14 @@ fn measurements() -> Vec<Measurement> {
     let cores = CoreSet::parse("1med", &profile.cpu).unwrap();
     let mut measurements = Vec::new();
     for features in (32..1600).step_by(29) {
-        let mut run = measurement(features, Ran::Gpu, 1.0);
+        let mut run = measurement(features, ExecutedOn::Gpu, 1.0);
         let layer = run.operator.as_ref().unwrap().1.clone();
         let on_gpu = predict(&layer, &gpu).unwrap();
         let on_cpu = execute(&layer, &profile.cpu, &cores, Library::Ruy).unwrap();
-        run = measurement(features, Ran::Gpu, on_gpu);
+        run = measurement(features, ExecutedOn::Gpu, on_gpu);
         measurements.push(run);
         let time = on_cpu.phases.duration().as_micros();
-        measurements.push(measurement(features, Ran::Cpu("1med".to_owned()), time));
+        measurements.push(measurement(features, ExecutedOn::Cpu("1med".to_owned()), time));
     }
     measurements
 }
@@ -108,8 +108,12 @@ fn a_whole_network_is_validated_on_the_processor_it_ran_on() {
         operator: None,
         ..measurement(32, processor, 40_000.0)
     };
-    let cores = || Ran::Cpu("1large".to_owned());
-    let runs = [whole("mobilenet-v2", cores()), whole("mobilenet-v2", Ran::Gpu), whole("mine", Ran::Gpu)];
+    let cores = || ExecutedOn::Cpu("1large".to_owned());
+    let runs = [
+        whole("mobilenet-v2", cores()),
+        whole("mobilenet-v2", ExecutedOn::Gpu),
+        whole("mine", ExecutedOn::Gpu),
+    ];
     write_runs(&folder.path().join("bench"), &runs);
     let document = coexec_in(folder.path(), words(VALIDATE).chain(["bench"])).json();
     let groups: Vec<&str> =

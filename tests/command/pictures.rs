@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use coexec_plots::perfetto::{TraceSummary, check};
+use serde_json::Value;
 
 use crate::{coexec_in, latency_ps, words};
 
-fn run(folder: &Path, line: &str) -> serde_json::Value {
+fn run(folder: &Path, line: &str) -> Value {
     coexec_in(folder, words(&format!("{line} --json"))).json()
 }
 
@@ -92,49 +92,65 @@ fn pictures_are_png_where_the_name_says_so() {
     }
 }
 
-fn trace(line: &str) -> (TraceSummary, u64) {
+/// The events of the trace of a run, and its latency.
+fn trace(line: &str) -> (Vec<Value>, u64) {
     let folder = tempfile::tempdir().unwrap();
-    let document = run(folder.path(), &format!("{line} --trace run.perfetto-trace"));
-    let bytes = fs::read(folder.path().join("run.perfetto-trace")).unwrap();
-    (check(&bytes).unwrap(), latency_ps(&document))
+    let document = run(folder.path(), &format!("{line} --trace run.json"));
+    let trace: Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).unwrap()).unwrap();
+    (trace["traceEvents"].as_array().unwrap().clone(), latency_ps(&document))
+}
+
+/// Names of groups and of their tracks.
+fn tracks(events: &[Value]) -> Vec<(String, String)> {
+    let named = |what: &'static str| events.iter().filter(move |event| event["name"] == what);
+    let name = |event: &Value| event["args"]["name"].as_str().unwrap().to_owned();
+    let group = |track: &Value| {
+        let group = named("process_name").find(|group| group["pid"] == track["pid"]);
+        name(group.expect("every track stands in a group"))
+    };
+    named("thread_name").map(|track| (group(track), name(track))).collect()
 }
 
 #[test]
 fn a_trace_lasts_as_long_as_the_prediction() {
     for line in ["explore vit-b32-fc1", "simulate resnet18 --device pixel4", "simulate llama3-8b-ffn-down"] {
-        let (summary, latency) = trace(line);
-        assert!((summary.span_ns * 1_000).abs_diff(latency) <= 1_000, "{line}");
-        let last = summary.tracks.iter().flat_map(|track| &track.slices).map(|slice| slice.end_ns).max();
-        assert!(last.unwrap().abs_diff(summary.span_ns) <= 1, "{line}: something lasts to the end");
-        let busy = summary.counters.iter().any(|counter| counter.samples.iter().any(|&(_, rate)| rate > 0.0));
-        assert!(busy, "{line}: memory moves bytes");
+        let (events, latency) = trace(line);
+        let slices = || events.iter().filter(|event| event["ph"] == "X");
+        let end = |slice: &Value| {
+            ((slice["ts"].as_f64().unwrap() + slice["dur"].as_f64().unwrap()) * 1e3).round() as u64
+        };
+        let whole = end(slices().find(|slice| slice["name"] == "run").unwrap());
+        assert!((whole * 1_000).abs_diff(latency) <= 1_000, "{line}");
+        let last = slices().filter(|slice| slice["name"] != "run").map(end).max();
+        assert!(last.unwrap().abs_diff(whole) <= 1, "{line}: something lasts to the end");
+        let rates = events.iter().filter(|event| event["ph"] == "C");
+        let mut rates = rates.map(|event| event["args"]["GB/s"].as_f64().unwrap());
+        assert!(rates.any(|rate| rate > 0.0), "{line}: memory moves bytes");
     }
 }
 
 #[test]
 fn a_trace_has_a_track_for_each_core_the_gpu_queue_and_its_units() {
-    let (summary, _) = trace("explore vit-b32-fc1");
-    let tracks: Vec<(&str, &str)> =
-        summary.tracks.iter().map(|track| (track.group.as_str(), track.name.as_str())).collect();
-    for track in [
+    let (events, _) = trace("explore vit-b32-fc1");
+    let tracks = tracks(&events);
+    for (group, track) in [
         ("CPU", "CPU large 0"),
         ("CPU", "CPU med 0"),
         ("CPU", "CPU med 1"),
         ("GPU", "GPU queue"),
         ("GPU", "GPU units (x6)"),
     ] {
-        assert!(tracks.contains(&track), "{track:?} in {tracks:?}");
+        assert!(tracks.contains(&(group.to_owned(), track.to_owned())), "{track:?} in {tracks:?}");
     }
-    assert_eq!(summary.counters[0].name, "memory bandwidth");
-    assert_eq!(summary.counters[0].unit, "GB/s");
+    assert!(events.iter().any(|event| event["ph"] == "C" && event["name"] == "memory bandwidth"));
 }
 
 #[test]
 fn a_single_processor_leaves_the_others_no_track() {
-    let (summary, _) = trace("simulate vit-b32-fc1 --strategy gpu-only");
-    assert!(summary.tracks.iter().all(|track| track.group != "CPU"));
-    let (summary, _) = trace("simulate llama3-8b-ffn-down");
-    assert!(summary.tracks.iter().any(|track| track.group == "NPU"));
+    let (events, _) = trace("simulate vit-b32-fc1 --strategy gpu-only");
+    assert!(tracks(&events).iter().all(|(group, _)| group != "CPU"));
+    let (events, _) = trace("simulate llama3-8b-ffn-down");
+    assert!(tracks(&events).iter().any(|(group, _)| group == "NPU"));
 }
 
 #[cfg(unix)]

@@ -29,7 +29,7 @@ fn text(folder: &Path, line: &str) -> String {
 #[test]
 fn points_make_every_figure_of_points() {
     let folder = folder();
-    for (kind, word) in [("scatter", "predicted"), ("error-cdf", "10 %"), ("staircase", "work-groups")] {
+    for (kind, word) in [("scatter", "predicted"), ("error-cdf", "10 %")] {
         let text = text(folder.path(), &format!("{kind} points.csv"));
         assert!(text.contains(word), "{kind}: {text}");
     }
@@ -54,19 +54,6 @@ fn a_learning_curve_is_drawn_by_its_series() {
 }
 
 #[test]
-fn the_npu_of_a_profile_shows_its_stages_and_orders() {
-    let folder = tempfile::tempdir().unwrap();
-    let stages = text(folder.path(), "npu-stages snapdragon-8gen3");
-    assert!(stages.contains("arrays of 32 x 32") && stages.contains("columns that stay"), "{stages}");
-    let order = text(folder.path(), "npu-order tpu-v4 --title Orders");
-    assert!(order.contains("arrays of 128 x 128") && order.contains("[14336, 4096] x [4096, K]"), "{order}");
-    let refused = plot(folder.path(), "npu-stages pixel4 --out none.svg");
-    assert_eq!(refused.status, 1);
-    assert!(refused.stderr.contains("has no NPU"), "{}", refused.stderr);
-    assert!(!folder.path().join("none.svg").exists());
-}
-
-#[test]
 fn what_is_no_points_file_is_refused_and_nothing_is_drawn() {
     let folder = folder();
     let folder = folder.path();
@@ -80,16 +67,13 @@ fn what_is_no_points_file_is_refused_and_nothing_is_drawn() {
         ("scatter header.csv --out figure.svg", "holds no point"),
         ("scatter other.csv --out figure.svg", "missing field"),
         ("learning-curve points.csv --out figure.svg", "unknown field `group`"),
-        ("scatter points.csv --out figure.pdf", ".svg or .png"),
         ("scatter points.csv --out missing/figure.svg", "no folder missing"),
         ("scatter points.csv --group cpu --out figure.svg", "--group is \"cpu\""),
-        ("scatter points.csv --kernel mean --out figure.svg", "--kernel does not apply"),
-        ("error-cdf points.csv --tile-size 4 --out figure.svg", "--tile-size does not apply"),
         ("learning-curve points.csv --group gpu --out figure.svg", "--group does not apply"),
-        ("staircase points.csv --kernel none --out figure.svg", "no GPU launch of such a kernel"),
     ] {
         plot(folder, line).assert_refused(&[expected]);
         assert!(!folder.join("figure.svg").exists(), "{line}");
     }
+    plot(folder, "scatter points.csv --out figure.pdf").assert_misused(&[".svg or .png"]);
     assert_eq!(plot(folder, "pie points.csv --out figure.svg").status, 1);
 }

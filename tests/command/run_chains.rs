@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use coexec_sim::measure::runs::read;
+use coexec_fit::measure::runs::read;
 
 use crate::command::run::{folder, has_device};
 use crate::{coexec_in, words};

@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use coexec_fit::validate::point::of_csv;
 use coexec_sim::input::Text;
-use coexec_sim::validate::point::of_csv;
 
 use super::calibrate::write_runs;
 use super::pictures::{decoded, parsed};
@@ -81,7 +81,8 @@ fn options_of_validate_that_cannot_be_are_refused() {
         coexec_in(folder.path(), words(&line)).assert_refused(expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the runs are there");
     };
-    refused("--plot points.pdf --points points.csv", &["points.pdf", ".svg or .png"]);
+    let line = format!("{VALIDATE} --plot points.pdf");
+    coexec_in(folder.path(), words(&line)).assert_misused(&["points.pdf", ".svg or .png"]);
     refused("--group gpu/conv3d", &["--group is \"gpu/conv3d\"", "gpu/conv2d/all"]);
     refused("--points missing/points.csv", &["no folder missing"]);
     refused("--plot points.svg --points missing/points.csv", &["no folder missing"]);

@@ -11,7 +11,7 @@
 use super::element::Element;
 use super::packing::Aligned;
 use super::vector::Vector;
-use super::window::{Grid, Window};
+use super::window::{ElementGrid, SlidingWindow};
 
 /// Vectors computed together: with a sum each, their additions overlap while the
 /// window passes.
@@ -19,7 +19,7 @@ const VECTORS: usize = 4;
 
 /// A depthwise convolution with its weights.
 pub(super) struct Depthwise<T> {
-    pub(super) window: Window,
+    pub(super) window: SlidingWindow,
     /// Output channels per input channel.
     pub(super) multiplier: usize,
     /// Weights: window position, then output channel.
@@ -32,8 +32,8 @@ struct Pixel<'a, T> {
     input: &'a [T],
     first_channel: usize,
     /// The window's positions inside the image: their inputs, and their weights.
-    inputs: Grid,
-    weights: Grid,
+    inputs: ElementGrid,
+    weights: ElementGrid,
 }
 
 impl<T: Element> Depthwise<T> {
@@ -81,13 +81,14 @@ impl<T: Element> Depthwise<T> {
             // SAFETY: each slice has as many elements as a chunk has lanes; the caller
             // vouches for the instructions.
             unsafe {
-                let mut sums = load::<T, V, N>(&self.bias.as_slice()[first..first + width]);
+                let mut sums = V::load_all::<N>(self.bias.as_slice()[first..first + width].as_ptr());
                 for row in 0..pixel.inputs.rows {
                     for column in 0..pixel.inputs.columns {
                         let input = pixel.inputs.offset(row, column) + first;
-                        let inputs = load::<T, V, N>(&pixel.input[input..input + width]);
+                        let inputs = V::load_all::<N>(pixel.input[input..input + width].as_ptr());
                         let weight = pixel.weights.offset(row, column) + first;
-                        let weights = load::<T, V, N>(&self.weights.as_slice()[weight..weight + width]);
+                        let weights =
+                            V::load_all::<N>(self.weights.as_slice()[weight..weight + width].as_ptr());
                         for vector in 0..N {
                             sums[vector] = sums[vector].add_product(inputs[vector], weights[vector]);
                         }
@@ -116,22 +117,5 @@ impl<T: Element> Depthwise<T> {
             }
             *to = T::from_f32(sum);
         }
-    }
-}
-
-/// The elements in `N` vectors.
-///
-/// # Safety
-/// There are as many elements as lanes; the processor has the instructions of `V`.
-#[inline(always)]
-unsafe fn load<T, V: Vector<T>, const N: usize>(from: &[T]) -> [V; N] {
-    let from = from.as_ptr();
-    // SAFETY: the caller vouches for the lanes and the instructions.
-    unsafe {
-        let mut vectors = [V::splat(0.0); N];
-        for index in 0..N {
-            vectors[index] = V::load(from.add(index * V::LANES));
-        }
-        vectors
     }
 }

@@ -21,8 +21,8 @@ pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels +
     fn to_f32(self) -> f32;
 }
 
-/// What the formats differ in; outside this crate nobody implements it.
-pub trait Kernels: Sized {
+/// What the formats differ in; not implemented outside this crate.
+pub trait Kernels: Copy {
     /// Registers of AVX2, or what does for a format that it cannot convert.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Vector<Self>;

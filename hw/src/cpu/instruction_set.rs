@@ -4,12 +4,17 @@ use coexec_sim::device::cpu::InstructionSet;
 use half::f16;
 
 use super::element::{Element, Kernels};
-use super::micro_kernel::MicroKernel;
-use super::portable;
-use super::vector::{Plain, Vector};
+use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
+use super::vector::{Plain, Register, Vector};
 
 /// Numbers in a register of plain code.
 const PLAIN_LANES: usize = InstructionSet::Portable.lanes();
+/// Pixels of a tile of plain code, and registers of channels of one: eight of sums, kept in
+/// `f32` for either format.
+const PLAIN_PIXELS: usize = InstructionSet::Portable.tile().pixels;
+const PLAIN_VECTORS: usize = InstructionSet::Portable.tile().channels / PLAIN_LANES;
+/// A register of plain code where no fused multiply-add can be relied on.
+type PlainRegister = Plain<PLAIN_LANES, false>;
 
 /// Which sets this processor has.
 pub trait Available: Sized {
@@ -45,7 +50,7 @@ impl Available for InstructionSet {
     }
 
     fn available() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(Available::is_available)
+        Self::ALL.iter().copied().filter(Available::is_available)
     }
 }
 
@@ -60,12 +65,12 @@ impl Kernels for f32 {
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
         match set {
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => super::avx2::MICRO_KERNEL,
+            InstructionSet::Avx2 => super::x86::AVX2,
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => super::avx512::MICRO_KERNEL,
+            InstructionSet::Avx512 => super::x86::AVX512,
             #[cfg(target_arch = "aarch64")]
-            InstructionSet::Neon | InstructionSet::NeonF16 => super::neon::MICRO_KERNEL,
-            _ => portable::F32_MICRO_KERNEL,
+            InstructionSet::Neon | InstructionSet::NeonF16 => super::neon::F32,
+            _ => micro_kernel!(f32, PlainRegister, PLAIN_PIXELS, PLAIN_VECTORS, 1),
         }
     }
 }
@@ -81,14 +86,14 @@ impl Kernels for f16 {
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
         match set {
             #[cfg(target_arch = "aarch64")]
-            InstructionSet::NeonF16 => super::neon_f16::MICRO_KERNEL,
-            _ => portable::F16_MICRO_KERNEL,
+            InstructionSet::NeonF16 => super::neon::F16,
+            _ => micro_kernel!(f16, PlainRegister, PLAIN_PIXELS, PLAIN_VECTORS, 1),
         }
     }
 }
 
 /// Loops that are compiled once for each instruction set.
-pub(super) trait Loops<T> {
+pub(super) trait Loops<T: Element> {
     /// Runs them over registers `V`; to be inlined, with all it calls.
     ///
     /// # Safety
@@ -129,7 +134,7 @@ pub(super) unsafe fn run_compiled_for<T: Element>(set: InstructionSet, loops: im
         return unsafe { loops.run::<T::Neon>() };
     }
     // SAFETY: every processor has what plain code needs.
-    unsafe { loops.run::<Plain<PLAIN_LANES, false>>() };
+    unsafe { loops.run::<PlainRegister>() };
 }
 
 #[cfg(test)]

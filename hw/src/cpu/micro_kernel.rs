@@ -3,8 +3,19 @@
 //! A tile is some pixels by some output channels, channels along the vectors.
 //! The pixels' inputs are read where they lie, through one pointer a pixel and
 //! segment (a window position; a plain product has one segment), so a
-//! convolution needs no im2col. Invariant: a kernel computes whole tiles; who
-//! calls it trims the edges.
+//! convolution needs no im2col. The loops are written once over [`Register`]s and compiled
+//! for each instruction set. Invariant: a kernel computes whole tiles; who calls it trims
+//! the edges.
+
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
+
+use std::array;
+
+use super::element::Element;
+use super::vector::Register;
 
 /// Most pixels of any micro-kernel's tile.
 pub(super) const MAX_TILE_PIXELS: usize = 14;
@@ -54,3 +65,113 @@ pub struct MicroKernel<T> {
     /// Computes the tile of a single pixel (matrix times vector).
     pub(super) vector: Tile<T>,
 }
+
+/// Computes the tile of a call for `P` pixels and `N` registers of channels.
+///
+/// # Safety
+/// As [`Tile`] says; to be inlined where the instructions of `V` are enabled.
+#[inline(always)]
+pub(super) unsafe fn tile<T: Element, V: Register<T>, const P: usize, const N: usize>(call: &TileCall<T>) {
+    // SAFETY: every pointer is valid for what the call's formula reads and writes,
+    // and the offsets below are those of the formula.
+    unsafe {
+        let mut sums = [V::load_all::<N>(call.start); P];
+        for pixel in 1..P {
+            sums[pixel] = V::load_all(call.start.add(pixel * call.start_stride));
+        }
+        let mut weights = call.weights;
+        for segment in 0..call.segments {
+            let rows: &[*const T; P] = &*call.rows.add(segment * P).cast();
+            let whole = call.depth / V::STEPS * V::STEPS;
+            let mut k = 0;
+            while k < whole {
+                V::add_steps(&mut sums, rows, k, weights);
+                weights = weights.add(V::STEPS * N * V::LANES);
+                k += V::STEPS;
+            }
+            for k in whole..call.depth {
+                V::add_step(&mut sums, rows, k, weights);
+                weights = weights.add(N * V::LANES);
+            }
+        }
+        for pixel in 0..P {
+            store(sums[pixel], call.clamp, call.output.add(pixel * call.output_stride));
+        }
+    }
+}
+
+/// Computes the tile of a call for a single pixel: `S` steps of the depth have sums of
+/// their own, so that their additions overlap.
+///
+/// # Safety
+/// As [`tile`] says.
+#[inline(always)]
+pub(super) unsafe fn vector<T: Element, V: Register<T>, const N: usize, const S: usize>(call: &TileCall<T>) {
+    // SAFETY: every pointer is valid for what the call's formula reads and writes,
+    // and the offsets below are those of the formula.
+    unsafe {
+        let mut sums = [[V::broadcast(T::default()); N]; S];
+        sums[0] = V::load_all(call.start);
+        let mut weights = call.weights;
+        for segment in 0..call.segments {
+            let rows = [*call.rows.add(segment)];
+            let whole = call.depth / S * S;
+            let mut k = 0;
+            while k < whole {
+                for step in 0..S {
+                    let column = weights.add(step * N * V::LANES);
+                    V::add_step(array::from_mut(&mut sums[step]), &rows, k + step, column);
+                }
+                weights = weights.add(S * N * V::LANES);
+                k += S;
+            }
+            for k in whole..call.depth {
+                V::add_step(array::from_mut(&mut sums[0]), &rows, k, weights);
+                weights = weights.add(N * V::LANES);
+            }
+        }
+        for step in 1..S {
+            for vector in 0..N {
+                sums[0][vector] = sums[0][vector].add(sums[step][vector]);
+            }
+        }
+        store(sums[0], call.clamp, call.output);
+    }
+}
+
+/// Writes the sums of a pixel within their bounds.
+///
+/// # Safety
+/// `to` is valid for as many writes as a tile has channels; the processor has the
+/// instructions.
+#[inline(always)]
+unsafe fn store<T: Element, V: Register<T>, const N: usize>(sums: [V; N], [low, high]: [T; 2], to: *mut T) {
+    // SAFETY: the caller vouches for the instructions and all registers.
+    unsafe {
+        for vector in 0..N {
+            let sum = sums[vector].maximum(V::broadcast(low)).minimum(V::broadcast(high));
+            sum.store(to.add(vector * V::LANES));
+        }
+    }
+}
+
+/// The micro-kernels of registers, compiled with the instructions `$features`: `$vectors`
+/// registers of channels by `$pixels` pixels, and `$steps` steps of the depth at once in
+/// the product with a vector.
+macro_rules! micro_kernel {
+    ($($features:literal,)? $element:ty, $register:ty, $pixels:expr, $vectors:expr, $steps:expr) => {{
+        $(#[target_feature(enable = $features)])?
+        unsafe fn tile(call: &TileCall<$element>) {
+            // SAFETY: the caller vouches for the call and the instructions.
+            unsafe { micro_kernel::tile::<$element, $register, { $pixels }, { $vectors }>(call) }
+        }
+        $(#[target_feature(enable = $features)])?
+        unsafe fn vector(call: &TileCall<$element>) {
+            // SAFETY: the caller vouches for the call and the instructions.
+            unsafe { micro_kernel::vector::<$element, $register, { $vectors }, { $steps }>(call) }
+        }
+        const LANES: usize = <$register as Register<$element>>::LANES;
+        MicroKernel { pixels: $pixels, channels: $vectors * LANES, tile, vector }
+    }};
+}
+pub(super) use micro_kernel;

@@ -1,202 +1,103 @@
-//! Micro-kernels for NEON in single precision: 8 pixels by 8 channels, sixteen of
-//! the 32 registers accumulate; inputs are read four steps of the depth at once
-//! and multiplied lane by lane.
+//! Registers of NEON, and the micro-kernels on them: 8 pixels by 8 channels. Inputs are read
+//! as many steps of the depth at once as a register has lanes, and multiplied lane by lane.
+//!
+//! In half precision sums are kept in half precision, as `XNNPACK`'s f16 kernels keep them.
+//! The numbers travel as `u16` bits, since Rust has no stable scalar type for them.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+#![allow(
+    unknown_lints,
+    inline_always_mismatching_target_features,
+    reason = "what calls the intrinsics is itself inlined where their instructions are enabled"
 )]
 
 use std::arch::aarch64::{
-    float32x4_t, vaddq_f32, vdupq_n_f32, vfmaq_f32, vfmaq_laneq_f32, vfmaq_n_f32, vld1q_f32, vmaxq_f32,
-    vminq_f32, vmulq_f32, vst1q_f32,
+    float16x8_t, float32x4_t, vaddq_f16, vaddq_f32, vcvt_f16_f32, vcvt_f32_f16, vdupq_n_f32, vdupq_n_u16,
+    vfmaq_f16, vfmaq_f32, vfmaq_laneq_f16, vfmaq_laneq_f32, vld1_u16, vld1q_f32, vld1q_u16, vmaxq_f16,
+    vmaxq_f32, vminq_f16, vminq_f32, vmulq_f32, vreinterpret_f16_u16, vreinterpret_u16_f16,
+    vreinterpretq_f16_u16, vreinterpretq_u16_f16, vst1_u16, vst1q_f32, vst1q_u16,
 };
 
 use coexec_sim::device::cpu::InstructionSet;
+use half::f16;
 
-use super::micro_kernel::{MicroKernel, TileCall};
-use super::vector::{Plain, Vector};
+use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
+use super::vector::{Plain, Register, Vector, register, vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = InstructionSet::Neon.tile().pixels;
-/// Numbers in a vector, and steps along the depth taken at once.
+/// Lanes of a register in single and in half precision.
 const LANES: usize = InstructionSet::Neon.lanes();
-/// Vectors of output channels of a tile.
+const HALF_LANES: usize = 2 * LANES;
+/// Registers of output channels of a tile in single precision; half as many in half
+/// precision have as many channels.
 const VECTORS: usize = 2;
-/// Output channels of a tile.
-const CHANNELS: usize = VECTORS * LANES;
 
-pub(super) const MICRO_KERNEL: MicroKernel<f32> =
-    MicroKernel { pixels: PIXELS, channels: CHANNELS, tile, vector };
+// In the product with a vector as many steps have sums of their own as two pipes of latency
+// four keep in flight.
+pub(super) const F32: MicroKernel<f32> = micro_kernel!("neon", f32, float32x4_t, PIXELS, VECTORS, 4);
+pub(super) const F16: MicroKernel<f16> = micro_kernel!("neon,fp16", f16, float16x8_t, PIXELS, 1, 8);
 
-/// # Safety
-/// As [`super::micro_kernel::Tile`] says.
-#[target_feature(enable = "neon")]
-unsafe fn tile(call: &TileCall<f32>) {
-    let mut sums = [[vdupq_n_f32(0.0); VECTORS]; PIXELS];
-    // SAFETY: every pointer is valid for what the call's formula reads and writes,
-    // and the offsets below are those of the formula.
-    unsafe {
-        for pixel in 0..PIXELS {
-            sums[pixel] = load(call.start.add(pixel * call.start_stride));
-        }
-        let mut weights = call.weights;
-        for segment in 0..call.segments {
-            let rows: &[*const f32; PIXELS] = &*call.rows.add(segment * PIXELS).cast();
-            let whole = call.depth / LANES * LANES;
-            for k in (0..whole).step_by(LANES) {
-                let mut inputs = [vdupq_n_f32(0.0); PIXELS];
-                for pixel in 0..PIXELS {
-                    inputs[pixel] = vld1q_f32(rows[pixel].add(k));
+/// Takes as many steps of the depth at once as there are lanes, by the product of a
+/// register with a lane of another.
+macro_rules! lane_by_lane {
+    ($element:ty, $add_product:ident, $($lane:literal)*) => {
+        const STEPS: usize = <Self as Register<$element>>::LANES;
+
+        #[inline(always)]
+        unsafe fn add_steps<const P: usize, const N: usize>(
+            sums: &mut [[Self; N]; P],
+            rows: &[*const $element; P],
+            k: usize,
+            weights: *const $element,
+        ) {
+            // SAFETY: the caller vouches for the instructions, the inputs and the columns.
+            unsafe {
+                let mut inputs = [<Self as Register<$element>>::load(rows[0].add(k)); P];
+                for pixel in 1..P {
+                    inputs[pixel] = <Self as Register<$element>>::load(rows[pixel].add(k));
                 }
-                step::<0>(&mut sums, &inputs, weights);
-                step::<1>(&mut sums, &inputs, weights.add(CHANNELS));
-                step::<2>(&mut sums, &inputs, weights.add(2 * CHANNELS));
-                step::<3>(&mut sums, &inputs, weights.add(3 * CHANNELS));
-                weights = weights.add(LANES * CHANNELS);
-            }
-            for k in whole..call.depth {
-                let column = load(weights);
-                for pixel in 0..PIXELS {
-                    for vector in 0..VECTORS {
-                        let input = *rows[pixel].add(k);
-                        sums[pixel][vector] = vfmaq_n_f32(sums[pixel][vector], column[vector], input);
+                $(
+                    let column = <Self as Register<$element>>::load_all::<N>(weights.add($lane * N * <Self as Register<$element>>::LANES));
+                    for pixel in 0..P {
+                        for vector in 0..N {
+                            let sum = &mut sums[pixel][vector];
+                            *sum = $add_product::<$lane>(*sum, column[vector], inputs[pixel]);
+                        }
                     }
-                }
-                weights = weights.add(CHANNELS);
+                )*
             }
         }
-        for pixel in 0..PIXELS {
-            store(sums[pixel], call.clamp, call.output.add(pixel * call.output_stride));
-        }
-    }
+    };
 }
 
-/// Adds the products of lane `LANE` of each pixel's inputs.
-///
-/// # Safety
-/// `weights` is valid for as many reads as a tile has channels.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn step<const LANE: i32>(
-    sums: &mut [[float32x4_t; VECTORS]; PIXELS],
-    inputs: &[float32x4_t; PIXELS],
-    weights: *const f32,
-) {
-    // SAFETY: the caller vouches for the weights.
-    let column = unsafe { load(weights) };
-    for pixel in 0..PIXELS {
-        for vector in 0..VECTORS {
-            sums[pixel][vector] = vfmaq_laneq_f32::<LANE>(sums[pixel][vector], column[vector], inputs[pixel]);
-        }
-    }
+register! {
+    float32x4_t, f32, LANES;
+    broadcast(value) = vdupq_n_f32(value);
+    load(from) = vld1q_f32(from);
+    store(to, stored) = vst1q_f32(to, stored);
+    add_product(sum, a, b) = vfmaq_f32(sum, a, b);
+    add = vaddq_f32; maximum = vmaxq_f32; minimum = vminq_f32;
+    lane_by_lane!(f32, vfmaq_laneq_f32, 0 1 2 3);
+}
+vector!(float32x4_t, f32, splat = vdupq_n_f32, multiply = vmulq_f32);
+
+register! {
+    float16x8_t, f16, HALF_LANES;
+    broadcast(value) = vreinterpretq_f16_u16(vdupq_n_u16(value.to_bits()));
+    load(from) = vreinterpretq_f16_u16(vld1q_u16(from.cast()));
+    store(to, stored) = vst1q_u16(to.cast(), vreinterpretq_u16_f16(stored));
+    add_product(sum, a, b) = vfmaq_f16(sum, a, b);
+    add = vaddq_f16; maximum = vmaxq_f16; minimum = vminq_f16;
+    lane_by_lane!(f16, vfmaq_laneq_f16, 0 1 2 3 4 5 6 7);
 }
 
-/// # Safety
-/// As [`super::micro_kernel::Tile`] says, for a tile of one pixel.
-#[target_feature(enable = "neon")]
-unsafe fn vector(call: &TileCall<f32>) {
-    let mut sums = [[vdupq_n_f32(0.0); VECTORS]; LANES];
-    // SAFETY: every pointer is valid for what the call's formula reads and writes,
-    // and the offsets below are those of the formula.
-    unsafe {
-        sums[0] = load(call.start);
-        let mut weights = call.weights;
-        for segment in 0..call.segments {
-            let row = *call.rows.add(segment);
-            let whole = call.depth / LANES * LANES;
-            for k in (0..whole).step_by(LANES) {
-                for step in 0..LANES {
-                    let column = load(weights.add(step * CHANNELS));
-                    for vector in 0..VECTORS {
-                        let input = *row.add(k + step);
-                        sums[step][vector] = vfmaq_n_f32(sums[step][vector], column[vector], input);
-                    }
-                }
-                weights = weights.add(LANES * CHANNELS);
-            }
-            for k in whole..call.depth {
-                let column = load(weights);
-                for vector in 0..VECTORS {
-                    sums[0][vector] = vfmaq_n_f32(sums[0][vector], column[vector], *row.add(k));
-                }
-                weights = weights.add(CHANNELS);
-            }
-        }
-        for step in 1..LANES {
-            for vector in 0..VECTORS {
-                sums[0][vector] = vaddq_f32(sums[0][vector], sums[step][vector]);
-            }
-        }
-        store(sums[0], call.clamp, call.output);
-    }
+// The operators that are no products compute in single precision in either format.
+register! {
+    float32x4_t, f16, LANES;
+    broadcast(value) = vdupq_n_f32(value.to_f32());
+    load(from) = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.cast())));
+    store(to, stored) = vst1_u16(to.cast(), vreinterpret_u16_f16(vcvt_f16_f32(stored)));
+    add_product(sum, a, b) = vfmaq_f32(sum, a, b);
+    add = vaddq_f32; maximum = vmaxq_f32; minimum = vminq_f32;
 }
-
-/// # Safety
-/// `from` is valid for as many reads as a tile has channels.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn load(from: *const f32) -> [float32x4_t; VECTORS] {
-    // SAFETY: the caller vouches for both vectors.
-    unsafe { [vld1q_f32(from), vld1q_f32(from.add(LANES))] }
-}
-
-/// # Safety
-/// `to` is valid for as many writes as a tile has channels.
-#[inline]
-#[target_feature(enable = "neon")]
-unsafe fn store(sums: [float32x4_t; VECTORS], [low, high]: [f32; 2], to: *mut f32) {
-    for vector in 0..VECTORS {
-        let sum = vminq_f32(vmaxq_f32(sums[vector], vdupq_n_f32(low)), vdupq_n_f32(high));
-        // SAFETY: the caller vouches for all vectors of the tile's channels.
-        unsafe { vst1q_f32(to.add(vector * LANES), sum) };
-    }
-}
-
-// SAFETY: the register is 4 consecutive numbers.
-unsafe impl Vector<f32> for float32x4_t {
-    type Lane = Plain<1, true>;
-    const LANES: usize = LANES;
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { vdupq_n_f32(value) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller vouches for the instructions and all lanes.
-        unsafe { vld1q_f32(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller vouches for the instructions and all lanes.
-        unsafe { vst1q_f32(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { vaddq_f32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { vmulq_f32(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn add_product(self, a: Self, b: Self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { vfmaq_f32(self, a, b) }
-    }
-
-    #[inline(always)]
-    unsafe fn maximum(self, other: Self) -> Self {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { vmaxq_f32(self, other) }
-    }
-}
+vector!(float32x4_t, f16, splat = vdupq_n_f32, multiply = vmulq_f32);

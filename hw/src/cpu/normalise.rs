@@ -1,6 +1,6 @@
 //! Softmax and norms: statistics over the channels of each pixel.
 
-use coexec_sim::workload::NormKind;
+use coexec_sim::workload::Statistic;
 
 use super::element::Element;
 use super::elementwise::exp;
@@ -10,9 +10,15 @@ use super::vector::Vector;
 /// the layer norms of `PyTorch` and of Llama's root-mean-square norm).
 pub(crate) const VARIANCE_OFFSET: f32 = 1e-5;
 
+/// What local response norms add to a mean square, and the power that they take. Chosen so that a wrong
+/// sum is seen.
+pub(crate) const NEIGHBOUR_OFFSET: f32 = 1.0;
+pub(crate) const NEIGHBOUR_POWER: f32 = -0.75;
+
 /// A norm with its scales and shifts.
 pub(super) struct Normalisation<T> {
-    pub(super) kind: NormKind,
+    /// None where it is trained, and so in the scales and shifts.
+    pub(super) statistic: Option<Statistic>,
     pub(super) scale: Vec<T>,
     /// Empty where there is none.
     pub(super) shift: Vec<T>,
@@ -27,19 +33,22 @@ impl<T: Element> Normalisation<T> {
     #[inline(always)]
     pub(super) unsafe fn pixel<V: Vector<T>>(&self, from: &[T], first: usize, to: &mut [T]) {
         let count = from.len() as f32;
-        let (mean, factor) = match self.kind {
-            NormKind::Batch => (0.0, 1.0),
-            NormKind::Rms => {
+        let (mean, factor) = match self.statistic {
+            None => (0.0, 1.0),
+            Some(Statistic::MeanSquare) => {
                 // SAFETY: the caller vouches for the instructions.
                 let square = unsafe { sum_of_squares::<T, V>(from, 0.0) };
                 (0.0, 1.0 / (square / count + VARIANCE_OFFSET).sqrt())
             }
-            NormKind::Layer => {
+            Some(Statistic::MeanAndVariance) => {
                 // SAFETY: the caller vouches for the instructions.
                 let mean = unsafe { sum::<T, V>(from) } / count;
                 // SAFETY: as above.
                 let squares = unsafe { sum_of_squares::<T, V>(from, mean) };
                 (mean, 1.0 / (squares / count + VARIANCE_OFFSET).sqrt())
+            }
+            Some(Statistic::NeighbourSquares { channels }) => {
+                return by_neighbours(from, channels as usize, to);
             }
         };
         let channels = first..first + to.len();
@@ -51,6 +60,17 @@ impl<T: Element> Normalisation<T> {
                 *to = T::from_f32(to.to_f32() + shift.to_f32());
             }
         }
+    }
+}
+
+/// Multiplies each of a pixel's channels by a power of the mean square of the `count` channels around it.
+fn by_neighbours<T: Element>(from: &[T], count: usize, to: &mut [T]) {
+    let before = (count - 1) / 2;
+    for (channel, to) in to.iter_mut().enumerate() {
+        let neighbours = channel.saturating_sub(before)..(channel + count - before).min(from.len());
+        let squares: f32 = from[neighbours].iter().map(|x| x.to_f32() * x.to_f32()).sum();
+        let factor = (squares / count as f32 + NEIGHBOUR_OFFSET).powf(NEIGHBOUR_POWER);
+        *to = T::from_f32(from[channel].to_f32() * factor);
     }
 }
 

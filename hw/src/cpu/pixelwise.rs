@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
+use coexec_sim::plan::Region;
 use coexec_sim::workload::Shape;
 
-use crate::operands::{self, Part};
+use crate::operands::{Stretches, indices, row_pixels};
 
 /// The elements of an output tensor that are computed.
 pub(super) struct Results<T> {
@@ -18,15 +19,10 @@ pub(super) struct Results<T> {
     all_channels: usize,
     /// Channels computed.
     pub(super) channels: Range<usize>,
-    /// First pixel computed of each stretch.
-    pub(super) first_pixel: usize,
-    /// Pixels of a stretch.
-    pub(super) stretch: usize,
-    /// Number of stretches, and pixels from the start of one to the next's.
-    pub(super) stretches: usize,
-    pub(super) stretch_step: usize,
-    /// Pixels of a line.
-    pub(super) line: usize,
+    /// Pixels computed.
+    pub(super) stretches: Stretches,
+    /// Pixels of a row.
+    pub(super) row: usize,
 }
 
 // SAFETY: different pixels have different elements (this module's
@@ -35,28 +31,19 @@ unsafe impl<T: Send> Sync for Results<T> {}
 
 impl<T> Results<T> {
     /// The elements of `part` in a tensor of `shape` that starts at `first`.
-    pub(super) fn new(first: *mut T, shape: Shape, part: &Part) -> Self {
-        let [batch, channels] = [shape.batch, shape.channels].map(|extent| extent as usize);
-        let image = (shape.pixels() as usize).checked_div(batch).unwrap_or(0);
-        let line = image / (operands::lines(shape) as usize).max(1);
-        let lines = part.lines.start as usize..part.lines.end as usize;
-        // Whole images follow one another without a gap.
-        let whole = lines.len() * line == image;
+    pub(super) fn new(first: *mut T, shape: Shape, part: Region) -> Self {
         Self {
             first,
-            all_channels: channels,
-            channels: part.channels.start as usize..part.channels.end as usize,
-            first_pixel: lines.start * line,
-            stretch: lines.len() * line * if whole { batch } else { 1 },
-            stretches: if whole { 1 } else { batch },
-            stretch_step: image,
-            line,
+            all_channels: shape.channels as usize,
+            channels: indices(part.channels),
+            stretches: Stretches::new(shape, part.rows),
+            row: row_pixels(shape),
         }
     }
 
     /// Pixels computed.
     pub(super) fn pixels(&self) -> usize {
-        self.stretch * self.stretches
+        self.stretches.length * self.stretches.count
     }
 
     /// The whole tensor's first element.
@@ -73,9 +60,9 @@ impl<T> Results<T> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the caller sees to it that nobody else has the pixel")]
     pub(super) unsafe fn pixel(&self, index: usize) -> (usize, &mut [T]) {
-        let (stretch, offset) =
-            if self.stretches == 1 { (0, index) } else { (index / self.stretch, index % self.stretch) };
-        let pixel = self.first_pixel + stretch * self.stretch_step + offset;
+        let Stretches { first, length, count, step } = self.stretches;
+        let (stretch, offset) = if count == 1 { (0, index) } else { (index / length, index % length) };
+        let pixel = first + stretch * step + offset;
         // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
         let channels = unsafe {
             let start = self.first.add(pixel * self.all_channels + self.channels.start);
@@ -87,9 +74,11 @@ impl<T> Results<T> {
 
 #[cfg(test)]
 mod tests {
+    use coexec_sim::plan::Span;
+
     use super::*;
 
-    fn visited(shape: Shape, part: &Part) -> Vec<u32> {
+    fn visited(shape: Shape, part: Region) -> Vec<u32> {
         let mut tensor = vec![0; shape.elements() as usize];
         let results = Results::new(tensor.as_mut_ptr(), shape, part);
         for index in 0..results.pixels() {
@@ -105,15 +94,15 @@ mod tests {
     #[test]
     fn a_part_of_the_lines_is_taken_from_every_image() {
         let shape = Shape { batch: 2, height: 3, width: 1, channels: 2 };
-        let part = Part { channels: 1..2, lines: 1..3 };
-        assert_eq!(visited(shape, &part), [0, 0, 0, 2, 0, 3, 0, 0, 0, 5, 0, 6]);
+        let part = Region { channels: Span::new(1, 2), rows: Span::new(1, 3) };
+        assert_eq!(visited(shape, part), [0, 0, 0, 2, 0, 3, 0, 0, 0, 5, 0, 6]);
     }
 
     #[test]
     fn whole_images_are_one_stretch() {
         let shape = Shape { batch: 2, height: 1, width: 2, channels: 1 };
-        let part = Part { channels: 0..1, lines: 0..2 };
-        assert_eq!(visited(shape, &part), [1, 2, 3, 4]);
-        assert_eq!(Results::new(std::ptr::null_mut::<f32>(), shape, &part).stretches, 1);
+        let part = Region::of(shape);
+        assert_eq!(visited(shape, part), [1, 2, 3, 4]);
+        assert_eq!(Results::new(std::ptr::null_mut::<f32>(), shape, part).stretches.count, 1);
     }
 }

@@ -9,7 +9,7 @@ use coexec_sim::workload::PoolKind;
 
 use super::element::Element;
 use super::vector::Vector;
-use super::window::{Grid, Window};
+use super::window::{ElementGrid, SlidingWindow};
 
 /// Vectors computed together: with a result each, their operations overlap while
 /// the pixels pass.
@@ -17,7 +17,7 @@ const VECTORS: usize = 4;
 
 /// A pooling operator.
 pub(super) struct Pooling {
-    pub(super) window: Window,
+    pub(super) window: SlidingWindow,
     pub(super) kind: PoolKind,
 }
 
@@ -37,7 +37,7 @@ impl Pooling {
     ) {
         let position = self.window.position(pixel);
         let grid = self.window.inputs(position, &self.window.inside(position));
-        let grid = Grid { start: grid.start + first, ..grid };
+        let grid = ElementGrid { start: grid.start + first, ..grid };
         // SAFETY: the caller vouches for the instructions.
         unsafe { pool::<T, V>(self.kind, input, &grid, to) };
     }
@@ -56,7 +56,7 @@ pub(super) unsafe fn mean<T: Element, V: Vector<T>>(
     to: &mut [T],
 ) {
     let columns = image.len() / channels;
-    let grid = Grid { start: first, rows: 1, row_step: 0, columns, column_step: channels };
+    let grid = ElementGrid { start: first, rows: 1, row_step: 0, columns, column_step: channels };
     // SAFETY: the caller vouches for the instructions.
     unsafe { pool::<T, V>(PoolKind::Average, image, &grid, to) };
 }
@@ -67,7 +67,7 @@ pub(super) unsafe fn mean<T: Element, V: Vector<T>>(
 /// # Safety
 /// The processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn pool<T: Element, V: Vector<T>>(kind: PoolKind, input: &[T], grid: &Grid, to: &mut [T]) {
+unsafe fn pool<T: Element, V: Vector<T>>(kind: PoolKind, input: &[T], grid: &ElementGrid, to: &mut [T]) {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         let done = chunks::<T, V, VECTORS>(kind, input, grid, 0, to);
@@ -85,7 +85,7 @@ unsafe fn pool<T: Element, V: Vector<T>>(kind: PoolKind, input: &[T], grid: &Gri
 unsafe fn chunks<T: Element, V: Vector<T>, const N: usize>(
     kind: PoolKind,
     input: &[T],
-    grid: &Grid,
+    grid: &ElementGrid,
     mut done: usize,
     to: &mut [T],
 ) -> usize {

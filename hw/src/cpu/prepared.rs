@@ -7,9 +7,10 @@
 mod run;
 
 use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
-    Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, MatMul, NormKind, Operator, OperatorError,
-    Shape, Slice, check_operator,
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Movement, Operator, OperatorError,
+    Reduction, Shape, Slice,
 };
 use thiserror::Error;
 
@@ -20,7 +21,7 @@ use super::normalise::Normalisation;
 use super::packing::Aligned;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
-use super::window::Window;
+use super::window::SlidingWindow;
 use crate::operands::{self, OperandError, Weights};
 
 /// A layer cannot be prepared.
@@ -50,7 +51,7 @@ pub struct Prepared<T: Element> {
     layer: Layer,
     /// Elements of each of the operator's inputs.
     input_lengths: Vec<usize>,
-    kind: Kind<T>,
+    implementation: Implementation<T>,
     /// Bounds that the operator's kernel applies to its results.
     clamp: Option<[T; 2]>,
     passes: Vec<Pass<T>>,
@@ -58,7 +59,7 @@ pub struct Prepared<T: Element> {
 }
 
 /// The implementation of an operator.
-pub(super) enum Kind<T> {
+pub(super) enum Implementation<T> {
     Product(Product<T>),
     /// The right operand is an input: packed on every run.
     BatchedProduct(Product<T>),
@@ -99,44 +100,50 @@ impl<T: Element> Prepared<T> {
         if !set.is_available() {
             return Err(PrepareError::InstructionSet(set));
         }
-        check_operator(&layer.operator)?;
+        layer.operator.check()?;
         weights.check(&layer.operator)?;
         let (clamp, passes) = epilogue(layer);
-        let kind = Kind::new(&layer.operator, weights, clamp, set);
+        let implementation = Implementation::new(&layer.operator, weights, clamp, set);
         let input_lengths = operands::input_lengths(&layer.operator);
-        Ok(Self { layer: layer.clone(), input_lengths, kind, clamp, passes, set })
-    }
-
-    /// The layer.
-    pub fn layer(&self) -> &Layer {
-        &self.layer
+        Ok(Self { layer: layer.clone(), input_lengths, implementation, clamp, passes, set })
     }
 }
 
-impl<T: Element> Kind<T> {
+impl<T: Element> Implementation<T> {
     fn new(operator: &Operator, weights: &Weights<'_>, clamp: Option<[T; 2]>, set: InstructionSet) -> Self {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
-        let product = |dimensions: &Dimensions| {
+        let product = |dimensions: Dimensions| {
             Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))
         };
-        match operator {
-            Operator::Linear(linear) => Self::Product(packed(product(&of_linear(*linear)), weights)),
-            Operator::Conv2d(conv) => Self::Product(packed(product(&of_conv2d(conv)), weights)),
-            Operator::MatMul(matmul) => Self::BatchedProduct(product(&of_matmul(matmul))),
-            Operator::DepthwiseConv2d(conv) => Self::Depthwise(depthwise(conv, weights)),
-            Operator::Pool(pool) => Self::Pooling(Pooling { window: Window::of_pool(pool), kind: pool.kind }),
-            Operator::Mean(mean) => Self::Mean(mean.input.height as usize * mean.input.width as usize),
-            Operator::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
-            Operator::Softmax(_) => Self::Softmax,
-            Operator::Norm(norm) => Self::Normalisation(Normalisation {
-                kind: norm.kind,
-                scale: converted(weights.kernel),
-                shift: converted(weights.bias),
+        let normalised = |statistic| {
+            let [scale, shift] = [weights.kernel, weights.bias].map(converted);
+            Self::Normalisation(Normalisation { statistic, scale, shift })
+        };
+        match operator.class() {
+            Class::Product(factors) if factors.trained => {
+                Self::Product(packed(product(of_product(factors)), weights))
+            }
+            Class::Product(factors) => Self::BatchedProduct(product(of_product(factors))),
+            Class::Convolution(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
+            Class::Depthwise(conv) => Self::Depthwise(depthwise(conv, weights)),
+            Class::Pool(pool) => Self::Pooling(Pooling {
+                window: SlidingWindow::new(&pool.window, pool.input, pool.output()),
+                kind: pool.kind,
             }),
-            Operator::Concat(concat) => Self::Concat(concat.channels.iter().map(|&n| n as usize).collect()),
-            Operator::Slice(slice) => Self::Slice(*slice),
-            Operator::Reshape(_) => Self::Reshape,
-            Operator::Embedding(_) => Self::Embedding(converted(weights.kernel)),
+            Class::Reduction(Reduction::Pixels { input }) => {
+                Self::Mean(input.height as usize * input.width as usize)
+            }
+            Class::Reduction(Reduction::Exponentials) => Self::Softmax,
+            Class::Reduction(Reduction::Normalisation(statistic)) => normalised(Some(statistic)),
+            // By trained statistics, which are in its scales and shifts.
+            Class::Elementwise(_) if operator.folds() => normalised(None),
+            Class::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
+            Class::Movement(Movement::Joined(concat)) => {
+                Self::Concat(concat.channels.iter().map(|&n| n as usize).collect())
+            }
+            Class::Movement(Movement::Range(slice)) => Self::Slice(*slice),
+            Class::Movement(Movement::Rearranged { .. }) => Self::Reshape,
+            Class::Gather { .. } => Self::Embedding(converted(weights.kernel)),
         }
     }
 }
@@ -159,50 +166,34 @@ fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product
     product
 }
 
-fn of_linear(linear: Linear) -> Dimensions {
-    let [inputs, outputs] = [linear.input_features, linear.output_features].map(|n| n as usize);
-    Dimensions {
-        window: Window::pointwise(Shape::tokens(linear.rows, linear.input_features)),
-        groups: 1,
-        group_channels: outputs,
-        group_inputs: inputs,
-        input_step: 0,
-        output_step: 0,
-        output_stride: outputs,
-    }
-}
-
 fn of_conv2d(conv: &Conv2d) -> Dimensions {
-    let [groups, inputs, outputs] =
-        [conv.groups, conv.input.channels, conv.output_channels].map(|n| n as usize);
-    Dimensions {
-        window: Window::of_conv2d(conv),
-        groups,
-        group_channels: outputs / groups,
-        group_inputs: inputs / groups,
-        input_step: inputs / groups,
-        output_step: outputs / groups,
-        output_stride: outputs,
-    }
+    let channels = [conv.input.channels, conv.output_channels].map(|n| n as usize);
+    Dimensions::grouped(
+        SlidingWindow::new(&conv.window, conv.input, conv.output()),
+        conv.groups as usize,
+        channels,
+    )
 }
 
-fn of_matmul(matmul: &MatMul) -> Dimensions {
-    let [batch, m, k, n] = [matmul.batch, matmul.m, matmul.k, matmul.n].map(|extent| extent as usize);
+/// Products one after another, each of matrices of its own.
+fn of_product(product: workload::Product) -> Dimensions {
+    let [batch, rows, inner, outputs] =
+        [product.batch, product.rows, product.inner, product.outputs].map(|extent| extent as usize);
     Dimensions {
-        window: Window::pointwise(Shape::tokens(matmul.m, matmul.k)),
+        window: SlidingWindow::pointwise(Shape::tokens(product.rows, product.inner)),
         groups: batch,
-        group_channels: n,
-        group_inputs: k,
-        input_step: m * k,
-        output_step: m * n,
-        output_stride: n,
+        group_channels: outputs,
+        group_inputs: inner,
+        input_step: rows * inner,
+        output_step: rows * outputs,
+        output_stride: outputs,
     }
 }
 
 fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depthwise<T> {
     let channels = conv.output().channels as usize;
     Depthwise {
-        window: Window::of_depthwise(conv),
+        window: SlidingWindow::new(&conv.window, conv.input, conv.output()),
         multiplier: conv.multiplier as usize,
         weights: Aligned::of(&converted(weights.kernel)),
         bias: if conv.bias { Aligned::of(&converted(weights.bias)) } else { Aligned::zeros(channels) },
@@ -210,21 +201,14 @@ fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depth
 }
 
 /// What runs behind the operator: bounds that its kernel applies, and passes of
-/// their own for the rest, by the rule of the simulator's CPU model: a `relu` or
-/// `relu6` costs nothing behind a product, a window or a function of two tensors.
+/// their own for the rest.
 fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
     let mut clamp = None;
     let mut passes: Vec<Pass<T>> = Vec::new();
-    let mut takes_clamp = match &layer.operator {
-        Operator::Linear(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
-        Operator::Elementwise(elementwise) => elementwise.function.is_binary(),
-        Operator::Norm(norm) => norm.kind == NormKind::Batch,
-        _ => false,
-    };
     let mut next_input = layer.operator.inputs().len();
-    for &function in layer.linked.functions() {
+    for (function, is_fused) in linked_functions(layer) {
         match bounds(function) {
-            Some(bounds) if takes_clamp => {
+            Some(bounds) if is_fused => {
                 let slot = passes.last_mut().map_or(&mut clamp, |pass| &mut pass.clamp);
                 *slot = Some(bounds.map(T::from_f32));
             }
@@ -234,7 +218,6 @@ fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
                 passes.push(Pass { function, input, clamp: None });
             }
         }
-        takes_clamp = function.is_binary();
     }
     (clamp, passes)
 }

@@ -17,7 +17,8 @@ use coexec_sim::kernel::cpu::coexec::{
 use super::element::Element;
 use super::micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use super::packing::{Aligned, Panels};
-use super::window::{Position, Window};
+use super::window::{Position, SlidingWindow};
+use crate::operands::Stretches;
 
 /// Bytes between copied pixels beyond a block's own, so that they do not conflict.
 const SPREAD_BYTES: usize = 64;
@@ -27,25 +28,19 @@ const MAX_COPIED: usize = MAX_TILE_PIXELS * (DEPTH_BLOCK_BYTES + SPREAD_BYTES) /
 /// A convolution or a product, or as many as there are groups (or heads).
 pub(super) struct Product<T> {
     kernel: MicroKernel<T>,
-    window: Window,
+    dimensions: Dimensions,
     /// Packed weights of each group.
     panels: Vec<Panels<T>>,
-    /// Inputs of a window position of one group.
-    group_inputs: usize,
-    /// Elements from one group's inputs, and results, to the next's.
-    input_step: usize,
-    output_step: usize,
-    /// Elements from one output pixel to the next.
-    output_stride: usize,
     /// What windows read in the padding.
     zeros: Aligned<T>,
     clamp: [T; 2],
 }
 
 /// What a product is made of; the weights follow.
+#[derive(Clone, Copy)]
 pub(super) struct Dimensions {
     /// How inputs are read.
-    pub(super) window: Window,
+    pub(super) window: SlidingWindow,
     /// Groups or heads.
     pub(super) groups: usize,
     /// Output channels of a group.
@@ -67,13 +62,8 @@ pub(super) struct Part<T> {
     pub(super) groups: Range<usize>,
     /// Output channels of each of those groups.
     pub(super) channels: Range<usize>,
-    /// First output pixel of each stretch computed.
-    pub(super) first_pixel: usize,
-    /// Output pixels of a stretch.
-    pub(super) pixels: usize,
-    /// Stretches, and output pixels from the start of one to the next's.
-    pub(super) stretches: usize,
-    pub(super) stretch_step: usize,
+    /// Output pixels computed.
+    pub(super) stretches: Stretches,
 }
 
 // SAFETY: blocks write disjoint results (this module's invariant) and whoever makes
@@ -99,23 +89,34 @@ struct TilePixels {
     computed: usize,
 }
 
+impl Dimensions {
+    /// A product of so many groups, which share all inputs and outputs of a pixel.
+    pub(super) fn grouped(window: SlidingWindow, groups: usize, [inputs, outputs]: [usize; 2]) -> Self {
+        let (group_inputs, group_channels) = (inputs / groups, outputs / groups);
+        Self {
+            window,
+            groups,
+            group_channels,
+            group_inputs,
+            input_step: group_inputs,
+            output_step: group_channels,
+            output_stride: outputs,
+        }
+    }
+
+    /// Steps along the depth of one result.
+    fn depth(&self) -> usize {
+        self.window.taps() * self.group_inputs
+    }
+}
+
 impl<T: Element> Product<T> {
     /// A product with weights of zero.
-    pub(super) fn new(dimensions: &Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
-        let &Dimensions { window, groups, group_channels, group_inputs, .. } = dimensions;
-        let depth = window.taps() * group_inputs;
+    pub(super) fn new(dimensions: Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
+        let Dimensions { groups, group_channels, group_inputs, .. } = dimensions;
+        let depth = dimensions.depth();
         let panels = (0..groups).map(|_| Panels::zeros(kernel.channels, group_channels, depth)).collect();
-        Self {
-            kernel,
-            window,
-            panels,
-            group_inputs,
-            input_step: dimensions.input_step,
-            output_step: dimensions.output_step,
-            output_stride: dimensions.output_stride,
-            zeros: Aligned::zeros(group_inputs),
-            clamp,
-        }
+        Self { kernel, dimensions, panels, zeros: Aligned::zeros(group_inputs), clamp }
     }
 
     /// The packed weights of each group.
@@ -134,11 +135,11 @@ impl<T: Element> Product<T> {
         // A first channel inside a panel costs the whole panel.
         let channels = part.channels.end - part.channels.start / lanes * lanes;
         Extent {
-            pixels: part.pixels,
+            pixels: part.stretches.length,
             channels,
-            depth: self.window.taps() * self.group_inputs,
-            products: part.groups.len() * part.stretches,
-            tile_pixels: if part.pixels == 1 { 1 } else { self.kernel.pixels },
+            depth: self.dimensions.depth(),
+            products: part.groups.len() * part.stretches.count,
+            tile_pixels: if part.stretches.length == 1 { 1 } else { self.kernel.pixels },
             tile_channels: lanes,
             element_bytes: size_of::<T>(),
         }
@@ -152,9 +153,9 @@ impl<T: Element> Product<T> {
     /// meanwhile. The processor has the micro-kernel's instructions.
     pub(super) unsafe fn block(&self, part: &Part<T>, division: &Division, index: usize) {
         let Block { product, pixel_tiles, channel_tiles } = division.block(index);
-        let group = part.groups.start + product / part.stretches;
-        let first = part.first_pixel + product % part.stretches * part.stretch_step;
-        let computed = if part.pixels == 1 { 1 } else { self.kernel.pixels };
+        let group = part.groups.start + product / part.stretches.count;
+        let first = part.stretches.first + product % part.stretches.count * part.stretches.step;
+        let computed = if part.stretches.length == 1 { 1 } else { self.kernel.pixels };
         let panels = &self.panels[group];
         let first_panel = part.channels.start / panels.width();
         let block_panels = first_panel + channel_tiles.start..first_panel + channel_tiles.end;
@@ -163,14 +164,15 @@ impl<T: Element> Product<T> {
             copies: [const { MaybeUninit::uninit() }; MAX_COPIED],
             tile: [const { MaybeUninit::uninit() }; MAX_TILE_PIXELS * MAX_TILE_CHANNELS],
         };
-        let depth_blocks = DepthBlocks::new(self.window.taps(), self.group_inputs, size_of::<T>());
+        let depth_blocks =
+            DepthBlocks::new(self.dimensions.window.taps(), self.dimensions.group_inputs, size_of::<T>());
         let sweep = depth_blocks.panels_a_sweep(panels.width());
         for first_of_sweep in block_panels.clone().step_by(sweep) {
             let sweep_panels = first_of_sweep..block_panels.end.min(first_of_sweep + sweep);
             for depth in depth_blocks.iter() {
                 for tile in pixel_tiles.clone() {
                     let start = tile * computed;
-                    let count = computed.min(part.pixels - start);
+                    let count = computed.min(part.stretches.length - start);
                     let pixels = TilePixels { first: first + start, count, computed };
                     // SAFETY: the caller vouches for the part.
                     unsafe { self.row_of_tiles(part, group, pixels, depth, &sweep_panels, &mut scratch) };
@@ -195,21 +197,13 @@ impl<T: Element> Product<T> {
         let weights = &self.panels[group];
         let lanes = weights.width();
         // SAFETY: the caller vouches for the input, whose groups lie this far apart.
-        let input = unsafe { part.input.add(group * self.input_step) };
-        self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
-        if panels.len() > 1 && depth.conflicts(self.window.pixel_stride() * size_of::<T>()) {
-            // SAFETY: the pointers were just made for inputs of this depth.
-            unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
-        }
-        let k = depth.first_tap * self.group_inputs + depth.first_input;
-        let last = k + depth.taps * depth.inputs == weights.depth();
-        let clamp = if last {
-            self.clamp
-        } else {
-            [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound))
-        };
+        let input = unsafe { part.input.add(group * self.dimensions.input_step) };
+        // SAFETY: as above.
+        unsafe { self.gather(input, pixels, depth, panels.len(), scratch) };
+        let k = depth.first_tap * self.dimensions.group_inputs + depth.first_input;
+        let clamp = self.clamp_of(k + depth.taps * depth.inputs == weights.depth());
         let kernel = if pixels.computed == 1 { self.kernel.vector } else { self.kernel.tile };
-        let first_result = group * self.output_step + pixels.first * self.output_stride;
+        let first_result = group * self.dimensions.output_step + pixels.first * self.dimensions.output_stride;
         for panel in panels.clone() {
             let channels = part.channels.start.max(panel * lanes)..part.channels.end.min((panel + 1) * lanes);
             // SAFETY: the caller vouches for the output; this result is the part's.
@@ -222,7 +216,7 @@ impl<T: Element> Product<T> {
                 start: weights.bias(panel).as_ptr(),
                 start_stride: 0,
                 output,
-                output_stride: self.output_stride,
+                output_stride: self.dimensions.output_stride,
                 clamp,
             };
             let whole = channels.len() == lanes && pixels.count == pixels.computed;
@@ -232,7 +226,7 @@ impl<T: Element> Product<T> {
             unsafe {
                 if whole {
                     if k > 0 {
-                        (call.start, call.start_stride) = (output, self.output_stride);
+                        (call.start, call.start_stride) = (output, self.dimensions.output_stride);
                     }
                     kernel(&call);
                 } else {
@@ -248,6 +242,32 @@ impl<T: Element> Product<T> {
                 }
             }
         }
+    }
+
+    /// Points at the inputs of some pixels, or at copies of them where several panels read
+    /// what would push each other out of the cache.
+    ///
+    /// # Safety
+    /// `input` is valid for reads of the group's inputs.
+    unsafe fn gather(
+        &self,
+        input: *const T,
+        pixels: TilePixels,
+        depth: DepthBlock,
+        panels: usize,
+        scratch: &mut Scratch<T>,
+    ) {
+        self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
+        if panels > 1 && depth.conflicts(self.dimensions.window.pixel_stride() * size_of::<T>()) {
+            // SAFETY: the pointers were just made for inputs of this depth.
+            unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
+        }
+    }
+
+    /// The bounds of a result to which a block of the depth was added: those of the operator
+    /// behind the last block, none before.
+    fn clamp_of(&self, is_last: bool) -> [T; 2] {
+        if is_last { self.clamp } else { [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound)) }
     }
 
     /// Computes a tile of which only some pixels and `lanes` exist.
@@ -273,14 +293,14 @@ impl<T: Element> Product<T> {
             if accumulate {
                 tile.write_bytes(0, pixels.computed * width);
                 for pixel in 0..pixels.count {
-                    let from = output.add(pixel * self.output_stride);
+                    let from = output.add(pixel * self.dimensions.output_stride);
                     from.copy_to_nonoverlapping(tile.add(pixel * width + lanes.start), lanes.len());
                 }
                 (call.start, call.start_stride) = (tile, width);
             }
             kernel(call);
             for pixel in 0..pixels.count {
-                let to = output.add(pixel * self.output_stride);
+                let to = output.add(pixel * self.dimensions.output_stride);
                 tile.add(pixel * width + lanes.start).copy_to_nonoverlapping(to, lanes.len());
             }
         }
@@ -295,25 +315,26 @@ impl<T: Element> Product<T> {
         depth: DepthBlock,
         pointers: &mut [*const T; MAX_SEGMENTS * MAX_TILE_PIXELS],
     ) {
-        if self.window.is_pointwise() {
+        if self.dimensions.window.is_pointwise() {
             for (index, pointer) in pointers[..pixels.computed].iter_mut().enumerate() {
                 let pixel = pixels.first + index.min(pixels.count - 1);
-                *pointer = input.wrapping_add(pixel * self.window.pixel_stride() + depth.first_input);
+                *pointer =
+                    input.wrapping_add(pixel * self.dimensions.window.pixel_stride() + depth.first_input);
             }
             return;
         }
         let mut positions = [Position::default(); MAX_TILE_PIXELS];
-        let mut position = self.window.position(pixels.first);
+        let mut position = self.dimensions.window.position(pixels.first);
         for (index, slot) in positions[..pixels.computed].iter_mut().enumerate() {
             *slot = position;
             if index + 1 < pixels.count {
-                position = self.window.next(position);
+                position = self.dimensions.window.next(position);
             }
         }
         let zeros = self.zeros.as_slice().as_ptr();
         for (segment, row) in pointers.chunks_exact_mut(pixels.computed).take(depth.taps).enumerate() {
             for (pointer, &position) in row.iter_mut().zip(&positions) {
-                let start = match self.window.input_offset(position, depth.first_tap + segment) {
+                let start = match self.dimensions.window.input_offset(position, depth.first_tap + segment) {
                     Some(offset) => input.wrapping_add(offset),
                     None => zeros,
                 };

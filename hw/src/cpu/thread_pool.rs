@@ -26,7 +26,7 @@ use waiting::{Mailbox, spin_until};
 /// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);
 /// Cores in the set that Linux's affinity calls take (`CPU_SETSIZE`).
-const MOST_CORES: usize = 1024;
+const MAX_CORES: usize = 1024;
 
 /// A thread pool could not be made.
 #[derive(Debug, Error)]
@@ -305,7 +305,7 @@ impl Shared {
 
 fn pin(core: Option<usize>) -> Result<(), PoolError> {
     match core {
-        Some(core) if core >= MOST_CORES || !core_affinity::set_for_current(CoreId { id: core }) => {
+        Some(core) if core >= MAX_CORES || !core_affinity::set_for_current(CoreId { id: core }) => {
             Err(PoolError::CannotPin { core })
         }
         _ => Ok(()),

@@ -1,68 +1,112 @@
 //! Registers of numbers, one interface for every instruction set.
 //!
-//! Responsible for: what loops over channels need, written once for all sets.
-//! Not for: matrix products, whose micro-kernels know their registers. Invariant:
-//! a number goes through the same operations in whatever lane it lies, so the
-//! results do not depend on where vectors start.
+//! Responsible for: what matrix products and loops over channels need, written once for all
+//! sets. Not for: the loops. Invariant: a number goes through the same operations in
+//! whatever lane it lies, so the results do not depend on where vectors start.
+
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are calls that stay calls among vector instructions"
+)]
 
 use super::element::Element;
 
-/// Several `f32`, loaded from and stored to elements of format `T`.
+/// Several numbers, loaded from and stored to elements of format `T`: what a micro-kernel
+/// computes with.
 ///
 /// Its methods are to be inlined into functions that are compiled with the
-/// instructions they use.
-///
-/// # Safety
-/// The register is [`Vector::LANES`] consecutive `f32` in memory.
-pub unsafe trait Vector<T>: Copy {
-    /// The same operations on one number.
-    type Lane: Vector<T>;
+/// instructions they use. Each has the safety condition that the processor has these
+/// instructions, and where it takes a pointer that this is valid for as many elements as
+/// there are lanes.
+pub trait Register<T: Copy>: Copy {
     /// Numbers in the register.
     const LANES: usize;
+    /// Steps along the depth that [`Register::add_steps`] takes at once.
+    const STEPS: usize = 1;
 
-    /// The same number in every lane.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    unsafe fn splat(value: f32) -> Self;
+    /// The same element in every lane.
+    unsafe fn broadcast(value: T) -> Self;
 
     /// Consecutive elements.
-    ///
-    /// # Safety
-    /// The processor has the instructions; `from` is valid for reads of as many
-    /// elements as there are lanes.
     unsafe fn load(from: *const T) -> Self;
 
     /// Writes consecutive elements.
-    ///
-    /// # Safety
-    /// The processor has the instructions; `to` is valid for writes of as many
-    /// elements as there are lanes.
     unsafe fn store(self, to: *mut T);
 
     /// Lane by lane sum.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
     unsafe fn add(self, other: Self) -> Self;
 
-    /// Lane by lane product.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
-    unsafe fn multiply(self, other: Self) -> Self;
-
     /// `a * b + self`, lane by lane.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
 
     /// Lane by lane maximum.
-    ///
-    /// # Safety
-    /// The processor has the instructions.
     unsafe fn maximum(self, other: Self) -> Self;
+
+    /// Lane by lane minimum.
+    unsafe fn minimum(self, other: Self) -> Self;
+
+    /// `N` registers of consecutive elements, which `from` has.
+    #[inline(always)]
+    unsafe fn load_all<const N: usize>(from: *const T) -> [Self; N] {
+        // SAFETY: the caller vouches for the instructions and all registers.
+        unsafe {
+            let mut registers = [Self::load(from); N];
+            for index in 1..N {
+                registers[index] = Self::load(from.add(index * Self::LANES));
+            }
+            registers
+        }
+    }
+
+    /// Adds to the `N` registers of sums of each of `P` pixels its input number `k` of
+    /// `rows`, times the column of `weights`.
+    #[inline(always)]
+    unsafe fn add_step<const P: usize, const N: usize>(
+        sums: &mut [[Self; N]; P],
+        rows: &[*const T; P],
+        k: usize,
+        weights: *const T,
+    ) {
+        // SAFETY: the caller vouches for the instructions, the inputs and the column.
+        unsafe {
+            let column = Self::load_all::<N>(weights);
+            for pixel in 0..P {
+                let input = Self::broadcast(*rows[pixel].add(k));
+                for vector in 0..N {
+                    sums[pixel][vector] = sums[pixel][vector].add_product(input, column[vector]);
+                }
+            }
+        }
+    }
+
+    /// The same for [`Register::STEPS`] steps of the depth from number `k` on, whose columns
+    /// follow one another.
+    #[inline(always)]
+    unsafe fn add_steps<const P: usize, const N: usize>(
+        sums: &mut [[Self; N]; P],
+        rows: &[*const T; P],
+        k: usize,
+        weights: *const T,
+    ) {
+        // SAFETY: the caller vouches for the instructions, the inputs and the columns.
+        unsafe { Self::add_step(sums, rows, k, weights) };
+    }
+}
+
+/// A register whose lanes are `f32` whatever the format in memory: what the operators that
+/// are no products compute with.
+///
+/// # Safety
+/// The register is [`Register::LANES`] consecutive `f32` in memory.
+pub unsafe trait Vector<T: Copy>: Register<T> {
+    /// The same operations on one number.
+    type Lane: Vector<T>;
+
+    /// The same number in every lane.
+    unsafe fn splat(value: f32) -> Self;
+
+    /// Lane by lane product.
+    unsafe fn multiply(self, other: Self) -> Self;
 
     /// Combines the lanes, from the first to the last.
     #[inline(always)]
@@ -73,6 +117,89 @@ pub unsafe trait Vector<T>: Copy {
         lanes[1..].iter().fold(lanes[0], |all, &lane| combine(all, lane))
     }
 }
+
+/// Makes a processor's register a [`Register`] of an element by its intrinsics. What
+/// follows the operations stands in the trait's implementation as it is.
+macro_rules! register {
+    (
+        $register:ty, $element:ty, $lanes:expr;
+        broadcast($value:ident) = $broadcast:expr;
+        load($from:ident) = $load:expr;
+        store($to:ident, $stored:ident) = $store:expr;
+        add_product($sum:ident, $a:ident, $b:ident) = $add_product:expr;
+        add = $add:ident; maximum = $maximum:ident; minimum = $minimum:ident;
+        $($more:tt)*
+    ) => {
+        // SAFETY of all methods: the caller vouches for the instructions and all lanes.
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        impl Register<$element> for $register {
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn broadcast($value: $element) -> Self {
+                unsafe { $broadcast }
+            }
+
+            #[inline(always)]
+            unsafe fn load($from: *const $element) -> Self {
+                unsafe { $load }
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, $to: *mut $element) {
+                let $stored = self;
+                unsafe { $store }
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                unsafe { $add(self, other) }
+            }
+
+            #[inline(always)]
+            unsafe fn add_product(self, $a: Self, $b: Self) -> Self {
+                let $sum = self;
+                unsafe { $add_product }
+            }
+
+            #[inline(always)]
+            unsafe fn maximum(self, other: Self) -> Self {
+                unsafe { $maximum(self, other) }
+            }
+
+            #[inline(always)]
+            unsafe fn minimum(self, other: Self) -> Self {
+                unsafe { $minimum(self, other) }
+            }
+
+            $($more)*
+        }
+    };
+}
+
+/// Makes a register of single-precision lanes a [`Vector`] of an element.
+macro_rules! vector {
+    ($register:ty, $element:ty, splat = $splat:ident, multiply = $multiply:ident) => {
+        // SAFETY: the register is that many `f32`; the callers of the methods vouch for the
+        // instructions.
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        unsafe impl Vector<$element> for $register {
+            type Lane = Plain<1, true>;
+
+            #[inline(always)]
+            unsafe fn splat(value: f32) -> Self {
+                unsafe { $splat(value) }
+            }
+
+            #[inline(always)]
+            unsafe fn multiply(self, other: Self) -> Self {
+                unsafe { $multiply(self, other) }
+            }
+        }
+    };
+}
+
+pub(super) use {register, vector};
 
 /// A register in plain code. `FUSED`: a product and a sum are rounded once, which
 /// is quick only where the processor has an instruction for it.
@@ -90,14 +217,12 @@ impl<const N: usize, const FUSED: bool> Plain<N, FUSED> {
     }
 }
 
-// SAFETY: it is transparent.
-unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N, FUSED> {
-    type Lane = Plain<1, FUSED>;
+impl<T: Element, const N: usize, const FUSED: bool> Register<T> for Plain<N, FUSED> {
     const LANES: usize = N;
 
     #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        Self([value; N])
+    unsafe fn broadcast(value: T) -> Self {
+        Self([value.to_f32(); N])
     }
 
     #[inline(always)]
@@ -124,11 +249,6 @@ unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, other: Self) -> Self {
-        self.combine(other, |a, b| a * b)
-    }
-
-    #[inline(always)]
     unsafe fn add_product(mut self, a: Self, b: Self) -> Self {
         for lane in 0..N {
             let [sum, a, b] = [self.0[lane], a.0[lane], b.0[lane]];
@@ -141,6 +261,26 @@ unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N
     unsafe fn maximum(self, other: Self) -> Self {
         self.combine(other, f32::max)
     }
+
+    #[inline(always)]
+    unsafe fn minimum(self, other: Self) -> Self {
+        self.combine(other, f32::min)
+    }
+}
+
+// SAFETY: it is transparent.
+unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N, FUSED> {
+    type Lane = Plain<1, FUSED>;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Self([value; N])
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        self.combine(other, |a, b| a * b)
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +290,7 @@ mod tests {
     #[test]
     fn lanes_are_combined_in_order() {
         // SAFETY: every processor has the instructions; the array has four elements.
-        let vector = unsafe { <Plain<4, false> as Vector<f32>>::load([8.0, 4.0, 2.0, 1.0].as_ptr()) };
+        let vector = unsafe { <Plain<4, false> as Register<f32>>::load([8.0, 4.0, 2.0, 1.0].as_ptr()) };
         let difference = <Plain<4, false> as Vector<f32>>::reduce(vector, |a, b| a - b);
         assert!((difference - 1.0).abs() < f32::EPSILON);
     }

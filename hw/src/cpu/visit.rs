@@ -5,20 +5,20 @@ use std::ops::Range;
 use super::element::Element;
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
-use super::prepared::{Kind, Pass};
+use super::prepared::{Implementation, Pass};
 use super::vector::Vector;
 use super::{elementwise, normalise, pooling};
 
 /// The operator itself, with bounds of its results, or a function linked behind
 /// it.
-pub(super) enum Step<'a, T> {
-    Operator(&'a Kind<T>, Option<[T; 2]>),
+pub(super) enum Computation<'a, T> {
+    Operator(&'a Implementation<T>, Option<[T; 2]>),
     Pass(&'a Pass<T>),
 }
 
 /// A step for some of the results' pixels.
 pub(super) struct Visit<'a, T: Element> {
-    pub(super) step: &'a Step<'a, T>,
+    pub(super) step: &'a Computation<'a, T>,
     pub(super) inputs: &'a [&'a [T]],
     pub(super) results: &'a Results<T>,
     /// Channels of the output tensor.
@@ -36,12 +36,12 @@ impl<T: Element> Loops<T> for Visit<'_, T> {
             // pixels or channels of its own.
             let (pixel, to) = unsafe { self.results.pixel(index) };
             let clamp = match self.step {
-                Step::Operator(kind, clamp) => {
+                Computation::Operator(kind, clamp) => {
                     // SAFETY: the caller vouches for the instructions.
                     unsafe { self.compute::<V>(kind, pixel, to) };
                     *clamp
                 }
-                Step::Pass(pass) => {
+                Computation::Pass(pass) => {
                     let other = pass.input.map_or(&[][..], |input| self.operand(input, pixel, to.len()));
                     elementwise::apply(pass.function, to, other);
                     pass.clamp
@@ -60,44 +60,50 @@ impl<T: Element> Visit<'_, T> {
     /// # Safety
     /// The processor has the instructions of `V`.
     #[inline(always)]
-    unsafe fn compute<V: Vector<T>>(&self, kind: &Kind<T>, pixel: usize, to: &mut [T]) {
+    unsafe fn compute<V: Vector<T>>(&self, kind: &Implementation<T>, pixel: usize, to: &mut [T]) {
         let (channels, first) = (self.all_channels, self.results.channels.start);
         let inputs = self.inputs;
         match kind {
             // SAFETY: the caller vouches for the instructions.
-            Kind::Depthwise(depthwise) => unsafe { depthwise.pixel::<V>(inputs[0], pixel, first, to) },
+            Implementation::Depthwise(depthwise) => unsafe {
+                depthwise.pixel::<V>(inputs[0], pixel, first, to);
+            },
             // SAFETY: the caller vouches for the instructions.
-            Kind::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
-            Kind::Mean(pixels) => {
+            Implementation::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
+            Implementation::Mean(pixels) => {
                 let size = pixels * channels;
                 let image = &inputs[0][pixel * size..(pixel + 1) * size];
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { pooling::mean::<T, V>(image, channels, first, to) };
             }
-            Kind::Elementwise(function) => {
+            Implementation::Elementwise(function) => {
                 to.copy_from_slice(self.operand(0, pixel, to.len()));
                 // A function of one tensor ignores what a linked function reads.
                 let other = if inputs.len() > 1 { self.operand(1, pixel, to.len()) } else { &[] };
                 elementwise::apply(*function, to, other);
             }
             // SAFETY: the caller vouches for the instructions.
-            Kind::Softmax => unsafe { normalise::softmax::<T, V>(self.operand(0, pixel, to.len()), to) },
-            Kind::Normalisation(norm) => {
+            Implementation::Softmax => unsafe {
+                normalise::softmax::<T, V>(self.operand(0, pixel, to.len()), to);
+            },
+            Implementation::Normalisation(norm) => {
                 let from = self.operand(0, pixel, to.len());
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { norm.pixel::<V>(from, first, to) };
             }
-            Kind::Concat(widths) => join(inputs, widths, pixel, first, to),
-            Kind::Slice(slice) => {
+            Implementation::Concat(widths) => join(inputs, widths, pixel, first, to),
+            Implementation::Slice(slice) => {
                 let start = pixel * slice.input.channels as usize + slice.first_channel as usize + first;
                 to.copy_from_slice(&inputs[0][start..start + to.len()]);
             }
-            Kind::Reshape => to.copy_from_slice(self.operand(0, pixel, to.len())),
-            Kind::Embedding(table) => {
+            Implementation::Reshape => to.copy_from_slice(self.operand(0, pixel, to.len())),
+            Implementation::Embedding(table) => {
                 let start = inputs[0][pixel].to_f32() as usize * channels + first;
                 to.copy_from_slice(&table[start..start + to.len()]);
             }
-            Kind::Product(_) | Kind::BatchedProduct(_) => unreachable!("products are computed in blocks"),
+            Implementation::Product(_) | Implementation::BatchedProduct(_) => {
+                unreachable!("products are computed in blocks")
+            }
         }
     }
 

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use coexec_sim::workload::{Conv2d, DepthwiseConv2d, Padding, Pool, Shape};
+use coexec_sim::workload::{Shape, Window};
 
 /// A window that slides over images.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct SlidingWindow {
     /// Height, width and channels of an input image.
     input: [usize; 3],
     /// Height and width of an output image.
@@ -32,7 +32,7 @@ pub(super) struct Position {
 
 /// Evenly spaced elements of a tensor, in rows and columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
+pub(super) struct ElementGrid {
     /// Offset of the first element.
     pub(super) start: usize,
     pub(super) rows: usize,
@@ -43,7 +43,7 @@ pub(super) struct Grid {
     pub(super) column_step: usize,
 }
 
-impl Grid {
+impl ElementGrid {
     /// Offset, in elements, of a row's and column's.
     #[inline(always)]
     pub(super) fn offset(&self, row: usize, column: usize) -> usize {
@@ -51,49 +51,22 @@ impl Grid {
     }
 }
 
-impl Window {
+impl SlidingWindow {
     /// Every pixel of `input` by itself.
     pub(super) fn pointwise(input: Shape) -> Self {
-        let [height, width] = [input.height, input.width].map(|extent| extent as usize);
-        Self {
-            input: [height, width, input.channels as usize],
-            output: [height, width],
-            kernel: [1; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: [0; 2],
-        }
+        Self::new(&Window::valid(1), input, input)
     }
 
-    pub(super) fn of_conv2d(conv: &Conv2d) -> Self {
-        let dilation = conv.dilation.map(|d| d as usize);
-        Self::new(conv.input, conv.output(), conv.kernel, conv.stride, conv.padding, dilation)
-    }
-
-    pub(super) fn of_depthwise(conv: &DepthwiseConv2d) -> Self {
-        let dilation = conv.dilation.map(|d| d as usize);
-        Self::new(conv.input, conv.output(), conv.kernel, conv.stride, conv.padding, dilation)
-    }
-
-    pub(super) fn of_pool(pool: &Pool) -> Self {
-        Self::new(pool.input, pool.output(), pool.kernel, pool.stride, pool.padding, [1; 2])
-    }
-
-    fn new(
-        input: Shape,
-        output: Shape,
-        kernel: [u32; 2],
-        stride: [u32; 2],
-        padding: Padding,
-        dilation: [usize; 2],
-    ) -> Self {
+    /// `window` over `input`, with an output of that extent.
+    pub(super) fn new(window: &Window, input: Shape, output: Shape) -> Self {
+        let sides = |sides: [u32; 2]| sides.map(|side| side as usize);
         Self {
             input: [input.height, input.width, input.channels].map(|extent| extent as usize),
-            output: [output.height, output.width].map(|extent| extent as usize),
-            kernel: kernel.map(|extent| extent as usize),
-            stride: stride.map(|extent| extent as usize),
-            dilation,
-            padding: [padding.top, padding.left].map(|extent| extent as usize),
+            output: sides([output.height, output.width]),
+            kernel: sides(window.kernel),
+            stride: sides(window.stride),
+            dilation: sides(window.dilation),
+            padding: sides([window.padding.top, window.padding.left]),
         }
     }
 
@@ -146,13 +119,13 @@ impl Window {
         [axis(0, output.row), axis(1, output.column)]
     }
 
-    /// The input elements under the positions that [`Window::inside`] gave.
+    /// The input elements under the positions that [`SlidingWindow::inside`] gave.
     #[inline(always)]
-    pub(super) fn inputs(&self, output: Position, [rows, columns]: &[Range<usize>; 2]) -> Grid {
+    pub(super) fn inputs(&self, output: Position, [rows, columns]: &[Range<usize>; 2]) -> ElementGrid {
         let [height, width, channels] = self.input;
         let y = output.row * self.stride[0] + rows.start * self.dilation[0] - self.padding[0];
         let x = output.column * self.stride[1] + columns.start * self.dilation[1] - self.padding[1];
-        Grid {
+        ElementGrid {
             start: ((output.image * height + y) * width + x) * channels,
             rows: rows.len(),
             row_step: self.dilation[0] * width * channels,
@@ -163,8 +136,8 @@ impl Window {
 
     /// The weights of these positions, where each has `channels` of them.
     #[inline(always)]
-    pub(super) fn weights(&self, [rows, columns]: &[Range<usize>; 2], channels: usize) -> Grid {
-        Grid {
+    pub(super) fn weights(&self, [rows, columns]: &[Range<usize>; 2], channels: usize) -> ElementGrid {
+        ElementGrid {
             start: (rows.start * self.kernel[1] + columns.start) * channels,
             rows: rows.len(),
             row_step: self.kernel[1] * channels,
@@ -190,18 +163,13 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coexec_sim::workload::{Conv2d, Padding};
 
-    fn window() -> Window {
-        Window::of_conv2d(&Conv2d {
-            input: Shape { batch: 2, height: 4, width: 5, channels: 3 },
-            output_channels: 1,
-            kernel: [3, 3],
-            stride: [2, 2],
-            dilation: [1, 1],
-            padding: Padding { top: 1, bottom: 0, left: 1, right: 1 },
-            groups: 1,
-            bias: false,
-        })
+    fn window() -> SlidingWindow {
+        let padding = Padding { top: 1, bottom: 0, left: 1, right: 1 };
+        let input = Shape { batch: 2, height: 4, width: 5, channels: 3 };
+        let conv = Conv2d::new(input, 1, Window::valid(3).stride(2).padding(padding));
+        SlidingWindow::new(&conv.window, conv.input, conv.output())
     }
 
     #[test]

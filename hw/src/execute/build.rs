@@ -2,19 +2,20 @@
 
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::workload::{Layer, Layout, Operator, Shape};
+use coexec_sim::plan::{Processor, ProcessorKind, Region};
+use coexec_sim::schedule::{Schedule, What};
+use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 
+use super::ExecuteError;
 use super::machine::Machine;
-use super::parts::{self, Portion};
+use super::operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
 use super::place::{Place, Sharing, Touched};
-use super::program::{CpuPart, GpuPart, Operation, Task, borrowed};
-use super::schedule::{Copies, Node, Schedule, Sides};
-use super::wiring::{Read, read_shapes, reads};
-use super::{ExecuteError, numbers};
+use super::program::{Task, joined_by};
 use crate::cpu::{self, Available as _, Element, InstructionSet};
+use crate::numbers;
 use crate::opencl::signals::Signals;
 use crate::opencl::{self, Dispatch};
-use crate::operands::{Part, Weights};
+use crate::operands::Weights;
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;
@@ -34,52 +35,75 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
-    sharing: Option<Sharing>,
-    flags: Option<&Signals>,
+    schedule: &Schedule,
+    (sharing, flags): (Option<Sharing>, Option<&Signals>),
 ) -> Result<Vec<Operation<T>>, ExecuteError> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
-    let portions = parts::portions(task.stages, task.plan)?;
-    for (index, (stage, portions)) in task.stages.iter().zip(portions).enumerate() {
-        let tensor_of = |read| match read {
-            Read::Stage(stage) => stage,
-            Read::Input => {
-                next_input += 1;
-                next_input - 1
-            }
-        };
-        let reads: Vec<usize> = reads(stage, task.stages).into_iter().map(tensor_of).collect();
-        let weights = numbers::weights(&stage.layer.operator, weight_seed(task.seed, index));
+    for (index, stage) in task.stages.iter().enumerate() {
+        let operator = &stage.layer.operator;
+        let reads = reads(stage, task.stages, &mut next_input);
+        let weights = numbers::weights(operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
-        let overlaps = portions.overlap();
-        let cpu = match (portions.cpu, task.plan.placements[index].cores()) {
-            (Some(portion), Some(cores)) => {
-                let set = InstructionSet::detect();
-                let prepared = cpu::Prepared::new(&stage.layer, &weights, set)?;
-                Some(CpuPart { prepared, portion, team: machine.team(&cores, &task.profile.cpu)? })
+        let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
+        let placement = &task.plan.placements[index];
+        let is_on_gpu = placement.uses(ProcessorKind::Gpu);
+        let given = if is_on_gpu { layout(machine, task, sharing, inputs_only) } else { Layout::Buffer };
+        let read = match (sharing, &task.profile.gpu) {
+            // Images have limits that a copy in the host's layout does not have.
+            (Some(Sharing::Copies), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => {
+                Layout::SlicedBuffer
             }
-            _ => None,
+            _ => given,
         };
-        let gpu = match portions.gpu {
-            Some(portion) => {
-                let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
-                let given = layout(machine, task, sharing, inputs_only);
-                let read = match (sharing, &task.profile.gpu) {
-                    // Images have limits that a copy in the host's layout does not have.
-                    (Some(Sharing::Copies), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => {
-                        Layout::SlicedBuffer
-                    }
-                    _ => given,
-                };
-                let shared = (sharing.is_some(), flags);
-                Some(on_gpu(machine, task, (&stage.layer, &weights, portion), [given, read], shared)?)
-            }
-            None => None,
-        };
-        let chain = task.plan.chain(index);
-        operations.push(Operation { layer: stage.layer.clone(), reads, chain, overlaps, cpu, gpu });
+        let mut cpu = None;
+        if let Some(cores) = placement.cores() {
+            let prepared = cpu::Prepared::new(&stage.layer, &weights, InstructionSet::detect())?;
+            cpu = Some(CpuKernel { prepared, team: machine.team(&cores, &task.profile.cpu)? });
+        }
+        let mut parts = Vec::new();
+        for (part, &computed) in placement.parts().zip(&schedule.computed[index]) {
+            let owned = part.region.common(Region::of(operator.output()));
+            let gpu = match part.by {
+                Processor::Cpu(_) | Processor::Npu(_) => None,
+                Processor::Gpu => {
+                    let shared = (sharing.is_some(), flags);
+                    Some(on_gpu(machine, task, (&stage.layer, &weights, computed), [given, read], shared)?)
+                }
+            };
+            parts.push(OperationPart { computed, owned, gpu });
+        }
+        let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
+        operations.push(Operation { layer, reads, chain, cpu, layout: given, parts });
     }
     Ok(operations)
+}
+
+/// Numbers of the tensors that `stage` reads, in order: results by the stage's number, inputs
+/// of the workload by the next free one. A stage lists the stages it reads in order and
+/// leaves the workload's inputs out; each is matched with the first tensor it fits.
+fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> {
+    let own = stage.layer.operator.inputs().len();
+    let mut waiting = stage.inputs.iter().copied().peekable();
+    let mut tensor_of = |(position, shape): (usize, Shape)| {
+        let fits = |producer: &usize| {
+            let result = stages[*producer].layer.operator.output();
+            let is_broadcast = position >= own && result.elements() == u64::from(shape.channels);
+            result.elements() == shape.elements() || is_broadcast
+        };
+        waiting.next_if(fits).unwrap_or_else(|| {
+            *next_input += 1;
+            *next_input - 1
+        })
+    };
+    read_shapes(&stage.layer).into_iter().enumerate().map(&mut tensor_of).collect()
+}
+
+/// Extents of the tensors that `layer` reads: its operator's, then one of the output's
+/// extent for each linked function of two tensors.
+fn read_shapes(layer: &Layer) -> Vec<Shape> {
+    let linked = layer.linked.functions().iter().filter(|function| function.is_binary());
+    layer.operator.inputs().into_iter().chain(linked.map(|_| layer.operator.output())).collect()
 }
 
 /// Layout of what an operator reads on the device: its own where it shares nothing of it
@@ -89,7 +113,7 @@ pub(super) fn operations<T: Element>(
 fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inputs_only: bool) -> Layout {
     let may_differ = match sharing {
         // A product of activations sees the results it reads under another extent.
-        None => !task.stages.iter().any(|stage| matches!(stage.layer.operator, Operator::MatMul(_))),
+        None => !task.stages.iter().any(|stage| stage.layer.operator.multiplies_activations()),
         Some(Sharing::Copies) => false,
         Some(Sharing::SharedVirtualMemory | Sharing::MappedBuffers) => inputs_only,
     };
@@ -102,29 +126,34 @@ fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inpu
 fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
-    (layer, weights, portion): (&Layer, &Weights<'_>, Portion),
+    (layer, weights, region): (&Layer, &Weights<'_>, Region),
     layouts: [Layout; 2],
     (is_shared, flags): (bool, Option<&Signals>),
-) -> Result<GpuPart<T>, ExecuteError> {
+) -> Result<GpuKernel<T>, ExecuteError> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
+    let (channels, all) = (region.channels, layer.operator.output().channels);
+    let is_sliced = |&end: &u32| end.is_multiple_of(CHANNELS_PER_SLICE) || end == all;
+    if let Some(&channels) = [channels.start, channels.end].iter().find(|end| !is_sliced(end)) {
+        return Err(ExecuteError::CutSlice { operator: layer.operator.to_string(), channels });
+    }
     // The rules see a part as the layer that computes only the part.
-    let (part, whole) = (&portion.part, Part::whole(&layer.operator));
-    let alone = if part.channels != whole.channels {
-        layer.with_output_channels(part.channels.len() as u32)
-    } else if part.lines != whole.lines {
-        layer.with_output_rows(part.lines.clone())
-    } else {
-        layer.clone()
-    };
+    let alone = region.part_of(layer);
     let launch = execute(&alone, gpu)?.detail;
-    let dispatch = Dispatch::of(&alone, &launch);
+    let dispatch = Dispatch::from(&launch);
     let prepared = if is_shared {
-        opencl::Prepared::announcing(runtime, layer, weights, part, layouts, (dispatch, flags))
+        opencl::Prepared::announcing(
+            runtime,
+            layer,
+            weights,
+            region,
+            (layouts, Layout::Buffer),
+            (dispatch, flags),
+        )
     } else {
-        opencl::Prepared::new(runtime, layer, weights, part, [layouts[0]; 2], dispatch)
+        opencl::Prepared::new(runtime, layer, weights, region, [layouts[0]; 2], dispatch)
     }?;
-    Ok(GpuPart { prepared, portion, launch, layout: layouts[0] })
+    Ok(GpuKernel { prepared, launch })
 }
 
 /// Memory for all results and inputs.
@@ -143,20 +172,49 @@ pub(super) fn places<T: Element>(
             numbers::input::<T>(operator, count, input_seed(task.seed, index))
         });
         let runtime = machine.runtime();
-        let layout = tensor.layout;
-        // What both compute some of, each has for itself.
-        let memory = sharing.filter(|_| !tensor.overlaps).unwrap_or(Sharing::Copies);
+        let (layout, memory) = (tensor.layout, sharing.unwrap_or(Sharing::Copies));
         let place = match (numbers.as_deref(), runtime) {
             (Some(numbers), Some(runtime))
                 if sharing.is_some() && tensor.touched.device && layout != Layout::Buffer =>
             {
                 Place::apart(runtime, tensor.shape, tensor.touched, layout, numbers)
             }
+            (None, Some(runtime)) if tensor.overlaps => Place::twice(runtime, tensor.shape, memory),
             (numbers, _) => Place::new(runtime, tensor.shape, tensor.touched, layout, memory, numbers),
         };
         places.push(place?);
     }
     Ok(places)
+}
+
+/// Of each operator whose parts overlap and are joined: memory for all of its result, which
+/// the device has too where others read it there and memory is shared.
+pub(super) fn joined<T: Element>(
+    machine: &Machine,
+    operations: &[Operation<T>],
+    schedule: &Schedule,
+    sharing: Option<Sharing>,
+) -> Result<Vec<Option<Place<T>>>, ExecuteError> {
+    let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
+    let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
+    for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {
+        for stage in joined_by(schedule, join).filter(|&stage| operations[stage].overlaps()) {
+            let shape = operations[stage].layer.operator.output();
+            let reads_it = |reader: &Operation<T>| {
+                reader.reads.contains(&stage) && reader.chain != operations[stage].chain
+            };
+            let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
+            let place = match sharing {
+                Sharing::Copies => Place::on_host(runtime, shape),
+                Sharing::SharedVirtualMemory | Sharing::MappedBuffers => {
+                    let touched = Touched { host: true, device };
+                    Place::new(Some(runtime), shape, touched, Layout::Buffer, sharing, None)
+                }
+            };
+            joined[stage] = Some(place?);
+        }
+    }
+    Ok(joined)
 }
 
 /// A tensor before it has memory.
@@ -176,11 +234,11 @@ struct Tensor {
 fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> {
     let mut tensors: Vec<Tensor> = Vec::new();
     for operation in operations {
-        let touched = touched_by(operation);
+        let (touched, overlaps) = (touched_by(operation), operation.overlaps());
         let own = operation.layer.operator.output();
-        let shape = operation.gpu.as_ref().map_or(own, |gpu| gpu.prepared.output_shape());
-        let layout = operation.gpu.as_ref().filter(|_| !meets).map_or(Layout::Buffer, |gpu| gpu.layout);
-        tensors.push(Tensor { shape, touched, overlaps: operation.overlaps, layout, read_by: None });
+        let shape = operation.gpu().next().map_or(own, |gpu| gpu.prepared.output_shape());
+        let layout = if meets { Layout::Buffer } else { operation.layout };
+        tensors.push(Tensor { shape, touched, overlaps, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
         let shapes = shapes_read(operation);
@@ -188,7 +246,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
                 let touched = Touched { host: touched.host || meets, ..touched };
-                let layout = operation.gpu.as_ref().map_or(Layout::Buffer, |gpu| gpu.layout);
+                let layout = operation.layout;
                 tensors.push(Tensor { shape, touched, overlaps: false, layout, read_by: Some(stage) });
                 continue;
             }
@@ -209,29 +267,14 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
 }
 
 fn touched_by<T: Element>(operation: &Operation<T>) -> Touched {
-    Touched { host: operation.cpu.is_some(), device: operation.gpu.is_some() }
+    Touched { host: operation.cpu.is_some(), device: operation.gpu().next().is_some() }
 }
 
 /// Extents of what an operator reads, as the device has them where it takes part.
 fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
     let shapes = read_shapes(&operation.layer);
-    let Some(gpu) = &operation.gpu else { return shapes };
+    let Some(gpu) = operation.gpu().next() else { return shapes };
     let stored = gpu.prepared.input_shapes();
     let output = gpu.prepared.output_shape();
     (0..shapes.len()).map(|position| stored.get(position).copied().unwrap_or(output)).collect()
-}
-
-/// The order in which both sides run.
-pub(super) fn schedule<T: Element>(operations: &[Operation<T>], places: &[Place<T>]) -> Schedule {
-    let node = |operation: &Operation<T>| Node {
-        sides: Sides { cpu: operation.cpu.is_some(), gpu: operation.gpu.is_some() },
-        reads: operation.reads.clone(),
-        chain: operation.chain,
-    };
-    let nodes: Vec<Node> = operations.iter().map(node).collect();
-    let overlaps = |tensor: usize| operations.get(tensor).is_some_and(|operation| operation.overlaps);
-    let copies =
-        |(tensor, place): (usize, &Place<T>)| Copies { twice: place.is_copied(), overlaps: overlaps(tensor) };
-    let copies: Vec<Copies> = places.iter().enumerate().map(copies).collect();
-    Schedule::new(&nodes, &copies)
 }

@@ -2,23 +2,21 @@
 //! reference, on what it really read. Lines that both sides of a chain computed count as
 //! read from either, once they were joined.
 
+use coexec_sim::plan::Region;
+use coexec_sim::schedule::What;
+
 use super::ExecuteError;
 use super::machine::Machine;
-use super::program::{Program, borrowed};
+use super::meetings::Side;
+use super::operation::borrowed;
+use super::program::{Program, joined_by};
 use crate::cpu::Element;
-use crate::operands::Part;
+use crate::operands;
 use crate::verify::Reference;
 
 /// Multiply-accumulates that checking one operator may cost: some hundredths of a
 /// second in double precision. Of larger operators every so many elements are checked.
 const WORK: u64 = 1 << 20;
-
-/// Whose copy of a tensor is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Host,
-    Device,
-}
 
 /// Results that were found right.
 pub(super) struct Verified {
@@ -32,7 +30,7 @@ impl<T: Element> Program<T> {
     /// Spoils all results, runs once, and compares every operator's result with the
     /// reference.
     pub(super) fn verify(&mut self, machine: &mut Machine) -> Result<Verified, ExecuteError> {
-        for place in &self.places[..self.operations.len()] {
+        for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
             place.spoil()?;
         }
         self.run(machine)?;
@@ -40,68 +38,73 @@ impl<T: Element> Program<T> {
         for stage in 0..self.operations.len() {
             elements += self.verify_stage(stage)?;
         }
-        let results = self.results().map(|stage| Ok((stage, bits(&self.places[stage].read()?))));
+        let results = self.results().map(|stage| Ok((stage, bits(&self.seen(None, Side::Host, stage)?))));
         Ok(Verified { results: results.collect::<Result<_, ExecuteError>>()?, elements })
     }
 
-    /// Each side's part on what that side read, where its own readers have it; then what
-    /// everybody else is given.
+    /// Each part on what its side read, where its own readers have it; then what everybody
+    /// else is given.
     fn verify_stage(&self, stage: usize) -> Result<usize, ExecuteError> {
         let operation = &self.operations[stage];
         let mut elements = 0;
-        if let Some(cpu) = &operation.cpu {
-            elements += self.verify_part(stage, &cpu.portion.part, [Side::Host; 2])?;
-        }
-        if let Some(gpu) = &operation.gpu {
+        for part in &operation.parts {
+            let side = if part.gpu.is_some() { Side::Device } else { Side::Host };
             // Outside chains the host is given all that it looks at.
-            let found = if operation.chain.is_some() { Side::Device } else { Side::Host };
-            elements += self.verify_part(stage, &gpu.portion.part, [Side::Device, found])?;
+            let holder = if operation.chain.is_some() { side } else { Side::Host };
+            let own = self.seen(Some(stage), holder, stage)?;
+            elements += self.verify_part(stage, part.computed, side, &own)?;
             if operation.chain.is_some() && self.is_joined(stage) {
-                elements += self.verify_part(stage, &gpu.portion.share, [Side::Device, Side::Host])?;
+                let given = self.seen(None, Side::Host, stage)?;
+                elements += self.verify_part(stage, part.owned, side, &given)?;
             }
         }
         Ok(elements)
     }
 
-    /// Elements of `part` that agree with the reference on what the first of the sides
-    /// read; the result is taken from the second.
+    /// Elements of `part` of the result `actual` that agree with the reference on what that
+    /// side read.
     fn verify_part(
         &self,
         stage: usize,
-        part: &Part,
-        [reader, holder]: [Side; 2],
+        part: Region,
+        side: Side,
+        actual: &[T],
     ) -> Result<usize, ExecuteError> {
         let operation = &self.operations[stage];
         let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(operation.reads.len());
         for &read in &operation.reads {
-            inputs.push(self.seen_by(reader, read)?.into_iter().map(Element::to_f32).collect());
+            let seen = self.seen(Some(stage), side, read)?;
+            inputs.push(seen.into_iter().map(Element::to_f32).collect());
         }
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let weights = self.weights(stage);
         let reference = Reference::new(&operation.layer, borrowed(&weights), &inputs)?;
         let operator = &operation.layer.operator;
         let every = stride(operator.macs().div_ceil(WORK), operator.output().channels);
-        let actual = self.seen_by(holder, stage)?;
         let channels = operator.output().channels as usize;
-        let mut elements = part.elements(operator).map(|(pixel, channel)| pixel * channels + channel);
+        let mut elements =
+            operands::elements(operator.output(), part).map(|(pixel, channel)| pixel * channels + channel);
         if let Some(element) = elements.find(|&element| actual[element].to_f32().is_nan()) {
             return Err(ExecuteError::NotComputed { operator: operator.to_string(), element });
         }
         // Each processor's part is checked as densely as the whole would be.
-        Ok(reference.compare(&actual, part, every)?.elements)
+        Ok(reference.compare(actual, part, every)?)
     }
 
-    fn seen_by(&self, side: Side, tensor: usize) -> Result<Vec<T>, ExecuteError> {
-        let place = &self.places[tensor];
+    /// A tensor as a reader on that side finds it; the caller's without a reader.
+    fn seen(&self, reader: Option<usize>, side: Side, tensor: usize) -> Result<Vec<T>, ExecuteError> {
+        let place = self.place(reader, tensor, side);
         Ok(match side {
             Side::Host => place.read(),
             Side::Device => place.read_on_device(),
         }?)
     }
 
-    /// Whether the host is given all of a chain's result.
+    /// Whether a chain's result is brought together for others.
     fn is_joined(&self, stage: usize) -> bool {
-        !self.places[stage].is_copied() || self.schedule.is_fetched(stage)
+        let mut joins =
+            self.schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
+        joins.any(|join| joined_by(&self.schedule, join).any(|joined| joined == stage))
     }
 
     /// Stages whose results nobody reads.
@@ -112,13 +115,13 @@ impl<T: Element> Program<T> {
 
     /// Spoils the workload's results: what the next run leaves out is noticed.
     pub(super) fn spoil_results(&self) -> Result<(), ExecuteError> {
-        Ok(self.results().try_for_each(|stage| self.places[stage].spoil())?)
+        Ok(self.results().try_for_each(|stage| self.place(None, stage, Side::Host).spoil())?)
     }
 
     /// Whether the last run's results are, bit by bit, those that were verified.
     pub(super) fn compare(&self, verified: &Verified) -> Result<(), ExecuteError> {
         for (stage, expected) in &verified.results {
-            let found = bits(&self.places[*stage].read()?);
+            let found = bits(&self.seen(None, Side::Host, *stage)?);
             if let Some(element) = found.iter().zip(expected).position(|(found, right)| found != right) {
                 let operator = self.operations[*stage].layer.operator.to_string();
                 return Err(ExecuteError::Changed { operator, element });
@@ -130,14 +133,12 @@ impl<T: Element> Program<T> {
 
 /// At least `least`, and such that elements this far apart come to all of `channels`.
 fn stride(least: u64, channels: u32) -> usize {
-    let common = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
+    let channels = u64::from(channels);
+    let shares_a_divisor = |stride: u64| {
+        (2..=channels).any(|divisor| channels.is_multiple_of(divisor) && stride.is_multiple_of(divisor))
     };
     let mut stride = least.max(1);
-    while stride > 1 && common(stride, u64::from(channels)) != 1 {
+    while shares_a_divisor(stride) {
         stride += 1;
     }
     stride as usize

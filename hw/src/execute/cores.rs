@@ -1,23 +1,22 @@
 //! Which of this machine's cores stand for a core set of the profile.
 
-use std::fs;
+use std::path::Path;
 
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::kernel::cpu::CoreSet;
 
+use crate::opencl::{Description, DeviceKind};
+use crate::system::highest_clock;
+
 /// The cores that threads may be kept on, fastest first; in the order of their numbers
-/// where they are alike or nothing is known. `taken` cores from the first on belong to
-/// the `OpenCL` device.
-pub(super) fn free(taken: usize) -> Vec<usize> {
+/// where they are alike or nothing is known. A `device` of cores takes the first: `PoCL` keeps its
+/// worker `i` on core `i`, and a sub-device takes the first workers.
+pub(crate) fn cores_beside(device: Option<&Description>) -> Vec<usize> {
+    let made_of_cores = device.filter(|device| device.kind == DeviceKind::Cpu);
+    let taken = made_of_cores.map_or(0, |device| device.compute_units as usize);
     let all = core_affinity::get_core_ids().unwrap_or_default();
     let free = all.into_iter().map(|core| core.id).filter(|&core| core >= taken);
-    fastest_first(free.map(|core| (core, highest_clock(core))).collect())
-}
-
-/// The highest clock of a core in kHz, where the system tells (Linux, Android).
-fn highest_clock(core: usize) -> u64 {
-    let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq");
-    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    fastest_first(free.map(|core| (core, highest_clock(Path::new("/"), core).unwrap_or(0))).collect())
 }
 
 fn fastest_first(mut cores: Vec<(usize, u64)>) -> Vec<usize> {

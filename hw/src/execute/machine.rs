@@ -12,13 +12,13 @@ use core_affinity::CoreId;
 
 use super::place::Sharing;
 use super::{ExecuteError, cores, sharing};
-use crate::cpu::{Available as _, InstructionSet, PoolError, ThreadPool};
+use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::{Device, DeviceKind, OpenClError, Runtime};
 use crate::sync::{self, Mechanism};
 
 /// What of a machine is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct DeviceChoice {
     /// Whether an `OpenCL` device is used at all.
     pub gpu: bool,
     /// The device: `PLATFORM:DEVICE`; any where empty.
@@ -60,14 +60,10 @@ impl Machine {
     ///
     /// # Errors
     /// No `OpenCL` library, platform or such device; one that cannot be cut.
-    pub fn open(choice: &Choice) -> Result<Self, ExecuteError> {
+    pub fn open(choice: &DeviceChoice) -> Result<Self, ExecuteError> {
         let mut warnings = Vec::new();
         let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
-        let taken = runtime.as_ref().map_or(0, |runtime| {
-            let device = runtime.device();
-            if device.kind == DeviceKind::Cpu { device.compute_units as usize } else { 0 }
-        });
-        let free = cores::free(taken);
+        let free = cores::cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { runtime, free, pools: Vec::new(), pins: true, caller: None, tried: Vec::new(), warnings })
     }
 
@@ -84,11 +80,6 @@ impl Machine {
     /// Whether threads are kept on cores.
     pub fn pins(&self) -> bool {
         self.pins
-    }
-
-    /// The instructions CPU kernels use.
-    pub fn instruction_set(&self) -> InstructionSet {
-        InstructionSet::detect()
     }
 
     /// What a user should know, since the last call.
@@ -156,7 +147,7 @@ impl Machine {
     }
 
     /// Keeps the calling thread on the first core of `team`.
-    pub(super) fn stand_on(&mut self, team: Option<Team>) {
+    pub(super) fn pin_caller_to(&mut self, team: Option<Team>) {
         let core = match team {
             Some(team) => self.pools[team.pool].cores.first().copied(),
             None => self.free.first().copied(),
@@ -178,11 +169,12 @@ impl Machine {
     /// or buffers of slices where there are no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
         let Some(runtime) = &self.runtime else { return wanted };
-        if wanted != Layout::Image || runtime.device().images.is_some() {
-            return wanted;
+        let layout = runtime.layout(wanted);
+        if layout != wanted {
+            self.warnings
+                .push(format!("{} has no images: tensors are kept in buffers", runtime.device().name));
         }
-        self.warnings.push(format!("{} has no images: tensors are kept in buffers", runtime.device().name));
-        Layout::SlicedBuffer
+        layout
     }
 
     /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
@@ -192,24 +184,25 @@ impl Machine {
             return Ok((mechanism, memory));
         }
         let runtime = self.runtime.as_ref().ok_or(ExecuteError::NoGpu)?;
-        let choice = sync::choose(runtime, wanted.into()).map_err(|tried| ExecuteError::NoMechanism {
-            tried: tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-        })?;
-        let memory = sharing::choose(runtime, choice.mechanism);
-        for replaced in &choice.replaced {
-            self.warnings.push(format!("{replaced}; {} is used instead", choice.mechanism));
+        let (mechanism, passed_over) =
+            sync::choose(runtime, wanted.into()).map_err(|tried| ExecuteError::NoMechanism {
+                tried: tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            })?;
+        let memory = sharing::choose(runtime, mechanism);
+        for unsound in &passed_over {
+            self.warnings.push(format!("{unsound}; {mechanism} is used instead"));
         }
         if memory == Sharing::Copies {
             let device = &runtime.device().name;
             self.warnings.push(format!("{device} shares no memory with the host: results are copied"));
         }
-        self.tried.push((wanted, choice.mechanism, memory));
-        Ok((choice.mechanism, memory))
+        self.tried.push((wanted, mechanism, memory));
+        Ok((mechanism, memory))
     }
 }
 
 /// The device of `choice`, ready to compute.
-fn runtime(choice: &Choice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
+fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
     let whole = Device::select(&choice.opencl)?;
     Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
 }
@@ -227,7 +220,7 @@ pub(crate) fn gpu_of(
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
-    let cores = cores::free(0).len();
+    let cores = cores::cores_beside(None).len();
     // One that was limited to some of the cores leaves the others as it is.
     let is_limited = (all as usize) < cores;
     let wanted = match asked {

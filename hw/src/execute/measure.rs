@@ -5,19 +5,16 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::statistics::median;
 use coexec_sim::units::Picos;
-use coexec_sim::workload::DataType;
-use half::f16;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
-use super::machine::{Machine, Team};
+use super::machine::Machine;
 use super::program::{Program, Taken, Task};
 use super::watch::Control;
 use super::{ExecuteError, Sharing};
-use crate::cpu::SPIN;
-use crate::opencl::Dispatch;
+use crate::cpu::{Element, SPIN};
 use crate::sync::Mechanism;
 use coexec_sim::kernel::gpu::Launch;
 
@@ -64,28 +61,12 @@ pub struct Measured {
     /// How host and device learned of each other and shared memory, where both took part.
     pub sharing: Option<(Mechanism, Sharing)>,
     /// The GPU's launch, of a single operator.
-    pub launch: Option<(Launch, Dispatch)>,
-}
-
-/// A program of any number format.
-enum Any {
-    F32(Program<f32>),
-    F16(Program<f16>),
-}
-
-/// Calls the same on a program of either format.
-macro_rules! on_either {
-    ($any:expr, $program:ident => $call:expr) => {
-        match $any {
-            Any::F32($program) => $call,
-            Any::F16($program) => $call,
-        }
-    };
+    pub launch: Option<Launch>,
 }
 
 /// A variant that is being measured.
-struct Subject {
-    program: Any,
+struct Subject<T: Element> {
+    program: Program<T>,
     verified: Verified,
     warm_up: Vec<f64>,
     is_warm: bool,
@@ -94,26 +75,11 @@ struct Subject {
     kernels: Vec<f64>,
 }
 
-impl Any {
+impl<T: Element> Subject<T> {
     fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
-        let format = task.stages.first().map_or(DataType::F32, |stage| stage.layer.data_type);
-        match format {
-            DataType::F16 => Ok(Self::F16(Program::new(machine, task)?)),
-            DataType::F32 => Ok(Self::F32(Program::new(machine, task)?)),
-            DataType::I8 | DataType::W4A16 | DataType::W8A16 => Err(ExecuteError::Format { format }),
-        }
-    }
-
-    fn team(&self) -> Option<Team> {
-        on_either!(self, program => program.team())
-    }
-}
-
-impl Subject {
-    fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
-        let mut program = Any::new(machine, task)?;
-        machine.stand_on(program.team());
-        let verified = on_either!(&mut program, program => program.verify(machine))?;
+        let mut program = Program::new(machine, task)?;
+        machine.pin_caller_to(program.team());
+        let verified = program.verify(machine)?;
         Ok(Self {
             program,
             verified,
@@ -128,15 +94,13 @@ impl Subject {
     /// `timed` runs in a row, then compared with what was verified. Before them one that
     /// does not count: threads sleep, and caches hold what ran in between.
     fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<Taken>, ExecuteError> {
-        machine.stand_on(self.program.team());
-        let verified = &self.verified;
-        on_either!(&mut self.program, program => {
-            program.spoil_results()?;
-            program.run(machine)?;
-            let taken = (0..timed).map(|_| program.run(machine)).collect::<Result<_, _>>()?;
-            program.compare(verified)?;
-            Ok(taken)
-        })
+        machine.pin_caller_to(self.program.team());
+        let program = &mut self.program;
+        program.spoil_results()?;
+        program.run(machine)?;
+        let taken = (0..timed).map(|_| program.run(machine)).collect::<Result<_, _>>()?;
+        program.compare(&self.verified)?;
+        Ok(taken)
     }
 
     fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<(), ExecuteError> {
@@ -157,8 +121,7 @@ impl Subject {
     }
 
     fn finish(mut self, machine: &mut Machine) -> Result<Measured, ExecuteError> {
-        let again = on_either!(&mut self.program, program => program.verify(machine))?;
-        let (sharing, launch) = on_either!(&self.program, program => (program.sharing(), program.launch()));
+        let again = self.program.verify(machine)?;
         Ok(Measured {
             times_us: self.times,
             wall_us: self.walls,
@@ -166,8 +129,8 @@ impl Subject {
             warm_up: self.warm_up.len(),
             is_warm: self.is_warm,
             verified_elements: self.verified.elements + again.elements,
-            sharing,
-            launch,
+            sharing: self.program.sharing(),
+            launch: self.program.launch(),
         })
     }
 }
@@ -187,13 +150,13 @@ fn is_warm(times: &[f64]) -> bool {
 ///
 /// # Errors
 /// A result that is wrong, a device that does not answer, or that it was cancelled.
-pub(super) fn measure(
+pub(super) fn measure<T: Element>(
     machine: &mut Machine,
     tasks: &[Task<'_>],
     settings: Settings,
     control: &Control,
 ) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
-    let mut subjects: Vec<Result<Subject, ExecuteError>> = Vec::with_capacity(tasks.len());
+    let mut subjects: Vec<Result<Subject<T>, ExecuteError>> = Vec::with_capacity(tasks.len());
     for task in tasks {
         control.check()?;
         subjects.push(match Subject::new(machine, task) {
@@ -215,9 +178,9 @@ pub(super) fn measure(
         .collect()
 }
 
-fn repeat(
+fn repeat<T: Element>(
     machine: &mut Machine,
-    subjects: &mut [Result<Subject, ExecuteError>],
+    subjects: &mut [Result<Subject<T>, ExecuteError>],
     settings: Settings,
     control: &Control,
 ) -> Result<(), ExecuteError> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::statistics::Summary;
+use crate::statistics::Summary;
 
 /// Steps of the fixed loop, each a dependent multiply-add of some nanoseconds: about a
 /// tenth of a millisecond, as long as a small operator.
@@ -41,7 +41,7 @@ impl NoiseFloor {
                 started.elapsed().as_secs_f64() * 1e6
             })
             .collect();
-        let centre = Summary::of(&times, 0).median_us;
+        let centre = Summary::of(&times).median_us;
         times.sort_by(f64::total_cmp);
         let last = (times.len() - 1) as f64;
         let [low, high] = [TAIL, 1.0 - TAIL].map(|share| times[(share * last) as usize]);

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use coexec_sim::workload::{Layout, Shape};
 
 use crate::cpu::Element;
-use crate::opencl::mapped::MappedMemory;
+use crate::opencl::visible::HostVisibleMemory;
 use crate::opencl::{Home, OpenClError, Runtime, Tensor};
-use crate::operands::{Part, lines};
 
 /// Who accesses a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,13 +28,10 @@ pub enum Sharing {
     Copies,
 }
 
-/// Elements that the host alone allocates; a device may copy to and from them while
-/// the host works on others.
+/// Elements that the host alone allocates.
 pub(super) struct HostMemory<T> {
     first: NonNull<T>,
     length: usize,
-    /// Kept alive where a lost device may still write.
-    runtime: Option<Arc<Runtime>>,
 }
 
 // SAFETY: the memory belongs to no thread; the schedule of a program says who accesses
@@ -44,53 +40,40 @@ unsafe impl<T: Send> Send for HostMemory<T> {}
 
 /// Where the host keeps a tensor of its own.
 enum Hosted<T> {
-    /// Memory that the driver may copy to and from only through its own.
+    /// Memory that no device reaches.
     Pageable(HostMemory<T>),
     /// Memory that the device reaches: what is copied back and forth.
-    Pinned(MappedMemory<T>),
+    Pinned(HostVisibleMemory<T>),
 }
 
 /// A tensor of a program.
 pub(super) struct Place<T> {
     host: Option<Hosted<T>>,
     device: Option<Arc<Tensor<T>>>,
-    /// Whether what one side computes is copied to the other.
-    copied: bool,
     length: usize,
 }
 
 impl<T: Element> HostMemory<T> {
-    fn new(elements: Vec<T>, runtime: Option<&Arc<Runtime>>) -> Self {
+    fn new(elements: Vec<T>) -> Self {
         let length = elements.len();
-        let first = NonNull::from(Box::leak(elements.into_boxed_slice())).cast::<T>();
-        Self { first, length, runtime: runtime.cloned() }
+        Self { first: NonNull::from(Box::leak(elements.into_boxed_slice())).cast::<T>(), length }
     }
 }
 
 impl<T> Drop for HostMemory<T> {
     fn drop(&mut self) {
-        if self.runtime.as_ref().is_some_and(|runtime| runtime.is_lost()) {
-            return;
-        }
         // SAFETY: it was leaked from a box of that length in `new`.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.length)) });
     }
 }
 
 impl<T: Element> Hosted<T> {
-    /// Memory with these elements; pinned where there is room for that.
+    /// Memory with these elements; pinned where a device reaches it.
     fn new(elements: Vec<T>, runtime: Option<&Arc<Runtime>>) -> Result<Self, OpenClError> {
-        let Some(runtime) = runtime else { return Ok(Self::Pageable(HostMemory::new(elements, None))) };
-        match MappedMemory::new(runtime, elements.len()) {
-            Ok(mut memory) => {
-                memory.write(&elements);
-                Ok(Self::Pinned(memory))
-            }
-            Err(OpenClError::OutOfMemory { .. }) => {
-                Ok(Self::Pageable(HostMemory::new(elements, Some(runtime))))
-            }
-            Err(error) => Err(error),
-        }
+        let Some(runtime) = runtime else { return Ok(Self::Pageable(HostMemory::new(elements))) };
+        let mut memory = HostVisibleMemory::mapped(runtime, elements.len())?;
+        memory.write(&elements);
+        Ok(Self::Pinned(memory))
     }
 
     fn as_ptr(&self) -> *mut T {
@@ -113,12 +96,8 @@ impl<T: Element> Place<T> {
         numbers: Option<&[T]>,
     ) -> Result<Self, OpenClError> {
         let length = shape.elements() as usize;
-        let (layout, home) = match (touched.host, sharing) {
-            (false, _) => (layout, Home::Device),
-            (true, Sharing::SharedVirtualMemory) => (Layout::Buffer, Home::Shared),
-            (true, Sharing::MappedBuffers) => (Layout::Buffer, Home::Mapped),
-            (true, Sharing::Copies) => (Layout::Buffer, Home::Device),
-        };
+        let (layout, home) =
+            if touched.host { (Layout::Buffer, sharing.home()) } else { (layout, Home::Device) };
         let mut device = match runtime {
             Some(runtime) if touched.device => Some(Tensor::new(runtime, shape, layout, home)?),
             _ => None,
@@ -132,8 +111,7 @@ impl<T: Element> Place<T> {
         let elements = || numbers.map_or_else(|| vec![T::default(); length], <[T]>::to_vec);
         let reached = runtime.filter(|_| touched.device);
         let host = needs_host.then(|| Hosted::new(elements(), reached)).transpose()?;
-        let copied = host.is_some() && device.is_some();
-        Ok(Self { host, device, copied, length })
+        Ok(Self { host, device, length })
     }
 
     /// An input of `shape` that each side has where its kernels like it best: with the
@@ -147,7 +125,21 @@ impl<T: Element> Place<T> {
     ) -> Result<Self, OpenClError> {
         let device = Some(Arc::new(Tensor::of(runtime, shape, layout, numbers)?));
         let host = touched.host.then(|| Hosted::new(numbers.to_vec(), None)).transpose()?;
-        Ok(Self { host, device, copied: false, length: numbers.len() })
+        Ok(Self { host, device, length: numbers.len() })
+    }
+
+    /// A result of `shape` of which both sides compute some, each for itself. The host
+    /// reads the device's where they share memory.
+    pub(super) fn twice(runtime: &Arc<Runtime>, shape: Shape, sharing: Sharing) -> Result<Self, OpenClError> {
+        let device = Some(Arc::new(Tensor::new(runtime, shape, Layout::Buffer, sharing.home())?));
+        Ok(Self { device, ..Self::on_host(runtime, shape)? })
+    }
+
+    /// A result of `shape` that the host keeps, and that the device's part is copied to.
+    pub(super) fn on_host(runtime: &Arc<Runtime>, shape: Shape) -> Result<Self, OpenClError> {
+        let length = shape.elements() as usize;
+        let host = Some(Hosted::new(vec![T::default(); length], Some(runtime))?);
+        Ok(Self { host, device: None, length })
     }
 
     /// Number of elements.
@@ -158,7 +150,7 @@ impl<T: Element> Place<T> {
     /// The first element, where the host addresses the tensor.
     pub(super) fn host_ptr(&self) -> Option<*mut T> {
         let host = self.host.as_ref().map(Hosted::as_ptr);
-        host.or_else(|| self.device.as_ref().and_then(|tensor| tensor.shared_ptr()))
+        host.or_else(|| self.device_ptr())
     }
 
     /// The tensor on the device.
@@ -166,22 +158,16 @@ impl<T: Element> Place<T> {
         self.device.as_ref()
     }
 
-    /// Whether each side has it, and is sent what the other computes.
-    pub(super) fn is_copied(&self) -> bool {
-        self.copied
-    }
-
-    /// The part that is all of the tensor, as copies count it.
-    pub(super) fn whole(&self) -> Option<Part> {
-        let shape = self.device.as_ref()?.shape();
-        Some(Part { channels: 0..shape.channels, lines: 0..lines(shape) })
+    /// The first element of what the device has, where the host addresses it.
+    pub(super) fn device_ptr(&self) -> Option<*mut T> {
+        self.device.as_ref().and_then(|tensor| tensor.shared_ptr())
     }
 
     /// Makes every element not a number on each side, while nobody computes: what is not
     /// computed afterwards is noticed.
     pub(super) fn spoil(&self) -> Result<(), OpenClError> {
         let nothing = T::from_f32(f32::NAN);
-        if let Some(first) = self.host_ptr() {
+        for first in self.host.as_ref().map(Hosted::as_ptr).into_iter().chain(self.device_ptr()) {
             // SAFETY: the memory holds `length` elements, and nobody accesses it now.
             unsafe { std::slice::from_raw_parts_mut(first, self.length) }.fill(nothing);
         }
@@ -207,14 +193,20 @@ impl<T: Element> Place<T> {
     /// The tensor as the device has it, or as the host does where the device does not,
     /// while nobody computes.
     pub(super) fn read_on_device(&self) -> Result<Vec<T>, OpenClError> {
-        match &self.device {
-            Some(tensor) if tensor.shared_ptr().is_none() => tensor.read(),
-            _ => self.read(),
-        }
+        self.device.as_ref().map_or_else(|| self.read(), |tensor| tensor.read())
     }
 }
 
 impl Sharing {
+    /// Where the device has what the host accesses too.
+    fn home(self) -> Home {
+        match self {
+            Self::SharedVirtualMemory => Home::Shared,
+            Self::MappedBuffers => Home::Mapped,
+            Self::Copies => Home::Device,
+        }
+    }
+
     /// Name in messages and fingerprints.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
 //! A workload under a plan, ready to run on this machine again and again.
 //!
-//! Responsible for: parts of operators, their memory, and running them in the order of
-//! the schedule. Not for: statistics, or whether results are right (`super::check`).
-//! Invariant: what one side reads the other has finished writing, by the schedule; both
-//! sides write disjoint parts of a tensor, or each its own copy.
+//! Responsible for: parts of operators, their memory, and doing the commands of the
+//! simulator's schedule. Not for: statistics, or whether results are right (`super::check`).
+//! Invariant: nothing is done but the schedule's commands, each after those that it comes
+//! after; both sides write disjoint parts of a tensor, or each its own copy.
 
 mod batch;
 mod queue;
@@ -12,25 +12,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::kernel::gpu::Launch;
-use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::plan::{Plan, ProcessorKind};
+use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::units::Picos;
-use coexec_sim::workload::{Layer, Layout, Stage};
+use coexec_sim::workload::Stage;
 
+use super::ExecuteError;
 use super::build;
-use super::link::Link;
 use super::machine::{Machine, Team};
-use super::parts::Portion;
+use super::meetings::{Action, Meetings, Side};
+use super::operation::Operation;
 use super::place::{Place, Sharing};
-use super::schedule::{Hosted, Schedule, Sides};
-use super::{ExecuteError, numbers};
-use crate::cpu::{self, Element};
+use crate::cpu::Element;
+use crate::numbers;
+use crate::opencl::OpenClError;
 use crate::opencl::timing::of_duration;
-use crate::opencl::{self, Dispatch, OpenClError};
-use crate::operands::{Output, Weights};
-use crate::sync::Mechanism;
+use crate::operands::{Output, pieces};
+use crate::sync::link::Link;
+use crate::sync::{self, Mechanism};
 pub(super) use batch::{Batch, Going};
-use queue::Progress;
+pub(super) use queue::Progress;
 
 /// What the first launch of an operator may take.
 const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
@@ -73,109 +76,119 @@ pub(super) struct Taken {
     pub(super) kernels: Option<Picos>,
 }
 
-/// The CPU's part of an operator.
-pub(super) struct CpuPart<T: Element> {
-    pub(super) prepared: cpu::Prepared<T>,
-    pub(super) portion: Portion,
-    pub(super) team: Team,
-}
-
-/// The GPU's part of an operator.
-pub(super) struct GpuPart<T: Element> {
-    pub(super) prepared: opencl::Prepared<T>,
-    pub(super) portion: Portion,
-    pub(super) launch: Launch,
-    /// Layout of what it reads.
-    pub(super) layout: Layout,
-}
-
-/// One operator.
-pub(super) struct Operation<T: Element> {
-    pub(super) layer: Layer,
-    /// Numbers of the tensors it reads.
-    pub(super) reads: Vec<usize>,
-    /// The chain it belongs to.
-    pub(super) chain: Option<u32>,
-    /// Whether both sides compute some of its result, each for itself.
-    pub(super) overlaps: bool,
-    pub(super) cpu: Option<CpuPart<T>>,
-    pub(super) gpu: Option<GpuPart<T>>,
-}
-
 /// Workload and plan on this machine, computing with `T`.
 pub(super) struct Program<T: Element> {
     pub(super) operations: Vec<Operation<T>>,
     /// The operators' results, then inputs of the workload.
     pub(super) places: Vec<Place<T>>,
+    /// Of each operator whose parts overlap: all of the result, once they were joined.
+    pub(super) joined: Vec<Option<Place<T>>>,
     pub(super) schedule: Schedule,
+    pub(super) meetings: Meetings,
     link: Option<Link>,
     sharing: Option<(Mechanism, Sharing)>,
     clock: Clock,
     pub(super) seed: u64,
 }
 
-impl Sides {
-    /// Who takes part in a placement.
-    pub(super) fn of(placement: &Placement) -> Self {
-        let (cpu, gpu) = match placement {
-            Placement::Cpu(_) => (true, false),
-            Placement::Gpu | Placement::Npu | Placement::Accelerators(_) => (false, true),
-            Placement::Split { .. } | Placement::HeightSplit { .. } => (true, true),
-        };
-        Self { cpu, gpu }
-    }
+/// The stages whose parts a join brings together.
+pub(super) fn joined_by<'a>(schedule: &'a Schedule, join: &'a Command) -> impl Iterator<Item = usize> + 'a {
+    let mut stages: Vec<usize> =
+        join.after.iter().map(|before| schedule.commands[before.index()].stage).collect();
+    stages.dedup();
+    stages.into_iter()
 }
 
 impl<T: Element> Program<T> {
     /// Prepares kernels, weights and memory.
     pub(super) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
-        let sides: Vec<Sides> = task.plan.placements.iter().map(Sides::of).collect();
-        let uses_gpu = sides.iter().any(|sides| sides.gpu);
+        let uses = |kind| task.plan.placements.iter().any(|placement| placement.uses(kind));
+        if let Some((stage, _)) =
+            task.stages.iter().zip(&task.plan.placements).find(|(_, by)| by.uses(ProcessorKind::Npu))
+        {
+            return Err(ExecuteError::NoNpu { operator: stage.layer.operator.to_string() });
+        }
+        let uses_gpu = uses(ProcessorKind::Gpu);
         // What the host must see at the end, or computes a part of, both must address.
-        let meets = uses_gpu && (task.clock == Clock::Host || sides.iter().any(|sides| sides.cpu));
+        let meets = uses_gpu && (task.clock == Clock::Host || uses(ProcessorKind::Cpu));
         let sharing = if meets { Some(machine.sharing(task.plan.synchronisation)?) } else { None };
         let memory = sharing.map(|(_, memory)| memory);
+        let schedule = schedule(task.stages, task.plan, &setting(memory, task.profile))?;
         // What the device's clock covers ends before the host learns of it.
         let mechanism = sharing.map_or(Mechanism::EventPolling, |(mechanism, _)| mechanism);
         let flags = match machine.runtime().filter(|_| uses_gpu) {
-            Some(runtime) => Link::flags(runtime, mechanism)?,
+            Some(runtime) => sync::flags(runtime, mechanism)?,
             None => None,
         };
-        let operations = build::operations(machine, task, memory, flags.as_ref())?;
+        let operations = build::operations(machine, task, &schedule, (memory, flags.as_ref()))?;
         let mut program = Self {
             places: build::places(machine, task, &operations, memory)?,
+            joined: build::joined(machine, &operations, &schedule, memory)?,
             operations,
-            schedule: Schedule::default(),
+            meetings: Meetings::default(),
+            schedule,
             link: None,
             sharing,
             clock: task.clock,
             seed: task.seed,
         };
         program.bind()?;
-        program.schedule = build::schedule(&program.operations, &program.places);
+        program.meetings = Meetings::new(&program.schedule.commands, |command| program.is_work(command));
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
-            let meetings = [program.schedule.announcements, program.schedule.signals];
-            program.link = Some(Link::new(runtime, (mechanism, flags), meetings, task.limit));
+            program.link = Some(Link::new(runtime, (mechanism, flags), program.meetings.tells(), task.limit));
         }
         Ok(program)
     }
 
     fn bind(&mut self) -> Result<(), ExecuteError> {
-        for (stage, operation) in self.operations.iter_mut().enumerate() {
-            let Some(gpu) = &mut operation.gpu else { continue };
-            let tensor = |index: usize| {
-                self.places[index].device().map(Arc::clone).ok_or_else(|| OpenClError::Unsupported {
+        for stage in 0..self.operations.len() {
+            let operation = &self.operations[stage];
+            if operation.gpu().next().is_none() {
+                continue;
+            }
+            let tensor = |place: &Place<T>| {
+                place.device().map(Arc::clone).ok_or_else(|| OpenClError::Unsupported {
                     operator: operation.layer.operator.to_string(),
                     reason: "one of its tensors is not on the device".to_owned(),
                 })
             };
-            let inputs = operation.reads.iter().map(|&read| tensor(read)).collect::<Result<_, _>>()?;
-            gpu.prepared.bind(inputs, tensor(stage)?)?;
-            // Drivers finish compiling when a kernel is launched first, which may take longer
-            // than the other side would wait.
-            gpu.prepared.run(FIRST_LAUNCH_LIMIT)?;
+            let read = |&read: &usize| tensor(self.place(Some(stage), read, Side::Device));
+            let inputs = operation.reads.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+            let output = tensor(&self.places[stage])?;
+            for gpu in self.operations[stage].parts.iter_mut().filter_map(|part| part.gpu.as_mut()) {
+                gpu.prepared.bind(inputs.clone(), Arc::clone(&output))?;
+                // Drivers finish compiling when a kernel is launched first, which may take
+                // longer than the other side would wait.
+                gpu.prepared.run(FIRST_LAUNCH_LIMIT)?;
+            }
         }
         Ok(())
+    }
+
+    /// Where a reader finds a tensor: inside a chain its processor's own copy, elsewhere the
+    /// joined one, where the two differ and that side has it. Without a reader, where the
+    /// caller finds it.
+    pub(super) fn place(&self, reader: Option<usize>, tensor: usize, side: Side) -> &Place<T> {
+        let own = &self.places[tensor];
+        let Some(joined) = self.joined.get(tensor).and_then(Option::as_ref) else { return own };
+        let is_of_chain =
+            reader.is_some_and(|reader| self.operations[reader].chain == self.operations[tensor].chain);
+        if is_of_chain || (side == Side::Device && joined.device().is_none()) { own } else { joined }
+    }
+
+    /// Whether a command is more than an order of those around it: what is shared is there
+    /// for all as soon as they know.
+    fn is_work(&self, command: &Command) -> bool {
+        match command.what {
+            What::Compute { .. } | What::Move { .. } => true,
+            What::HandOver { .. } => self.maps() && Side::of(command) == Side::Host,
+            What::Join { .. } => {
+                self.maps() || joined_by(&self.schedule, command).any(|stage| self.joined[stage].is_some())
+            }
+            What::ReadBack => self.maps(),
+            // The queue is filled before the host does anything.
+            What::Submit => false,
+        }
     }
 
     /// How the processors learn of each other and share memory, where both take part.
@@ -184,9 +197,9 @@ impl<T: Element> Program<T> {
     }
 
     /// How the GPU launches the operator, where there is but one and it takes part.
-    pub(super) fn launch(&self) -> Option<(Launch, Dispatch)> {
+    pub(super) fn launch(&self) -> Option<Launch> {
         let [operation] = self.operations.as_slice() else { return None };
-        operation.gpu.as_ref().map(|gpu| (gpu.launch, *gpu.prepared.dispatch()))
+        operation.gpu().next().map(|gpu| gpu.launch)
     }
 
     /// The CPU threads of the first operator that has any.
@@ -196,25 +209,10 @@ impl<T: Element> Program<T> {
 
     /// Runs everything once; what it took.
     pub(super) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
-        let taken = self.attempt(machine);
-        if taken.is_err()
-            && let Some(link) = &mut self.link
-        {
-            link.abandon();
-        }
-        taken
-    }
-
-    fn attempt(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
-        let mut progress = Progress::default();
         let started = Instant::now();
-        self.queue(&mut progress)?;
-        while self.step(machine, &mut progress)? {}
+        let progress = self.carry_out(machine)?;
         let wall = of_duration(started.elapsed());
-        if let Some(link) = &mut self.link {
-            link.end()?;
-        }
-        let kernels = progress.kernels();
+        let kernels = progress.kernels(&self.schedule);
         let (counted, kernels) = match (self.clock, kernels) {
             (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
             (_, kernels) => (wall, kernels.and_then(Result::ok)),
@@ -222,39 +220,78 @@ impl<T: Element> Program<T> {
         Ok(Taken { counted, wall, kernels })
     }
 
+    /// Does all commands; what was done when.
+    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress, ExecuteError> {
+        let mut progress = Progress::default();
+        let mut all = || {
+            self.queue(&mut progress)?;
+            while self.step(machine, &mut progress)? {}
+            Ok(self.link.as_mut().map_or(Ok(()), Link::end)?)
+        };
+        let done = all();
+        if done.is_err() {
+            self.abandon();
+        }
+        done.map(|()| progress)
+    }
+
     /// Does what the host does next; whether there was anything left to do.
     fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool, ExecuteError> {
-        let Some(&item) = self.schedule.host.get(progress.hosted) else { return Ok(false) };
-        match item {
-            Hosted::Compute(stage) => self.compute(machine, stage)?,
-            Hosted::Signal(signal) => {
+        let Some(&step) = self.meetings.host.get(progress.hosted) else { return Ok(false) };
+        match step {
+            Action::Do(id) => {
+                let started = Instant::now();
+                self.on_host(machine, id)?;
+                progress.on_host.push((id, [started, Instant::now()]));
+            }
+            Action::Tell(signal) => {
                 if let Some(link) = &mut self.link {
                     link.signal(signal)?;
                 }
                 progress.signalled = signal;
                 self.queue(progress)?;
             }
-            Hosted::WaitFor(announcement) => {
+            Action::Await(announcement) => {
                 if let Some(link) = self.link.as_mut().filter(|_| !progress.is_one_of_several) {
-                    link.wait_for(announcement)?;
+                    link.wait_or_give_up(announcement)?;
                 }
-                self.map(announcement)?;
             }
         }
         progress.hosted += 1;
         Ok(true)
     }
 
-    /// Maps and unmaps what the device announced, where the mechanism does.
-    fn map(&self, announcement: u32) -> Result<(), ExecuteError> {
+    /// Does a command of the host's.
+    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<(), ExecuteError> {
+        let command = &self.schedule.commands[id.index()];
+        let stage = command.stage;
+        match command.what {
+            What::Compute { part, .. } => self.compute(machine, stage, part),
+            What::HandOver { result, .. } => self.map(&[result]),
+            What::ReadBack => self.map(&[stage]),
+            What::Join { .. } => {
+                let stages: Vec<usize> = joined_by(&self.schedule, command).collect();
+                self.map(&stages)?;
+                for stage in stages {
+                    self.join(stage);
+                }
+                Ok(())
+            }
+            // The device's.
+            What::Submit | What::Move { .. } => Ok(()),
+        }
+    }
+
+    /// Maps and unmaps results, where the mechanism does.
+    fn map(&self, stages: &[usize]) -> Result<(), ExecuteError> {
         let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
-        for &stage in &self.schedule.announcers[announcement as usize - 1] {
+        for &stage in stages {
             if let Some(tensor) = self.places[stage].device() {
                 tensor.map_and_unmap()?;
             }
         }
         // The device has the memory again when unmapping has ended.
-        link.finish()
+        Ok(link.finish()?)
     }
 
     /// Whether results are mapped at every meeting.
@@ -264,12 +301,29 @@ impl<T: Element> Program<T> {
         })
     }
 
+    /// Brings the parts of a result together that processors computed each for itself;
+    /// where the device shares no memory, its part was moved there.
+    fn join(&self, stage: usize) {
+        let (own, Some(joined)) = (&self.places[stage], &self.joined[stage]) else { return };
+        for part in &self.operations[stage].parts {
+            let from = if part.gpu.is_some() { own.device_ptr() } else { own.host_ptr() };
+            if let (Some(from), Some(to)) = (from, joined.host_ptr()) {
+                for range in pieces(self.operations[stage].layer.operator.output(), part.owned) {
+                    // SAFETY: the range lies in both tensors, which are apart; whoever
+                    // computed it has ended, and nobody reads the joined one before.
+                    unsafe {
+                        let (from, to) = (from.add(range.start), to.add(range.start));
+                        std::ptr::copy_nonoverlapping(from, to, range.len());
+                    }
+                }
+            }
+        }
+    }
+
     /// The CPU's part of a stage.
-    fn compute(&mut self, machine: &mut Machine, stage: usize) -> Result<(), ExecuteError> {
-        let operation = &mut self.operations[stage];
-        let Some(cpu) = &mut operation.cpu else { return Ok(()) };
+    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<(), ExecuteError> {
         let slice = |index: usize| -> &[T] {
-            let place = &self.places[index];
+            let place = self.place(Some(stage), index, Side::Host);
             match place.host_ptr() {
                 // SAFETY: the tensor holds that many elements, and whoever computed it has
                 // ended: the host itself, or the device whose announcement was waited for.
@@ -277,14 +331,17 @@ impl<T: Element> Program<T> {
                 None => &[],
             }
         };
-        let inputs: Vec<&[T]> = operation.reads.iter().map(|&read| slice(read)).collect();
+        let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(|&read| slice(read)).collect();
         let place = &self.places[stage];
         let first = place.host_ptr().unwrap_or(std::ptr::null_mut());
         let length = if first.is_null() { 0 } else { place.length() };
         // SAFETY: the tensor holds that many elements; the device, if it takes part, writes
         // another part, and nobody reads before both are done.
         let mut output = unsafe { Output::shared(first, length) };
-        Ok(cpu.prepared.run(machine.pool(cpu.team), &inputs, &mut output, &cpu.portion.part)?)
+        let operation = &mut self.operations[stage];
+        let Some(cpu) = &mut operation.cpu else { return Ok(()) };
+        let part = operation.parts[part].computed;
+        Ok(cpu.prepared.run(machine.pool(cpu.team), &inputs, &mut output, part)?)
     }
 
     /// The weights of an operator.
@@ -293,7 +350,14 @@ impl<T: Element> Program<T> {
     }
 }
 
-/// Weights as kernels take them.
-pub(super) fn borrowed(weights: &[Vec<f32>; 2]) -> Weights<'_> {
-    Weights { kernel: &weights[0], bias: &weights[1] }
+/// What of this machine decides which commands there are, where processors share `memory`;
+/// none where the GPU keeps all to itself.
+pub(super) fn setting(memory: Option<Sharing>, profile: &Profile) -> Setting {
+    Setting {
+        gpu_has_own_memory: memory == Some(Sharing::Copies),
+        ends_on_host: memory.is_some(),
+        is_inference: memory.is_some(),
+        cpu_fills_the_queue: memory.is_some(),
+        control: CoreSet::slowest(&profile.cpu),
+    }
 }

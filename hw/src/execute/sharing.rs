@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::kernel::gpu::Kernel;
+use coexec_sim::plan::Region;
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
 
 use super::place::Sharing;
 use crate::opencl::{Dispatch, Home, Linearisation, OpenClError, Prepared, Runtime, Tensor};
-use crate::operands::{Part, Weights};
+use crate::operands::Weights;
 use crate::sync::Mechanism;
 
 /// Numbers that are handed over in a trial.
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// stay mapped where both sides see each other's results in them, else copies. Where the
 /// mechanism maps results, buffers that can be mapped come first.
 pub(super) fn choose(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Sharing {
-    let fine = runtime.device().shared_virtual_memory.allows_polling();
+    let fine = runtime.device().polls_shared_memory;
     let maps = mechanism.modelled().maps();
     if fine && !maps {
         Sharing::SharedVirtualMemory
@@ -46,9 +47,9 @@ fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
         work_group: [4, 1, 1],
         linearisation: Linearisation::None,
     };
-    let whole = Part::whole(&layer.operator);
+    let whole = Region::of(layer.operator.output());
     let mut relu =
-        Prepared::<f32>::new(runtime, &layer, &Weights::default(), &whole, [Layout::Buffer; 2], dispatch)?;
+        Prepared::<f32>::new(runtime, &layer, &Weights::default(), whole, [Layout::Buffer; 2], dispatch)?;
     let tensor = || Tensor::<f32>::new(runtime, EXTENT, Layout::Buffer, Home::Mapped).map(Arc::new);
     let (input, output) = (tensor()?, tensor()?);
     let count = EXTENT.elements() as usize;

@@ -10,9 +10,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use coexec_sim::workload::DataType;
-use half::f16;
-
 use super::ExecuteError;
 use super::check::Verified;
 use super::machine::Machine;
@@ -70,21 +67,7 @@ impl Streamed {
 }
 
 /// Streams batches of `task`.
-pub(super) fn stream(
-    machine: &mut Machine,
-    task: &Task<'_>,
-    streaming: Streaming,
-    control: &Control,
-) -> Result<Streamed, ExecuteError> {
-    let format = task.stages.first().map_or(DataType::F32, |stage| stage.layer.data_type);
-    match format {
-        DataType::F16 => computed_with::<f16>(machine, task, streaming, control),
-        DataType::F32 => computed_with::<f32>(machine, task, streaming, control),
-        DataType::I8 | DataType::W4A16 | DataType::W8A16 => Err(ExecuteError::Format { format }),
-    }
-}
-
-fn computed_with<T: Element>(
+pub(super) fn stream<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     streaming: Streaming,
@@ -96,12 +79,12 @@ fn computed_with<T: Element>(
     for _ in 0..(streaming.depth as usize).clamp(1, all) {
         control.check()?;
         let mut program = Program::new(machine, task)?;
-        machine.stand_on(program.team());
+        machine.pin_caller_to(program.team());
         verified.push(program.verify(machine)?);
         program.spoil_results()?;
         programs.push(program);
     }
-    let times = fly(machine, &mut programs, (streaming.host_gap, all), task.limit, control);
+    let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit, control);
     if times.is_err() {
         programs.iter_mut().for_each(Program::abandon);
     }
@@ -122,7 +105,7 @@ fn computed_with<T: Element>(
 }
 
 /// The start of the host's work for each of `all` batches, and the batch's end.
-fn fly<T: Element>(
+fn run_in_flight<T: Element>(
     machine: &mut Machine,
     programs: &mut [Program<T>],
     (host_gap, all): (Duration, usize),

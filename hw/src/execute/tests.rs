@@ -4,13 +4,14 @@
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 mod chains;
+mod random;
 mod streams;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coexec_sim::input::Text;
-use coexec_sim::plan::Placement;
 use coexec_sim::plan::synchronisation::Mechanism as Modelled;
+use coexec_sim::plan::{Axis, Placement, Plan};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 
 use super::program::Program;
@@ -66,24 +67,16 @@ fn scenario(text: &str) -> (Vec<Stage>, Profile) {
     }
 }
 
-fn choice() -> Choice {
+fn choice() -> DeviceChoice {
     let opencl = std::env::var("COEXEC_OPENCL").unwrap_or_default();
-    Choice { gpu: true, opencl, compute_units: None }
+    DeviceChoice { gpu: true, opencl, compute_units: None }
 }
 
 /// The machine with its device, with nobody else on it.
 fn machine() -> Option<(Machine, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    match Machine::open(&choice()) {
-        Ok(machine) => Some((machine, alone)),
-        Err(error) => {
-            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
-            assert!(!required, "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+    Some((crate::tests::found(Machine::open(&choice()))?, alone))
 }
 
 fn cores(profile: &Profile) -> CoreSet {
@@ -94,12 +87,12 @@ fn cores(profile: &Profile) -> CoreSet {
 fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Placement> {
     let cores = cores(profile);
     let placement = |(stage, number): (&Stage, &usize)| match (number % 3, &stage.layer.operator) {
-        (0, _) => Placement::Cpu(cores),
+        (0, _) => Placement::cpu(cores),
         (2, operator) if operator.splittable_channels().is_some_and(|channels| channels > 8) => {
             let channels = operator.splittable_channels().unwrap();
-            Placement::Split { cores, cpu_channels: 8, gpu_channels: channels - 8 }
+            Placement::cpu_and_gpu(Axis::Channels, cores, [8, channels - 8])
         }
-        _ => Placement::Gpu,
+        _ => Placement::GPU,
     };
     stages.iter().zip(numbers).map(placement).collect()
 }
@@ -131,7 +124,7 @@ fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), pl
 #[test]
 fn a_cut_operator_is_right_by_every_mechanism() {
     let Some((mut machine, _alone)) = machine() else { return };
-    for mechanism in Modelled::ALL {
+    for &mechanism in Modelled::ALL {
         check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
     }
 }
@@ -153,7 +146,7 @@ fn an_operator_cut_along_its_height_is_right() {
         let (stages, profile) = scenario(&text);
         let rows = stages[0].layer.operator.splittable_rows().unwrap();
         for cpu_rows in [1, rows / 2, rows - 2] {
-            let cut = Placement::HeightSplit { cores: cores(&profile), cpu_rows, gpu_rows: rows - cpu_rows };
+            let cut = Placement::cpu_and_gpu(Axis::Height, cores(&profile), [cpu_rows, rows - cpu_rows]);
             let plan = Plan::new(Modelled::SvmPolling, vec![cut]);
             check_plan(&mut machine, (&stages, &profile), &plan, Clock::Host);
         }
@@ -224,20 +217,20 @@ fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteErr
 fn what_cannot_run_here_says_why() {
     let Some((mut machine, _alone)) = machine() else { return };
     let (_, profile) = scenario(SINGLE);
-    let cut = Placement::Split { cores: cores(&profile), cpu_channels: 6, gpu_channels: 42 };
+    let cut = Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [6, 42]);
     let error = attempt(&mut machine, cut).unwrap_err();
     assert!(matches!(error, ExecuteError::CutSlice { channels: 6, .. }), "{error}");
-    let error = attempt(&mut machine, Placement::Npu).unwrap_err();
+    let error = attempt(&mut machine, Placement::NPU).unwrap_err();
     assert!(matches!(error, ExecuteError::NoNpu { .. }) && error.is_of_variant(), "{error}");
 }
 
 #[test]
 fn a_plan_of_the_cpu_alone_needs_no_device() {
-    let mut machine = Machine::open(&Choice::default()).unwrap();
+    let mut machine = Machine::open(&DeviceChoice::default()).unwrap();
     assert!(machine.runtime().is_none());
     let (stages, _) = scenario(NETWORK);
     check(&mut machine, NETWORK, &vec![0; stages.len()], Modelled::SvmPolling, Clock::Host);
-    let error = attempt(&mut machine, Placement::Gpu).unwrap_err();
+    let error = attempt(&mut machine, Placement::GPU).unwrap_err();
     assert!(matches!(error, ExecuteError::NoGpu), "{error}");
 }
 
@@ -245,12 +238,12 @@ fn request(gpu: bool, repetitions: u32) -> Request {
     let (stages, profile) = scenario(SINGLE);
     let plan = |placement| Plan::new(Modelled::SvmPolling, vec![placement]);
     let variant = |placement, clock| Variant { stages: stages.clone(), plan: plan(placement), clock };
-    let mut group = vec![variant(Placement::Cpu(cores(&profile)), Clock::Host)];
+    let mut group = vec![variant(Placement::cpu(cores(&profile)), Clock::Host)];
     if gpu {
-        group.push(variant(Placement::Gpu, Clock::Device));
+        group.push(variant(Placement::GPU, Clock::Device));
     }
     Request {
-        choice: Choice { gpu, ..choice() },
+        choice: DeviceChoice { gpu, ..choice() },
         groups: vec![group],
         repetitions,
         seed: 1,

@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::ExecuteError;
@@ -18,16 +19,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Signs of life are this far apart at least: a message costs about a microsecond.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// What a measuring thread says.
-enum Message<R> {
-    Alive,
-    Said(Told),
-    Done(R),
-}
-
 /// What is worth telling a user while things are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProgressEvent {
     /// How far it is.
     Progress(String),
     /// Something that the user should know of the results.
@@ -37,7 +31,8 @@ pub enum Told {
 /// The measuring thread's side.
 pub(super) struct Control {
     stop: Arc<AtomicBool>,
-    say: Box<dyn Fn(Option<Told>) + Send>,
+    /// Signs of life, some of which are worth telling.
+    say: Sender<Option<ProgressEvent>>,
     last_beat: Cell<Instant>,
 }
 
@@ -52,7 +47,7 @@ impl Control {
         }
         if self.last_beat.get().elapsed() > BEAT {
             self.last_beat.set(Instant::now());
-            (self.say)(None);
+            self.say(None);
         }
         Ok(())
     }
@@ -60,12 +55,17 @@ impl Control {
     /// Of a thread that nobody watches.
     #[cfg(test)]
     pub(super) fn unwatched() -> Self {
-        Self { stop: Arc::default(), say: Box::new(drop), last_beat: Cell::new(Instant::now()) }
+        Self { stop: Arc::default(), say: channel().0, last_beat: Cell::new(Instant::now()) }
     }
 
     /// Tells the user.
-    pub(super) fn tell(&self, told: Told) {
-        (self.say)(Some(told));
+    pub(super) fn tell(&self, event: ProgressEvent) {
+        self.say(Some(event));
+    }
+
+    fn say(&self, event: Option<ProgressEvent>) {
+        // A watcher that went away listens no more.
+        let _ = self.say.send(event);
     }
 }
 
@@ -74,42 +74,24 @@ impl Control {
 pub(super) fn watched<R: Send + 'static>(
     patience: Duration,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(ProgressEvent),
     work: impl FnOnce(&Control) -> Result<R, ExecuteError> + Send + 'static,
 ) -> Result<R, ExecuteError> {
-    let (sender, receiver): (Sender<Message<_>>, _) = channel();
-    let stopping = Arc::clone(stop);
-    let spawned = std::thread::Builder::new().name("measurement".to_owned()).spawn(move || {
-        let speaker = sender.clone();
-        // A watcher that went away listens no more.
-        let say = move |told: Option<Told>| {
-            let _ = speaker.send(told.map_or(Message::Alive, Message::Said));
-        };
-        let control = Control { stop: stopping, say: Box::new(say), last_beat: Cell::new(Instant::now()) };
-        let result = work(&control);
-        let _ = sender.send(Message::Done(result));
-    });
-    let _detached = spawned.map_err(ExecuteError::NoThread)?;
-    listen(&receiver, patience, stop, tell)
-}
-
-fn listen<R>(
-    receiver: &Receiver<Message<Result<R, ExecuteError>>>,
-    patience: Duration,
-    stop: &AtomicBool,
-    tell: &mut dyn FnMut(Told),
-) -> Result<R, ExecuteError> {
+    let (say, signs_of_life) = channel();
+    let control = Control { stop: Arc::clone(stop), say, last_beat: Cell::new(Instant::now()) };
+    let thread = Builder::new().name("measurement".to_owned());
+    let thread = thread.spawn(move || work(&control)).map_err(ExecuteError::NoThread)?;
     let mut heard = Instant::now();
     let mut cancelled: Option<Instant> = None;
     loop {
-        match receiver.recv_timeout(LOOK) {
-            Ok(Message::Done(result)) => return result,
-            Ok(Message::Said(told)) => {
-                tell(told);
+        match signs_of_life.recv_timeout(LOOK) {
+            Ok(event) => {
                 heard = Instant::now();
+                event.into_iter().for_each(&mut *tell);
             }
-            Ok(Message::Alive) => heard = Instant::now(),
-            Err(RecvTimeoutError::Disconnected) => return Err(ExecuteError::ThreadFailed),
+            Err(RecvTimeoutError::Disconnected) => {
+                return thread.join().unwrap_or(Err(ExecuteError::ThreadFailed));
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed) && cancelled.get_or_insert_with(Instant::now).elapsed() > GRACE {
@@ -156,11 +138,11 @@ mod tests {
     fn what_is_told_reaches_the_user_before_the_result() {
         let mut heard = Vec::new();
         let work = |control: &Control| {
-            control.tell(Told::Warning("mind".to_owned()));
+            control.tell(ProgressEvent::Warning("mind".to_owned()));
             Ok(7)
         };
         let result = watched(PATIENCE, &Arc::default(), &mut |told| heard.push(told), work);
-        assert_eq!((result.ok(), heard), (Some(7), vec![Told::Warning("mind".to_owned())]));
+        assert_eq!((result.ok(), heard), (Some(7), vec![ProgressEvent::Warning("mind".to_owned())]));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use opencl3::device::{
     CL_DEVICE_PARTITION_BY_COUNTS, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, CL_DEVICE_SVM_ATOMICS,
-    CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_SYSTEM,
-    CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device as ClDevice, SubDevice,
+    CL_DEVICE_SVM_FINE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU,
+    CL_DEVICE_TYPE_GPU, Device as ClDevice, SubDevice,
 };
 use opencl3::platform::{Platform, get_platforms};
 use opencl3::types::cl_device_id;
@@ -30,20 +30,6 @@ pub enum DeviceKind {
     Cpu,
     /// Anything else.
     Other,
-}
-
-/// Shared virtual memory that a device offers.
-#[allow(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SharedVirtualMemory {
-    /// Buffers that must be mapped.
-    pub coarse: bool,
-    /// Buffers that both sides may access at the same time.
-    pub fine: bool,
-    /// Any memory of the host.
-    pub system: bool,
-    /// Atomics that both sides see.
-    pub atomics: bool,
 }
 
 /// Largest image, in texels.
@@ -86,12 +72,11 @@ pub struct Description {
     pub global_memory_bytes: u64,
     /// Bytes of the largest buffer.
     pub max_allocation_bytes: u64,
-    /// Bytes of a work-group's local memory.
-    pub local_memory_bytes: u64,
     /// Bytes of the largest constant buffer.
     pub constant_memory_bytes: u64,
-    /// Shared virtual memory.
-    pub shared_virtual_memory: SharedVirtualMemory,
+    /// Whether both sides may poll flags in fine-grained shared virtual memory while a kernel
+    /// runs.
+    pub polls_shared_memory: bool,
     /// Largest image; none where it has no images.
     pub images: Option<ImageLimit>,
     /// Whether it computes in 16-bit floating point.
@@ -106,25 +91,16 @@ pub struct Device {
     pub(super) description: Description,
     id: ClDevice,
     /// Keeps a sub-device alive; none for a whole device.
-    part: Option<Arc<SubDevice>>,
+    _part: Option<Arc<SubDevice>>,
 }
 
-impl SharedVirtualMemory {
-    fn of(device: ClDevice) -> Self {
-        // The query fails before OpenCL 2.0, where there is none.
-        let bits = device.svm_capabilities().unwrap_or(0);
-        Self {
-            coarse: bits & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER != 0,
-            fine: bits & CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
-            system: bits & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM != 0,
-            atomics: bits & CL_DEVICE_SVM_ATOMICS != 0,
-        }
-    }
-
-    /// Whether flags may be polled while a kernel runs.
-    pub fn allows_polling(self) -> bool {
-        (self.fine || self.system) && self.atomics
-    }
+/// Whether both sides may poll flags in shared virtual memory while a kernel runs: it is
+/// fine-grained and has atomics.
+fn polls_shared_memory(device: ClDevice) -> bool {
+    // The query fails before OpenCL 2.0, where there is none.
+    let has = |bit| device.svm_capabilities().unwrap_or(0) & bit != 0;
+    (has(CL_DEVICE_SVM_FINE_GRAIN_BUFFER) || has(CL_DEVICE_SVM_FINE_GRAIN_SYSTEM))
+        && has(CL_DEVICE_SVM_ATOMICS)
 }
 
 /// All devices of all platforms.
@@ -149,7 +125,7 @@ pub fn devices() -> Result<Vec<Device>, OpenClError> {
             let id = ClDevice::new(id);
             let description =
                 Description::of(id, (platform_index, &name), device_index).naming("clGetDeviceInfo")?;
-            found.push(Device { description, id, part: None });
+            found.push(Device { description, id, _part: None });
         }
     }
     Ok(found)
@@ -196,14 +172,22 @@ impl Description {
             max_work_item_sizes: [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1)),
             global_memory_bytes: device.global_mem_size()?,
             max_allocation_bytes: device.max_mem_alloc_size()?,
-            local_memory_bytes: device.local_mem_size()?,
             constant_memory_bytes: device.max_constant_buffer_size()?,
-            shared_virtual_memory: SharedVirtualMemory::of(device),
+            polls_shared_memory: polls_shared_memory(device),
             images,
             half: device.extensions()?.split_whitespace().any(|name| name == "cl_khr_fp16"),
             // Deprecated since OpenCL 2.0, but the only question that has this answer.
             unified_memory: device.host_unified_memory().unwrap_or(true),
         })
+    }
+}
+
+impl Description {
+    /// Whether a work-group of `group` threads fits the device's axes and `most` threads in all.
+    pub(super) fn allows(&self, group: [u32; 3], most: usize) -> bool {
+        let threads: u64 = group.iter().map(|&side| u64::from(side)).product();
+        let fits = |(&side, most): (&u32, usize)| side > 0 && side as usize <= most;
+        threads <= most as u64 && group.iter().zip(self.max_work_item_sizes).all(fits)
     }
 }
 
@@ -268,11 +252,6 @@ impl Device {
         let described = Description::of(id, (whole.platform_index, &whole.platform), whole.device_index);
         // PoCL 3.1 ends the process when an image of a sub-device is written.
         let description = Description { images: None, ..described.naming("clGetDeviceInfo")? };
-        Ok(Self { description, id, part: Some(Arc::new(part)) })
-    }
-
-    /// Whether this is a part of a device.
-    pub fn is_sub_device(&self) -> bool {
-        self.part.is_some()
+        Ok(Self { description, id, _part: Some(Arc::new(part)) })
     }
 }

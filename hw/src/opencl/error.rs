@@ -2,9 +2,8 @@
 
 use cl3::error_codes::error_text;
 use opencl3::error_codes::{
-    CL_BUILD_PROGRAM_FAILURE, CL_DEVICE_NOT_AVAILABLE, CL_INVALID_BUFFER_SIZE, CL_INVALID_COMMAND_QUEUE,
-    CL_INVALID_CONTEXT, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES,
-    ClError,
+    CL_BUILD_PROGRAM_FAILURE, CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+    CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, ClError,
 };
 use thiserror::Error;
 
@@ -123,16 +122,6 @@ pub enum OpenClError {
         /// Milliseconds it was given.
         limit_ms: u64,
     },
-    /// The device stopped answering.
-    #[error("the OpenCL device was lost in {call} ({name}, {code})")]
-    Lost {
-        /// The `OpenCL` function.
-        call: &'static str,
-        /// The code.
-        code: i32,
-        /// The code's name.
-        name: &'static str,
-    },
     /// Any other failure.
     #[error("{call} failed: {name} ({code})")]
     Call {
@@ -175,13 +164,10 @@ impl<T, C: Into<ClError>> Naming<T> for Result<T, C> {
 
 fn of_code(call: &'static str, code: i32) -> OpenClError {
     let name = if code == NVIDIA_DEVICE_FAULT { "device fault" } else { error_text(code) };
-    match code {
-        CL_DEVICE_NOT_AVAILABLE | CL_INVALID_COMMAND_QUEUE | CL_INVALID_CONTEXT | NVIDIA_DEVICE_FAULT => {
-            OpenClError::Lost { call, code, name }
-        }
-        CL_MEM_OBJECT_ALLOCATION_FAILURE => OpenClError::OutOfMemory { call, bytes: 0 },
-        _ => OpenClError::Call { call, code, name },
+    if code == CL_MEM_OBJECT_ALLOCATION_FAILURE {
+        return OpenClError::OutOfMemory { call, bytes: 0 };
     }
+    OpenClError::Call { call, code, name }
 }
 
 /// Whether a failed build has a log to show.
@@ -200,9 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_out_of_memory_and_a_gone_device_is_lost() {
+    fn what_does_not_fit_is_out_of_memory() {
         let error = Err::<(), _>(-4).allocating("clCreateBuffer", 1 << 40).unwrap_err();
         assert_eq!(error, OpenClError::OutOfMemory { call: "clCreateBuffer", bytes: 1 << 40 });
-        assert!(matches!(Err::<(), _>(-2).naming("clFlush"), Err(OpenClError::Lost { .. })));
     }
 }

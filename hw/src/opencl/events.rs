@@ -12,6 +12,9 @@ use super::error::{Naming, OpenClError};
 use super::runtime::Runtime;
 use super::timing::timed_out;
 
+/// How long the host sleeps between two looks at an event that it waits for.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+
 /// An event that the host ends.
 pub(crate) struct UserEvent(pub(super) Event);
 
@@ -57,17 +60,31 @@ pub(crate) fn has_ended(event: &Event) -> Result<bool, OpenClError> {
     if status < 0 { Err(status).naming("a kernel") } else { Ok(status == CL_COMPLETE) }
 }
 
-/// When `event` was queued, started and ended, in nanoseconds of the device's clock.
-pub(crate) fn stamps(event: &Event) -> Result<[u64; 3], OpenClError> {
-    let call = "clGetEventProfilingInfo";
-    Ok([
-        event.profiling_command_queued().naming(call)?,
-        event.profiling_command_start().naming(call)?,
-        event.profiling_command_end().naming(call)?,
-    ])
+/// What became of a command when, in nanoseconds of the device's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamps {
+    /// The host queued it.
+    pub(crate) queued: u64,
+    /// The driver handed it to the device.
+    pub(crate) submitted: u64,
+    /// The device started it.
+    pub(crate) started: u64,
+    /// It ended.
+    pub(crate) ended: u64,
 }
 
-/// Asks until `event` has ended, at most for `limit`; a device that takes longer is given
+/// The time stamps of `event`, which has ended.
+pub(crate) fn stamps(event: &Event) -> Result<Stamps, OpenClError> {
+    let call = "clGetEventProfilingInfo";
+    Ok(Stamps {
+        queued: event.profiling_command_queued().naming(call)?,
+        submitted: event.profiling_command_submit().naming(call)?,
+        started: event.profiling_command_start().naming(call)?,
+        ended: event.profiling_command_end().naming(call)?,
+    })
+}
+
+/// Polls until `event` has ended, at most for `limit`; a device that takes longer is given
 /// up.
 pub(crate) fn poll(
     runtime: &Runtime,
@@ -75,13 +92,34 @@ pub(crate) fn poll(
     what: &'static str,
     limit: Duration,
 ) -> Result<(), OpenClError> {
+    look_until_ended(runtime, event, (what, limit), std::hint::spin_loop)
+}
+
+/// Hands what is queued to the device and sleeps until `event` has ended, at most for
+/// `limit`; a device that takes longer is given up.
+pub(crate) fn wait(
+    runtime: &Runtime,
+    event: &Event,
+    what: &'static str,
+    limit: Duration,
+) -> Result<(), OpenClError> {
+    flush(runtime)?;
+    look_until_ended(runtime, event, (what, limit), || std::thread::sleep(BETWEEN_LOOKS))
+}
+
+fn look_until_ended(
+    runtime: &Runtime,
+    event: &Event,
+    (what, limit): (&'static str, Duration),
+    between_looks: impl Fn(),
+) -> Result<(), OpenClError> {
     let deadline = Instant::now() + limit;
     while !has_ended(event)? {
         if Instant::now() > deadline {
             runtime.give_up();
             return Err(timed_out(what, limit));
         }
-        std::hint::spin_loop();
+        between_looks();
     }
     Ok(())
 }

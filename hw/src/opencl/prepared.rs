@@ -6,7 +6,6 @@
 
 mod arranged;
 mod builder;
-mod copies;
 mod pixelwise;
 mod product;
 mod step;
@@ -16,18 +15,20 @@ mod winograd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::workload::{DataType, Layer, Layout, Shape, check_operator};
+use coexec_sim::plan::Region;
+use coexec_sim::workload::{DataType, Layer, Layout, Shape};
 use opencl3::event::Event;
 
 use super::dispatch::{Dispatch, stored};
 use super::error::OpenClError;
+use super::events::wait;
 use super::runtime::Runtime;
 use super::signals::Signals;
 use super::tensor::Tensor;
-use super::timing::{Timing, wait};
+use super::timing::Timing;
 use super::weights::CHANNELS;
 use crate::cpu::Element;
-use crate::operands::{OperandError, Part, Weights};
+use crate::operands::{self, OperandError, Weights};
 use builder::Builder;
 use step::Step;
 
@@ -35,8 +36,6 @@ use step::Step;
 pub struct Prepared<T: Element> {
     runtime: Arc<Runtime>,
     layer: Layer,
-    part: Part,
-    dispatch: Dispatch,
     /// Layout of the inputs it is given.
     given: Layout,
     /// Layout of the output.
@@ -44,13 +43,8 @@ pub struct Prepared<T: Element> {
     steps: Vec<Step<T>>,
     /// Tensors between the steps.
     inner: Vec<Tensor<T>>,
-    /// What the steps' arguments refer to.
-    bound: Option<Bound<T>>,
-}
-
-struct Bound<T> {
-    _inputs: Vec<Arc<Tensor<T>>>,
-    _output: Arc<Tensor<T>>,
+    /// The tensors that the steps' arguments refer to.
+    bound: Vec<Arc<Tensor<T>>>,
 }
 
 impl<T: Element> Prepared<T> {
@@ -66,32 +60,21 @@ impl<T: Element> Prepared<T> {
         runtime: &Arc<Runtime>,
         layer: &Layer,
         weights: &Weights<'_>,
-        part: &Part,
+        part: Region,
         [layout, result]: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
+        Self::announcing(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
-    /// The same with a plain output, which can tell the host of its end through `signals`,
-    /// which outlive it. Inputs are given in the first of the `layouts`; where kernels read
-    /// them again and again, they are brought into the second one before.
+    /// The same, which can tell the host of its end through `signals`, which outlive it.
+    /// Inputs are given in the first of the `layouts`; where kernels read them again and
+    /// again, they are brought into the second one before.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
         weights: &Weights<'_>,
-        part: &Part,
-        layouts: [Layout; 2],
-        (dispatch, signals): (Dispatch, Option<&Signals>),
-    ) -> Result<Self, OpenClError> {
-        Self::prepare(runtime, layer, weights, part, (layouts, Layout::Buffer), (dispatch, signals))
-    }
-
-    fn prepare(
-        runtime: &Arc<Runtime>,
-        layer: &Layer,
-        weights: &Weights<'_>,
-        part: &Part,
+        part: Region,
         (layouts, result): ([Layout; 2], Layout),
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self, OpenClError> {
@@ -104,19 +87,19 @@ impl<T: Element> Prepared<T> {
         if T::DATA_TYPE == DataType::F16 && !runtime.device().half {
             return Err(OpenClError::NoHalf { device: runtime.device().name.clone() });
         }
-        check_operator(&layer.operator).map_err(|error| unsupported(error.to_string()))?;
+        layer.operator.check().map_err(|error| unsupported(error.to_string()))?;
         weights.check(&layer.operator)?;
-        part.check(&layer.operator)?;
+        operands::check_part(&layer.operator, part)?;
         let channels = layer.operator.output().channels;
         let whole_slices = part.channels.start.is_multiple_of(CHANNELS as u32)
             && (part.channels.end.is_multiple_of(CHANNELS as u32) || part.channels.end == channels);
-        if !whole_slices || part.channels.is_empty() || part.lines.is_empty() {
-            let found = part.channels.clone();
+        if !whole_slices || part.is_empty() {
+            let found = part.channels.range();
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
         let given = layouts[0];
-        let layout = arranged::read_layout(layer, layouts);
+        let layout = if arranged::pays_off(layer) { layouts[1] } else { given };
         let mut builder = Builder {
             runtime,
             layer,
@@ -137,29 +120,12 @@ impl<T: Element> Prepared<T> {
         Ok(Self {
             runtime: Arc::clone(runtime),
             layer: layer.clone(),
-            part: part.clone(),
-            dispatch,
             given,
             result,
             steps,
             inner,
-            bound: None,
+            bound: Vec::new(),
         })
-    }
-
-    /// The layer.
-    pub fn layer(&self) -> &Layer {
-        &self.layer
-    }
-
-    /// The part that is computed.
-    pub fn part(&self) -> &Part {
-        &self.part
-    }
-
-    /// How the layer is launched.
-    pub fn dispatch(&self) -> &Dispatch {
-        &self.dispatch
     }
 
     /// Shapes of the operator's own inputs, as tensors on the device have them.
@@ -180,59 +146,41 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// Where there are too few or too many inputs, or one has another shape or layout.
     pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<(), OpenClError> {
-        let own = self.input_shapes();
+        let (own, result) = (self.input_shapes(), self.output_shape());
+        let lengths = operands::input_lengths(&self.layer.operator);
         let linked = self.layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-        if inputs.len() != own.len() + linked {
-            let expected = own.len() + linked;
-            return Err(OperandError::InputCount { found: inputs.len(), expected }.into());
-        }
-        let result = self.output_shape();
+        let found = inputs.iter().map(|input| input.shape().elements() as usize);
+        operands::check_inputs(&lengths, result, linked, found)?;
         let mut extents = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
             let expected = own.get(index).copied().unwrap_or(result);
-            let broadcast = index >= own.len() && input.shape() == Shape::image(1, 1, result.channels);
-            if broadcast {
+            if index >= own.len() && input.shape() == Shape::image(1, 1, result.channels) {
                 extents.push(input.extent());
             } else {
-                self.check_tensor(input, expected, Some(index))?;
+                self.check_tensor(input, expected, self.given)?;
                 extents.push(expected.into());
             }
         }
-        self.check_tensor(&output, result, None)?;
+        self.check_tensor(&output, result, self.result)?;
         for step in &self.steps {
             step.bind((&inputs, &extents), (&output, result.into()), &self.inner)?;
         }
-        self.bound = Some(Bound { _inputs: inputs, _output: output });
+        self.bound = inputs;
+        self.bound.push(output);
         Ok(())
     }
 
-    fn check_tensor(
-        &self,
-        tensor: &Tensor<T>,
-        expected: Shape,
-        input: Option<usize>,
-    ) -> Result<(), OpenClError> {
-        let [found, elements] = [tensor.shape(), expected].map(|shape| shape.elements() as usize);
-        let layout = if input.is_some() { self.given } else { self.result };
-        let fits = tensor.shape() == expected || (layout == Layout::Buffer && found == elements);
-        if tensor.layout() != layout || !fits {
-            return Err(match input {
-                Some(index) if found != elements => {
-                    OperandError::InputLength { index, found, expected: elements }.into()
-                }
-                None if found != elements => OperandError::OutputLength { found, expected: elements }.into(),
-                _ => OpenClError::Unsupported {
-                    operator: self.layer.operator.to_string(),
-                    reason: format!(
-                        "found a tensor of {} in layout {:?}, expected {expected} in {:?}",
-                        tensor.shape(),
-                        tensor.layout(),
-                        layout
-                    ),
-                },
-            });
+    fn check_tensor(&self, tensor: &Tensor<T>, expected: Shape, layout: Layout) -> Result<(), OpenClError> {
+        let found = tensor.shape();
+        let fits = found == expected || (layout == Layout::Buffer && found.elements() == expected.elements());
+        if fits && tensor.layout() == layout {
+            return Ok(());
         }
-        Ok(())
+        let operator = self.layer.operator.to_string();
+        let actual = tensor.layout();
+        let reason =
+            format!("found a tensor of {found} in layout {actual:?}, expected {expected} in {layout:?}");
+        Err(OpenClError::Unsupported { operator, reason })
     }
 
     /// Puts the layer's kernels in the queue and returns their events in order.
@@ -253,9 +201,9 @@ impl<T: Element> Prepared<T> {
         if let Some(last) = self.steps.last() {
             last.announce(number)?;
         }
-        if self.bound.is_none() {
+        if self.bound.is_empty() {
             let expected = self.layer.operator.inputs().len();
-            return Err(OperandError::InputCount { found: 0, expected }.into());
+            return Err(OperandError::count(0, expected, "inputs").into());
         }
         self.steps.iter().map(|step| Ok((step.name, step.enqueue(&self.runtime)?))).collect()
     }

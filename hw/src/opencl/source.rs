@@ -20,7 +20,7 @@ pub(crate) struct Source {
     /// Definitions that hold more than one word, before the body.
     definitions: String,
     options: String,
-    /// The kernel whose last-finishing group tells the host.
+    /// The kernel whose last-finishing group sets the host's flag.
     announcer: Option<&'static str>,
 }
 
@@ -79,10 +79,10 @@ impl Source {
         let _ = writeln!(self.definitions, "#define {name} {text}");
     }
 
-    /// Tells the compiler of every kernel the threads of its groups, where it shall be
-    /// `told`: one that is not may give a thread more registers than such a group has.
-    pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3], told: bool) {
-        let attribute = if told {
+    /// Declares every kernel's work-group size to the compiler where `declared`: without it, a
+    /// compiler may give a thread more registers than a group of that size has.
+    pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3], declared: bool) {
+        let attribute = if declared {
             format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))")
         } else {
             String::new()
@@ -97,17 +97,18 @@ impl Source {
         let mut statements = String::new();
         let mut operands = 0;
         for &function in functions {
-            let name = function_name(function);
             if function.is_binary() {
                 let (tensor, extent) = (format!("operand_{operands}"), format!("operand_extent_{operands}"));
                 let at = format!("min(x, {extent}.width - 1), min(y, {extent}.height - 1), slice");
                 // Writing to a string cannot fail.
                 let _ = write!(arguments, ", SOURCE {tensor}, Extent {extent}");
-                let _ =
-                    write!(statements, "value = function_{name}(value, READ({tensor}, {extent}, {at})); ");
+                let _ = write!(
+                    statements,
+                    "value = function_{function}(value, READ({tensor}, {extent}, {at})); "
+                );
                 operands += 1;
             } else {
-                let _ = write!(statements, "value = function_{name}(value); ");
+                let _ = write!(statements, "value = function_{function}(value); ");
             }
         }
         self.define("OPERANDS", &arguments);
@@ -128,21 +129,6 @@ impl Source {
             Some(entry) => format!("{}\n{}", self.definitions, announcing(self.body, entry)),
             None => format!("{}\n{}", self.definitions, self.body),
         }
-    }
-}
-
-fn function_name(function: Function) -> &'static str {
-    match function {
-        Function::Add => "add",
-        Function::Multiply => "multiply",
-        Function::Relu => "relu",
-        Function::Relu6 => "relu6",
-        Function::HardSwish => "hard_swish",
-        Function::HardSigmoid => "hard_sigmoid",
-        Function::Sigmoid => "sigmoid",
-        Function::Silu => "silu",
-        Function::Gelu => "gelu",
-        Function::Tanh => "tanh",
     }
 }
 

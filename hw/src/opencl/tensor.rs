@@ -7,15 +7,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape, slices};
-use opencl3::memory::{
-    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem, Image,
-};
+use opencl3::memory::{Buffer, CL_FLOAT, CL_HALF_FLOAT, ClMem, Image};
 use opencl3::types::CL_BLOCKING;
 
 use super::error::{Naming, OpenClError};
-use super::mapped::MappedMemory;
+use super::launch::Handle;
 use super::runtime::Runtime;
-use super::shared::SharedMemory;
+use super::visible::HostVisibleMemory;
 use crate::cpu::Element;
 use crate::operands::OperandError;
 
@@ -52,10 +50,8 @@ pub enum Home {
     /// Wherever the driver likes.
     #[default]
     Device,
-    /// A buffer in memory that the host can map without a copy.
-    Pinned,
-    /// The same, mapped all the time: where host and device share memory, both sides
-    /// may access it while a kernel runs. The standard does not promise it.
+    /// A buffer in the host's memory that stays mapped: where host and device share memory,
+    /// both sides may access it while a kernel runs. The standard does not promise it.
     Mapped,
     /// Fine-grained shared virtual memory, which both sides may access while a kernel
     /// runs.
@@ -74,8 +70,7 @@ pub struct Tensor<T> {
 enum Memory<T> {
     Buffer(Buffer<T>),
     Image(Image),
-    Shared(SharedMemory<T>),
-    Mapped(MappedMemory<T>),
+    Visible(HostVisibleMemory<T>),
 }
 
 // SAFETY: memory objects belong to no thread and may be used by several at once; the
@@ -107,11 +102,8 @@ impl<T: Element> Tensor<T> {
                 });
             }
             (_, Home::Device) => Memory::Buffer(runtime.buffer(elements)?),
-            (_, Home::Pinned) => {
-                Memory::Buffer(runtime.buffer_with(elements, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?)
-            }
-            (_, Home::Shared) => Memory::Shared(SharedMemory::new(runtime, elements)?),
-            (_, Home::Mapped) => Memory::Mapped(MappedMemory::new(runtime, elements)?),
+            (_, Home::Shared) => Memory::Visible(HostVisibleMemory::shared(runtime, elements)?),
+            (_, Home::Mapped) => Memory::Visible(HostVisibleMemory::mapped(runtime, elements)?),
         };
         Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory, numbers: PhantomData })
     }
@@ -145,9 +137,8 @@ impl<T: Element> Tensor<T> {
     /// shared memory, or mapped.
     pub fn shared_ptr(&self) -> Option<*mut T> {
         match &self.memory {
-            Memory::Shared(memory) => Some(memory.as_ptr()),
-            Memory::Mapped(memory) => Some(memory.as_ptr()),
-            _ => None,
+            Memory::Visible(memory) => Some(memory.as_ptr()),
+            Memory::Buffer(_) | Memory::Image(_) => None,
         }
     }
 
@@ -165,8 +156,7 @@ impl<T: Element> Tensor<T> {
         match &self.memory {
             Memory::Buffer(buffer) => Handle::Object(buffer.get()),
             Memory::Image(image) => Handle::Object(image.get()),
-            Memory::Shared(memory) => Handle::Pointer(memory.as_ptr().cast()),
-            Memory::Mapped(memory) => Handle::Object(memory.object()),
+            Memory::Visible(memory) => memory.handle(),
         }
     }
 
@@ -177,18 +167,13 @@ impl<T: Element> Tensor<T> {
     pub fn write(&mut self, numbers: &[T]) -> Result<(), OpenClError> {
         let expected = self.shape.elements() as usize;
         if numbers.len() != expected {
-            let found = numbers.len();
-            return Err(OperandError::InputLength { index: 0, found, expected }.into());
+            return Err(OperandError::count(numbers.len(), expected, "elements in a tensor").into());
         }
         let arranged = arrange(self.shape, self.layout, numbers);
         let runtime = Arc::clone(&self.runtime);
         match &mut self.memory {
             Memory::Buffer(buffer) => runtime.fill(buffer, &arranged),
-            Memory::Shared(memory) => {
-                memory.write(&arranged);
-                Ok(())
-            }
-            Memory::Mapped(memory) => {
+            Memory::Visible(memory) => {
                 memory.write(&arranged);
                 Ok(())
             }
@@ -222,8 +207,7 @@ impl<T: Element> Tensor<T> {
         let mut arranged = vec![T::default(); self.elements()];
         match &self.memory {
             Memory::Buffer(buffer) => self.runtime.fetch(buffer, &mut arranged)?,
-            Memory::Shared(memory) => memory.read(&mut arranged),
-            Memory::Mapped(memory) => memory.read(&mut arranged),
+            Memory::Visible(memory) => memory.read(&mut arranged),
             Memory::Image(image) => {
                 let [origin, region] = whole_image(extent);
                 // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as
@@ -245,15 +229,6 @@ impl<T: Element> Tensor<T> {
         }
         Ok(restore(self.shape, self.layout, &arranged))
     }
-}
-
-/// What stands for a tensor among a kernel's arguments.
-#[derive(Clone, Copy)]
-pub(super) enum Handle {
-    /// A buffer or an image.
-    Object(opencl3::types::cl_mem),
-    /// An address in shared virtual memory.
-    Pointer(*const std::ffi::c_void),
 }
 
 fn elements(shape: Shape, layout: Layout) -> usize {

@@ -1,15 +1,12 @@
-//! Waiting for kernels, and what they took.
+//! What kernels took.
 
-use std::ffi::c_void;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coexec_sim::units::Picos;
-use opencl3::event::{CL_COMPLETE, Event};
-use opencl3::types::{cl_event, cl_int};
+use opencl3::event::Event;
 
-use super::error::{Naming, OpenClError};
-use super::runtime::Runtime;
+use super::error::OpenClError;
+use super::events::{Stamps, stamps};
 
 /// What one kernel of a layer took, by the device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +38,7 @@ impl Timing {
         let mut kernels = Vec::with_capacity(events.len());
         let mut span: Option<[u64; 2]> = None;
         for (name, event) in events {
-            let [queued, submit, start, end] = stamps(event).naming("clGetEventProfilingInfo")?;
+            let Stamps { queued, submitted: submit, started: start, ended: end } = stamps(event)?;
             let between = |from: u64, to: u64| nanoseconds(to.saturating_sub(from));
             kernels.push(KernelTime {
                 name,
@@ -56,15 +53,6 @@ impl Timing {
     }
 }
 
-fn stamps(event: &Event) -> opencl3::Result<[u64; 4]> {
-    Ok([
-        event.profiling_command_queued()?,
-        event.profiling_command_submit()?,
-        event.profiling_command_start()?,
-        event.profiling_command_end()?,
-    ])
-}
-
 fn nanoseconds(count: u64) -> Picos {
     Picos::from_nanos(count as f64)
 }
@@ -72,53 +60,6 @@ fn nanoseconds(count: u64) -> Picos {
 /// A time of the host's clock.
 pub(crate) fn of_duration(duration: Duration) -> Picos {
     nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// Where the driver notes that a command ended.
-#[derive(Default)]
-struct Ending {
-    status: Mutex<Option<i32>>,
-    noted: Condvar,
-}
-
-extern "C" fn note_ending(_event: cl_event, status: cl_int, ending: *mut c_void) {
-    // SAFETY: `ending` came from `Arc::into_raw` in `wait`, and the driver calls back
-    // once.
-    let ending = unsafe { Arc::from_raw(ending.cast::<Ending>().cast_const()) };
-    *ending.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-    ending.noted.notify_all();
-}
-
-/// Sleeps until `event` has ended, at most for `limit`; a device that takes longer is
-/// given up.
-pub(crate) fn wait(
-    runtime: &Runtime,
-    event: &Event,
-    what: &'static str,
-    limit: Duration,
-) -> Result<(), OpenClError> {
-    let ending = Arc::new(Ending::default());
-    let handed_over = Arc::into_raw(Arc::clone(&ending));
-    let registered = event.set_callback(CL_COMPLETE, note_ending, handed_over.cast_mut().cast());
-    if registered.is_err() {
-        // SAFETY: the driver refused it, so it will not call back with this pointer.
-        drop(unsafe { Arc::from_raw(handed_over) });
-    }
-    registered.naming("clSetEventCallback")?;
-    runtime.queue().flush().naming("clFlush")?;
-    let deadline = Instant::now() + limit;
-    let mut status = ending.status.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        if let Some(status) = *status {
-            return if status < 0 { Err(status).naming("a kernel") } else { Ok(()) };
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            runtime.give_up();
-            return Err(timed_out(what, limit));
-        }
-        status = ending.noted.wait_timeout(status, left).unwrap_or_else(PoisonError::into_inner).0;
-    }
 }
 
 /// The error of what took longer than `limit`.

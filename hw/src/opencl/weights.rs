@@ -1,7 +1,6 @@
 //! Weights in the order in which the kernels read them: see the kernels' files.
 
 use crate::cpu::Element;
-use crate::operands::Weights;
 
 /// Channels of a slice.
 pub(super) const CHANNELS: usize = 4;
@@ -96,9 +95,8 @@ impl Blocks {
             for slice in 0..self.block_slices {
                 let first = self.first_channel + (block * self.block_slices + slice) * CHANNELS;
                 for from in input.clone() {
-                    packed.extend((first..first + CHANNELS).map(|to| {
-                        let from = if to < end { self.within_group(to, from) } else { None };
-                        T::from_f32(from.map_or(0.0, |from| weight(to, from)))
+                    packed.extend(padded::<T>(first, 1, end, |to| {
+                        self.within_group(to, from).map_or(0.0, |from| weight(to, from))
                     }));
                 }
             }
@@ -118,30 +116,6 @@ fn inputs_of(first: usize, depth: usize) -> impl Iterator<Item = std::ops::Range
     (first..first + depth).map(|slice| slice * CHANNELS..(slice + 1) * CHANNELS)
 }
 
-/// The weights of a matrix-vector product for `slices` output slices from
-/// `first_channel` on.
-pub(super) fn fully_connected<T: Element>(
-    weights: &[f32],
-    [inputs, outputs]: [usize; 2],
-    first_channel: usize,
-    slices: usize,
-) -> Vec<T> {
-    let mut packed = Vec::with_capacity(inputs.next_multiple_of(CHANNELS) * slices * CHANNELS);
-    for input in inputs_of(0, inputs.div_ceil(CHANNELS)) {
-        for slice in 0..slices {
-            let first = first_channel + slice * CHANNELS;
-            for from in input.clone() {
-                packed.extend((first..first + CHANNELS).map(|to| {
-                    let weight =
-                        if from < inputs && to < outputs { weights[to * inputs + from] } else { 0.0 };
-                    T::from_f32(weight)
-                }));
-            }
-        }
-    }
-    packed
-}
-
 /// The weights of a convolution in constant memory: those of the input channels there
 /// are.
 pub(super) fn constants<T: Element>(
@@ -153,10 +127,8 @@ pub(super) fn constants<T: Element>(
     let mut packed = Vec::with_capacity(taps * inputs * slices * CHANNELS);
     for tap in 0..taps {
         for from in 0..inputs {
-            packed.extend((first_channel..first_channel + slices * CHANNELS).map(|to| {
-                let weight = if to < outputs { weights[(to * taps + tap) * inputs + from] } else { 0.0 };
-                T::from_f32(weight)
-            }));
+            let weight = |to: usize| weights[(to * taps + tap) * inputs + from];
+            packed.extend(padded::<T>(first_channel, slices, outputs, weight));
         }
     }
     packed
@@ -171,11 +143,9 @@ pub(super) fn depthwise<T: Element>(
 ) -> Vec<T> {
     let mut packed = Vec::with_capacity(taps * slices * CHANNELS);
     for slice in 0..slices {
-        let first = first_channel + slice * CHANNELS;
         for tap in 0..taps {
-            packed.extend((first..first + CHANNELS).map(|channel| {
-                T::from_f32(if channel < channels { weights[tap * channels + channel] } else { 0.0 })
-            }));
+            let weight = |channel: usize| weights[tap * channels + channel];
+            packed.extend(padded::<T>(first_channel + slice * CHANNELS, 1, channels, weight));
         }
     }
     packed
@@ -183,14 +153,18 @@ pub(super) fn depthwise<T: Element>(
 
 /// One value a channel, zero where there is none.
 pub(super) fn per_channel<T: Element>(values: &[f32], first_channel: usize, slices: usize) -> Vec<T> {
-    (first_channel..first_channel + slices * CHANNELS)
-        .map(|channel| T::from_f32(values.get(channel).copied().unwrap_or(0.0)))
-        .collect()
+    padded(first_channel, slices, values.len(), |channel| values[channel]).collect()
 }
 
-/// The bias of the slices computed.
-pub(super) fn bias<T: Element>(weights: &Weights<'_>, first_channel: usize, slices: usize) -> Vec<T> {
-    per_channel(weights.bias, first_channel, slices)
+/// The values of the channels of so many slices, zero from channel number `end` on.
+fn padded<T: Element>(
+    first_channel: usize,
+    slices: usize,
+    end: usize,
+    value: impl Fn(usize) -> f32,
+) -> impl Iterator<Item = T> {
+    let channels = first_channel..first_channel + slices * CHANNELS;
+    channels.map(move |channel| T::from_f32(if channel < end { value(channel) } else { 0.0 }))
 }
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
 //! From measurements to the profile they make.
 
-use coexec_sim::calibrate::interference::{self, HeldOut};
+use coexec_fit::calibrate::interference::{self, HeldOut};
+use coexec_fit::measure::digest;
+use coexec_fit::measure::runs::{ExecutedOn, Fingerprint, Measurement};
+use coexec_fit::validate::point::Point;
+use coexec_fit::validate::score::score;
+use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::gpu::{Gpu, OwnMemory};
+use coexec_sim::device::gpu::{Gpu, Link, OwnMemory};
 use coexec_sim::device::memory::{Interference, Memory};
-use coexec_sim::device::profile::{Calibration, Jitter, Profile};
+use coexec_sim::device::profile::{Jitter, Profile};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Sync;
 use coexec_sim::input::Text;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::measure::digest;
-use coexec_sim::measure::runs::{Fingerprint, Measurement, Ran};
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
-use coexec_sim::validate::point::Point;
-use coexec_sim::validate::score::score;
 use coexec_sim::workload::Layout;
 
-use super::co_run::Crowded;
+use super::co_run::CoRuns;
 use super::figures::{Bandwidth, Figures, Notes, figures};
-use super::statistics::Measured;
+use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
 use super::synchronisation::Mechanisms;
 use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
 use super::{Bench, ProbeError, Probed, cores, fit, graphics, transfers};
-use crate::fingerprint::{clocks, governor, processor_name, temperature};
-use crate::opencl::Runtime;
+use crate::fingerprint::{self, processor_name};
+use crate::opencl::{Description, Runtime};
 use crate::sync::Mechanism;
 
 /// More than rounding takes of a value with five digits.
 const ABOVE_ROUNDING: f64 = 1.0001;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
-const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 
 /// Measures everything and writes the profile.
 pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed, ProbeError> {
@@ -41,12 +41,12 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let source = format!("probe, {}", bench.options.date);
     let mut memory = memory(&figures, &base, &source);
     let mut co_run = Vec::new();
-    if let Some(crowded) = &figures.crowded {
-        co_run = interference::held_out(&memory, &crowded.runs);
-        memory.interference = curves(crowded, &co_run, &source, &mut notes);
+    if let Some(co_runs) = &figures.co_runs {
+        co_run = interference::held_out(&memory, &co_runs.runs);
+        memory.interference = curves(co_runs, &co_run, &source, &mut notes);
     }
     let gave_up = figures.mechanisms.gave_up;
-    let Made { profile, runs, held_out } = profile(bench, &runtime, figures, (base, memory), &mut notes)?;
+    let Made { profile, runs, held_out } = profile(bench, &runtime, figures, (base, memory))?;
     let profile = checked(profile)?;
     let Notes { findings, warnings } = notes;
     let fingerprint = fingerprint(bench, &runtime);
@@ -54,10 +54,10 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
 }
 
 /// The curves that predict levels of traffic they had not seen better than sharing alone.
-fn curves(crowded: &Crowded, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
-    let what = format!("{source}: fit to {} co-runs of streams", crowded.runs.len());
+fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
+    let what = format!("{source}: fit to {} co-runs of streams", co_runs.runs.len());
     let mut curves: Vec<Interference> =
-        interference::fit(&crowded.runs, &what).into_iter().map(|fit| fit.interference).collect();
+        interference::fit(&co_runs.runs, &what).into_iter().map(|fit| fit.interference).collect();
     for held in held_out.iter().filter(|held| held.error_percent > held.plain_error_percent) {
         curves.retain(|curve| curve.client != held.client);
         notes.warnings.push(format!(
@@ -83,28 +83,19 @@ pub(super) fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
 /// Bytes that the models count for a measured layer, and its time in microseconds.
 fn bytes_and_time(measurement: &Measurement, gpu: &Gpu) -> Option<(f64, f64)> {
     let (_, layer) = measurement.operator.as_ref()?;
-    if measurement.processor != Ran::Gpu {
+    if measurement.processor != ExecutedOn::Gpu {
         return None;
     }
     let bytes = execute(layer, gpu).ok()?.phases.bytes().0 as f64;
-    Some((bytes, middle(measurement)?))
-}
-
-fn times(measurement: &Measurement) -> Vec<f64> {
-    let sound = measurement.repetitions.iter().filter(|repetition| !repetition.outlier);
-    sound.map(|repetition| repetition.measured_us).collect()
-}
-
-fn middle(measurement: &Measurement) -> Option<f64> {
-    median(&times(measurement))
+    Some((bytes, measurement.median_us()?))
 }
 
 /// The shared memory, without interference yet.
 fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let Bandwidth { cpu, gpu: of_gpu } = &figures.bandwidth;
-    let shares = figures.crowded.is_some();
+    let shares = figures.co_runs.is_some();
     let alone = if shares && of_gpu.value > cpu.value { of_gpu } else { cpu };
-    let together = figures.crowded.as_ref().map_or(alone.value, |crowded| crowded.together_gbps);
+    let together = figures.co_runs.as_ref().map_or(alone.value, |co_runs| co_runs.together_gbps);
     // Layers find some of their bytes in caches; no prediction may be held to less.
     let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
     let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
@@ -133,19 +124,19 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
 
 /// Multiply-accumulates a microsecond of the fastest layer.
 fn greatest_rate(measurements: &[Measurement]) -> f64 {
-    let rate = |run: &Measurement| Some(run.operator.as_ref()?.1.operator.macs() as f64 / middle(run)?);
+    let rate = |run: &Measurement| Some(run.operator.as_ref()?.1.operator.macs() as f64 / run.median_us()?);
     measurements.iter().filter_map(rate).fold(0.0, f64::max)
 }
 
 /// Mean absolute deviation from the median, in percent, over all layers.
-pub(super) fn jitter_percent(measurements: &[Measurement]) -> Option<Measured> {
+pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured, ProbeError> {
     let of = |run: &Measurement| {
-        let times = times(run);
+        let times = run.times_us();
         let middle = median(&times)?;
         let away: f64 = times.iter().map(|time| (time - middle).abs()).sum();
         Some(100.0 * away / times.len() as f64 / middle)
     };
-    Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>())
+    Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>(), "layers")
 }
 
 /// A profile with what it was fitted on.
@@ -161,53 +152,28 @@ fn profile(
     runtime: &Runtime,
     figures: Figures,
     (base, memory): (Gpu, Memory),
-    notes: &mut Notes,
 ) -> Result<Made, ProbeError> {
     let options = bench.options;
-    let stage = bench.stage(1.0);
-    let Figures {
-        launches,
-        mechanisms,
-        transfers,
-        crossings,
-        power,
-        bandwidth,
-        gpu: on_gpu,
-        cpu: on_cpu,
-        ..
-    } = figures;
-    rates_by_tile(&on_gpu.measurements, &base, notes);
-    let repetitions: usize = [&on_gpu, &on_cpu]
-        .iter()
-        .flat_map(|sweep| &sweep.measurements)
-        .map(|run| run.repetitions.len())
-        .sum();
+    let budget = bench.budget(1.0);
+    let Figures { launches, mechanisms, transfers, crossings, power, bandwidth, .. } = figures;
+    let (on_gpu, on_cpu) = (figures.gpu, figures.cpu);
+    let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
+    let repetitions: usize = runs.iter().map(|run| run.repetitions.len()).sum();
     let source = format!("probe, {repetitions} repetitions of layers, {}", options.date);
-    let how = fit::Options { source: &source, seed: options.seed, residual: !options.quick };
+    let how = fit::FitOptions { source: &source, seed: options.seed, residual: !options.quick };
     let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;
-    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &stage)?;
-    let fitted_cpu = fit::cpu(&unfitted_cpu(bench), &on_cpu.measurements, &how, &stage)?;
+    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &budget)?;
+    let fitted_cpu = fit::cpu(&unfitted_cpu(bench), &on_cpu.measurements, &how, &budget)?;
     let what = format!("probe, {}", options.date);
-    let mut gpu = fitted_gpu.gpu;
-    gpu.host = Some(launches.host_path(&format!("{what}: kernels that do nothing")));
+    let host = launches.host_path(&format!("{what}: kernels that do nothing"));
+    let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };
     let device = runtime.device();
     if let Some(crossings) = crossings {
-        let arranges = gpu.layout() == Layout::SlicedBuffer;
-        let arrange = arranges.then(|| transfers::arranging(&transfers.transform, &launches.gap, &what));
-        gpu.memory = Some(OwnMemory {
-            source: what.clone(),
-            bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
-            capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-            link: crossings.link(&what, arrange),
-        });
+        let arrange = || transfers::arranging(&crossings.arrange, &launches.gap, &what);
+        let link = crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange));
+        gpu.memory = Some(own_memory(device, &what, &bandwidth, link));
     }
-    let mut held_out = fitted_gpu.held_out;
-    held_out.extend(fitted_cpu.held_out);
-    let jitter = |runs: &[Measurement]| {
-        let spread = jitter_percent(runs).ok_or(ProbeError::TooLittleTime { what: "layers" });
-        Ok::<Quantity, ProbeError>(spread?.quantity(&format!("{what}: the median layer's")))
-    };
-    let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
+    let held_out = [fitted_gpu.held_out, fitted_cpu.held_out].concat();
     let profile = Profile {
         name: options.name.clone(),
         title: format!("{} with {}", device.name, cpu_name(&bench.cores())),
@@ -219,12 +185,7 @@ fn profile(
         npu: None,
         sync: sync(&mechanisms, &transfers, &what),
         power,
-        jitter: Jitter {
-            source: what.clone(),
-            cpu_percent: jitter(&on_cpu.measurements)?,
-            gpu_percent: jitter(&on_gpu.measurements)?,
-            npu_percent: None,
-        },
+        jitter: jitter(&what, &on_cpu.measurements, &on_gpu.measurements)?,
         used_fact: Vec::new(),
         calibration: Some(Calibration {
             source,
@@ -239,9 +200,28 @@ fn profile(
     Ok(Made { profile, runs, held_out })
 }
 
+/// A GPU's memory behind `link`.
+fn own_memory(device: &Description, what: &str, bandwidth: &Bandwidth, link: Link) -> OwnMemory {
+    OwnMemory {
+        source: what.to_owned(),
+        bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
+        capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
+        link,
+    }
+}
+
+/// How far times spread, of the median layer on each processor.
+fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter, ProbeError> {
+    let percent = |runs: &[Measurement]| {
+        Ok::<Quantity, ProbeError>(jitter_percent(runs)?.quantity(&format!("{what}: the median layer's")))
+    };
+    let (cpu_percent, gpu_percent) = (percent(on_cpu)?, percent(on_gpu)?);
+    Ok(Jitter { source: what.to_owned(), cpu_percent, gpu_percent, npu_percent: None })
+}
+
 fn cpu_name(cores: &[usize]) -> String {
     let count = cores.len();
-    let name = processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let name = processor_name();
     format!("{count} core{} of {name}", if count == 1 { "" } else { "s" })
 }
 
@@ -255,26 +235,7 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
         sleep_then_poll: mechanisms.sleep_then_poll(),
         map: transfers::table(&transfers.map, &source("blocking maps of a pinned buffer")),
         unmap: transfers::table(&transfers.unmap, &source("unmapping until the queue is empty")),
-        transform: transfers::no_transform(&transfers.transform, what),
-    }
-}
-
-/// Notes the greatest rate of each kernel and tile.
-fn rates_by_tile(measurements: &[Measurement], gpu: &Gpu, notes: &mut Notes) {
-    let mut rates: Vec<(String, f64)> = Vec::new();
-    for run in measurements {
-        let Some((_, layer)) = &run.operator else { continue };
-        let (Ok(execution), Some(time)) = (execute(layer, gpu), middle(run)) else { continue };
-        let [x, y, slices] = execution.detail.tile;
-        let what = format!("{}, tile {x}x{y}x{slices}: greatest rate", execution.detail.kernel);
-        let rate = layer.operator.macs() as f64 / time;
-        match rates.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, most)) => *most = most.max(rate),
-            None => rates.push((what, rate)),
-        }
-    }
-    for (what, rate) in rates.into_iter().filter(|(_, rate)| *rate > 0.0) {
-        notes.note(what, rate / BYTES_PER_MICRO_OF_GBPS, "GMAC/s");
+        transform: transfers::no_transform(what),
     }
 }
 
@@ -287,18 +248,9 @@ fn checked(profile: Profile) -> Result<Profile, ProbeError> {
 }
 
 fn fingerprint(bench: &Bench<'_>, runtime: &Runtime) -> Fingerprint {
-    let device = runtime.device();
-    let cores: Vec<String> = bench.cores().iter().map(ToString::to_string).collect();
     Fingerprint {
         id: FINGERPRINT.to_owned(),
-        device: device.to_string(),
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        driver: Some(device.driver.clone()),
-        opencl_version: Some(device.version.clone()),
-        affinity: Some(format!("CPU threads on cores {}", cores.join(", "))),
-        governor: governor(&bench.cores()),
-        clocks: clocks(&bench.cores()),
-        temperature_c: temperature(),
         date: Some(bench.options.date.clone()),
+        ..fingerprint::fingerprint(Some(runtime.device()), &bench.cores(), true)
     }
 }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use coexec_sim::calibrate::interference::CoRun;
+use coexec_fit::calibrate::interference::CoRun;
 use coexec_sim::statistics::median;
 
+use super::statistics::BYTES_PER_MICRO_OF_GBPS;
 use super::streams::Stream;
-use super::{ProbeError, Stage};
+use super::{ProbeError, TimeBudget};
 
 /// Parts of its greatest demand at which a client is measured, and at which the others
 /// stream beside it.
@@ -21,12 +22,11 @@ const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0
 /// Rounds, quick and full, and passes of each kind in a round.
 const ROUNDS: [usize; 2] = [2, 10];
 const PASSES: usize = 2;
-const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 /// Until traffic that was started is under way.
 const RAMP: Duration = Duration::from_millis(20);
 
 /// Co-runs of both processors, and the most they moved together.
-pub(super) struct Crowded {
+pub(super) struct CoRuns {
     pub(super) runs: Vec<CoRun>,
     pub(super) together_gbps: f64,
     rounds: usize,
@@ -60,28 +60,28 @@ impl Demands {
 pub(super) fn measure(
     clients: &mut [Client; 2],
     quick: bool,
-    stage: &Stage<'_>,
-) -> Result<Crowded, ProbeError> {
+    budget: &TimeBudget<'_>,
+) -> Result<CoRuns, ProbeError> {
     let parts = if quick { QUICK } else { FULL };
     let [first, second] = clients;
     let rounds = ROUNDS[usize::from(!quick)];
     let passes = rounds * PASSES;
     let demands =
         [Demands::of(&mut first.stream, parts, passes)?, Demands::of(&mut second.stream, parts, passes)?];
-    let mut crowded = Crowded { runs: Vec::new(), together_gbps: 0.0, rounds };
+    let mut co_runs = CoRuns { runs: Vec::new(), together_gbps: 0.0, rounds };
     for level in 0..parts[1].len() {
         for own in 0..2 {
             let pair = if own == 0 { [&mut *first, &mut *second] } else { [&mut *second, &mut *first] };
-            if stage.is_over() {
-                return Ok(crowded);
+            if budget.is_over() {
+                return Ok(co_runs);
             }
-            beside(pair, &demands[own].own, (level, demands[1 - own].levels[level]), &mut crowded)?;
+            beside(pair, &demands[own].own, (level, demands[1 - own].levels[level]), &mut co_runs)?;
             let [client, others] = if own == 0 { [&*first, &*second] } else { [&*second, &*first] };
             let gbps = demands[1 - own].levels[level].1;
-            stage.tell(&format!("{} beside {} at {gbps:.1} GB/s", client.name, others.name));
+            budget.report(&format!("{} beside {} at {gbps:.1} GB/s", client.name, others.name));
         }
     }
-    Ok(crowded)
+    Ok(co_runs)
 }
 
 /// Measures `client` beside `others` at one level of their traffic.
@@ -89,18 +89,18 @@ fn beside(
     [client, others]: [&mut Client; 2],
     works: &[u32],
     (level, (others_work, others_gbps)): (usize, (u32, f64)),
-    crowded: &mut Crowded,
+    co_runs: &mut CoRuns,
 ) -> Result<(), ProbeError> {
     for &work in works {
         let bytes = client.stream.bytes();
-        let rounds: Vec<Round> = (0..crowded.rounds)
+        let rounds: Vec<Round> = (0..co_runs.rounds)
             .map(|_| round([&mut *client, &mut *others], [work, others_work]))
             .collect::<Result<_, _>>()?;
         let middle_of = |value: fn(&Round) -> f64| middle(&rounds.iter().map(value).collect::<Vec<_>>());
         let gbps = |time_us: f64| bytes / time_us / BYTES_PER_MICRO_OF_GBPS;
         let together_gbps = gbps(middle_of(|round| round.together_us)) + middle_of(|round| round.flow_gbps);
-        crowded.together_gbps = crowded.together_gbps.max(together_gbps);
-        crowded.runs.push(CoRun {
+        co_runs.together_gbps = co_runs.together_gbps.max(together_gbps);
+        co_runs.runs.push(CoRun {
             client: client.name.to_owned(),
             own_gbps: gbps(middle_of(|round| round.alone_us)),
             streams: client.stream.streams(),

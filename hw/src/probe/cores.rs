@@ -1,23 +1,20 @@
-//! The clusters of the CPU's cores, as the operating system tells them.
+//! The clusters of the CPU's cores, as the operating system reports them.
 //!
 //! Responsible for: which cores are alike, what they are, and their clock. Not for:
-//! how fast they compute. What a system does not tell is said to be assumed.
+//! how fast they compute. What a system does not report is marked as assumed.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
 use coexec_sim::device::quantity::Quantity;
 
 use crate::cpu::{Available as _, InstructionSet};
+use crate::system;
 
-/// Clock that is assumed where the system tells none, in MHz.
+/// Clock that is assumed where the system reports none, in MHz.
 const ASSUMED_MHZ: f64 = 2_000.0;
 const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
-/// Caches that the system lists of a core: instructions, data, and two further levels.
-const MOST_CACHES: usize = 8;
-const BYTES_PER_KIBIBYTE: u32 = 1024;
 
 /// Part numbers of Arm's implementer field (0x41) in the main identification register
 /// (Arm's technical reference manuals of each core).
@@ -61,16 +58,16 @@ pub(super) struct CoreGroup {
     /// Their numbers.
     pub(super) cores: Vec<usize>,
     core: Core,
-    /// Highest clock, where the system tells one.
+    /// Highest clock, where the system reports one.
     clock_mhz: Option<f64>,
     /// Bytes of a core's data caches of the first and of the second level, where the system
-    /// tells them.
+    /// reports them.
     caches: [Option<u32>; 2],
 }
 
-/// What tells cores apart.
+/// What distinguishes kinds of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct CoreKind {
     max_khz: u64,
     capacity: u64,
     part: (u32, u32),
@@ -79,60 +76,42 @@ struct Kind {
 /// The cores among `usable` in groups, fastest first. Below `root` lie the system's
 /// `sys` and `proc` (`/` but in tests).
 pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
-    let info = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    let info = system::text(&root.join("proc/cpuinfo")).unwrap_or_default();
     let parts = parts(&info);
-    let mut kinds: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+    let mut kinds: BTreeMap<CoreKind, Vec<usize>> = BTreeMap::new();
     for &core in usable {
-        let folder = root.join(format!("sys/devices/system/cpu/cpu{core}"));
-        let kind = Kind {
-            max_khz: number(&folder.join("cpufreq/cpuinfo_max_freq")).unwrap_or(0),
-            capacity: number(&folder.join("cpu_capacity")).unwrap_or(0),
+        let kind = CoreKind {
+            max_khz: system::highest_clock(root, core).unwrap_or(0),
+            capacity: system::number(&system::core_folder(root, core).join("cpu_capacity")).unwrap_or(0),
             part: parts.get(&core).copied().unwrap_or((0, 0)),
         };
         kinds.entry(kind).or_default().push(core);
     }
     // Cores without part numbers (x86) are of one kind, whatever each may boost to.
-    let is_known = kinds.keys().any(|kind| kind.part != (0, 0));
-    if !is_known {
+    if kinds.keys().all(|kind| kind.part == (0, 0)) {
         let max_khz = kinds.keys().map(|kind| kind.max_khz).max().unwrap_or(0);
-        let clock_mhz = Some(max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0);
-        let clock_mhz = clock_mhz.or_else(|| megahertz(&info));
-        let caches = caches(root, usable);
-        return vec![CoreGroup { cores: usable.to_vec(), core: Core::Other, clock_mhz, caches }];
+        kinds = BTreeMap::from([(CoreKind { max_khz, capacity: 0, part: (0, 0) }, usable.to_vec())]);
     }
-    let group = |(kind, cores): (Kind, Vec<usize>)| CoreGroup {
+    let group = |(kind, cores): (CoreKind, Vec<usize>)| CoreGroup {
         caches: caches(root, &cores),
         cores,
         core: core(kind.part),
-        clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0),
+        clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ)
+            .filter(|&clock| clock > 0.0)
+            .or_else(|| megahertz(&info)),
     };
     let mut groups: Vec<CoreGroup> = kinds.into_iter().rev().map(group).collect();
     groups.truncate(MAX_CLUSTERS);
     groups
 }
 
-/// Data caches of the first of the cores.
+/// Data caches of the first and of the second level of the first of the cores.
 fn caches(root: &Path, cores: &[usize]) -> [Option<u32>; 2] {
-    let Some(core) = cores.first() else { return [None; 2] };
-    let folder = root.join(format!("sys/devices/system/cpu/cpu{core}/cache"));
-    let read = |index: usize, what: &str| {
-        let text = fs::read_to_string(folder.join(format!("index{index}/{what}"))).ok()?;
-        Some(text.trim().to_owned())
-    };
-    let of_level = |level: &str| {
-        let holds_data = |&index: &usize| {
-            read(index, "level").as_deref() == Some(level)
-                && read(index, "type").is_some_and(|kind| kind != "Instruction")
-        };
-        let index = (0..MOST_CACHES).find(holds_data)?;
-        let kibibytes: u32 = read(index, "size")?.strip_suffix('K')?.parse().ok()?;
-        kibibytes.checked_mul(BYTES_PER_KIBIBYTE).filter(|&bytes| bytes > 0)
-    };
-    [of_level("1"), of_level("2")]
-}
-
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    let Some(&core) = cores.first() else { return [None; 2] };
+    [1, 2].map(|level| {
+        let mut caches = system::caches(root, core);
+        Some(caches.find(|cache| cache.level == level && cache.holds_data)?.bytes)
+    })
 }
 
 /// Implementer and part number of each core in a `/proc/cpuinfo`.
@@ -160,7 +139,7 @@ fn parts(info: &str) -> BTreeMap<usize, (u32, u32)> {
     parts
 }
 
-/// The highest clock that a `/proc/cpuinfo` tells.
+/// The highest clock in a `/proc/cpuinfo`.
 fn megahertz(info: &str) -> Option<f64> {
     let clocks = info.lines().filter_map(|line| line.split_once(':'));
     let clocks = clocks.filter(|(key, _)| key.trim() == "cpu MHz");
@@ -192,6 +171,7 @@ fn names(count: usize) -> &'static [&'static str] {
 
 /// The clusters of the profile, whose rates are still to be measured.
 pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
+    let [dot_product, f16_arithmetic, int8_matrix_product] = extensions();
     let cluster = |(group, name): (&CoreGroup, &&str)| Cluster {
         name: ClusterName::try_from((*name).to_owned()).expect("the names above are short and lower-case"),
         core: group.core,
@@ -204,9 +184,9 @@ pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
             },
             Quantity::plain,
         ),
-        dot_product: has_dot_product(),
-        f16_arithmetic: has_f16(),
-        int8_matrix_product: has_matrix_product(),
+        dot_product,
+        f16_arithmetic,
+        int8_matrix_product,
         instruction_set: Some(InstructionSet::detect()),
         l1_cache_bytes: group.caches[0],
         l2_cache_bytes: group.caches[1],
@@ -221,39 +201,23 @@ pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
     groups.iter().zip(names(groups.len())).map(cluster).collect()
 }
 
-#[cfg(target_arch = "aarch64")]
-fn has_dot_product() -> bool {
-    std::arch::is_aarch64_feature_detected!("dotprod")
-}
-
-#[cfg(target_arch = "aarch64")]
-fn has_f16() -> bool {
-    std::arch::is_aarch64_feature_detected!("fp16")
-}
-
-#[cfg(target_arch = "aarch64")]
-fn has_matrix_product() -> bool {
-    std::arch::is_aarch64_feature_detected!("i8mm")
-}
-
-#[cfg(not(target_arch = "aarch64"))]
-fn has_dot_product() -> bool {
-    false
-}
-
-#[cfg(not(target_arch = "aarch64"))]
-fn has_f16() -> bool {
-    false
-}
-
-#[cfg(not(target_arch = "aarch64"))]
-fn has_matrix_product() -> bool {
-    false
+/// Whether the cores have dot products of bytes, half-precision arithmetic and products of
+/// 8-bit matrices.
+fn extensions() -> [bool; 3] {
+    #[cfg(target_arch = "aarch64")]
+    return [
+        std::arch::is_aarch64_feature_detected!("dotprod"),
+        std::arch::is_aarch64_feature_detected!("fp16"),
+        std::arch::is_aarch64_feature_detected!("i8mm"),
+    ];
+    #[cfg(not(target_arch = "aarch64"))]
+    [false; 3]
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
+    use std::fs;
     use std::path::PathBuf;
 
     use super::*;

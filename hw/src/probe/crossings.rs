@@ -1,8 +1,7 @@
-//! The way between the host and a device with memory of its own: what copies add to a run.
+//! The link between the host and a discrete device: what copies add to a run.
 //!
 //! Rounds through the device's queue are timed as a run makes them (`opencl::crossing`),
-//! with and without copies. The host's memory is pinned; what the driver makes of memory
-//! that is not is noted beside it.
+//! with and without copies. The host's memory is pinned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +11,10 @@ use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Transfer;
 
 use super::figures::Notes;
-use super::statistics::{Line, Measured, micros};
-use super::{ProbeError, Stage};
+use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
+use super::streams::gbps;
+use super::{ProbeError, TimeBudget, transfers};
 use crate::opencl::crossing::{Crossing, Way};
-use crate::opencl::traffic::Exchange;
 use crate::opencl::{OpenClError, Runtime};
 
 /// Channels of the tensors that cross whole.
@@ -38,15 +37,9 @@ const FULL_PARTS: [[u32; 2]; 9] = [
 ];
 /// Repetitions of each.
 const REPETITIONS: [usize; 2] = [10, 40];
-/// Bytes of the copies from and to memory that is not pinned.
-const PAGEABLE_BYTES: usize = 4 << 20;
 /// What a round may take.
 const LIMIT: Duration = Duration::from_secs(10);
-const NANOS_PER_MICRO: f64 = 1e3;
 const BYTES_PER_NUMBER: f64 = 4.0;
-
-/// Times over bytes or rows.
-type Times = Vec<(f64, Vec<f64>)>;
 
 /// What a way costs.
 struct Costs {
@@ -64,6 +57,8 @@ pub(super) struct Crossings {
     queued: Measured,
     there: Costs,
     back: Costs,
+    /// What it takes to change the layout of what arrived.
+    pub(super) arrange: Line,
 }
 
 /// Measures them.
@@ -71,41 +66,33 @@ pub(super) fn measure(
     runtime: &Arc<Runtime>,
     quick: bool,
     seed: u64,
-    stage: &Stage<'_>,
+    budget: &TimeBudget<'_>,
     notes: &mut Notes,
 ) -> Result<Crossings, ProbeError> {
     let repetitions = REPETITIONS[usize::from(!quick)];
-    let mut whole: [Times; 2] = Default::default();
-    let [mut alone, mut around] = <[[Vec<f64>; 2]; 2]>::default();
-    for &pixels in if quick { &QUICK[..] } else { &FULL } {
-        if stage.is_over() && whole[0].len() > 2 {
-            break;
-        }
+    let sizes: &[u32] = if quick { &QUICK } else { &FULL };
+    let whole = over_sizes(sizes, 3, budget, |pixels| {
         let mut crossing = Crossing::new(runtime, pixels, CHANNELS)?;
         let bytes = f64::from(pixels * CHANNELS) * BYTES_PER_NUMBER;
-        for (times, way) in whole.iter_mut().zip(WAYS) {
-            let [known, _] = rounds(&mut crossing, way, CHANNELS, repetitions)?;
-            times.push((bytes, known));
-        }
-        if pixels == 1 {
-            alone = rounds(&mut crossing, Way::default(), CHANNELS, repetitions)?;
-            around = rounds(&mut crossing, Way { there: true, back: true }, CHANNELS, repetitions)?;
-        }
-        stage.tell(&format!("copies of {:.0} KiB", bytes / 1024.0));
-    }
+        budget.report(&format!("copies of {:.0} KiB", bytes / 1024.0));
+        each_way(&mut crossing, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
+    })?;
+    let mut smallest = Crossing::new(runtime, sizes[0], CHANNELS)?;
+    let [alone, alone_queued] = rounds(&mut smallest, Way::default(), CHANNELS, repetitions)?;
+    let [_, queued] = rounds(&mut smallest, Way { there: true, back: true }, CHANNELS, repetitions)?;
     let line = |times: &Times| Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "copies" });
     let [there, back] = [line(&whole[0])?, line(&whole[1])?];
     let slopes = [there.slope.value, back.slope.value];
     let [rows_there, rows_back] =
         of_rows(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
             .map(|times| Line::of(&times, seed));
-    pageable(runtime, repetitions, notes)?;
-    let measured = |times: &[f64]| Measured::of(times).ok_or(ProbeError::TooLittleTime { what: "copies" });
+    let measured = |times: &[f64]| Measured::of(times, "copies");
     Ok(Crossings {
-        alone: [measured(&alone[0])?, measured(&alone[1])?],
-        queued: measured(&around[1])?,
+        alone: [measured(&alone)?, measured(&alone_queued)?],
+        queued: measured(&queued)?,
         there: Costs { whole: there, rows: rows_there },
         back: Costs { whole: back, rows: rows_back },
+        arrange: transfers::transform(runtime, quick, seed, budget)?,
     })
 }
 
@@ -119,14 +106,20 @@ fn rounds(
     channels: u32,
     repetitions: usize,
 ) -> Result<[Vec<f64>; 2], OpenClError> {
-    // The first is a warm-up.
-    crossing.round(way, channels, LIMIT)?;
-    let rounds = (0..repetitions).map(|_| crossing.round(way, channels, LIMIT));
-    let rounds = rounds.collect::<Result<Vec<_>, _>>()?;
-    let times = |of: fn(&crate::opencl::crossing::Round) -> coexec_sim::units::Picos| {
-        micros(&rounds.iter().map(of).collect::<Vec<_>>())
-    };
-    Ok([times(|round| round.known), times(|round| round.queued)])
+    repeated(repetitions, || crossing.round(way, channels, LIMIT))
+}
+
+/// Microseconds until the host knows, to the device and to the host.
+fn each_way(
+    crossing: &mut Crossing,
+    channels: u32,
+    repetitions: usize,
+) -> Result<[Vec<f64>; 2], OpenClError> {
+    let [[there, _], [back, _]] = [
+        rounds(crossing, WAYS[0], channels, repetitions)?,
+        rounds(crossing, WAYS[1], channels, repetitions)?,
+    ];
+    Ok([there, back])
 }
 
 /// Times over rows, in each direction, less what the bytes cost in one piece.
@@ -141,17 +134,11 @@ fn of_rows(
     for &[pixels, channels] in parts {
         let mut crossing = Crossing::new(runtime, pixels, 2 * channels)?;
         let bytes = f64::from(pixels * channels) * BYTES_PER_NUMBER;
-        for (index, way) in WAYS.into_iter().enumerate() {
-            let [known, _] = rounds(&mut crossing, way, channels, repetitions)?;
+        for (index, known) in each_way(&mut crossing, channels, repetitions)?.into_iter().enumerate() {
             let beside: Vec<f64> = known.iter().map(|time| time - bytes * slopes[index]).collect();
-            if let Some(time) = Measured::of(&known) {
-                let direction = ["to the device", "to the host"][index];
-                notes.find(
-                    format!("copy of {pixels} rows of {} bytes {direction}", 4 * channels),
-                    &time,
-                    "us",
-                );
-            }
+            let direction = ["to the device", "to the host"][index];
+            let what = format!("copy of {pixels} rows of {} bytes {direction}", 4 * channels);
+            notes.find(what, &Measured::of(&known, "copies")?, "us");
             // What is left of a time that the bytes alone explain says nothing.
             if beside.iter().all(|&time| time > 0.0) {
                 times[index].push((f64::from(pixels), beside));
@@ -161,35 +148,14 @@ fn of_rows(
     Ok(times)
 }
 
-/// Notes the rates of memory that is not pinned.
-fn pageable(runtime: &Arc<Runtime>, repetitions: usize, notes: &mut Notes) -> Result<(), ProbeError> {
-    let mut exchange = Exchange::new(runtime, PAGEABLE_BYTES)?;
-    let bytes = exchange.bytes().0 as f64;
-    exchange.copy()?;
-    let copies = (0..repetitions).map(|_| exchange.copy()).collect::<Result<Vec<_>, _>>()?;
-    for (index, direction) in ["from", "to"].into_iter().enumerate() {
-        let times = micros(&copies.iter().map(|times| times[index]).collect::<Vec<_>>());
-        if let Some(time) = Measured::of(&times) {
-            let what = format!("blocking copy {direction} memory of the host that is not pinned");
-            notes.find(what, &time.scaled(NANOS_PER_MICRO).rate(bytes), "GB/s");
-        }
-    }
-    Ok(())
-}
-
 impl Crossings {
     /// The link of a profile; `source` says when it was probed. `arrange` is what a kernel
     /// takes that changes the layout of what arrived, where the device likes another.
     pub(super) fn link(&self, source: &str, arrange: Option<Transfer>) -> Link {
-        let Self { alone: [alone, alone_queued], queued, there, back } = self;
+        let Self { alone: [alone, alone_queued], queued, there, back, .. } = self;
         let queue = less(queued, alone_queued).scaled(0.5);
         let added = [&there.whole, &back.whole].map(|line| less(&less(&line.fixed, alone), &queue));
-        let mean = |of: fn(&Measured) -> f64| f64::midpoint(of(&added[0]), of(&added[1]));
-        let latency = Measured {
-            value: mean(|added| added.value),
-            ci95: [mean(|added| added.ci95[0]), mean(|added| added.ci95[1])],
-            repetitions: added.iter().map(|added| added.repetitions).sum(),
-        };
+        let latency = Measured::mean([&added[0], &added[1]]);
         let row = |costs: &Costs| {
             let rows = costs.rows.as_ref()?;
             Some(rows.slope.scaled(NANOS_PER_MICRO).quantity(
@@ -221,16 +187,13 @@ fn less(time: &Measured, other: &Measured) -> Measured {
 /// Microseconds a byte as gigabytes a second.
 fn rate(slope: &Measured) -> Quantity {
     /// A link that costs nothing a byte is as fast as could be measured.
-    const LEAST_SLOPE: f64 = 1e-9;
+    const MIN_SLOPE: f64 = 1e-9;
     let bounded = Measured {
-        value: slope.value.max(LEAST_SLOPE),
-        ci95: slope.ci95.map(|end| end.max(LEAST_SLOPE)),
+        value: slope.value.max(MIN_SLOPE),
+        ci95: slope.ci95.map(|end| end.max(MIN_SLOPE)),
         ..*slope
     };
-    bounded
-        .scaled(NANOS_PER_MICRO)
-        .rate(1.0)
-        .quantity("probe: copies from and to pinned memory over sizes, a line")
+    gbps(1.0, &bounded).quantity("probe: copies from and to pinned memory over sizes, a line")
 }
 
 #[cfg(test)]
@@ -246,7 +209,7 @@ mod tests {
     }
 
     fn exactly(value: f64) -> Measured {
-        Measured::of(&[value; 5]).unwrap()
+        Measured::of(&[value; 5], "a test").unwrap()
     }
 
     #[test]
@@ -256,6 +219,7 @@ mod tests {
             queued: exactly(9.0),
             there: Costs { whole: line(30.0, 1e-3 / 50.0), rows: Some(line(30.0, 0.02)) },
             back: Costs { whole: line(34.0, 1e-3 / 25.0), rows: None },
+            arrange: line(5.0, 1e-3 / 50.0),
         };
         let link = crossings.link("test", None);
         let about = |quantity: &Quantity, value: f64| (quantity.value / value - 1.0).abs() < 1e-3;
@@ -270,18 +234,13 @@ mod tests {
 
     #[test]
     fn copies_are_timed_on_any_device() {
-        let Ok(device) = crate::opencl::Device::select("") else {
-            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
-            assert!(!required, "there is no OpenCL device");
-            eprintln!("skipped: there is no OpenCL device");
-            return;
-        };
+        let Some(device) = crate::tests::device() else { return };
         let runtime = Runtime::new(device).unwrap();
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
         let end = std::time::Instant::now() + LIMIT;
-        let stage = Stage { end, tell: &|_| () };
-        let link = measure(&runtime, true, 1, &stage, &mut notes).unwrap().link("test", None);
+        let budget = TimeBudget { end, progress: &|_| () };
+        let link = measure(&runtime, true, 1, &budget, &mut notes).unwrap().link("test", None);
         assert!(link.to_gpu_gbps.value > 0.0 && link.to_host_gbps.value > 0.0, "{link:?}");
-        assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len() + 2, "{:?}", notes.findings);
+        assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len(), "{:?}", notes.findings);
     }
 }

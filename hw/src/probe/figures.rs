@@ -6,30 +6,28 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use coexec_sim::calibrate::interference;
+use coexec_fit::calibrate::interference;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::power::Power;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
-use coexec_sim::workload::Layout;
 
 use super::assemble::{jitter_percent, unfitted_cpu};
-use super::co_run::{Client, Crowded};
+use super::co_run::{Client, CoRuns};
 use super::crossings::Crossings;
 use super::launches::Launches;
-use super::layer_runs::layout;
 use super::statistics::Measured;
-use super::streams::{CpuStream, GpuStream, Stream, gbps, memory_bytes};
+use super::streams::{Stream, gbps, memory_bytes};
 use super::synchronisation::Mechanisms;
 use super::timed_layers::Sweep;
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MOST_NOISE, ProbeError, co_run, crossings, launches, power, synchronisation,
-    timed_layers, transfers,
+    Bench, Finding, MAX_NOISE, ProbeError, co_run, crossings, launches, power, synchronisation, timed_layers,
+    transfers,
 };
 use crate::opencl::Runtime;
 
-/// Parts of the time left that each stage may take, in their order.
+/// Parts of the time left that each part of the probe may take, in their order.
 mod shares {
     pub(super) const SYNCHRONISATION: f64 = 0.25;
     pub(super) const TRANSFERS: f64 = 0.1;
@@ -40,23 +38,19 @@ mod shares {
 
 /// Spread of a layer's times, in percent of its median, above which a reader is warned.
 const DOUBTFUL_PERCENT: f64 = 10.0;
-/// Strides of the streams, in texels.
-const STRIDES: [u32; 5] = [1, 2, 4, 8, 16];
 /// Passes of each stream.
 const PASSES: [usize; 2] = [5, 20];
-/// Repetitions of a fork and join.
-const FORK_JOINS: [usize; 2] = [200, 2_000];
 /// All that was measured.
 pub(super) struct Figures {
     pub(super) launches: Launches,
     pub(super) mechanisms: Mechanisms,
     pub(super) bandwidth: Bandwidth,
     pub(super) transfers: Transfers,
-    /// Of a device with memory of its own.
+    /// Of a discrete device.
     pub(super) crossings: Option<Crossings>,
     /// Where the machine has a meter.
     pub(super) power: Option<Power>,
-    pub(super) crowded: Option<Crowded>,
+    pub(super) co_runs: Option<CoRuns>,
     pub(super) gpu: Sweep,
     pub(super) cpu: Sweep,
 }
@@ -75,13 +69,10 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
-        let ci95 = Some(measured.ci95.map(|end| rounded(end, VALUE_DIGITS)));
-        self.findings.push(Finding {
-            what: what.into(),
-            value: rounded(measured.value, VALUE_DIGITS),
-            unit,
-            ci95,
-        });
+        self.note(what, measured.value, unit);
+        if let Some(finding) = self.findings.last_mut() {
+            finding.ci95 = Some(measured.ci95.map(|end| rounded(end, VALUE_DIGITS)));
+        }
     }
 
     pub(super) fn note(&mut self, what: impl Into<String>, value: f64, unit: &'static str) {
@@ -104,52 +95,32 @@ pub(super) fn figures(
     let options = bench.options;
     let quick = options.quick;
     let noise = launches::noise(runtime)?;
-    if noise > MOST_NOISE {
-        return Err(ProbeError::Noisy { percent: 100.0 * noise, most: 100.0 * MOST_NOISE });
+    if noise > MAX_NOISE {
+        return Err(ProbeError::Noisy { percent: 100.0 * noise, most: 100.0 * MAX_NOISE });
     }
     notes.note("noise of one kernel repeated", 100.0 * noise, "%");
     let launches = launches::measure(runtime, quick)?;
     notes.find("launch: call to start", &launches.submit, "us");
     notes.find("launch: end until the host knows", &launches.read_back, "us");
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
-    let staircase = launches::staircase(runtime, base.compute_units, quick)?;
-    for (groups, time) in &staircase.times {
-        let what = match groups {
-            1 => "1 group that only computes".to_owned(),
-            groups => format!("{groups} groups that only compute"),
-        };
-        notes.note(what, *time, "us");
-    }
-    if let Some(at_once) = staircase.at_once {
-        notes.note("groups that run at once", at_once as f64, "groups");
-    }
-    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.stage(shares::SYNCHRONISATION))?;
+    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(shares::SYNCHRONISATION))?;
     for timed in &mechanisms.timed {
         notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
         notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
     }
-    let unsound = mechanisms.unsound.iter();
-    notes.warnings.extend(unsound.map(|(mechanism, why)| format!("{mechanism} does not work here: {why}")));
-    let image = keeps_images(runtime, base);
-    let stage = bench.stage(shares::TRANSFERS);
-    let transfers = transfers::measure(runtime, image, quick, options.seed, &stage)?;
+    notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
+    let budget = bench.budget(shares::TRANSFERS);
+    let transfers = transfers::measure(runtime, quick, options.seed, &budget)?;
     let crossings = if runtime.device().unified_memory {
         None
     } else {
-        Some(crossings::measure(runtime, quick, options.seed, &stage, notes)?)
+        Some(crossings::measure(runtime, quick, options.seed, &budget, notes)?)
     };
     let power = power::measure(runtime, &bench.groups, quick, notes)?;
-    let (bandwidth, crowded) = memory_traffic(bench, runtime, notes)?;
-    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.stage(shares::GPU_LAYERS))?;
-    let cores = bench.cores();
-    for (threads, times) in timed_layers::fork_joins(&cores, FORK_JOINS[usize::from(!quick)])? {
-        if let Some(measured) = Measured::of(&times) {
-            let ending = if threads == 1 { "" } else { "s" };
-            notes.find(format!("fork and join of {threads} thread{ending}"), &measured, "us");
-        }
-    }
+    let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
+    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.budget(shares::GPU_LAYERS))?;
     let cpu = unfitted_cpu(bench);
-    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.stage(shares::CPU_LAYERS))?;
+    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.budget(shares::CPU_LAYERS))?;
     for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
         if spread > DOUBTFUL_PERCENT {
@@ -159,57 +130,46 @@ pub(super) fn figures(
         }
         notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
     }
-    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, power, crowded, gpu, cpu })
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, power, co_runs, gpu, cpu })
 }
 
-/// Whether the device keeps activations in images.
-fn keeps_images(runtime: &Runtime, base: &Gpu) -> bool {
-    layout(runtime, base) == Layout::Image
-}
-
-/// Rates of the streams alone, strided, and beside each other.
+/// Rates of the streams alone, and beside each other.
 fn memory_traffic(
     bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
     notes: &mut Notes,
-) -> Result<(Bandwidth, Option<Crowded>), ProbeError> {
+) -> Result<(Bandwidth, Option<CoRuns>), ProbeError> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
-    let stage = bench.stage(shares::CO_RUN);
+    let budget = bench.budget(shares::CO_RUN);
     let bytes = memory_bytes(Path::new("/"));
     let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
         let times = stream.passes(0, passes)?;
-        let time = Measured::of(&times).ok_or(ProbeError::TooLittleTime { what: "streams" })?;
-        Ok(gbps(stream.bytes(), &time))
+        Ok(gbps(stream.bytes(), &Measured::of(&times, "streams")?))
     };
     let cores = bench.cores();
     let most = cores.len().min(MAX_THREADS);
     let one = timed_layers::pool(&cores[..1])?;
-    let alone = measured(&mut Stream::Cpu(CpuStream::new(one, bytes)))?;
+    let alone = measured(&mut Stream::of_cpu(one, bytes))?;
     notes.find("stream of one core", &alone, "GB/s");
     let all = timed_layers::pool(&cores[..most])?;
-    let mut cpu = Client { name: "cpu", stream: Stream::Cpu(CpuStream::new(all, bytes)) };
+    let mut cpu = Client { name: "cpu", stream: Stream::of_cpu(all, bytes) };
     let of_cpu = measured(&mut cpu.stream)?;
     notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");
-    let mut gpu = Client { name: "gpu", stream: Stream::Gpu(GpuStream::new(runtime, bytes)?) };
+    let mut gpu = Client { name: "gpu", stream: Stream::of_gpu(runtime, bytes)? };
     let of_gpu = measured(&mut gpu.stream)?;
-    for stride in STRIDES {
-        gpu.stream.set_stride(stride)?;
-        let rate = measured(&mut gpu.stream)?;
-        notes.find(format!("stream of the GPU, every texel in steps of {stride}"), &rate, "GB/s");
-    }
-    gpu.stream.set_stride(1)?;
-    stage.tell(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
+    notes.find("stream of the GPU", &of_gpu, "GB/s");
+    budget.report(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
     let bandwidth = Bandwidth { cpu: of_cpu, gpu: of_gpu };
     if !runtime.device().unified_memory {
         notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
         return Ok((bandwidth, None));
     }
-    let crowded = co_run::measure(&mut [cpu, gpu], quick, &stage)?;
-    if crowded.runs.len() < interference::FEWEST_RUNS {
+    let co_runs = co_run::measure(&mut [cpu, gpu], quick, &budget)?;
+    if co_runs.runs.len() < interference::FEWEST_RUNS {
         notes.warnings.push("no co-run: there was too little time for it".to_owned());
         return Ok((bandwidth, None));
     }
-    notes.note("both processors together", crowded.together_gbps, "GB/s");
-    Ok((bandwidth, Some(crowded)))
+    notes.note("both processors together", co_runs.together_gbps, "GB/s");
+    Ok((bandwidth, Some(co_runs)))
 }

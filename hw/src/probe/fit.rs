@@ -3,31 +3,31 @@
 //! Responsible for: the prior, the order of the fits, and what stands in for tables that
 //! no layer told of. Not for: the fits themselves (`calibrate`).
 
-use coexec_sim::calibrate::cpu;
-use coexec_sim::calibrate::gpu::prior::{Phone, Prior};
-use coexec_sim::calibrate::gpu::{self, Calibrated};
+use coexec_fit::calibrate::cpu;
+use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
+use coexec_fit::calibrate::gpu::{self, Calibrated};
+use coexec_fit::measure::benchmark_cpu::CpuTable;
+use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
+use coexec_fit::measure::{Family, GpuRun};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::measure::benchmark_cpu::CpuTable;
-use coexec_sim::measure::runs::{Measurement, Ran, RunTable};
-use coexec_sim::measure::{Family, GpuRun};
-use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::workload::{Layer, Operator};
 
 use super::layers::sweep;
-use super::{ProbeError, Stage};
+use super::{ProbeError, TimeBudget};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;
 /// Fewest layers on a processor from which its tables are fitted.
-pub(super) const FEWEST_LAYERS: usize = 12;
+pub(super) const MIN_LAYERS: usize = 12;
 
 /// How to fit.
-pub(super) struct Options<'a> {
+pub(super) struct FitOptions<'a> {
     pub(super) source: &'a str,
     pub(super) seed: u64,
     /// Whether to learn what the equations leave.
@@ -61,7 +61,7 @@ pub(super) fn expected(
         .map_err(|missing| ProbeError::Prior(missing.to_string()))?;
     centred.winograd = centred.winograd.filter(|_| winograd);
     centred.conv_constants = centred.conv_constants.filter(|_| constants);
-    for table in KernelTable::ALL {
+    for &table in KernelTable::ALL {
         if let Some(parameters) = centred.parameters_mut(table) {
             *parameters.source = format!("assumed, {}; no layer was timed", parameters.source);
         }
@@ -86,61 +86,60 @@ fn run(network: &str, layer: Layer, measured_us: f64) -> GpuRun {
 pub(super) fn gpu(
     base: &Gpu,
     measurements: &[Measurement],
-    options: &Options<'_>,
-    stage: &Stage<'_>,
+    options: &FitOptions<'_>,
+    budget: &TimeBudget<'_>,
 ) -> Result<Calibrated, ProbeError> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
     let runs = table.by_processor().gpu;
-    if runs.len() < FEWEST_LAYERS {
+    if runs.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how = |folds, residual| gpu::Options {
+    let how = |folds, correctable| gpu::Options {
         source: options.source.to_owned(),
         folds,
         seed: options.seed,
-        residual,
+        correctable,
     };
+    let all = if options.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
     // Groups of errors have no place for functions of elements: their table is fitted
     // before the others, and without held-out figures.
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
-    let base = gpu::calibrate(base, &functions, &how(0, false), &|_| {}).gpu;
-    stage.tell("fitting the kernels of the GPU");
-    let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, options.residual), &|_| {});
+    let base = gpu::calibrate(base, &functions, &how(0, Vec::new()), &|_, _| {}).gpu;
+    budget.report("fitting the kernels of the GPU");
+    let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, all), &|_, _| {});
     // Layers that a fit had not seen say of which tables it can be learned what the
     // equations leave; of the others the equations alone are kept.
     let gaining = |table: &KernelTable| fitted.gains.iter().all(|(of, gain)| of != table || *gain > 0.0);
-    let correctable: Vec<KernelTable> = KernelTable::ALL.into_iter().filter(gaining).collect();
+    let correctable: Vec<KernelTable> = KernelTable::ALL.iter().copied().filter(gaining).collect();
     if correctable.len() == KernelTable::ALL.len() {
         return Ok(fitted);
     }
-    stage.tell("what the equations leave cannot be learned from these runs for every kernel");
-    Ok(gpu::calibrate_correcting(&base, &runs, &how(FOLDS, true), &correctable, &|_| {}))
+    budget.report("what the equations leave cannot be learned from these runs for every kernel");
+    Ok(gpu::calibrate(&base, &runs, &how(FOLDS, correctable), &|_, _| {}))
 }
 
 /// The median run of a function of elements on the GPU.
 fn element_wise(measurement: &Measurement) -> Option<GpuRun> {
     let (_, layer) = measurement.operator.as_ref()?;
-    if measurement.processor != Ran::Gpu || !matches!(layer.operator, Operator::Elementwise(_)) {
+    if measurement.processor != ExecutedOn::Gpu || !matches!(layer.operator, Operator::Elementwise(_)) {
         return None;
     }
-    let sound = measurement.repetitions.iter().filter(|repetition| !repetition.outlier);
-    let times: Vec<f64> = sound.map(|repetition| repetition.measured_us).collect();
-    Some(run(&measurement.network, layer.clone(), median(&times)?))
+    Some(run(&measurement.network, layer.clone(), measurement.median_us()?))
 }
 
 /// Fits the rates of the CPU's clusters.
 pub(super) fn cpu(
     base: &Cpu,
     measurements: &[Measurement],
-    options: &Options<'_>,
-    stage: &Stage<'_>,
+    options: &FitOptions<'_>,
+    budget: &TimeBudget<'_>,
 ) -> Result<cpu::Calibration, ProbeError> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
     let sorted = table.by_processor();
-    if sorted.cpu.len() < FEWEST_LAYERS {
+    if sorted.cpu.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
-    stage.tell("fitting the kernels of the CPU");
+    budget.report("fitting the kernels of the CPU");
     let runs = CpuTable { runs: sorted.cpu, networks: sorted.networks, left_out: Vec::new() };
     let how = cpu::Options {
         folds: FOLDS,
@@ -156,11 +155,12 @@ pub(super) fn cpu(
 mod tests {
     use std::time::{Duration, Instant};
 
+    use coexec_fit::measure::runs::Repetition;
+    use coexec_fit::validate::point::Point;
     use coexec_sim::device::gpu::GpuFamily;
     use coexec_sim::device::profile::Profile;
     use coexec_sim::kernel::cpu::{CoreSet, execute as execute_on_cpu};
-    use coexec_sim::measure::runs::Repetition;
-    use coexec_sim::validate::point::Point;
+    use coexec_sim::statistics::median;
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// Layers that took what `time_us` says.
-    fn measured(processor: &Ran, time_us: impl Fn(&Layer) -> f64) -> Vec<Measurement> {
+    fn measured(processor: &ExecutedOn, time_us: impl Fn(&Layer) -> f64) -> Vec<Measurement> {
         let layers = sweep(true, 3, u64::MAX).into_iter();
         let measured = layers.map(|(name, layer)| Measurement {
             run: name.clone(),
@@ -190,12 +190,12 @@ mod tests {
         measured.collect()
     }
 
-    fn how() -> Options<'static> {
-        Options { source: "made up", seed: 1, residual: false }
+    fn how() -> FitOptions<'static> {
+        FitOptions { source: "made up", seed: 1, residual: false }
     }
 
-    fn quietly(fit: impl FnOnce(&Stage<'_>)) {
-        fit(&Stage { end: Instant::now() + Duration::from_mins(1), tell: &|_| {} });
+    fn quietly(fit: impl FnOnce(&TimeBudget<'_>)) {
+        fit(&TimeBudget { end: Instant::now() + Duration::from_mins(1), progress: &|_| {} });
     }
 
     #[test]
@@ -211,14 +211,14 @@ mod tests {
     fn kernels_that_made_the_times_are_found_again() {
         let (base, _) = untimed(GpuFamily::Generic);
         let mut truth = base.clone();
-        for table in KernelTable::ALL {
+        for &table in KernelTable::ALL {
             for (_, quantity) in truth.parameters_mut(table).into_iter().flat_map(|table| table.quantities) {
                 quantity.value *= 2.5;
             }
         }
         let time = |layer: &Layer| execute(layer, &truth).unwrap().phases.duration().as_micros();
-        quietly(|stage| {
-            let fitted = gpu(&base, &measured(&Ran::Gpu, time), &how(), stage).unwrap();
+        quietly(|budget| {
+            let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), &how(), budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -243,9 +243,9 @@ mod tests {
         let time = |layer: &Layer| {
             execute_on_cpu(layer, &truth, &cores, Library::Coexec).unwrap().phases.duration().as_micros()
         };
-        quietly(|stage| {
-            let runs = measured(&Ran::Cpu("1large".to_owned()), time);
-            let fitted = cpu(&phone, &runs, &how(), stage).unwrap();
+        quietly(|budget| {
+            let runs = measured(&ExecutedOn::Cpu("1large".to_owned()), time);
+            let fitted = cpu(&phone, &runs, &how(), budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -256,8 +256,8 @@ mod tests {
     #[test]
     fn few_layers_are_too_few_for_a_fit() {
         let (base, _) = untimed(GpuFamily::Generic);
-        quietly(|stage| {
-            let error = gpu(&base, &[], &how(), stage).unwrap_err();
+        quietly(|budget| {
+            let error = gpu(&base, &[], &how(), budget).unwrap_err();
             assert!(matches!(error, ProbeError::TooLittleTime { .. }), "{error}");
         });
     }

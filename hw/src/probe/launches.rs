@@ -1,32 +1,25 @@
-//! Launches of kernels that do next to nothing: what starting one costs, and how many
-//! groups run at once.
+//! Launches of kernels that do next to nothing: what starting one costs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::quantity::Quantity;
-use coexec_sim::statistics::median;
+use coexec_sim::units::Picos;
 
 use super::ProbeError;
-use super::statistics::{Measured, relative_deviation};
-use crate::opencl::traffic::Launched;
+use super::statistics::{Measured, relative_deviation, repeated};
+use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{OpenClError, Runtime};
 
 /// Repetitions of a single launch.
 const REPETITIONS: [usize; 2] = [50, 300];
 /// Launches behind one another.
 const CHAIN: u32 = 20;
-/// Steps of the kernel whose groups are counted: tens of microseconds on any device.
+/// Steps of the kernel that is repeated: tens of microseconds on any device.
 const SPIN_STEPS: u32 = 20_000;
-/// Threads of its groups.
+/// Threads of its group.
 const SPIN_THREADS: usize = 64;
-/// Rounds of groups that are counted.
-const ROUNDS: usize = 4;
-/// Most group counts that are tried.
-const MOST_COUNTS: usize = 40;
-/// Relative rise of the time that counts as one more round, as a part of the first.
-const STEP: f64 = 0.5;
 /// What one launch may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -34,40 +27,29 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Launches {
     /// From the host's call until the device starts.
     pub(super) submit: Measured,
-    /// From the device's end until the host knows, which asks all the time.
+    /// From the end on the device until the host, which polls, knows of it.
     pub(super) read_back: Measured,
     /// Between two kernels of a queue.
     pub(super) gap: Measured,
 }
 
-/// Times over numbers of work-groups.
-pub(super) struct Staircase {
-    /// Groups, microseconds.
-    pub(super) times: Vec<(usize, f64)>,
-    /// Groups that run at once, where the times have a step.
-    pub(super) at_once: Option<usize>,
-}
-
 /// Measures single launches and launches behind one another.
 pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, ProbeError> {
-    let nothing = Launched::spin(runtime, 1, 1, 1)?;
-    let repetitions = REPETITIONS[usize::from(!quick)];
-    let mut times: [Vec<f64>; 3] = std::array::from_fn(|_| Vec::with_capacity(repetitions));
-    for _ in 0..repetitions {
+    let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
+    let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
         let single = nothing.run_polled(LIMIT)?;
-        let Some(kernel) = single.kernels.first() else { continue };
-        let submitted = (kernel.queued + kernel.submitted).as_micros();
-        let known = single.wall.as_micros() - submitted - kernel.execution.as_micros();
+        let [started, computed] = single.kernels.first().map_or([Picos::ZERO; 2], |kernel| {
+            let submitted = kernel.queued + kernel.submitted;
+            [submitted, kernel.execution]
+        });
         let chain = nothing.run_times(CHAIN, LIMIT)?;
-        let inside: f64 = chain.kernels.iter().map(|kernel| kernel.execution.as_micros()).sum();
-        let gap = (chain.device.as_micros() - inside) / f64::from(CHAIN - 1);
-        for (times, time) in times.iter_mut().zip([submitted, known, gap]) {
-            times.push(time.max(0.0));
-        }
-    }
-    let measured = |times: &[f64]| Measured::of(times).ok_or(ProbeError::TooLittleTime { what: "launches" });
-    let [submit, read_back, gap] = &times;
-    Ok(Launches { submit: measured(submit)?, read_back: measured(read_back)?, gap: measured(gap)? })
+        let inside: Picos = chain.kernels.iter().map(|kernel| kernel.execution).sum();
+        let gap = Picos(chain.device.saturating_sub(inside).0 / u64::from(CHAIN - 1));
+        let known = single.wall.saturating_sub(started).saturating_sub(computed);
+        Ok::<_, OpenClError>([started, known, gap])
+    })?;
+    let measured = |times: &[f64]| Measured::of(times, "launches");
+    Ok(Launches { submit: measured(&submit)?, read_back: measured(&read_back)?, gap: measured(&gap)? })
 }
 
 impl Launches {
@@ -94,57 +76,10 @@ impl Launches {
     }
 }
 
-/// Times growing numbers of groups around what `compute_units` would run at once.
-pub(super) fn staircase(
-    runtime: &Arc<Runtime>,
-    compute_units: u32,
-    quick: bool,
-) -> Result<Staircase, OpenClError> {
-    let units = compute_units as usize;
-    let most = ROUNDS * units;
-    let stride = most.div_ceil(if quick { MOST_COUNTS / 4 } else { MOST_COUNTS }).max(1);
-    let mut times = Vec::new();
-    for groups in (1..=most + 1).step_by(stride) {
-        let spin = Launched::spin(runtime, groups, SPIN_THREADS, SPIN_STEPS)?;
-        spin.run(LIMIT)?;
-        let repeated = (0..5).map(|_| Ok(spin.run(LIMIT)?.device.as_micros()));
-        let repeated: Vec<f64> = repeated.collect::<Result<_, OpenClError>>()?;
-        times.push((groups, median(&repeated).unwrap_or(0.0)));
-    }
-    let at_once = first_step(&times);
-    Ok(Staircase { times, at_once })
-}
-
-/// The largest number of groups that takes no longer than one: what runs at once.
-fn first_step(times: &[(usize, f64)]) -> Option<usize> {
-    let (_, alone) = *times.first()?;
-    let place = times.iter().position(|&(_, time)| time > (1.0 + STEP) * alone)?;
-    Some(times[place.checked_sub(1)?].0)
-}
-
-/// How much the same kernel differs from run to run, as a part of its time.
+/// How much the same kernel, which only computes, differs from run to run, as a part of its
+/// time.
 pub(super) fn noise(runtime: &Arc<Runtime>) -> Result<f64, OpenClError> {
-    let spin = Launched::spin(runtime, 1, SPIN_THREADS, SPIN_STEPS)?;
-    spin.run(LIMIT)?;
-    let times = (0..REPETITIONS[0]).map(|_| Ok(spin.run(LIMIT)?.device.as_micros()));
-    Ok(relative_deviation(&times.collect::<Result<Vec<f64>, OpenClError>>()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_groups_that_run_at_once_end_at_the_first_step() {
-        let times: Vec<(usize, f64)> = (1..=40)
-            .map(|groups: usize| (groups, 100.0 * groups.div_ceil(12) as f64 + groups as f64 / 10.0))
-            .collect();
-        assert_eq!(first_step(&times), Some(12));
-    }
-
-    #[test]
-    fn times_without_a_step_tell_nothing() {
-        let flat: Vec<(usize, f64)> = (1..=40).map(|groups| (groups, 100.0)).collect();
-        assert_eq!((first_step(&flat), first_step(&[])), (None, None));
-    }
+    let spin = BoundKernel::spin(runtime, 1, SPIN_THREADS, SPIN_STEPS)?;
+    let [times] = repeated(REPETITIONS[0], || Ok::<_, OpenClError>([spin.run(LIMIT)?.device]))?;
+    Ok(relative_deviation(&times))
 }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::device::gpu::Gpu;
-use coexec_sim::kernel::gpu::{Kernel, Launch, execute};
-use coexec_sim::workload::{Layer, Layout, Shape};
+use coexec_sim::kernel::gpu::{Kernel, Launch, WINOGRAD_POINTS, WINOGRAD_TILE, execute};
+use coexec_sim::plan::Region;
+use coexec_sim::workload::{Layer, Shape};
 
 use crate::cpu::packing::Aligned;
 use crate::cpu::{self, Available as _, InstructionSet, ThreadPool};
+use crate::numbers;
 use crate::opencl::{self, Dispatch, Runtime, Tensor};
-use crate::operands::{Output, Part, Weights, weight_counts};
+use crate::operands::{Output, Weights, weight_counts};
 use crate::verify::Reference;
 
 /// Elements of a result that are compared with the reference.
@@ -65,17 +67,6 @@ impl Effort {
     }
 }
 
-/// Numbers in [-1, 1) without a pattern (multiplicative congruential, Numerical
-/// Recipes' constants).
-fn numbers(count: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed;
-    let number = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    std::iter::repeat_with(number).take(count).collect()
-}
-
 /// A layer's weights and inputs.
 struct Operands {
     kernel: Vec<f32>,
@@ -85,10 +76,11 @@ struct Operands {
 
 impl Operands {
     fn of(layer: &Layer) -> Self {
-        let [kernel, bias] = weight_counts(&layer.operator);
-        let inputs = layer.operator.inputs();
-        let inputs = (1..).zip(inputs).map(|(seed, shape)| numbers(shape.elements() as usize, seed));
-        Self { kernel: numbers(kernel, 91), bias: numbers(bias, 92), inputs: inputs.collect() }
+        let operator = &layer.operator;
+        let [kernel, bias] = numbers::weights(operator, 0);
+        let inputs = (1..).zip(operator.inputs());
+        let inputs = inputs.map(|(seed, shape)| numbers::input(operator, shape.elements() as usize, seed));
+        Self { kernel, bias, inputs: inputs.collect() }
     }
 
     fn weights(&self) -> Weights<'_> {
@@ -104,17 +96,8 @@ impl Operands {
         let inputs = self.inputs();
         let reference = Reference::new(layer, self.weights(), &inputs).map_err(|error| error.to_string())?;
         let every = (result.len() / COMPARED).max(1);
-        let part = Part::whole(&layer.operator);
-        reference.compare(result, &part, every).map(drop).map_err(|mismatch| mismatch.to_string())
-    }
-}
-
-/// Where the device keeps activations: where its family's images are missing, in
-/// buffers of slices.
-pub(super) fn layout(runtime: &Runtime, gpu: &Gpu) -> Layout {
-    match gpu.layout() {
-        Layout::Image if runtime.device().images.is_none() => Layout::SlicedBuffer,
-        layout => layout,
+        let part = Region::of(layer.operator.output());
+        reference.compare(result, part, every).map(drop).map_err(|mismatch| mismatch.to_string())
     }
 }
 
@@ -125,7 +108,11 @@ pub(super) fn memory_bytes(layer: &Layer, launch: &Launch) -> u64 {
     let tensors: u64 = operator.inputs().iter().chain([&operator.output()]).map(Shape::elements).sum();
     let weights: u64 = weight_counts(operator).iter().map(|&count| count as u64).sum();
     let elements = match launch.kernel {
-        Kernel::Winograd => tensors + tensors * 36 / 16 + weights * 36 / 9,
+        Kernel::Winograd => {
+            let points = u64::from(WINOGRAD_POINTS);
+            let tile = u64::from(WINOGRAD_TILE * WINOGRAD_TILE);
+            tensors + tensors * points / tile + weights * points / 9
+        }
         _ => tensors + weights,
     };
     elements * size_of::<f32>() as u64
@@ -136,14 +123,14 @@ impl OnGpu {
     /// computes. The error says why it cannot be timed.
     pub(super) fn new(runtime: &Arc<Runtime>, gpu: &Gpu, layer: &Layer) -> Result<Self, String> {
         let launch = execute(layer, gpu).map_err(|error| error.to_string())?.detail;
-        let dispatch = Dispatch::of(layer, &launch);
+        let dispatch = Dispatch::from(&launch);
         let operands = Operands::of(layer);
-        let layout = layout(runtime, gpu);
+        let layout = runtime.layout(gpu.layout());
         let failed = |error: opencl::OpenClError| error.to_string();
-        let whole = Part::whole(&layer.operator);
+        let whole = Region::of(layer.operator.output());
         let weights = operands.weights();
         let mut prepared =
-            opencl::Prepared::<f32>::new(runtime, layer, &weights, &whole, [layout; 2], dispatch)
+            opencl::Prepared::<f32>::new(runtime, layer, &weights, whole, [layout; 2], dispatch)
                 .map_err(failed)?;
         let mut inputs = Vec::new();
         for (shape, numbers) in prepared.input_shapes().into_iter().zip(&operands.inputs) {
@@ -169,37 +156,29 @@ impl OnGpu {
     }
 }
 
-/// Runs `layer` on the threads of each pool in turn: for each its times, in
-/// microseconds. Operands start on cache lines, as those do that a GPU shares: vectors
-/// across two lines would take a time that depends on luck. The error says why it cannot
-/// be timed.
-pub(super) fn on_cpu(
-    pools: &mut [&mut ThreadPool],
-    layer: &Layer,
-    effort: Effort,
-) -> Result<Vec<Vec<f64>>, String> {
+/// Runs `layer` on the threads of a pool: its times in microseconds. Operands start on
+/// cache lines, as those do that a GPU shares: vectors across two lines would take a time
+/// that depends on luck. The error says why it cannot be timed.
+pub(super) fn on_cpu(pool: &mut ThreadPool, layer: &Layer, effort: Effort) -> Result<Vec<f64>, String> {
     let operands = Operands::of(layer);
     let weights = operands.weights();
     let set = InstructionSet::detect();
     let mut prepared = cpu::Prepared::<f32>::new(layer, &weights, set).map_err(|error| error.to_string())?;
     let inputs: Vec<Aligned<f32>> = operands.inputs.iter().map(|input| Aligned::of(input)).collect();
     let inputs: Vec<&[f32]> = inputs.iter().map(Aligned::as_slice).collect();
-    let part = Part::whole(&layer.operator);
+    let part = Region::of(layer.operator.output());
     let mut result = Aligned::<f32>::zeros(layer.operator.output().elements() as usize);
-    let mut times = Vec::with_capacity(pools.len());
-    for pool in pools {
-        let mut run = || {
-            let started = Instant::now();
-            let outcome = prepared.run(pool, &inputs, &mut Output::from(result.as_mut_slice()), &part);
-            outcome.map_err(|error| error.to_string())?;
-            Ok::<f64, String>(started.elapsed().as_secs_f64() * 1e6)
-        };
-        for _ in 0..WARM_UP {
-            run()?;
-        }
-        times.push(effort.repeat(run)?);
-        operands.check(layer, result.as_slice())?;
+    let mut run = || {
+        let started = Instant::now();
+        let outcome = prepared.run(pool, &inputs, &mut Output::from(result.as_mut_slice()), part);
+        outcome.map_err(|error| error.to_string())?;
+        Ok::<f64, String>(started.elapsed().as_secs_f64() * 1e6)
+    };
+    for _ in 0..WARM_UP {
+        run()?;
     }
+    let times = effort.repeat(run)?;
+    operands.check(layer, result.as_slice())?;
     Ok(times)
 }
 
@@ -215,11 +194,11 @@ mod tests {
     fn a_layer_is_timed_at_least_as_often_as_is_needed() {
         let linear = Linear { rows: 5, input_features: 16, output_features: 8, bias: true };
         let layer = Layer::new(Operator::Linear(linear), DataType::F32);
-        let mut pools = [ThreadPool::new(1).unwrap(), ThreadPool::new(2).unwrap()];
-        let mut pools: Vec<&mut ThreadPool> = pools.iter_mut().collect();
-        let times = on_cpu(&mut pools, &layer, EFFORT).unwrap();
-        assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
-        assert!(times.iter().flatten().all(|&time| time > 0.0));
+        for threads in [1, 2] {
+            let times = on_cpu(&mut ThreadPool::new(threads).unwrap(), &layer, EFFORT).unwrap();
+            assert_eq!(times.len(), 3);
+            assert!(times.iter().all(|&time| time > 0.0));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Linear, Mean, Operator, Padding,
-    Pool, PoolKind, Shape, check_operator, operator_set,
+    Pool, PoolKind, Shape, Window, operator_set,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -33,7 +33,7 @@ const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
 /// Channels of their depthwise convolutions, poolings and sums.
 const CHANNELS: [u32; 10] = [16, 24, 32, 64, 96, 144, 192, 320, 576, 960];
 /// Most elements of a tensor of a layer that does little with each: 8 MB.
-const MOST_ELEMENTS: u64 = 2 << 20;
+const MAX_ELEMENTS: u64 = 2 << 20;
 
 /// The layers, each with a name of its own, in the order in which they are timed. Those
 /// of more than `most_macs` multiply-accumulates are left out.
@@ -74,10 +74,10 @@ fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> V
     let mut found: Vec<Operator> = Vec::with_capacity(count);
     for _ in 0..DRAWS * count {
         let operator = make(random);
-        let fits = check_operator(&operator).is_ok()
+        let fits = operator.check().is_ok()
             && operator.macs() <= most_macs
-            && operator.output().elements() <= MOST_ELEMENTS
-            && operator.inputs().iter().all(|shape| shape.elements() <= MOST_ELEMENTS);
+            && operator.output().elements() <= MAX_ELEMENTS
+            && operator.inputs().iter().all(|shape| shape.elements() <= MAX_ELEMENTS);
         if fits && found.len() < count && !found.contains(&operator) {
             found.push(operator);
         }
@@ -116,15 +116,10 @@ fn image(random: &mut ChaCha8Rng) -> Shape {
 
 fn depthwise(random: &mut ChaCha8Rng) -> Operator {
     let window = pick([3, 3, 5], random);
-    Operator::DepthwiseConv2d(DepthwiseConv2d {
-        input: image(random),
-        multiplier: 1,
-        kernel: [window; 2],
-        stride: [pick([1, 1, 2], random); 2],
-        dilation: [1; 2],
-        padding: Padding::symmetric(window / 2, window / 2),
-        bias: true,
-    })
+    Operator::DepthwiseConv2d(DepthwiseConv2d::new(
+        image(random),
+        Window::same(window).stride(pick([1, 1, 2], random)),
+    ))
 }
 
 fn matrix_vector(random: &mut ChaCha8Rng) -> Operator {
@@ -134,16 +129,7 @@ fn matrix_vector(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn conv(input: Shape, output_channels: u32, window: u32, stride: u32, groups: u32) -> Operator {
-    Operator::Conv2d(Conv2d {
-        input,
-        output_channels,
-        kernel: [window; 2],
-        stride: [stride; 2],
-        dilation: [1; 2],
-        padding: Padding::symmetric(window / 2, window / 2),
-        groups,
-        bias: true,
-    })
+    Operator::Conv2d(Conv2d::new(input, output_channels, Window::same(window).stride(stride)).groups(groups))
 }
 
 /// The first layers of networks and small 1x1 ones: launches of which little is
@@ -173,7 +159,11 @@ fn pool(random: &mut ChaCha8Rng) -> Operator {
     let kind = if random.random_bool(0.5) { PoolKind::Max } else { PoolKind::Average };
     let padding = Padding::symmetric(window / 2, window / 2);
     let [kernel, stride] = [[window; 2], [stride; 2]];
-    Operator::Pool(Pool { kind, input: image(random), kernel, stride, padding })
+    Operator::Pool(Pool {
+        kind,
+        input: image(random),
+        window: Window { stride, ..Window::of(kernel).padding(padding) },
+    })
 }
 
 fn mean(random: &mut ChaCha8Rng) -> Operator {

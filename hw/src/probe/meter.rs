@@ -1,4 +1,4 @@
-//! What the machine draws, where the system tells.
+//! The power that the machine draws, where the system reports it.
 //!
 //! Responsible for: finding a meter and reading it while something runs. Not for: what
 //! runs (`power`). Invariant: a meter that cannot be read is none.
@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::system::{number, text};
 
 const MICRO: f64 = 1e-6;
 
@@ -19,7 +21,7 @@ enum Gauge {
     Battery { current: PathBuf, voltage: PathBuf },
 }
 
-/// Gauges that tell of the machine together.
+/// Gauges whose sum is the machine's power.
 pub(super) struct Meter {
     gauges: Vec<Gauge>,
     /// What they are, in words.
@@ -66,11 +68,11 @@ impl Meter {
         let mut reading = Reading { counters: Vec::new(), watts: 0.0 };
         for gauge in &self.gauges {
             match gauge {
-                Gauge::Energy { counter, .. } => reading.counters.push(number(counter)? as u64),
-                Gauge::Power(power) => reading.watts += number(power)? * MICRO,
+                Gauge::Energy { counter, .. } => reading.counters.push(number(counter)?),
+                Gauge::Power(power) => reading.watts += number::<f64>(power)? * MICRO,
                 // Some count what leaves a battery below zero.
                 Gauge::Battery { current, voltage } => {
-                    reading.watts += number(current)?.abs() * MICRO * number(voltage)? * MICRO;
+                    reading.watts += number::<f64>(current)?.abs() * MICRO * number::<f64>(voltage)? * MICRO;
                 }
             }
         }
@@ -103,23 +105,23 @@ fn packages(folder: &Path) -> Vec<Gauge> {
     let is_package = |name: &str| name.starts_with("intel-rapl:") && name.matches(':').count() == 1;
     let of = |entry: PathBuf| {
         let counter = entry.join("energy_uj");
-        let range = number(&entry.join("max_energy_range_uj"))? as u64;
-        number(&counter).map(|_| Gauge::Energy { counter, range })
+        let range = number(&entry.join("max_energy_range_uj"))?;
+        number::<u64>(&counter).map(|_| Gauge::Energy { counter, range })
     };
     entries(folder).filter(|(name, _)| is_package(name)).filter_map(|(_, entry)| of(entry)).collect()
 }
 
 fn batteries(folder: &Path) -> Vec<Gauge> {
     let of = |entry: PathBuf| {
-        let is_battery = fs::read_to_string(entry.join("type")).is_ok_and(|kind| kind.trim() == "Battery");
+        let is_battery = text(&entry.join("type")).is_some_and(|kind| kind == "Battery");
         let (current, voltage) = (entry.join("current_now"), entry.join("voltage_now"));
         let power = entry.join("power_now");
         if !is_battery {
             None
-        } else if number(&power).is_some() {
+        } else if number::<f64>(&power).is_some() {
             Some(Gauge::Power(power))
         } else {
-            number(&current).and(number(&voltage)).map(|_| Gauge::Battery { current, voltage })
+            number::<f64>(&current).and(number::<f64>(&voltage)).map(|_| Gauge::Battery { current, voltage })
         }
     };
     entries(folder).filter_map(|(_, entry)| of(entry)).collect()
@@ -129,7 +131,7 @@ fn sensors(folder: &Path) -> Vec<Gauge> {
     let is_power =
         |name: &str| name.starts_with("power") && (name.ends_with("_input") || name.ends_with("_average"));
     let inside = entries(folder).flat_map(|(_, entry)| entries(&entry).collect::<Vec<_>>());
-    let power = inside.filter(|(name, path)| is_power(name) && number(path).is_some());
+    let power = inside.filter(|(name, path)| is_power(name) && number::<f64>(path).is_some());
     power.map(|(_, path)| Gauge::Power(path)).collect()
 }
 
@@ -139,10 +141,6 @@ fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
         found.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
     found.sort();
     found.into_iter()
-}
-
-fn number(path: &Path) -> Option<f64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What each processor draws, where the machine has a meter.
 //!
 //! Each state is held for a while: nothing, the cores of one cluster computing in their
-//! registers, one core asking for a flag, a stream through the memory, the GPU computing.
+//! registers, one core polling, a stream through the memory, the GPU computing.
 //! What a state draws beyond nothing is its processor's. Invariant: without a meter there is
 //! no power, rather than an assumed one.
 
@@ -17,12 +17,12 @@ use super::ProbeError;
 use super::cores::CoreGroup;
 use super::figures::Notes;
 use super::meter::Meter;
-use super::streams::{CpuStream, memory_bytes};
+use super::streams::{Stream, memory_bytes};
 use super::timed_layers::pool;
 use crate::opencl::Runtime;
-use crate::opencl::traffic::Launched;
+use crate::opencl::traffic::BoundKernel;
 
-/// How long a state is held, quickly and in full: batteries tell once a second.
+/// How long a state is held, quickly and in full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// What a state does between two looks at the meter.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ const STEPS: u32 = 200_000;
 /// What a launch may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Least that a processor at work draws: meters are coarse.
-const LEAST_WATTS: f64 = 1e-3;
+const MIN_WATTS: f64 = 1e-3;
 const PICOJOULES_PER_JOULE: f64 = 1e12;
 
 /// Watts of each state.
@@ -72,14 +72,8 @@ pub(super) fn measure(
     let mut clusters = Vec::with_capacity(groups.len());
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
-        let mut stream = CpuStream::new(pool(cores)?, CACHED_BYTES * cores.len());
-        let Some((watts, _)) = watch(&mut || {
-            stream.pass(WORK);
-            Ok(())
-        })?
-        else {
-            return Ok(None);
-        };
+        let mut stream = Stream::of_cpu(pool(cores)?, CACHED_BYTES * cores.len());
+        let Some((watts, _)) = watch(&mut || Ok(stream.pass(WORK).map(drop)?))? else { return Ok(None) };
         clusters.push((watts, cores.len()));
     }
     let mut poll = || {
@@ -89,21 +83,15 @@ pub(super) fn measure(
     let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
-    let mut stream = CpuStream::new(pool(cores)?, memory_bytes(root));
-    let Some((streaming, passes)) = watch(&mut || {
-        stream.pass(0);
-        Ok(())
-    })?
-    else {
-        return Ok(None);
-    };
+    let mut stream = Stream::of_cpu(pool(cores)?, memory_bytes(root));
+    let Some((streaming, passes)) = watch(&mut || Ok(stream.pass(0).map(drop)?))? else { return Ok(None) };
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
     let device = runtime.device();
     let mut gpu = None;
     // A GPU with memory of its own has a meter of its own, if any.
     if device.unified_memory {
         let count = GROUPS_PER_UNIT * device.compute_units as usize;
-        let spin = Launched::spin(runtime, count, GROUP_THREADS, STEPS)?;
+        let spin = BoundKernel::spin(runtime, count, GROUP_THREADS, STEPS)?;
         gpu = watch(&mut || Ok(spin.run(LIMIT).map(drop)?))?.map(|(watts, _)| watts);
     }
     let watts = Watts { idle, clusters, polling, streaming: (streaming, rate), gpu };
@@ -111,7 +99,7 @@ pub(super) fn measure(
     Ok(Some(watts.power(meter.name)))
 }
 
-/// Asks for nothing, all the time.
+/// Polls, as a core does that waits for a flag.
 fn spin() {
     let started = Instant::now();
     while started.elapsed() < BETWEEN {
@@ -124,7 +112,7 @@ impl Watts {
     fn power(&self, meter: &str) -> Power {
         let source = format!("probe by {meter}");
         let plain = |value: f64| Quantity::plain(rounded(value, VALUE_DIGITS));
-        let beyond = |watts: f64| (watts - self.idle).max(LEAST_WATTS);
+        let beyond = |watts: f64| (watts - self.idle).max(MIN_WATTS);
         let processor = |active: f64, polling: Option<f64>, what: &str| ProcessorPower {
             source: format!("{source}: {what}"),
             active_watts: plain(active),

@@ -1,4 +1,5 @@
-//! What repetitions say: a middle value, how well it is known, a straight line.
+//! What is repeated, and what repetitions say: a middle value, how well it is known, a
+//! straight line.
 //!
 //! Invariant: an interval always holds its value, so that a profile takes both.
 
@@ -8,10 +9,15 @@ use coexec_sim::units::Picos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
+use super::{ProbeError, TimeBudget};
+use crate::statistics::median_interval;
+
 /// Resamplings behind the interval of a line.
 const RESAMPLINGS: usize = 200;
+/// Nanoseconds of a microsecond.
+pub(super) const NANOS_PER_MICRO: f64 = 1e3;
+/// Bytes that a gigabyte a second moves in a microsecond.
+pub(super) const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 
 /// A measured value.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +29,9 @@ pub(super) struct Measured {
     /// Repetitions.
     pub(super) repetitions: usize,
 }
+
+/// Times in microseconds over bytes or rows.
+pub(super) type Times = Vec<(f64, Vec<f64>)>;
 
 /// A cost that grows with the bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +53,43 @@ pub(super) fn micros(times: &[Picos]) -> Vec<f64> {
     times.iter().map(|time| time.as_micros()).collect()
 }
 
+/// Calls `run` once to warm up and then so many times: for each of the times that a call
+/// tells, its microseconds over the repetitions.
+pub(super) fn repeated<const N: usize, E>(
+    repetitions: usize,
+    mut run: impl FnMut() -> Result<[Picos; N], E>,
+) -> Result<[Vec<f64>; N], E> {
+    run()?;
+    let mut times = [const { Vec::new() }; N];
+    for _ in 0..repetitions {
+        for (times, time) in times.iter_mut().zip(run()?) {
+            times.push(time.as_micros());
+        }
+    }
+    Ok(times)
+}
+
+/// Measures at each of `sizes` until the time is over, but at `least` of them in any case:
+/// for each of the times that `measure` tells, what it is over (bytes, rows) and its
+/// repetitions in microseconds.
+pub(super) fn over_sizes<S: Copy, const N: usize, E>(
+    sizes: &[S],
+    least: usize,
+    budget: &TimeBudget<'_>,
+    mut measure: impl FnMut(S) -> Result<[(f64, Vec<f64>); N], E>,
+) -> Result<[Times; N], E> {
+    let mut times = [const { Times::new() }; N];
+    for (measured, &size) in sizes.iter().enumerate() {
+        if budget.is_over() && measured >= least {
+            break;
+        }
+        for (times, of_size) in times.iter_mut().zip(measure(size)?) {
+            times.push(of_size);
+        }
+    }
+    Ok(times)
+}
+
 /// Median absolute deviation from the median over the median; 0 of none.
 pub(super) fn relative_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values).filter(|&middle| middle > 0.0) else { return 0.0 };
@@ -52,15 +98,21 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
 }
 
 impl Measured {
-    /// The median of `values` and the interval of its order statistics.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
-        let value = median(values)?;
-        let sorted = sorted(values);
-        let count = sorted.len() as f64;
-        let half = DEVIATIONS_95 * count.sqrt() / 2.0;
-        let at = |rank: f64| sorted[(rank.max(0.0) as usize).min(sorted.len() - 1)];
-        let ci95 = [at((count / 2.0 - half).floor()), at((count / 2.0 + half).ceil())];
-        Some(Self { value, ci95: around(value, ci95), repetitions: values.len() })
+    /// The median of `values` and its interval; an error that names
+    /// `what` was not measured of none.
+    pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self, ProbeError> {
+        let value = median(values).ok_or(ProbeError::TooLittleTime { what })?;
+        Ok(Self { value, ci95: around(value, median_interval(values)), repetitions: values.len() })
+    }
+
+    /// The mean of two times, each end of its interval that of both.
+    pub(super) fn mean([first, second]: [&Self; 2]) -> Self {
+        let mean = |of: fn(&Self) -> f64| f64::midpoint(of(first), of(second));
+        Self {
+            value: mean(|time| time.value),
+            ci95: [mean(|time| time.ci95[0]), mean(|time| time.ci95[1])],
+            repetitions: first.repetitions + second.repetitions,
+        }
     }
 
     /// The value in another unit.
@@ -98,7 +150,7 @@ impl Line {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut resampled: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..RESAMPLINGS {
-            let drawn: Vec<(f64, Vec<f64>)> = times
+            let drawn: Times = times
                 .iter()
                 .map(|(bytes, times)| {
                     (*bytes, (0..times.len()).map(|_| times[random.random_range(0..times.len())]).collect())
@@ -157,7 +209,7 @@ mod tests {
     fn an_interval_holds_the_median_and_narrows_with_repetitions() {
         let values = |count: u32| (0..count).map(|n| 10.0 + f64::from(n * 7 % 10)).collect::<Vec<_>>();
         let width = |count| {
-            let measured = Measured::of(&values(count)).unwrap();
+            let measured = Measured::of(&values(count), "a test").unwrap();
             assert!(measured.ci95[0] <= measured.value && measured.value <= measured.ci95[1]);
             measured.ci95[1] - measured.ci95[0]
         };

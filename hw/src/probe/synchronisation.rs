@@ -7,9 +7,9 @@ use coexec_sim::device::sync::{Notification, SleepThenPoll};
 use coexec_sim::units::Picos;
 
 use super::statistics::{Measured, micros};
-use super::{ProbeError, Stage};
+use super::{ProbeError, TimeBudget};
 use crate::opencl::{Device, Runtime};
-use crate::sync::{self, Mechanism, Notifications, Soundness};
+use crate::sync::{self, Mechanism, Notifications, Unsound};
 
 /// Meetings of each mechanism.
 const ROUNDS: [u32; 2] = [100, 600];
@@ -38,43 +38,45 @@ pub(super) struct Timed {
 #[derive(Default)]
 pub(super) struct Mechanisms {
     pub(super) timed: Vec<Timed>,
-    pub(super) unsound: Vec<(Mechanism, String)>,
+    pub(super) unsound: Vec<Unsound>,
     /// Whether one of them did not come back from the device.
     pub(super) gave_up: bool,
 }
 
 /// Times every mechanism that works, each on a runtime of its own: one that hangs must
 /// not take the others along.
-pub(super) fn measure(device: &Device, quick: bool, stage: &Stage<'_>) -> Result<Mechanisms, ProbeError> {
+pub(super) fn measure(
+    device: &Device,
+    quick: bool,
+    budget: &TimeBudget<'_>,
+) -> Result<Mechanisms, ProbeError> {
     let mut mechanisms = Mechanisms::default();
     for mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
-        let outcome = match sync::probe(&runtime, mechanism) {
-            Soundness::Unsound { why } => Err(why),
-            Soundness::Sound => {
-                let rounds = ROUNDS[usize::from(!quick)];
-                let told = sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT);
-                told.map(|told| flown(told, flight(&runtime, mechanism, rounds)))
-                    .map_err(|error| error.to_string())
-            }
-        };
+        let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
+            let rounds = ROUNDS[usize::from(!quick)];
+            let told =
+                sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT).map_err(|error| error.to_string())?;
+            let told = flown(told, flight(&runtime, mechanism, rounds));
+            timed(mechanism, &told).map_err(|error| error.to_string())
+        });
         mechanisms.gave_up |= runtime.is_lost();
-        match outcome
-            .and_then(|told| timed(mechanism, &told).ok_or_else(|| "no meeting was timed".to_owned()))
-        {
+        match outcome {
             Ok(timed) => {
                 let [host, device] = [&timed.to_host, &timed.to_device].map(|time| time.value);
-                stage.tell(&format!("{mechanism}: {host:.1} us to the host, {device:.1} us to the device"));
+                budget
+                    .report(&format!("{mechanism}: {host:.1} us to the host, {device:.1} us to the device"));
                 mechanisms.timed.push(timed);
             }
             Err(why) => {
-                stage.tell(&format!("{mechanism} does not work here: {why}"));
-                mechanisms.unsound.push((mechanism, why));
+                let unsound = Unsound { mechanism, why };
+                budget.report(&unsound.to_string());
+                mechanisms.unsound.push(unsound);
             }
         }
     }
     if mechanisms.timed.is_empty() {
-        let why = mechanisms.unsound.iter().map(|(mechanism, why)| format!("{mechanism}: {why}"));
+        let why = mechanisms.unsound.iter().map(ToString::to_string);
         return Err(ProbeError::NoMechanism { why: why.collect::<Vec<_>>().join("; ") });
     }
     Ok(mechanisms)
@@ -94,11 +96,11 @@ fn flown(told: Notifications, flight: Picos) -> Notifications {
     Notifications { to_host, ..told }
 }
 
-fn timed(mechanism: Mechanism, told: &Notifications) -> Option<Timed> {
-    Some(Timed {
+fn timed(mechanism: Mechanism, told: &Notifications) -> Result<Timed, ProbeError> {
+    Ok(Timed {
         mechanism,
-        to_host: Measured::of(&micros(&told.to_host))?,
-        to_device: Measured::of(&micros(&told.to_device))?,
+        to_host: Measured::of(&micros(&told.to_host), "meetings of host and device")?,
+        to_device: Measured::of(&micros(&told.to_device), "meetings of host and device")?,
         uncertainty_us: told.uncertainty.as_micros(),
     })
 }
@@ -111,12 +113,7 @@ impl Timed {
         if self.uncertainty_us <= CLOCKS_MATTER * host {
             return (self.to_host.clone(), format!("probe of {}: {both}", self.mechanism));
         }
-        let mean = |of: fn(&Measured) -> f64| f64::midpoint(of(&self.to_host), of(&self.to_device));
-        let measured = Measured {
-            value: mean(|time| time.value),
-            ci95: [mean(|time| time.ci95[0]), mean(|time| time.ci95[1])],
-            repetitions: self.to_host.repetitions,
-        };
+        let measured = Measured::mean([&self.to_host, &self.to_device]);
         let source = format!(
             "probe of {}: the mean of {both}, as the clocks differ by up to {:.2} us",
             self.mechanism, self.uncertainty_us
@@ -132,13 +129,13 @@ impl Mechanisms {
 
     /// The table of `wanted`, or of the first that replaces it here.
     pub(super) fn table(&self, wanted: Mechanism) -> Notification {
-        let candidates = std::iter::once(&wanted).chain(wanted.fallbacks());
-        let found = candidates.into_iter().find_map(|&mechanism| self.of(mechanism));
+        let mut candidates = std::iter::once(wanted).chain(wanted.fallbacks());
+        let found = candidates.find_map(|mechanism| self.of(mechanism));
         let timed = found.or(self.timed.first()).expect("at least one mechanism was timed");
         let (measured, mut source) = timed.notification();
         if timed.mechanism != wanted {
-            let why = self.unsound.iter().find(|(mechanism, _)| *mechanism == wanted);
-            let why = why.map_or("it was not timed", |(_, why)| why.as_str());
+            let unsound = self.unsound.iter().find(|unsound| unsound.mechanism == wanted);
+            let why = unsound.map_or("it was not timed", |unsound| unsound.why.as_str());
             source = format!("{source}; stands in for {wanted}, which does not work here ({why})");
         }
         Notification { notification_us: measured.quantity(&source), source }
@@ -162,7 +159,8 @@ mod tests {
     use super::*;
 
     fn timed(mechanism: Mechanism, host_us: f64, device_us: f64, uncertainty_us: f64) -> Timed {
-        let [to_host, to_device] = [host_us, device_us].map(|time| Measured::of(&[time; 9]).unwrap());
+        let [to_host, to_device] =
+            [host_us, device_us].map(|time| Measured::of(&[time; 9], "a test").unwrap());
         Timed { mechanism, to_host, to_device, uncertainty_us }
     }
 
@@ -190,7 +188,7 @@ mod tests {
                 timed(Mechanism::EventWait, 30.0, 10.0, 0.1),
                 timed(Mechanism::EventPolling, 20.0, 9.0, 0.1),
             ],
-            unsound: vec![(Mechanism::SvmPolling, "no shared memory".to_owned())],
+            unsound: vec![Unsound { mechanism: Mechanism::SvmPolling, why: "no shared memory".to_owned() }],
             gave_up: false,
         };
         let table = mechanisms.table(Mechanism::SvmPolling);

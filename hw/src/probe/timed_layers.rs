@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
-use coexec_sim::measure::runs::{Dispatch, Measurement, Ran, Repetition};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use core_affinity::CoreId;
@@ -16,10 +16,10 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::cores::CoreGroup;
-use super::fit::FEWEST_LAYERS;
+use super::fit::MIN_LAYERS;
 use super::layer_runs::{Effort, OnGpu, memory_bytes, on_cpu};
 use super::layers::sweep;
-use super::{ProbeError, Stage};
+use super::{ProbeError, TimeBudget};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::Runtime;
 use crate::statistics::outliers;
@@ -43,7 +43,7 @@ const PREPARING: f64 = 0.5;
 /// core for seconds then spoils a part of a layer's repetitions and not all.
 const ROUNDS: [usize; 2] = [2, 8];
 /// Layers that are timed even where time has run out: a few more than a fit needs.
-const ENOUGH_LAYERS: usize = FEWEST_LAYERS + 8;
+const ENOUGH_LAYERS: usize = MIN_LAYERS + 8;
 /// Longest that a layer may take on a processor, by its rate on products.
 const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
 
@@ -67,12 +67,6 @@ fn most_macs(times: &[f64], quick: bool) -> u64 {
     (per_us * LONGEST[usize::from(!quick)].as_micros() as f64) as u64
 }
 
-fn repetitions(times: &[f64]) -> Vec<Repetition> {
-    let marks = outliers(times);
-    let numbered = (0..).zip(times).zip(marks);
-    numbered.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier }).collect()
-}
-
 /// A layer of the sweep on the GPU, and its times so far.
 struct Visited {
     index: usize,
@@ -84,20 +78,39 @@ struct Visited {
 
 impl Visited {
     fn measurement(self) -> Measurement {
-        let Self { index, name, layer, on_gpu: OnGpu { launch, .. }, times_us } = self;
+        let OnGpu { launch, .. } = self.on_gpu;
         Measurement {
-            run: format!("gpu {name}"),
-            network: name.clone(),
-            data_type: layer.data_type,
-            operator: Some((name, layer)),
-            processor: Ran::Gpu,
-            synchronisation: None,
             kernel: Some(launch.kernel.to_string()),
             dispatch: Some(Dispatch { grid: launch.grid, work_group: launch.work_group }),
-            fingerprint: Some(FINGERPRINT.to_owned()),
-            repetitions: repetitions(&times_us),
-            line: index as u64 + 1,
+            ..measurement(ExecutedOn::Gpu, "gpu", (self.name, self.layer), &self.times_us, self.index)
         }
+    }
+}
+
+/// Layer number `index` as `processor`, which is `called` so, ran it.
+fn measurement(
+    processor: ExecutedOn,
+    called: &str,
+    (name, layer): (String, Layer),
+    times_us: &[f64],
+    index: usize,
+) -> Measurement {
+    let marks = outliers(times_us);
+    let numbered = (0..).zip(times_us).zip(marks);
+    let repetitions =
+        numbered.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier });
+    Measurement {
+        run: format!("{called} {name}"),
+        network: name.clone(),
+        data_type: layer.data_type,
+        operator: Some((name, layer)),
+        processor,
+        synchronisation: None,
+        kernel: None,
+        dispatch: None,
+        fingerprint: Some(FINGERPRINT.to_owned()),
+        repetitions: repetitions.collect(),
+        line: index as u64 + 1,
     }
 }
 
@@ -109,7 +122,7 @@ pub(super) fn gpu(
     gpu: &Gpu,
     quick: bool,
     seed: u64,
-    stage: &Stage<'_>,
+    budget: &TimeBudget<'_>,
 ) -> Result<Sweep, ProbeError> {
     let rated = OnGpu::new(runtime, gpu, &rated_layer()).and_then(|rated| rated.visit(QUICK));
     let rated = rated.map_err(ProbeError::Layer)?;
@@ -117,9 +130,9 @@ pub(super) fn gpu(
     let mut waiting: VecDeque<(usize, (String, Layer))> = layers.into_iter().enumerate().collect();
     let mut sweep = Sweep::default();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    while !waiting.is_empty() && (!stage.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
-        let mut prepared = prepare(runtime, gpu, &mut waiting, stage, &mut sweep)?;
-        visit_all(runtime, &mut prepared, quick, &mut random, stage, &mut sweep)?;
+    while !waiting.is_empty() && (!budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
+        let mut prepared = prepare(runtime, gpu, &mut waiting, budget, &mut sweep)?;
+        visit_all(runtime, &mut prepared, quick, &mut random, budget, &mut sweep)?;
         let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
         sweep.measurements.extend(timed.map(Visited::measurement));
     }
@@ -131,10 +144,10 @@ fn prepare(
     runtime: &Arc<Runtime>,
     gpu: &Gpu,
     waiting: &mut VecDeque<(usize, (String, Layer))>,
-    stage: &Stage<'_>,
+    budget: &TimeBudget<'_>,
     sweep: &mut Sweep,
 ) -> Result<Vec<Visited>, ProbeError> {
-    let preparing = Stage { end: stage.end_of_part(PREPARING), tell: stage.tell };
+    let preparing = TimeBudget { end: budget.end_of_part(PREPARING), progress: budget.progress };
     let most_bytes = runtime.device().global_memory_bytes / MEMORY_PART;
     let mut prepared = Vec::new();
     let mut bytes = 0;
@@ -144,7 +157,7 @@ fn prepare(
             break;
         }
         let Some((index, (name, layer))) = waiting.pop_front() else { break };
-        stage.tell_every(index, index + waiting.len(), "preparing layers on the GPU");
+        budget.report_every(index, index + waiting.len(), "preparing layers on the GPU");
         match OnGpu::new(runtime, gpu, &layer) {
             Ok(on_gpu) => {
                 bytes += memory_bytes(&layer, &on_gpu.launch);
@@ -163,17 +176,17 @@ fn visit_all(
     layers: &mut [Visited],
     quick: bool,
     random: &mut ChaCha8Rng,
-    stage: &Stage<'_>,
+    budget: &TimeBudget<'_>,
     sweep: &mut Sweep,
 ) -> Result<(), ProbeError> {
     let effort = if quick { QUICK_VISIT } else { FULL_VISIT };
     let visits = VISITS[usize::from(!quick)];
     let mut order: Vec<usize> = (0..layers.len()).collect();
     for visit in 0..visits {
-        stage.tell(&format!("visit {} of {visits} to {} layers on the GPU", visit + 1, layers.len()));
+        budget.report(&format!("visit {} of {visits} to {} layers on the GPU", visit + 1, layers.len()));
         for (turn, &index) in order.iter().enumerate() {
             let enough = visit > 0 || sweep.measurements.len() + turn >= ENOUGH_LAYERS;
-            if enough && stage.is_over() {
+            if enough && budget.is_over() {
                 return Ok(());
             }
             let visited = &mut layers[index];
@@ -251,15 +264,15 @@ pub(super) fn cpu(
     groups: &[CoreGroup],
     quick: bool,
     seed: u64,
-    stage: &Stage<'_>,
+    budget: &TimeBudget<'_>,
 ) -> Result<Sweep, ProbeError> {
     let effort = if quick { QUICK } else { FULL };
     let mut teams = teams(cpu, groups)?;
     let mut rated = Vec::new();
     if let Some(team) = teams.first_mut() {
-        rated = on_cpu(&mut [&mut team.pool], &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
+        rated = on_cpu(&mut team.pool, &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
     }
-    let layers = sweep(quick, seed, most_macs(rated.first().map_or(&[], Vec::as_slice), quick));
+    let layers = sweep(quick, seed, most_macs(&rated, quick));
     let rounds = ROUNDS[usize::from(!quick)];
     // Times of each layer on the team of each turn. Every layer on every team would take
     // too long on a phone of many clusters.
@@ -269,10 +282,10 @@ pub(super) fn cpu(
     let mut times: Vec<Vec<Result<Vec<f64>, String>>> = vec![vec![Ok(Vec::new()); turns]; layers.len()];
     for round in 0..rounds {
         for (index, (_, layer)) in layers.iter().enumerate() {
-            if stage.is_over() && (round > 0 || index * turns >= ENOUGH_LAYERS) {
+            if budget.is_over() && (round > 0 || index * turns >= ENOUGH_LAYERS) {
                 break;
             }
-            stage.tell_every(round * layers.len() + index, rounds * layers.len(), "layers on the CPU");
+            budget.report_every(round * layers.len() + index, rounds * layers.len(), "layers on the CPU");
             for (turn, so_far) in times[index].iter_mut().enumerate() {
                 let Ok(known) = so_far else { continue };
                 match timed(layer, &mut teams[place(index, turn)], effort.part(rounds)) {
@@ -283,20 +296,16 @@ pub(super) fn cpu(
         }
     }
     let mut sweep = Sweep::default();
-    for (index, ((name, layer), times)) in layers.iter().zip(times).enumerate() {
+    for (index, (layer, times)) in layers.into_iter().zip(times).enumerate() {
         for (turn, times) in times.into_iter().enumerate() {
             match times {
                 Ok(times) if times.is_empty() => {}
                 Ok(times) => {
-                    sweep.measurements.push(on_cores(
-                        &teams[place(index, turn)].cores,
-                        name,
-                        layer,
-                        &times,
-                        index,
-                    ));
+                    let cores = teams[place(index, turn)].cores.to_string();
+                    let ran = ExecutedOn::Cpu(cores.clone());
+                    sweep.measurements.push(measurement(ran, &cores, layer.clone(), &times, index));
                 }
-                Err(why) => sweep.left_out.push(format!("{}: {why}", layer.operator)),
+                Err(why) => sweep.left_out.push(format!("{}: {why}", layer.1.operator)),
             }
         }
     }
@@ -306,39 +315,5 @@ pub(super) fn cpu(
 fn timed(layer: &Layer, Team { first, pool, .. }: &mut Team, effort: Effort) -> Result<Vec<f64>, String> {
     // The pools of other teams moved the calling thread, which is a worker of each.
     let _ = core_affinity::set_for_current(CoreId { id: *first });
-    Ok(on_cpu(&mut [pool], layer, effort)?.into_iter().next().unwrap_or_default())
-}
-
-fn on_cores(cores: &CoreSet, name: &str, layer: &Layer, times: &[f64], index: usize) -> Measurement {
-    Measurement {
-        run: format!("{cores} {name}"),
-        network: name.to_owned(),
-        operator: Some((name.to_owned(), layer.clone())),
-        data_type: layer.data_type,
-        processor: Ran::Cpu(cores.to_string()),
-        synchronisation: None,
-        kernel: None,
-        dispatch: None,
-        fingerprint: Some(FINGERPRINT.to_owned()),
-        repetitions: repetitions(times),
-        line: index as u64 + 1,
-    }
-}
-
-/// Microseconds it takes to give each core set work that takes no time and to wait for
-/// it: threads, times.
-pub(super) fn fork_joins(cores: &[usize], repetitions: usize) -> Result<Vec<(usize, Vec<f64>)>, PoolError> {
-    let most = cores.len().min(MAX_THREADS);
-    let mut found = Vec::new();
-    for threads in 2..=most {
-        let mut pool = pool(&cores[..threads])?;
-        let mut times = Vec::with_capacity(repetitions);
-        for _ in 0..repetitions {
-            let started = std::time::Instant::now();
-            pool.broadcast(threads, &|_| {});
-            times.push(started.elapsed().as_secs_f64() * 1e6);
-        }
-        found.push((threads, times));
-    }
-    Ok(found)
+    on_cpu(pool, layer, effort)
 }

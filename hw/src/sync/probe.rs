@@ -3,10 +3,11 @@
 //! A probe runs a few rounds on a thread of its own: a call that never returns leaves
 //! that thread behind, and the device is given up, but the caller goes on.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+use thiserror::Error;
 
 use super::{Mechanism, measure};
 use crate::opencl::Runtime;
@@ -19,44 +20,21 @@ const ROUND_LIMIT: Duration = Duration::from_millis(500);
 /// What a probe may take, with building its kernels.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Soundness {
-    /// All rounds went well.
-    Sound,
-    /// It must not be used.
-    Unsound {
-        /// What went wrong.
-        why: String,
-    },
-}
-
-/// A mechanism that was passed over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
+/// A mechanism that must not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{mechanism} does not work here: {why}")]
+pub struct Unsound {
     /// The mechanism.
     pub mechanism: Mechanism,
     /// What went wrong.
     pub why: String,
 }
 
-/// The mechanism to use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The first that is sound.
-    pub mechanism: Mechanism,
-    /// What was passed over before: warn of it.
-    pub replaced: Vec<Replaced>,
-}
-
-impl fmt::Display for Replaced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} does not work here: {}", self.mechanism, self.why)
-    }
-}
-
 /// Tries `mechanism` for a hundred rounds.
-pub fn probe(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Soundness {
+///
+/// # Errors
+/// What went wrong.
+pub fn probe(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<(), Unsound> {
     probe_within(runtime, mechanism, ROUNDS, ROUND_LIMIT, PROBE_LIMIT)
 }
 
@@ -66,9 +44,10 @@ pub(super) fn probe_within(
     rounds: u32,
     round_limit: Duration,
     limit: Duration,
-) -> Soundness {
+) -> Result<(), Unsound> {
+    let unsound = |why: String| Unsound { mechanism, why };
     if runtime.is_lost() {
-        return Soundness::Unsound { why: "the device did not answer before".to_owned() };
+        return Err(unsound("the device did not answer before".to_owned()));
     }
     let (sender, receiver) = channel();
     let probed = Arc::clone(runtime);
@@ -76,42 +55,36 @@ pub(super) fn probe_within(
         // Nobody listens any more where the limit has passed.
         let _ = sender.send(measure(&probed, mechanism, rounds, round_limit));
     });
-    let outcome = match spawned {
-        Ok(_detached) => receiver.recv_timeout(limit),
-        Err(error) => return Soundness::Unsound { why: format!("no thread to try it on: {error}") },
-    };
-    match outcome {
-        Ok(Ok(_)) => Soundness::Sound,
-        Ok(Err(error)) => Soundness::Unsound { why: error.to_string() },
+    let _detached = spawned.map_err(|error| unsound(format!("no thread to try it on: {error}")))?;
+    match receiver.recv_timeout(limit) {
+        Ok(outcome) => outcome.map(drop).map_err(|error| unsound(error.to_string())),
         Err(RecvTimeoutError::Timeout) => {
             runtime.give_up();
-            let why = format!("the device did not answer within {} ms", super::milliseconds(limit));
-            Soundness::Unsound { why }
+            Err(unsound(format!("the device did not answer within {} ms", super::milliseconds(limit))))
         }
-        Err(RecvTimeoutError::Disconnected) => {
-            Soundness::Unsound { why: "the thread that tried it failed".to_owned() }
-        }
+        Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread that tried it failed".to_owned())),
     }
 }
 
-/// The first of `wanted` and its fallbacks that is sound.
+/// The first of `wanted` and its fallbacks that is sound, and those that were passed over
+/// before: warn of them.
 ///
 /// # Errors
 /// What was tried, where the device does not answer at all.
-pub fn choose(runtime: &Arc<Runtime>, wanted: Mechanism) -> Result<Choice, Vec<Replaced>> {
+pub fn choose(runtime: &Arc<Runtime>, wanted: Mechanism) -> Result<(Mechanism, Vec<Unsound>), Vec<Unsound>> {
     first_sound(wanted, |mechanism| probe(runtime, mechanism))
 }
 
 pub(super) fn first_sound(
     wanted: Mechanism,
-    mut probe: impl FnMut(Mechanism) -> Soundness,
-) -> Result<Choice, Vec<Replaced>> {
-    let mut replaced = Vec::new();
-    for &mechanism in std::iter::once(&wanted).chain(wanted.fallbacks()) {
+    mut probe: impl FnMut(Mechanism) -> Result<(), Unsound>,
+) -> Result<(Mechanism, Vec<Unsound>), Vec<Unsound>> {
+    let mut passed_over = Vec::new();
+    for mechanism in std::iter::once(wanted).chain(wanted.fallbacks()) {
         match probe(mechanism) {
-            Soundness::Sound => return Ok(Choice { mechanism, replaced }),
-            Soundness::Unsound { why } => replaced.push(Replaced { mechanism, why }),
+            Ok(()) => return Ok((mechanism, passed_over)),
+            Err(unsound) => passed_over.push(unsound),
         }
     }
-    Err(replaced)
+    Err(passed_over)
 }

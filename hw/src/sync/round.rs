@@ -1,23 +1,27 @@
-//! A meeting of host and device by each mechanism, and how long both took to learn of
-//! it.
+//! Meetings of host and device by each mechanism, as a plan's run has them ([`Link`]), and how
+//! long both took to learn of them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::units::Picos;
 
 use super::clock::Clock;
-use super::{
-    Mechanism, SyncError, blocking_finish, event_polling, event_wait, flag_polling, sleep_then_poll,
-};
+use super::link::Link;
+use super::ping_pong::{MEETING, SPUN_OUT};
+use super::{Mechanism, SyncError, flags};
 use crate::opencl::Runtime;
-use crate::opencl::signals::{Busy, FlagHome, Signals};
+use crate::opencl::events::{Stamps, poll, stamps};
+use crate::opencl::traffic::BoundKernel;
 
 /// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
 /// on any device, so that the host is waiting when it ends.
 const WORK_STEPS: u32 = 20_000;
 /// The same where the host sleeps meanwhile: some sleeps long.
 const SLEPT_THROUGH_STEPS: u32 = 10 * WORK_STEPS;
+/// Threads of the kernels, which are one group.
+const THREADS: usize = 64;
 /// Rounds that are not counted: drivers allocate in the first ones.
 const WARM_UP: u32 = 5;
 
@@ -35,59 +39,82 @@ pub struct Notifications {
 }
 
 /// When what happened in a round.
-pub(super) struct Round {
+struct Round {
     /// Readings of the host's clock around queueing the work.
-    pub(super) queueing: [Instant; 2],
-    /// The work's stamps: queued, started, ended.
-    pub(super) work: [u64; 3],
+    queueing: [Instant; 2],
+    /// What became of the work when.
+    work: Stamps,
     /// The host knew of the work's end.
-    pub(super) known: Instant,
+    known: Instant,
     /// The host signalled.
-    pub(super) signalled: Instant,
+    signalled: Instant,
     /// The device went on, by its clock.
-    pub(super) resumed: u64,
+    resumed: u64,
 }
 
 /// What rounds are made with.
-pub(super) struct Bench {
-    pub(super) runtime: Arc<Runtime>,
+struct Bench {
+    runtime: Arc<Runtime>,
+    link: Link,
     /// Announces itself where there are flags.
-    pub(super) work: Busy,
+    work: BoundKernel,
     /// What the device does next.
-    pub(super) next: Busy,
-    /// For mechanisms that poll flags.
-    pub(super) signals: Option<Signals>,
-    /// How long the device is expected to take, for the host that sleeps meanwhile.
-    pub(super) predicted: Duration,
+    next: BoundKernel,
+    limit: Duration,
 }
 
 impl Bench {
-    fn new(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Self, SyncError> {
-        let home = match mechanism {
-            Mechanism::SvmPolling => Some(FlagHome::Shared),
-            Mechanism::PinnedPolling => Some(FlagHome::Pinned),
-            Mechanism::SleepThenPoll => Some(flag_polling::any_home(runtime)),
-            Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => None,
-        };
+    fn new(runtime: &Arc<Runtime>, mechanism: Mechanism, limit: Duration) -> Result<Self, SyncError> {
         let steps = if mechanism == Mechanism::SleepThenPoll { SLEPT_THROUGH_STEPS } else { WORK_STEPS };
-        let signals = home.map(|home| Signals::new(runtime, home)).transpose()?;
+        let signals = flags(runtime, mechanism)?;
         Ok(Self {
             runtime: Arc::clone(runtime),
-            work: Busy::new(runtime, steps, signals.as_ref())?,
-            next: Busy::new(runtime, 1, None)?,
-            signals,
-            predicted: Duration::ZERO,
+            work: BoundKernel::announcing(runtime, [1, THREADS], steps, signals.as_ref())?,
+            next: BoundKernel::spin(runtime, 1, THREADS, 1)?,
+            link: Link::new(runtime, (mechanism, signals), [1, 1], limit),
+            limit,
         })
     }
 
-    fn round(&mut self, mechanism: Mechanism, round: u32, limit: Duration) -> Result<Round, SyncError> {
-        match mechanism {
-            Mechanism::BlockingFinish => blocking_finish::round(self),
-            Mechanism::EventWait => event_wait::round(self),
-            Mechanism::EventPolling => event_polling::round(self, limit),
-            Mechanism::SvmPolling | Mechanism::PinnedPolling => flag_polling::round(self, round, limit),
-            Mechanism::SleepThenPoll => sleep_then_poll::round(self, round, limit),
+    /// A meeting as a plan's run has it: work, of whose end the host learns, and what the
+    /// device does next, once the host has signalled.
+    fn round(&mut self) -> Result<Round, SyncError> {
+        let link = &mut self.link;
+        let announced = link.number_of(1);
+        let before = Instant::now();
+        let work = Rc::new(self.work.enqueue_announcing(announced.unwrap_or(0))?);
+        let queueing = [before, Instant::now()];
+        let is_ahead = link.ahead() > 0;
+        let awaited = is_ahead.then_some(1);
+        let held = link.announce((1, announced.is_some()), awaited, Some(Rc::clone(&work)))?;
+        let next = if is_ahead { Some(self.next.enqueue()?) } else { None };
+        link.flush()?;
+        let reached = link.wait_for(1);
+        let known = Instant::now();
+        if reached.is_ok() {
+            link.signal(1)?;
+        } else {
+            link.abandon();
         }
+        let signalled = Instant::now();
+        let next = match next {
+            Some(next) => next,
+            None => self.next.enqueue()?,
+        };
+        // Also a kernel that was released has to end before its flags are used again.
+        if held.is_some() || reached.is_err() {
+            link.flush()?;
+            poll(&self.runtime, &next, MEETING, self.limit.max(SPUN_OUT))?;
+        } else {
+            link.finish()?;
+        }
+        reached?;
+        link.end()?;
+        let resumed = match &held {
+            Some(held) => stamps(held)?.ended,
+            None => stamps(&next)?.started,
+        };
+        Ok(Round { queueing, work: stamps(&work)?, known, signalled, resumed })
     }
 }
 
@@ -104,21 +131,18 @@ pub fn measure(
     rounds: u32,
     limit: Duration,
 ) -> Result<Notifications, SyncError> {
-    let mut bench = Bench::new(runtime, mechanism)?;
+    let mut bench = Bench::new(runtime, mechanism, limit)?;
     let mut clock = Clock::new();
     let mut measured = Vec::with_capacity(rounds as usize);
-    for number in 1..=WARM_UP + rounds {
-        let round = bench.round(mechanism, number, limit)?;
-        clock.observe(round.work[0], round.queueing);
-        // By the device's clock: what the host overslept must not lengthen its next sleep.
-        let [queued, _, ended] = round.work;
-        bench.predicted = Duration::from_nanos(ended.saturating_sub(queued));
+    for _ in 0..WARM_UP + rounds {
+        let round = bench.round()?;
+        clock.observe(round.work.queued, round.queueing);
         measured.push(round);
     }
     let counted = || measured.iter().enumerate().skip(WARM_UP as usize);
     Ok(Notifications {
         to_host: counted()
-            .map(|(number, round)| clock.since_device(number, round.work[2], round.known))
+            .map(|(number, round)| clock.since_device(number, round.work.ended, round.known))
             .collect(),
         to_device: counted()
             .map(|(number, round)| clock.until_device(number, round.signalled, round.resumed))

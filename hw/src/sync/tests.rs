@@ -6,13 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::flag_polling::{await_device, check_meeting};
+use super::link::check;
+use super::ping_pong::await_device;
 use super::probe::{first_sound, probe_within};
 use super::*;
-use crate::opencl::events::flush;
-use crate::opencl::signals::{FlagHome, Meeting, Signals};
-use crate::opencl::timing::wait;
-use crate::opencl::{Device, DeviceKind, Runtime};
+use crate::opencl::events::{flush, wait};
+use crate::opencl::signals::{Fault, FlagHome, Signals};
+use crate::opencl::traffic::BoundKernel;
+use crate::opencl::{DeviceKind, Runtime};
 
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -27,7 +28,7 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
         body();
         crate::leave(0);
     }
-    if selected().is_none() {
+    if crate::tests::device().is_none() {
         return;
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,22 +42,9 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
     assert!(child.status.success(), "{}: {said}", child.status);
 }
 
-/// The device to test on; none where there is no `OpenCL`.
-fn selected() -> Option<Device> {
-    match Device::select(&std::env::var("COEXEC_OPENCL").unwrap_or_default()) {
-        Ok(device) => Some(device),
-        Err(error) => {
-            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
-            assert!(!required, "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
-}
-
 /// A device of one compute unit where the device can be cut, in a process of its own.
 fn device() -> Option<Arc<Runtime>> {
-    let device = selected()?;
+    let device = crate::tests::device()?;
     let device = match device.description().kind {
         DeviceKind::Cpu => device.sub_device(1).unwrap(),
         _ => device,
@@ -66,7 +54,7 @@ fn device() -> Option<Arc<Runtime>> {
 
 /// Flags, where the device has the memory for them.
 fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
-    runtime.device().shared_virtual_memory.allows_polling().then(|| {
+    runtime.device().polls_shared_memory.then(|| {
         let mut signals = Signals::new(runtime, FlagHome::Shared).unwrap();
         signals.reset();
         signals
@@ -79,9 +67,9 @@ fn every_mechanism_notifies_or_says_why_it_cannot() {
         let Some(runtime) = device() else { return };
         for mechanism in Mechanism::ALL {
             let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
-            if found != Soundness::Sound {
-                assert!(!runtime.is_lost(), "{mechanism}: {found:?}");
-                println!("{mechanism}: {found:?}");
+            if let Err(unsound) = found {
+                assert!(!runtime.is_lost(), "{unsound}");
+                println!("{unsound}");
                 continue;
             }
             let times = measure(&runtime, mechanism, 50, LIMIT).unwrap();
@@ -114,18 +102,21 @@ fn flags_meet_without_a_launch() {
 }
 
 #[test]
-fn of_many_groups_only_the_last_one_spins_so_that_all_get_their_turn() {
-    in_a_process_of_its_own("of_many_groups_only_the_last_one_spins_so_that_all_get_their_turn", || {
+fn of_many_groups_the_last_one_tells_the_host() {
+    in_a_process_of_its_own("of_many_groups_the_last_one_tells_the_host", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let groups = runtime.device().compute_units as usize * 64;
+        let mut work = BoundKernel::announcing(&runtime, [groups, 1], 100, Some(&signals)).unwrap();
         for round in 1..=20 {
-            let kernel = signals.enqueue_meeting(round, groups, true).unwrap();
+            let kernel = work.enqueue_announcing(round).unwrap();
+            let waiting = signals.enqueue_hand_over(None, Some(round)).unwrap();
             flush(&runtime).unwrap();
             await_device(&signals, round, LIMIT).unwrap();
-            signals.answer(round);
-            wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-            check_meeting(&signals, round).unwrap();
+            signals.signal(round);
+            wait(&runtime, &kernel, "a kernel that announces itself", LIMIT).unwrap();
+            wait(&runtime, &waiting, "a meeting", LIMIT).unwrap();
+            check(&signals, round).unwrap();
         }
     });
 }
@@ -135,10 +126,26 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
     in_a_process_of_its_own("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
-        let kernel = signals.enqueue_meeting(7, 1, true).unwrap();
+        let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(signals.meeting(), Meeting::SpunOut);
-        assert_eq!(check_meeting(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
+        assert_eq!(check(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
+    });
+}
+
+#[test]
+fn a_flag_before_its_data_is_noticed() {
+    in_a_process_of_its_own("a_flag_before_its_data_is_noticed", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        signals.release();
+        let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
+        wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
+        assert_eq!(signals.fault(), Some(Fault::GivenUp));
+        signals.reset();
+        signals.signal_without_data(1);
+        let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
+        wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
+        assert_eq!(check(&signals, 1), Err(SyncError::Stale { who: "device", round: 1 }));
     });
 }
 
@@ -147,24 +154,24 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
     in_a_process_of_its_own("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
-        let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
+        let kernel = signals.enqueue_hand_over(Some(1), Some(1)).unwrap();
         flush(&runtime).unwrap();
         let started = Instant::now();
         let limit = Duration::from_millis(100);
-        // The device is in round 1 and never comes to round 2.
+        // The device announces 1 and never 2.
         let error = await_device(&signals, 2, limit).unwrap_err();
-        assert_eq!(error, SyncError::Unanswered { round: 2, limit_ms: 100 });
+        assert!(matches!(error, SyncError::OpenCl(OpenClError::TimedOut { limit_ms: 100, .. })), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
         wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
-        assert_eq!(signals.meeting(), Meeting::GivenUp);
+        assert_eq!(signals.fault(), Some(Fault::GivenUp));
         // The device is as good as before.
         signals.reset();
-        let kernel = signals.enqueue_meeting(3, 1, true).unwrap();
+        let kernel = signals.enqueue_hand_over(Some(3), Some(3)).unwrap();
         flush(&runtime).unwrap();
         await_device(&signals, 3, LIMIT).unwrap();
-        signals.answer(3);
+        signals.signal(3);
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        check_meeting(&signals, 3).unwrap();
+        check(&signals, 3).unwrap();
     });
 }
 
@@ -176,7 +183,7 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
             let Some(runtime) = device() else { return };
             let Some(mut signals) = signals(&runtime) else { return };
             // It spins for about two seconds.
-            let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
+            let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
             let started = Instant::now();
             let error =
                 wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
@@ -187,7 +194,7 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
             assert!(started.elapsed() < Duration::from_secs(1));
             assert!(runtime.is_lost());
             let found = probe(&runtime, Mechanism::BlockingFinish);
-            assert!(matches!(found, Soundness::Unsound { .. }), "{found:?}");
+            assert!(found.is_err());
             signals.release();
             // A driver's threads must not run on while the process ends.
             crate::opencl::events::wait_for(&kernel).unwrap();
@@ -201,11 +208,11 @@ fn a_probe_that_never_returns_is_left_behind() {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         // The queue is in order: what the probe runs waits behind this.
-        let kernel = signals.enqueue_meeting(1, 1, true).unwrap();
+        let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         flush(&runtime).unwrap();
         let limit = Duration::from_millis(100);
         let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);
-        assert_eq!(found, Soundness::Unsound { why: "the device did not answer within 100 ms".into() });
+        assert_eq!(found.unwrap_err().why, "the device did not answer within 100 ms");
         signals.release();
         crate::opencl::events::wait_for(&kernel).unwrap();
     });
@@ -213,28 +220,29 @@ fn a_probe_that_never_returns_is_left_behind() {
 
 #[test]
 fn an_unsound_mechanism_is_replaced_by_the_next_that_works() {
-    let unsound = |why: &str| Soundness::Unsound { why: why.to_owned() };
+    let unsound = |mechanism, why: &str| Err(Unsound { mechanism, why: why.to_owned() });
     let only_events = |mechanism| match mechanism {
-        Mechanism::EventWait => Soundness::Sound,
-        _ => unsound("no"),
+        Mechanism::EventWait => Ok(()),
+        _ => unsound(mechanism, "no"),
     };
-    let choice = first_sound(Mechanism::SvmPolling, only_events).unwrap();
-    assert_eq!(choice.mechanism, Mechanism::EventWait);
-    let replaced: Vec<_> = choice.replaced.iter().map(|replaced| replaced.mechanism).collect();
+    let (mechanism, passed_over) = first_sound(Mechanism::SvmPolling, only_events).unwrap();
+    assert_eq!(mechanism, Mechanism::EventWait);
+    let replaced: Vec<_> = passed_over.iter().map(|unsound| unsound.mechanism).collect();
     assert_eq!(replaced, [Mechanism::SvmPolling, Mechanism::PinnedPolling, Mechanism::EventPolling]);
-    assert_eq!(choice.replaced[0].to_string(), "svm-polling does not work here: no");
-    assert_eq!(first_sound(Mechanism::EventPolling, |_| unsound("lost")).unwrap_err().len(), 3);
+    assert_eq!(passed_over[0].to_string(), "svm-polling does not work here: no");
+    let none = first_sound(Mechanism::EventPolling, |mechanism| unsound(mechanism, "lost"));
+    assert_eq!(none.unwrap_err().len(), 3);
 }
 
 #[test]
 fn a_sound_mechanism_is_kept() {
-    let choice = first_sound(Mechanism::SleepThenPoll, |_| Soundness::Sound).unwrap();
-    assert_eq!(choice, Choice { mechanism: Mechanism::SleepThenPoll, replaced: Vec::new() });
+    let chosen = first_sound(Mechanism::SleepThenPoll, |_| Ok(())).unwrap();
+    assert_eq!(chosen, (Mechanism::SleepThenPoll, Vec::new()));
 }
 
 #[test]
 fn what_plans_call_a_mechanism_is_what_runs() {
-    for modelled in Modelled::ALL {
+    for &modelled in Modelled::ALL {
         let mechanism = Mechanism::from(modelled);
         assert_eq!(mechanism.modelled(), modelled);
         assert_eq!(mechanism.to_string(), modelled.to_string());

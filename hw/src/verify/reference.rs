@@ -4,42 +4,41 @@
 //! have several (which `gelu`, what average pooling divides by).
 
 use coexec_sim::workload::{
-    Concat, Conv2d, DepthwiseConv2d, Function, Linear, MatMul, Mean, Norm, NormKind, Operator, Padding, Pool,
-    PoolKind, Shape,
+    Concat, Conv2d, DepthwiseConv2d, Function, Linear, MatMul, Mean, Norm, NormKind, Operator, Pool,
+    PoolKind, Shape, Window,
 };
 
 use super::Expected;
-use crate::cpu::normalise::VARIANCE_OFFSET;
+use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 use crate::operands::Weights;
-
-/// A sum on its way, with the sum of its absolute terms.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    value: f64,
-    magnitude: f64,
-    terms: u64,
-}
-
-impl Sum {
-    fn add(&mut self, term: f64) {
-        self.value += term;
-        self.magnitude += term.abs();
-        self.terms += 1;
-    }
-
-    fn product(&mut self, a: f32, b: f32) {
-        self.add(f64::from(a) * f64::from(b));
-    }
-
-    fn finish(self) -> Expected {
-        Expected { value: self.value, magnitude: self.magnitude, terms: self.terms }
-    }
-}
 
 impl Expected {
     /// A value that is copied, not computed.
     fn exact(value: f64) -> Self {
         Self { value, magnitude: value.abs(), terms: 1 }
+    }
+
+    fn sum(terms: impl Iterator<Item = f64>) -> Self {
+        let none = Self { value: 0.0, magnitude: 0.0, terms: 0 };
+        terms.fold(none, |sum, term| Self {
+            value: sum.value + term,
+            magnitude: sum.magnitude + term.abs(),
+            terms: sum.terms + 1,
+        })
+    }
+
+    /// The products of inputs and weights, beside the bias of `channel`.
+    fn products(weights: Weights<'_>, channel: usize, factors: impl Iterator<Item = (f32, f32)>) -> Self {
+        let bias = weights.bias.get(channel).copied().map_or(0.0, f64::from);
+        let products = factors.map(|(input, weight)| f64::from(input) * f64::from(weight));
+        Self::sum(std::iter::once(bias).chain(products))
+    }
+
+    /// The mean of the pixels there are: padding does not count.
+    fn mean(values: impl Iterator<Item = f64>) -> Self {
+        let Self { value, magnitude, terms } = Self::sum(values);
+        let count = terms.max(1) as f64;
+        Self { value: value / count, magnitude: magnitude / count, terms }
     }
 }
 
@@ -68,6 +67,9 @@ pub(super) fn operator(
         }
         Operator::Softmax(s) => softmax(pixel_of(first, s.input, pixel), channel),
         Operator::Norm(norm) => normalise(norm, weights, pixel_of(first, norm.input, pixel), channel),
+        Operator::LocalResponseNorm(norm) => {
+            by_neighbours(norm.size as usize, pixel_of(first, norm.input, pixel), channel)
+        }
         Operator::Embedding(table) => {
             copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
         }
@@ -112,35 +114,22 @@ pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) ->
 
 fn linear(linear: &Linear, weights: Weights<'_>, input: &[f32], row: usize, channel: usize) -> Expected {
     let depth = linear.input_features as usize;
-    let mut sum = biased(weights, channel);
-    for k in 0..depth {
-        sum.product(input[row * depth + k], weights.kernel[channel * depth + k]);
-    }
-    sum.finish()
-}
-
-fn biased(weights: Weights<'_>, channel: usize) -> Sum {
-    let mut sum = Sum::default();
-    sum.add(weights.bias.get(channel).copied().map_or(0.0, f64::from));
-    sum
+    let factors = (0..depth).map(|k| (input[row * depth + k], weights.kernel[channel * depth + k]));
+    Expected::products(weights, channel, factors)
 }
 
 fn matmul(product: &MatMul, inputs: &[&[f32]], pixel: usize, column: usize) -> Expected {
     let [k, n] = [product.k, product.n].map(|extent| extent as usize);
     let head = pixel / product.m as usize;
-    let mut sum = Sum::default();
-    for step in 0..k {
-        sum.product(inputs[0][pixel * k + step], inputs[1][(head * k + step) * n + column]);
-    }
-    sum.finish()
+    let factors = (0..k).map(|step| (inputs[0][pixel * k + step], inputs[1][(head * k + step) * n + column]));
+    Expected::products(Weights::default(), column, factors)
 }
 
 /// A window over an image: the input pixels it reads, with the window position's
 /// row and column.
 fn windowed(
     [input, output]: [Shape; 2],
-    [kernel, stride, dilation]: [[u32; 2]; 3],
-    padding: Padding,
+    Window { kernel, stride, dilation, padding }: Window,
     pixel: usize,
 ) -> impl Iterator<Item = (usize, [usize; 2])> {
     let [width, height] = [output.width, output.height].map(|extent| extent as usize);
@@ -168,16 +157,14 @@ fn conv2d(conv: &Conv2d, weights: Weights<'_>, input: &[f32], pixel: usize, chan
     let channels = conv.input.channels as usize;
     let depth = channels / conv.groups as usize;
     let group = channel / (conv.output_channels / conv.groups) as usize;
-    let [kernel_height, kernel_width] = conv.kernel.map(|extent| extent as usize);
-    let mut sum = biased(weights, channel);
-    let geometry = [conv.kernel, conv.stride, conv.dilation];
-    for (from, [row, column]) in windowed([conv.input, conv.output()], geometry, conv.padding, pixel) {
-        for k in 0..depth {
-            let weight = ((channel * kernel_height + row) * kernel_width + column) * depth + k;
-            sum.product(input[from * channels + group * depth + k], weights.kernel[weight]);
-        }
-    }
-    sum.finish()
+    let [kernel_height, kernel_width] = conv.window.kernel.map(|extent| extent as usize);
+    let window = windowed([conv.input, conv.output()], conv.window, pixel);
+    let factors = window.flat_map(|(from, [row, column])| {
+        let first_weight = ((channel * kernel_height + row) * kernel_width + column) * depth;
+        (0..depth)
+            .map(move |k| (input[from * channels + group * depth + k], weights.kernel[first_weight + k]))
+    });
+    Expected::products(weights, channel, factors)
 }
 
 fn depthwise(
@@ -189,41 +176,28 @@ fn depthwise(
 ) -> Expected {
     let [inputs, multiplier] = [conv.input.channels, conv.multiplier].map(|extent| extent as usize);
     let outputs = inputs * multiplier;
-    let mut sum = biased(weights, channel);
-    let geometry = [conv.kernel, conv.stride, conv.dilation];
-    for (from, [row, column]) in windowed([conv.input, conv.output()], geometry, conv.padding, pixel) {
-        let weight = (row * conv.kernel[1] as usize + column) * outputs + channel;
-        sum.product(input[from * inputs + channel / multiplier], weights.kernel[weight]);
-    }
-    sum.finish()
+    let factors = windowed([conv.input, conv.output()], conv.window, pixel).map(|(from, [row, column])| {
+        let weight = (row * conv.window.kernel[1] as usize + column) * outputs + channel;
+        (input[from * inputs + channel / multiplier], weights.kernel[weight])
+    });
+    Expected::products(weights, channel, factors)
 }
 
 fn pool(pool: &Pool, input: &[f32], pixel: usize, channel: usize) -> Expected {
     let channels = pool.input.channels as usize;
-    let geometry = [pool.kernel, pool.stride, [1; 2]];
-    let values = windowed([pool.input, pool.output()], geometry, pool.padding, pixel)
+    let values = windowed([pool.input, pool.output()], pool.window, pixel)
         .map(|(from, _)| f64::from(input[from * channels + channel]));
     match pool.kind {
         PoolKind::Max => Expected::exact(values.fold(f64::NEG_INFINITY, f64::max)),
-        PoolKind::Average => average(values),
+        PoolKind::Average => Expected::mean(values),
     }
-}
-
-/// The mean of the pixels there are: padding does not count.
-fn average(values: impl Iterator<Item = f64>) -> Expected {
-    let mut sum = Sum::default();
-    for value in values {
-        sum.add(value);
-    }
-    let count = sum.terms.max(1) as f64;
-    Expected { value: sum.value / count, magnitude: sum.magnitude / count, terms: sum.terms }
 }
 
 fn mean(mean: &Mean, input: &[f32], image: usize, channel: usize) -> Expected {
     let [height, width, channels] =
         [mean.input.height, mean.input.width, mean.input.channels].map(|extent| extent as usize);
     let pixels = image * height * width..(image + 1) * height * width;
-    average(pixels.map(|pixel| f64::from(input[pixel * channels + channel])))
+    Expected::mean(pixels.map(|pixel| f64::from(input[pixel * channels + channel])))
 }
 
 fn concat(concat: &Concat, inputs: &[&[f32]], pixel: usize, channel: usize) -> f32 {
@@ -274,4 +248,12 @@ fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) 
         magnitude: (x.abs() + mean.abs()) * scale.abs() + shift.abs(),
         terms: values.len() as u64,
     }
+}
+
+fn by_neighbours(size: usize, values: &[f32], channel: usize) -> Expected {
+    let (first, end) = (channel.saturating_sub((size - 1) / 2), channel + size / 2 + 1);
+    let squares: f64 = values[first..end.min(values.len())].iter().map(|&x| f64::from(x).powi(2)).sum();
+    let x = f64::from(values[channel]);
+    let value = x * (squares / size as f64 + f64::from(NEIGHBOUR_OFFSET)).powf(f64::from(NEIGHBOUR_POWER));
+    Expected { value, magnitude: x.abs() + value.abs(), terms: size as u64 }
 }

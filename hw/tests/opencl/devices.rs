@@ -6,8 +6,9 @@ use coexec_hw::cpu::Element;
 use coexec_hw::opencl::{
     DeviceKind, Dispatch, Home, Linearisation, OpenClError, Prepared, Runtime, Tensor, devices,
 };
-use coexec_hw::operands::{OperandError, Part, Weights};
+use coexec_hw::operands::{OperandError, Weights};
 use coexec_sim::kernel::gpu::Kernel;
+use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Shape};
 use half::f16;
 
@@ -27,15 +28,15 @@ fn layer(data_type: DataType) -> Layer {
 
 fn prepare<T: Element>(
     runtime: &Arc<Runtime>,
-    part: &Part,
+    part: Region,
     dispatch: Dispatch,
 ) -> Result<Prepared<T>, OpenClError> {
     let weights = Weights { kernel: &[0.5; 96], bias: &[] };
     Prepared::new(runtime, &layer(T::DATA_TYPE), &weights, part, [Layout::Buffer; 2], dispatch)
 }
 
-fn whole() -> Part {
-    Part::whole(&layer(DataType::F32).operator)
+fn whole() -> Region {
+    Region::of(layer(DataType::F32).operator.output())
 }
 
 #[test]
@@ -79,19 +80,18 @@ fn some_cores_of_a_cpu_device_are_a_device_of_their_own() {
         return;
     }
     let part = device.sub_device(1).unwrap();
-    assert!(part.is_sub_device());
     assert_eq!(part.description().compute_units, 1);
     let runtime = Runtime::new(part).unwrap();
-    check::<f32>(&runtime, &layer(DataType::F32), &whole(), Layout::SlicedBuffer, DISPATCH);
+    check::<f32>(&runtime, &layer(DataType::F32), whole(), Layout::SlicedBuffer, DISPATCH);
 }
 
 #[test]
 fn sixteen_bit_layers_run_where_the_device_computes_in_sixteen_bits_and_are_refused_elsewhere() {
     let Some(runtime) = runtime() else { return };
     if runtime.device().half {
-        check::<f16>(&runtime, &layer(DataType::F16), &whole(), Layout::SlicedBuffer, DISPATCH);
+        check::<f16>(&runtime, &layer(DataType::F16), whole(), Layout::SlicedBuffer, DISPATCH);
     } else {
-        let error = prepare::<f16>(&runtime, &whole(), DISPATCH).err().unwrap();
+        let error = prepare::<f16>(&runtime, whole(), DISPATCH).err().unwrap();
         assert!(matches!(error, OpenClError::NoHalf { .. }), "{error}");
     }
 }
@@ -100,7 +100,7 @@ fn sixteen_bit_layers_run_where_the_device_computes_in_sixteen_bits_and_are_refu
 fn a_work_group_beyond_the_device_s_limit_is_refused_before_it_is_launched() {
     let Some(runtime) = runtime() else { return };
     for work_group in [[1 << 20, 1, 1], [0, 1, 1], [256, 256, 1]] {
-        let error = prepare::<f32>(&runtime, &whole(), Dispatch { work_group, ..DISPATCH }).err().unwrap();
+        let error = prepare::<f32>(&runtime, whole(), Dispatch { work_group, ..DISPATCH }).err().unwrap();
         assert!(matches!(error, OpenClError::WorkGroup { .. }), "{error}");
     }
 }
@@ -109,7 +109,7 @@ fn a_work_group_beyond_the_device_s_limit_is_refused_before_it_is_launched() {
 fn a_kernel_that_does_not_compute_the_operator_is_refused() {
     let Some(runtime) = runtime() else { return };
     for kernel in [Kernel::Winograd, Kernel::FullyConnected, Kernel::Softmax] {
-        let error = prepare::<f32>(&runtime, &whole(), Dispatch { kernel, ..DISPATCH }).err().unwrap();
+        let error = prepare::<f32>(&runtime, whole(), Dispatch { kernel, ..DISPATCH }).err().unwrap();
         assert!(matches!(error, OpenClError::Unsupported { .. }), "{error}");
     }
 }
@@ -117,15 +117,15 @@ fn a_kernel_that_does_not_compute_the_operator_is_refused() {
 #[test]
 fn a_part_of_half_a_slice_is_refused() {
     let Some(runtime) = runtime() else { return };
-    let part = Part { channels: 2..8, ..whole() };
-    let error = prepare::<f32>(&runtime, &part, DISPATCH).err().unwrap();
+    let part = Region { channels: Span::new(2, 8), ..whole() };
+    let error = prepare::<f32>(&runtime, part, DISPATCH).err().unwrap();
     assert!(matches!(error, OpenClError::Operand(OperandError::Part { .. })), "{error}");
 }
 
 #[test]
 fn tensors_of_another_shape_or_layout_are_not_bound() {
     let Some(runtime) = runtime() else { return };
-    let mut prepared = prepare::<f32>(&runtime, &whole(), DISPATCH).unwrap();
+    let mut prepared = prepare::<f32>(&runtime, whole(), DISPATCH).unwrap();
     let output = empty(&runtime, Shape::tokens(6, 12), Layout::Buffer);
     let wrong = [
         vec![],
@@ -136,7 +136,7 @@ fn tensors_of_another_shape_or_layout_are_not_bound() {
         assert!(prepared.bind(inputs, Arc::clone(&output)).is_err());
     }
     let unbound = prepared.run(LIMIT).unwrap_err();
-    assert!(matches!(unbound, OpenClError::Operand(OperandError::InputCount { .. })), "{unbound}");
+    assert!(matches!(unbound, OpenClError::Operand(OperandError::Count { .. })), "{unbound}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_result_in_shared_memory_is_read_without_a_copy() {
             return;
         }
     };
-    let mut prepared = prepare::<f32>(&runtime, &whole(), DISPATCH).unwrap();
+    let mut prepared = prepare::<f32>(&runtime, whole(), DISPATCH).unwrap();
     let input = Arc::new(Tensor::of(&runtime, Shape::tokens(6, 8), Layout::Buffer, &[1.0; 48]).unwrap());
     prepared.bind(vec![input], Arc::clone(&output)).unwrap();
     prepared.run(LIMIT).unwrap();

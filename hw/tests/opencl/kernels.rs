@@ -2,11 +2,11 @@
 //! channels, odd sizes, strides, dilations, paddings, batches, parts.
 
 use coexec_hw::opencl::{Dispatch, Linearisation};
-use coexec_hw::operands::{Part, lines};
 use coexec_sim::kernel::gpu::Kernel;
+use coexec_sim::plan::Region;
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Layout, Linear, MatMul, Mean,
-    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, check_operator,
+    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -25,7 +25,7 @@ pub(super) fn launched(kernel: Kernel, tile: [u32; 3], work_group: [u32; 3]) -> 
 pub(super) fn check_all(
     operators: impl Strategy<Value = Operator>,
     linked: &[Function],
-    cut: impl Fn(&Operator, u32) -> Part,
+    cut: impl Fn(&Operator, u32) -> Region,
     dispatch: Dispatch,
 ) {
     check_in(&LAYOUTS, operators, linked, cut, dispatch);
@@ -36,45 +36,48 @@ fn check_in(
     layouts: &[Layout],
     operators: impl Strategy<Value = Operator>,
     linked: &[Function],
-    cut: impl Fn(&Operator, u32) -> Part,
+    cut: impl Fn(&Operator, u32) -> Region,
     dispatch: Dispatch,
 ) {
     let Some(runtime) = runtime() else { return };
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     let cases = (operators, any::<u32>());
     let outcome = runner.run(&cases, |(operator, seed)| {
-        prop_assume!(check_operator(&operator).is_ok());
+        prop_assume!(operator.check().is_ok());
         let layer =
             Layer { linked: linked.iter().copied().collect(), ..Layer::new(operator.clone(), DataType::F32) };
         for &layout in layouts {
-            check::<f32>(&runtime, &layer, &cut(&operator, seed), layout, dispatch);
+            check::<f32>(&runtime, &layer, cut(&operator, seed), layout, dispatch);
         }
         Ok(())
     });
     outcome.unwrap();
 }
 
-pub(super) fn whole(operator: &Operator, _seed: u32) -> Part {
-    Part::whole(operator)
+pub(super) fn whole(operator: &Operator, _seed: u32) -> Region {
+    Region::of(operator.output())
 }
 
 /// Some whole slices of the channels and some lines, picked by `seed`.
-pub(super) fn any_part(operator: &Operator, seed: u32) -> Part {
+pub(super) fn any_part(operator: &Operator, seed: u32) -> Region {
     let output = operator.output();
     let slices = output.channels.div_ceil(4);
     let [first, last] = sorted([seed % slices, seed / 7 % slices]);
-    let [top, bottom] = sorted([seed / 31 % lines(output), seed / 97 % lines(output)]);
-    Part { channels: first * 4..((last + 1) * 4).min(output.channels), lines: top..bottom + 1 }
+    let [top, bottom] = sorted([seed / 31 % output.lines(), seed / 97 % output.lines()]);
+    Region {
+        channels: (first * 4..((last + 1) * 4).min(output.channels)).into(),
+        rows: (top..bottom + 1).into(),
+    }
 }
 
 /// Some whole slices of the channels, and all lines.
-fn any_channels(operator: &Operator, seed: u32) -> Part {
-    Part::of_channels(operator, any_part(operator, seed).channels)
+fn any_channels(operator: &Operator, seed: u32) -> Region {
+    Region { channels: any_part(operator, seed).channels, ..Region::of(operator.output()) }
 }
 
 /// All channels of some lines.
-pub(super) fn any_lines(operator: &Operator, seed: u32) -> Part {
-    Part::of_lines(operator, any_part(operator, seed).lines)
+pub(super) fn any_lines(operator: &Operator, seed: u32) -> Region {
+    Region { rows: any_part(operator, seed).rows, ..Region::of(operator.output()) }
 }
 
 fn sorted([a, b]: [u32; 2]) -> [u32; 2] {
@@ -108,7 +111,7 @@ prop_compose! {
         output_channels in 1_u32..30,
         bias in any::<bool>(),
     ) -> Conv2d {
-        Conv2d { input, output_channels, kernel, stride, dilation, padding, groups: 1, bias }
+        Conv2d::new(input, output_channels, Window { kernel, stride, dilation, padding }).bias(bias)
     }
 }
 
@@ -137,10 +140,7 @@ fn functions_linked_behind_a_convolution_run_in_order_on_their_operands() {
 fn pointwise_convolutions_and_linear_layers_agree_with_the_reference() {
     let pointwise = convolutions().prop_map(|conv| {
         Operator::Conv2d(Conv2d {
-            kernel: [1; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: Padding::NONE,
+            window: Window { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::NONE },
             ..conv
         })
     });
@@ -184,10 +184,12 @@ fn matrix_vector_products_agree_with_the_reference() {
 fn winograd_convolutions_agree_with_the_reference_for_any_part() {
     let operators = (convolutions(), 0_u32..2).prop_map(|(conv, padding)| {
         Operator::Conv2d(Conv2d {
-            kernel: [3; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: Padding::symmetric(padding, 1),
+            window: Window {
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                padding: Padding::symmetric(padding, 1),
+            },
             ..conv
         })
     });
@@ -201,7 +203,12 @@ fn convolutions_with_constant_weights_agree_with_the_reference() {
             // Channels and window are fixed when the kernel is built: few of each.
             let input = conv.input.with_channels(conv.input.channels % 2 * 3 + 2);
             let output_channels = conv.output_channels % 2 * 5 + 3;
-            Operator::Conv2d(Conv2d { input, output_channels, kernel: [3, 2], ..conv })
+            Operator::Conv2d(Conv2d {
+                input,
+                output_channels,
+                window: Window { kernel: [3, 2], ..conv.window },
+                ..conv
+            })
         })
     };
     check_all(operators(), &[Function::Relu], any_lines, launched(Kernel::ConvConstants, [1; 3], [4, 2, 1]));
@@ -214,7 +221,7 @@ prop_compose! {
         padding in paddings(),
         bias in any::<bool>(),
     ) -> DepthwiseConv2d {
-        DepthwiseConv2d { input, multiplier: 1, kernel, stride, dilation, padding, bias }
+        DepthwiseConv2d::new(input, Window { kernel, stride, dilation, padding }).bias(bias)
     }
 }
 
@@ -228,10 +235,12 @@ fn depthwise_convolutions_agree_with_the_reference_for_any_part() {
     check_all(generic(1), &[], any_part, launched(Kernel::DepthwiseStrideH2, [1, 2, 1], [4, 2, 2]));
     let plain = depthwise().prop_map(|conv| {
         Operator::DepthwiseConv2d(DepthwiseConv2d {
-            kernel: [3; 2],
-            stride: [1; 2],
-            dilation: [1; 2],
-            padding: Padding::symmetric(1, 1),
+            window: Window {
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                padding: Padding::symmetric(1, 1),
+            },
             ..conv
         })
     });
@@ -250,7 +259,11 @@ fn pooling_leaves_padding_out_of_the_mean_and_of_the_maximum() {
                     left: padding.left.min(kernel[1] - 1),
                     right: padding.right.min(kernel[1] - 1),
                 };
-                Operator::Pool(Pool { kind, input, kernel, stride, padding })
+                Operator::Pool(Pool {
+                    kind,
+                    input,
+                    window: Window { stride, ..Window::of(kernel).padding(padding) },
+                })
             });
         check_all(pools, &[], any_part, launched(Kernel::Pool, [1; 3], [4, 2, 2]));
     }

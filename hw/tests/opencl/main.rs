@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use coexec_hw::cpu::Element;
 use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, Tensor, Timing};
-use coexec_hw::operands::{Part, Weights, lines, weight_counts};
+use coexec_hw::operands::{Weights, weight_counts};
 use coexec_hw::verify::Reference;
+use coexec_sim::plan::Region;
 use coexec_sim::workload::{Layer, Layout, Operator, Shape};
 
 /// What a run may take before a test gives up: a busy machine also compiles kernels.
@@ -80,7 +81,7 @@ fn operand_shapes(layer: &Layer, output: Shape) -> impl Iterator<Item = Shape> {
 fn check<T: Element>(
     runtime: &Arc<Runtime>,
     layer: &Layer,
-    part: &Part,
+    part: Region,
     layout: Layout,
     dispatch: Dispatch,
 ) -> Timing {
@@ -95,7 +96,7 @@ fn check<T: Element>(
 fn check_result<T: Element>(
     runtime: &Arc<Runtime>,
     layer: &Layer,
-    part: &Part,
+    part: Region,
     [layout, result]: [Layout; 2],
     dispatch: Dispatch,
 ) -> Timing {
@@ -142,12 +143,12 @@ fn check_result<T: Element>(
 }
 
 /// Whether element `place` of the output belongs to `part`.
-fn contains(layer: &Layer, part: &Part, place: usize) -> bool {
+fn contains(layer: &Layer, part: Region, place: usize) -> bool {
     let output = layer.operator.output();
     let channels = output.channels as usize;
     let image = (output.height * output.width) as usize;
-    let line = place / channels % image / (image / lines(output) as usize);
-    part.channels.contains(&((place % channels) as u32)) && part.lines.contains(&(line as u32))
+    let line = place / channels % image / (image / output.lines() as usize);
+    part.channels.range().contains(&((place % channels) as u32)) && part.rows.range().contains(&(line as u32))
 }
 
 /// An uninitialised tensor, to see what is refused.

@@ -2,7 +2,9 @@
 //! reference.
 
 use coexec_sim::kernel::gpu::Kernel;
-use coexec_sim::workload::{Embedding, Function, Norm, NormKind, Operator, Reshape, Shape, Slice, Softmax};
+use coexec_sim::workload::{
+    Embedding, Function, LocalResponseNorm, Norm, NormKind, Operator, Reshape, Shape, Slice, Softmax,
+};
 use proptest::prelude::*;
 
 use super::kernels::{any_lines, any_part, check_all, launched, whole};
@@ -30,6 +32,15 @@ fn norms_agree_with_the_reference_whatever_threads_share_a_pixel() {
             let operators = shapes().prop_map(move |input| Operator::Norm(Norm { kind, input }));
             check_all(operators, &[Function::Relu], any_lines, launched(Kernel::Norm, [1, 1, 4], group));
         }
+    }
+}
+
+#[test]
+fn local_response_norms_agree_with_the_reference_whatever_threads_share_a_pixel() {
+    for group in [[8, 8, 1], [4, 2, 3]] {
+        let operators = (shapes(), 1..7_u32)
+            .prop_map(|(input, size)| Operator::LocalResponseNorm(LocalResponseNorm { input, size }));
+        check_all(operators, &[Function::Relu], any_lines, launched(Kernel::Norm, [1, 1, 4], group));
     }
 }
 

@@ -1,13 +1,19 @@
 //! Range checks over parsed data, with the path of the offending key.
 //!
 //! Types and unknown keys are serde's business; this module checks what a type
-//! cannot say (a clock is positive, an interval holds its value). A check names
+//! cannot say (a clock is positive, an interval holds its value). What a value may be
+//! follows from its key, which names its unit, so that no table lists its fields again;
+//! what holds between two values, the table says itself. A check names
 //! the key; the place in the file is found later from that path, so that
 //! checked types need no source positions in them.
 
 use std::fmt::Display;
 
+use serde::Serialize;
+use toml::{Table, Value};
+
 use super::quantity::Quantity;
+use crate::input::{InputError, Text, Violation};
 
 /// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in
 /// microseconds, an exabyte a second in gigabytes) is no phone. Within it, the
@@ -20,19 +26,73 @@ const SMALLEST: f64 = 1e-9;
 /// Largest factor that a prediction may be off by; more is no prediction.
 const LARGEST_FACTOR: f64 = 1e3;
 
-/// Largest count of a part of a processor (compute units, lanes, columns): a
-/// hundred times what there is, so that products of a few fit `u64`.
-pub(crate) const MAX_COUNT: u32 = 1 << 20;
+/// Keys of quantities that something is divided by, or that mean nothing at zero, beside
+/// those with a unit of [`POSITIVE_UNITS`].
+const POSITIVE: [&str; 9] = [
+    "active_watts",
+    "bytes_per_weight",
+    "long_row_elements",
+    "mixed_cluster_factor",
+    "on_chip_bytes",
+    "rate_factor",
+    "sleep_granularity_us",
+    "slowdown_factor",
+    "waves",
+];
 
-/// A value that parsed but cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Path of the key: `cpu.cluster[1].clock_mhz`.
-    pub key: String,
-    /// What the file says.
-    pub found: String,
-    /// What would be accepted.
-    pub expected: String,
+/// Units of clocks, rates and sizes, which are above zero; but nothing may be felt from the
+/// first byte on (`onset_gbps`).
+const POSITIVE_UNITS: [&str; 5] = ["_gbps", "_gb", "_mhz", "_teraflops", "_per_cycle"];
+
+/// What the quantity of a key may be.
+#[derive(Clone, Copy)]
+enum Limits {
+    /// Above zero, and neither vanishing nor beyond any phone.
+    Positive,
+    /// Zero or above, and not beyond any phone.
+    NonNegative,
+    /// From the first number to the second.
+    Within(f64, f64),
+}
+
+impl Limits {
+    fn of(key: &str) -> Self {
+        match key {
+            // Contention may be slightly negative in a fit (a core gains from data its neighbour
+            // fetched); eight threads must still take time: 1 - 0.1 * 7 > 0. More than ten is a
+            // percentage written for a fraction.
+            "contention_factor"
+            | "memory_contention_factor"
+            | "straggler_factor"
+            | "whole_cluster_slowdown_factor" => Self::Within(-0.1, 10.0),
+            // Clocks and caches account for tens of per cent inside an inference, not for more.
+            "kernel_factor" => Self::Within(0.5, 2.0),
+            // A client that is slowed down more is not slowed but starved.
+            "crowded_slowdown_factor" => Self::Within(1.0, 100.0),
+            // A deviation beyond its median is noise.
+            "cpu_percent" | "gpu_percent" | "npu_percent" => Self::Within(0.0, 100.0),
+            "onset_gbps" => Self::NonNegative,
+            key if POSITIVE.contains(&key) || POSITIVE_UNITS.iter().any(|unit| key.ends_with(unit)) => {
+                Self::Positive
+            }
+            _ => Self::NonNegative,
+        }
+    }
+}
+
+/// Most that a count of a profile may be.
+fn most(key: &str) -> u32 {
+    match key {
+        // What the largest server processors have.
+        "cores" => 256,
+        // Far more than any core's own cache has.
+        "l1_cache_bytes" | "l2_cache_bytes" => 1 << 30,
+        // Streams of memory traffic: a share is not known more finely.
+        "gpu" | "npu" => 1_000,
+        // Parts of a processor (compute units, lanes, columns): a hundred times what there is, so that
+        // products of a few fit `u64`.
+        _ => 1 << 20,
+    }
 }
 
 /// Collects violations while it descends into tables.
@@ -46,6 +106,14 @@ impl Checker {
     /// The violations found, in the order of the checks.
     pub fn finish(self) -> Vec<Violation> {
         self.violations
+    }
+
+    /// The first violation as the error of `text`.
+    ///
+    /// # Errors
+    /// Where there is a violation.
+    pub fn refuse(self, text: &Text) -> Result<(), InputError> {
+        self.violations.into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
 
     /// Runs `check` inside the table `key`.
@@ -66,11 +134,7 @@ impl Checker {
     pub fn violation(&mut self, key: &str, found: impl Display, expected: impl Into<String>) {
         let mut path = self.path.clone();
         path.push(key.to_owned());
-        self.violations.push(Violation {
-            key: path.join("."),
-            found: found.to_string(),
-            expected: expected.into(),
-        });
+        self.violations.push(Violation::new(path.join("."), found, expected));
     }
 
     /// `low_factor` and `high_factor` are the ends of an interval around a prediction.
@@ -82,6 +146,59 @@ impl Checker {
                 let expected = format!("a number above 0, from {least} to {LARGEST_FACTOR}");
                 self.violation(key, factor, expected);
             }
+        }
+    }
+
+    /// Every source, count and quantity of `table` and of the tables in it is what its key
+    /// says that it may be.
+    pub fn values(&mut self, table: &impl Serialize) {
+        // What was parsed from TOML can be written as TOML.
+        if let Ok(table) = Table::try_from(table) {
+            self.entries(&table);
+        }
+    }
+
+    fn entries(&mut self, table: &Table) {
+        for (key, value) in table {
+            match value {
+                Value::String(source) if key == "source" => self.sourced(source),
+                Value::Array(items) => {
+                    for (index, item) in items.iter().enumerate() {
+                        self.value(&format!("{key}[{index}]"), key, item);
+                    }
+                }
+                Value::Integer(count) => {
+                    self.count(key, u32::try_from(*count).unwrap_or(u32::MAX), most(key));
+                }
+                value => self.value(key, key, value),
+            }
+        }
+    }
+
+    /// The value at `path` of the table at work, of which `key` says what it may be.
+    fn value(&mut self, path: &str, key: &str, value: &Value) {
+        match value {
+            Value::Table(table) if !table.contains_key("value") => {
+                self.table(path, |checker| checker.entries(table));
+            }
+            Value::Float(_) | Value::Table(_) => {
+                if let Ok(quantity) = value.clone().try_into() {
+                    self.limited(path, &quantity, Limits::of(key));
+                }
+            }
+            Value::String(_)
+            | Value::Integer(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Array(_) => {}
+        }
+    }
+
+    fn limited(&mut self, key: &str, quantity: &Quantity, limits: Limits) {
+        match limits {
+            Limits::Positive => self.positive(key, quantity),
+            Limits::NonNegative => self.non_negative(key, quantity),
+            Limits::Within(low, high) => self.within(key, quantity, low, high),
         }
     }
 

@@ -29,12 +29,6 @@ pub use spread::CoreSetSpread;
 /// what phone systems-on-chip reach.
 pub const MAX_CLUSTERS: usize = 4;
 
-/// Most cores of one cluster: what the largest server processors have.
-const MAX_CORES: u32 = 256;
-
-/// Most bytes of a core's own cache: far more than any has.
-const MAX_CACHE_BYTES: u32 = 1 << 30;
-
 /// Longest cluster name, in letters.
 const MAX_NAME_LETTERS: usize = 12;
 
@@ -154,17 +148,10 @@ impl Cpu {
     /// Checks what the types cannot say: 1 to [`MAX_CLUSTERS`] clusters with
     /// names of their own, listed by falling clock, and every value in range.
     pub fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("mixed_cluster_factor", &self.mixed_cluster_factor);
-        for (key, mixed) in [("mixed_ruy_f32", &self.mixed_ruy_f32), ("mixed_ruy_i8", &self.mixed_ruy_i8)] {
-            if let Some(mixed) = mixed {
-                checker.table(key, |checker| mixed.check(checker));
-            }
-        }
+        checker.values(self);
         if self.clusters.is_empty() || self.clusters.len() > MAX_CLUSTERS {
             checker.violation("cluster", self.clusters.len(), format!("1 to {MAX_CLUSTERS} clusters"));
         }
-        checker.each("cluster", &self.clusters, |checker, cluster| cluster.check(checker));
         for (index, pair) in self.clusters.windows(2).enumerate() {
             let [faster, slower] = pair else { continue };
             if slower.clock_mhz.value > faster.clock_mhz.value {
@@ -191,44 +178,11 @@ impl Cpu {
     /// Whether its tables describe coexec's own kernels and no other library's.
     pub fn has_only_coexec(&self) -> bool {
         let others = |cluster: &Cluster| {
-            [&cluster.ruy_f32, &cluster.ruy_i8].into_iter().any(Option::is_some)
-                || [&cluster.xnnpack_f32, &cluster.xnnpack_f16, &cluster.xnnpack_i8]
-                    .into_iter()
-                    .any(Option::is_some)
+            let ruy = [&cluster.ruy_f32, &cluster.ruy_i8];
+            let xnnpack = [&cluster.xnnpack_f32, &cluster.xnnpack_f16, &cluster.xnnpack_i8];
+            ruy.iter().any(|rates| rates.is_some()) || xnnpack.iter().any(|rates| rates.is_some())
         };
         self.clusters.iter().any(|cluster| cluster.coexec_f32.is_some()) && !self.clusters.iter().any(others)
-    }
-}
-
-impl Cluster {
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.count("cores", self.cores, MAX_CORES);
-        checker.positive("clock_mhz", &self.clock_mhz);
-        for (key, rates) in [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)] {
-            if let Some(rates) = rates {
-                checker.table(key, |checker| rates.check(checker));
-            }
-        }
-        let xnnpack = [
-            ("xnnpack_f32", &self.xnnpack_f32),
-            ("xnnpack_f16", &self.xnnpack_f16),
-            ("xnnpack_i8", &self.xnnpack_i8),
-        ];
-        for (key, rates) in xnnpack {
-            if let Some(rates) = rates {
-                checker.table(key, |checker| rates.check(checker));
-            }
-        }
-        if let Some(rates) = &self.coexec_f32 {
-            checker.table("coexec_f32", |checker| rates.check(checker));
-        }
-        let caches = [("l1_cache_bytes", self.l1_cache_bytes), ("l2_cache_bytes", self.l2_cache_bytes)];
-        for (key, bytes) in caches {
-            if let Some(bytes) = bytes {
-                checker.count(key, bytes, MAX_CACHE_BYTES);
-            }
-        }
     }
 }
 

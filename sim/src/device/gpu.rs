@@ -7,7 +7,7 @@
 //! are fitted and only ever used together, as one set per table.
 
 mod convolution;
-mod family;
+pub mod family;
 mod host;
 mod language;
 mod link;
@@ -19,7 +19,7 @@ mod spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Checker, MAX_COUNT};
+use super::check::Checker;
 use super::quantity::Quantity;
 use crate::workload::Layout;
 
@@ -27,10 +27,11 @@ pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, W
 pub use family::GpuFamily;
 pub use host::HostPath;
 pub use language::{LanguageKernels, StandAlone};
-pub use link::{Cargo, Direction, Link, OwnMemory};
+pub use link::{Direction, Link, LinkTransfer, OwnMemory};
+pub(crate) use parameters::CommonParameters;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
-pub(crate) use residual::similarity;
+pub use residual::similarity;
 pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Residual, ResidualTable};
 pub use spread::{InferenceSpread, TableSpread};
 
@@ -152,7 +153,7 @@ pub struct Residency {
 impl Gpu {
     /// Where the delegate stores activations on this GPU.
     pub fn layout(&self) -> Layout {
-        self.family.layout()
+        self.family.rules().layout
     }
 
     /// The same GPU predicted by its equations alone.
@@ -161,75 +162,20 @@ impl Gpu {
         Self { residual: None, ..self.clone() }
     }
 
-    /// Waves of a `trivial` (or other) convolution kernel of `tile_size` texels
-    /// that a compute unit keeps resident; `None` for no limit.
-    pub fn resident_waves(&self, tile_size: u32, trivial: bool) -> Option<f64> {
-        self.residency_where(tile_size, |kernel| match kernel {
-            ResidentKernel::Trivial => trivial,
-            ResidentKernel::Other => !trivial,
-            ResidentKernel::Any => true,
-            ResidentKernel::Depthwise => false,
-        })
-    }
-
-    /// Waves of a depthwise kernel of `tile_size` pixels that a compute unit keeps
-    /// resident; `None` for no limit.
-    pub fn resident_depthwise_waves(&self, tile_size: u32) -> Option<f64> {
-        self.residency_where(tile_size, |kernel| kernel == ResidentKernel::Depthwise)
-    }
-
-    fn residency_where(&self, tile_size: u32, matches: impl Fn(ResidentKernel) -> bool) -> Option<f64> {
-        self.residency
-            .iter()
-            .find(|entry| entry.tile_size == tile_size && matches(entry.kernel))
-            .map(|entry| entry.waves.value)
+    /// Waves of a `kernel` of `tile_size` texels that a compute unit keeps resident; `None` for no limit.
+    pub fn resident_waves(&self, tile_size: u32, kernel: ResidentKernel) -> Option<f64> {
+        let matches = |entry: &&Residency| {
+            let is_any = entry.kernel == ResidentKernel::Any && kernel != ResidentKernel::Depthwise;
+            entry.tile_size == tile_size && (is_any || entry.kernel == kernel)
+        };
+        self.residency.iter().find(matches).map(|entry| entry.waves.value)
     }
 
     /// Notes every value that cannot be.
     pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.count("compute_units", self.compute_units, MAX_COUNT);
-        checker.count("simd_width", self.simd_width, MAX_COUNT);
-        checker.count("max_work_group_size", self.max_work_group_size, MAX_COUNT);
-        for (key, rate) in [
-            ("clock_mhz", &self.clock_mhz),
-            ("multiply_accumulates_per_cycle", &self.multiply_accumulates_per_cycle),
-        ] {
-            if let Some(rate) = rate {
-                checker.positive(key, rate);
-            }
-        }
-        checker.each("residency", &self.residency, |checker, entry| {
-            checker.count("tile_size", entry.tile_size, MAX_COUNT);
-            checker.positive("waves", &entry.waves);
-        });
-        checker.table("conv_generic", |checker| self.conv_generic.check(checker));
-        if let Some(table) = &self.grouped_conv {
-            checker.table("grouped_conv", |checker| table.check(checker));
-        }
-        if let Some(table) = &self.winograd {
-            checker.table("winograd", |checker| table.check(checker));
-        }
-        if let Some(table) = &self.conv_constants {
-            checker.table("conv_constants", |checker| table.check(checker));
-        }
-        checker.table("fully_connected", |checker| self.fully_connected.check(checker));
-        checker.table("depthwise", |checker| self.depthwise.check(checker));
-        checker.table("pool", |checker| self.pool.check(checker));
-        checker.table("mean", |checker| self.mean.check(checker));
-        checker.table("concat", |checker| self.concat.check(checker));
-        checker.table("elementwise", |checker| self.elementwise.check(checker));
+        checker.values(&self.without_residual());
         if let Some(residual) = &self.residual {
             checker.table("residual", |checker| residual.check(checker));
-        }
-        if let Some(host) = &self.host {
-            checker.table("host", |checker| host.check(checker));
-        }
-        if let Some(kernels) = &self.language {
-            checker.table("language", |checker| kernels.check(checker));
-        }
-        if let Some(memory) = &self.memory {
-            checker.table("memory", |checker| memory.check(checker));
         }
     }
 }
@@ -252,18 +198,24 @@ mod tests {
     #[test]
     fn a_window_leaves_fewer_waves_resident_than_a_trivial_kernel() {
         let gpu = pixel4();
-        assert_eq!(gpu.resident_waves(8, true), Some(16.0));
-        assert_eq!(gpu.resident_waves(8, false), Some(12.0));
-        assert_eq!(gpu.resident_waves(4, true), None);
+        assert_eq!(gpu.resident_waves(8, ResidentKernel::Trivial), Some(16.0));
+        assert_eq!(gpu.resident_waves(8, ResidentKernel::Other), Some(12.0));
+        assert_eq!(gpu.resident_waves(4, ResidentKernel::Trivial), None);
     }
 
     #[test]
     fn depthwise_kernels_have_a_residency_of_their_own() {
         let mut gpu = pixel4();
-        assert_eq!(gpu.resident_depthwise_waves(8), None);
+        assert_eq!(gpu.resident_waves(8, ResidentKernel::Depthwise), None);
         let waves = Quantity::plain(16.0);
         gpu.residency.push(Residency { tile_size: 4, kernel: ResidentKernel::Depthwise, waves });
-        assert_eq!((gpu.resident_depthwise_waves(4), gpu.resident_waves(4, true)), (Some(16.0), None));
+        assert_eq!(
+            (
+                gpu.resident_waves(4, ResidentKernel::Depthwise),
+                gpu.resident_waves(4, ResidentKernel::Trivial)
+            ),
+            (Some(16.0), None)
+        );
     }
 
     #[test]
@@ -275,7 +227,7 @@ mod tests {
         let mut checker = Checker::default();
         checker.table("gpu", |checker| gpu.check(checker));
         let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
-        assert_eq!(keys, ["gpu.compute_units", "gpu.residency[0].waves", "gpu.conv_generic.launch_us"]);
+        assert_eq!(keys, ["gpu.compute_units", "gpu.conv_generic.launch_us", "gpu.residency[0].waves"]);
     }
 
     #[test]

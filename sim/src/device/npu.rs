@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Checker, MAX_COUNT};
+use super::check::Checker;
 use super::quantity::Quantity;
 
 /// Which operand of a product of activations and weights moves through the
@@ -135,67 +135,19 @@ impl Npu {
         if self.name.trim().is_empty() {
             checker.violation("name", "nothing", "the name of the unit");
         }
-        checker.sourced(&self.source);
-        checker.count("array_dimension", self.array_dimension, MAX_COUNT);
-        if let Some(arrays) = self.arrays {
-            checker.count("arrays", arrays, MAX_COUNT);
-        }
-        checker.positive("combined_clock_mhz", &self.combined_clock_mhz);
-        checker.positive("on_chip_bytes", &self.on_chip_bytes);
-        checker.count("element_bytes", self.element_bytes, MAX_COUNT);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
-        checker.non_negative("dispatch_us", &self.dispatch_us);
+        checker.values(self);
         let ascending = self.graph_sizes.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascending || self.graph_sizes.first() == Some(&0) {
             let found = format!("{:?}", self.graph_sizes);
             checker.violation("graph_sizes", found, "whole numbers above 0, each above the one before");
         }
-        if let Some(integer) = &self.integer {
-            checker.table("integer", |checker| integer.check(checker));
+        if let Some(block) = &self.column_block
+            && block.most_columns < block.columns
+        {
+            checker.table("column_block", |checker| {
+                let expected = format!("at least one block, {} columns", block.columns);
+                checker.violation("most_columns", block.most_columns, expected);
+            });
         }
-        if let Some(block) = &self.column_block {
-            checker.table("column_block", |checker| block.check(checker));
-        }
-        if let Some(decode) = &self.decode {
-            checker.table("decode", |checker| decode.check(checker));
-        }
-        checker.table("graph_preparation", |checker| self.graph_preparation.check(checker));
-    }
-}
-
-impl Integer {
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("rate_factor", &self.rate_factor);
-        checker.count("element_bytes", self.element_bytes, MAX_COUNT);
-    }
-}
-
-impl ColumnBlock {
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.count("columns", self.columns, MAX_COUNT);
-        if self.most_columns < self.columns {
-            let expected = format!("at least one block, {} columns", self.columns);
-            checker.violation("most_columns", self.most_columns, expected);
-        }
-    }
-}
-
-impl Decode {
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("bytes_per_weight", &self.bytes_per_weight);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
-        checker.non_negative("dispatch_us", &self.dispatch_us);
-        checker.positive("long_row_elements", &self.long_row_elements);
-    }
-}
-
-impl GraphPreparation {
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("base_us", &self.base_us);
-        checker.non_negative("per_row_us", &self.per_row_us);
     }
 }

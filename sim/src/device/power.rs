@@ -65,8 +65,6 @@ impl ProcessorPower {
     }
 
     fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("active_watts", &self.active_watts);
         let active = self.active_watts.value;
         if let Some(polling) = &self.polling_watts {
             checker.within("polling_watts", polling, self.idle_watts.value, active);
@@ -88,9 +86,7 @@ impl Power {
 
     /// Notes every value that cannot be.
     pub fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("base_watts", &self.base_watts);
-        checker.non_negative("memory_picojoules_per_byte", &self.memory_picojoules_per_byte);
+        checker.values(self);
         checker.each("cluster", &self.cluster, |checker, core| core.check(checker));
         for (key, processor) in [("gpu", &self.gpu), ("npu", &self.npu)] {
             if let Some(processor) = processor {

@@ -4,16 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml_edit::{Item, Value};
 
+use super::calibration::{Calibration, UsedFact};
 use super::check::Checker;
-use super::cpu::{CoreSetSpread, Cpu};
-use super::gpu::{Gpu, InferenceSpread, TableSpread};
+use super::cpu::Cpu;
+use super::gpu::Gpu;
 use super::memory::Memory;
 use super::npu::Npu;
 use super::power::Power;
 use super::quantity::Quantity;
 use super::sync::Sync;
 use crate::input::{InputError, Text};
-use crate::validate::Group;
 
 /// One system-on-chip in one phone: everything the models need to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,32 +51,6 @@ pub struct Profile {
     pub calibration: Option<Calibration>,
 }
 
-/// The fit behind a profile's values.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Calibration {
-    /// The measured runs.
-    pub source: String,
-    /// Digest of the runs, by which `validate` knows them again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs_digest: Option<String>,
-    /// When the fit was made, as its maker wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub date: Option<String>,
-    /// Cross-validated errors: each network predicted by a fit without it. Worst first.
-    #[serde(default)]
-    pub error: Vec<Group>,
-    /// How far predictions of each GPU kernel table may be off.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_table: Vec<TableSpread>,
-    /// How far predictions of whole inferences on the GPU may be off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_inference: Option<InferenceSpread>,
-    /// How far predictions on each CPU core set may be off.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cpu_core_set: Vec<CoreSetSpread>,
-}
-
 /// Spread of repeated runs of one kernel on an otherwise idle device, as the
 /// mean absolute deviation from the median.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,82 +66,25 @@ pub struct Jitter {
     pub npu_percent: Option<Quantity>,
 }
 
-/// A published number that a value of the profile was set from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UsedFact {
-    /// Paper: `EPEW25`.
-    pub paper: String,
-    /// Section, table or figure.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// What the number is.
-    pub quantity: String,
-    /// The number.
-    pub value: f64,
-    /// Its unit.
-    pub unit: String,
-    /// Keys of this profile it set.
-    pub sets: Vec<String>,
-    /// Ids of the facts in [`crate::published`] that the number is or follows from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub facts: Vec<String>,
+/// Name and content of every bundled profile, by name: the files in `device-profiles/`.
+const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/device-profiles.rs"));
+
+/// What names a profile: the keys before its first table.
+#[derive(Deserialize)]
+struct Identity {
+    #[serde(default)]
+    aliases: Vec<String>,
 }
 
-/// Largest deviation a jitter may state, in percent; beyond it a run is noise.
-const MAX_JITTER_PERCENT: f64 = 100.0;
-
-/// A profile that comes with the crate.
-struct Bundled {
-    name: &'static str,
-    /// Other names that find it: what the file says, which a test holds, so that
-    /// finding a profile takes no parsing of the others.
-    aliases: &'static [&'static str],
-    content: &'static str,
+/// Whether a bundled profile is called `name`. Only the head of its file is parsed, since some are long.
+fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
+    let head = content.find("\n[").map_or(content, |tables| &content[..tables]);
+    let has_alias = |identity: Identity| identity.aliases.iter().any(|alias| alias == name);
+    file == name || toml::from_str(head).is_ok_and(has_alias)
 }
 
-/// The bundled profile of a file name, with its aliases.
-macro_rules! bundled {
-    ($name:literal, $aliases:expr) => {
-        Bundled {
-            name: $name,
-            aliases: &$aliases,
-            content: include_str!(concat!("../../../device-profiles/", $name, ".toml")),
-        }
-    };
-}
-
-/// Bundled profiles, by name.
-const BUNDLED: &[Bundled] = &[
-    bundled!("apple-m1", ["m1", "apple-neural-engine"]),
-    bundled!("galaxy-a03s", ["a03s", "helio-p35"]),
-    bundled!("galaxy-s10", ["s10", "exynos-9820"]),
-    bundled!("h200", ["nvidia-h200"]),
-    bundled!("honor-v30-pro", ["kirin-990"]),
-    bundled!("iphone-xs", ["iphonexs", "a12"]),
-    bundled!("iphone7", ["iphone-7", "a10"]),
-    bundled!("jetson-agx-orin", ["orin"]),
-    bundled!("mi8se", ["mi-8-se", "snapdragon-710"]),
-    bundled!("moto-edge-plus-2022", ["moto-2022", "snapdragon-8gen1"]),
-    bundled!("oneplus11", ["oneplus-11", "snapdragon-8gen2"]),
-    bundled!("pixel4", ["pixel-4", "snapdragon-855"]),
-    bundled!("pixel5", ["pixel-5", "snapdragon-765g"]),
-    bundled!("redmi-k30-pro", ["redmi-k30", "snapdragon-865"]),
-    bundled!("snapdragon-8gen3", ["8gen3"]),
-    bundled!("tpu-v4", ["cloud-tpu-v4"]),
-    bundled!("xeon-pocl", ["pocl"]),
-    bundled!("xiaomi11-pro", ["xiaomi-11-pro", "snapdragon-888"]),
-    bundled!("xiaomi9", ["xiaomi-9"]),
-];
-
-impl Bundled {
-    fn answers_to(&self, name: &str) -> bool {
-        self.name == name || self.aliases.contains(&name)
-    }
-
-    fn parse(&self) -> Result<Profile, InputError> {
-        Profile::parse(&Text { name: format!("{}.toml", self.name), content: self.content.to_owned() })
-    }
+fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile, InputError> {
+    Profile::parse(&Text { name: format!("{name}.toml"), content: content.to_owned() })
 }
 
 impl Profile {
@@ -192,8 +109,8 @@ impl Profile {
     /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
     /// with the file.
     pub fn load(name: &str) -> Result<Self, InputError> {
-        if let Some(bundled) = BUNDLED.iter().find(|bundled| bundled.answers_to(name)) {
-            return bundled.parse();
+        if let Some(bundled) = BUNDLED.iter().find(|bundled| answers_to(bundled, name)) {
+            return parse_bundled(bundled);
         }
         if let Some(text) = Text::of_file(name) {
             return Self::parse(&text?);
@@ -201,7 +118,7 @@ impl Profile {
         Err(InputError::Unknown {
             what: "device profile",
             name: name.to_owned(),
-            known: BUNDLED.iter().map(|bundled| bundled.name.to_owned()).collect(),
+            known: BUNDLED.iter().map(|(name, _)| (*name).to_owned()).collect(),
         })
     }
 
@@ -210,7 +127,7 @@ impl Profile {
     /// # Errors
     /// What is wrong with one of them; a test holds that nothing is.
     pub fn bundled() -> Result<Vec<Self>, InputError> {
-        BUNDLED.iter().map(Bundled::parse).collect()
+        BUNDLED.iter().map(parse_bundled).collect()
     }
 
     /// The profile as TOML, with each value that has its own source on one line.
@@ -240,7 +157,7 @@ impl Profile {
         if let Some(npu) = &self.npu {
             checker.table("npu", |checker| npu.check(checker));
         }
-        checker.table("sync", |checker| self.sync.check(checker));
+        checker.table("sync", |checker| checker.values(&self.sync));
         if let Some(power) = &self.power {
             checker.table("power", |checker| power.check(checker));
             let (found, clusters) = (power.cluster.len(), self.cpu.clusters.len());
@@ -271,14 +188,7 @@ impl Profile {
                     .each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
             });
         }
-        checker.table("jitter", |checker| {
-            checker.sourced(&self.jitter.source);
-            checker.within("cpu_percent", &self.jitter.cpu_percent, 0.0, MAX_JITTER_PERCENT);
-            checker.within("gpu_percent", &self.jitter.gpu_percent, 0.0, MAX_JITTER_PERCENT);
-            if let Some(npu_percent) = &self.jitter.npu_percent {
-                checker.within("npu_percent", npu_percent, 0.0, MAX_JITTER_PERCENT);
-            }
-        });
+        checker.table("jitter", |checker| checker.values(&self.jitter));
     }
 }
 
@@ -349,11 +259,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_a_profile_is_found_by_are_those_its_file_says() {
+    fn a_profile_is_called_what_its_file_is_and_found_by_its_aliases() {
+        let mut taken = std::collections::HashSet::new();
         for bundled in BUNDLED {
-            let profile = bundled.parse().unwrap();
-            assert_eq!(profile.name, bundled.name);
-            assert_eq!(profile.aliases, bundled.aliases);
+            let profile = parse_bundled(bundled).unwrap();
+            assert_eq!(profile.name, bundled.0);
+            for name in profile.aliases.iter().chain([&profile.name]) {
+                assert_eq!(Profile::load(name).unwrap().name, profile.name);
+                assert!(taken.insert(name.clone()), "{name} stands for two profiles");
+            }
         }
     }
 

@@ -18,6 +18,11 @@ pub struct Quantity {
 }
 
 impl Quantity {
+    /// The value of a parameter that may be left out where it adds nothing.
+    pub fn or_zero(optional: Option<&Self>) -> f64 {
+        optional.map_or(0.0, |quantity| quantity.value)
+    }
+
     /// A number whose source is its table's.
     pub const fn plain(value: f64) -> Self {
         Self { value, source: None, ci95: None }

@@ -9,7 +9,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
 use super::quantity::Quantity;
 use crate::units::{Bytes, Picos};
 
@@ -76,11 +75,6 @@ impl Notification {
     pub fn latency(&self) -> Picos {
         Picos::from_micros(self.notification_us.value)
     }
-
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("notification_us", &self.notification_us);
-    }
 }
 
 impl SleepThenPoll {
@@ -95,12 +89,6 @@ impl SleepThenPoll {
         let granularity = Picos::from_micros(self.sleep_granularity_us.value);
         Picos(wait.0.checked_rem(granularity.0).unwrap_or(0))
     }
-
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("notification_us", &self.notification_us);
-        checker.positive("sleep_granularity_us", &self.sleep_granularity_us);
-    }
 }
 
 impl Transfer {
@@ -108,31 +96,12 @@ impl Transfer {
     pub fn cost(&self, bytes: Bytes) -> Picos {
         Picos::from_micros(self.fixed_us.value) + Picos::from_nanos(bytes.0 as f64 * self.per_byte_ns.value)
     }
-
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("fixed_us", &self.fixed_us);
-        checker.non_negative("per_byte_ns", &self.per_byte_ns);
-    }
-}
-
-impl Sync {
-    /// Notes every value that cannot be.
-    pub fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.table("blocking_finish", |checker| self.blocking_finish.check(checker));
-        checker.table("event_wait", |checker| self.event_wait.check(checker));
-        checker.table("svm_polling", |checker| self.svm_polling.check(checker));
-        checker.table("sleep_then_poll", |checker| self.sleep_then_poll.check(checker));
-        checker.table("map", |checker| self.map.check(checker));
-        checker.table("unmap", |checker| self.unmap.check(checker));
-        checker.table("transform", |checker| self.transform.check(checker));
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::check::Checker;
 
     #[test]
     fn a_transfer_costs_a_constant_and_its_bytes() {
@@ -153,7 +122,7 @@ mod tests {
             sleep_granularity_us: Quantity::plain(0.0),
         };
         let mut checker = Checker::default();
-        checker.table("sleep_then_poll", |checker| mechanism.check(checker));
+        checker.table("sleep_then_poll", |checker| checker.values(&mechanism));
         assert_eq!(checker.finish()[0].key, "sleep_then_poll.sleep_granularity_us");
     }
 }

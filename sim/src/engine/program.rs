@@ -115,7 +115,7 @@ impl Program {
     }
 
     /// Says that the host does `task`, which keeps its place in the queue but not the
-    /// processor: somebody else's work may run there meanwhile.
+    /// processor: a background load may run there meanwhile.
     ///
     /// # Panics
     /// Where `task` is unknown.

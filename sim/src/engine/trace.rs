@@ -8,45 +8,6 @@
 use crate::engine::program::{ProcessorId, TaskId};
 use crate::units::{BytesPerSecond, Picos};
 
-/// Receives what happens, in the order of the ends.
-pub trait TraceSink {
-    /// Phase `index` of `task` ran from `start` to `end`; a delay has one phase
-    /// and no processor.
-    #[inline]
-    fn phase(
-        &mut self,
-        _task: TaskId,
-        _processor: Option<ProcessorId>,
-        _index: u32,
-        _start: Picos,
-        _end: Picos,
-    ) {
-    }
-
-    /// `task` ran from `start` to `end`.
-    #[inline]
-    fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
-
-    /// Somebody else's frame was on its way from `start` to `end`.
-    #[inline]
-    fn background(&mut self, _start: Picos, _end: Picos) {}
-
-    /// From `time` on the memory moves `rate` in all; the last word at a time holds.
-    #[inline]
-    fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
-
-    /// Of that, `rate` for `task`; follows each [`Self::memory`] for every task that
-    /// moves something then.
-    #[inline]
-    fn flow(&mut self, _time: Picos, _task: TaskId, _rate: BytesPerSecond) {}
-}
-
-/// Listens to nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTrace;
-
-impl TraceSink for NoTrace {}
-
 /// A phase that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseRow {
@@ -86,7 +47,7 @@ pub struct Recorder {
     pub memory: Vec<(Picos, BytesPerSecond)>,
     /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
     pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
-    /// Somebody else's frames: start and end.
+    /// Frames of the background load: start and end.
     pub background: Vec<(Picos, Picos)>,
     keeps_flows: bool,
 }
@@ -111,6 +72,45 @@ impl Recorder {
         self.background.clear();
     }
 }
+
+/// Receives what happens, in the order of the ends.
+pub trait TraceSink {
+    /// Phase `index` of `task` ran from `start` to `end`; a delay has one phase
+    /// and no processor.
+    #[inline]
+    fn phase(
+        &mut self,
+        _task: TaskId,
+        _processor: Option<ProcessorId>,
+        _index: u32,
+        _start: Picos,
+        _end: Picos,
+    ) {
+    }
+
+    /// `task` ran from `start` to `end`.
+    #[inline]
+    fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
+
+    /// A frame of the background load was on its way from `start` to `end`.
+    #[inline]
+    fn background(&mut self, _start: Picos, _end: Picos) {}
+
+    /// From `time` on the memory moves `rate` in all; the last word at a time holds.
+    #[inline]
+    fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
+
+    /// Of that, `rate` for `task`; follows each [`Self::memory`] for every task that
+    /// moves something then.
+    #[inline]
+    fn flow(&mut self, _time: Picos, _task: TaskId, _rate: BytesPerSecond) {}
+}
+
+/// Listens to nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTrace;
+
+impl TraceSink for NoTrace {}
 
 impl TraceSink for Recorder {
     fn phase(&mut self, task: TaskId, processor: Option<ProcessorId>, index: u32, start: Picos, end: Picos) {

@@ -10,13 +10,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
+use foldhash::fast::FixedState;
+
 use super::grid::Grid;
-use super::{Objective, Options};
-use crate::device::gpu::{Cargo, Direction};
-use crate::plan::{Axis, Placement, Plan};
-use crate::simulate::{
-    Processor, SimulateError, Simulator, copying, execute, join_delay, read_bytes, result_bytes,
-};
+use super::{Objective, SearchOptions};
+use crate::device::gpu::{Direction, LinkTransfer};
+use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
+use crate::schedule::{read_bytes, result_bytes};
+use crate::simulate::{SimulateError, Simulator, copying, execute, join_delay};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
@@ -38,23 +39,23 @@ pub struct Candidate {
 /// How much later than the other a processor can start, because a result must
 /// first be handed to it, and what comes behind the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
+pub(super) struct StartDelays {
     /// Delay of the CPU.
-    pub cpu: Picos,
+    pub(super) cpu: Picos,
     /// Delay of the GPU.
-    pub gpu: Picos,
+    pub(super) gpu: Picos,
     /// From the end of a GPU that computed all until its result is where it must be.
-    pub behind_gpu: Picos,
+    pub(super) behind_gpu: Picos,
     /// From the call until anything starts where a GPU takes part.
-    pub launch: Picos,
+    pub(super) launch: Picos,
 }
 
-impl Lead {
+impl StartDelays {
     /// Of an operator whose inputs come from the host and whose result goes there:
     /// what crosses the link of a GPU with memory of its own.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
         let [launch, read_back] = simulator.around_launches();
-        let crossing = |bytes, direction| copying(simulator.device(), Cargo::whole(bytes), direction);
+        let crossing = |bytes, direction| copying(simulator.device(), LinkTransfer::whole(bytes), direction);
         Self {
             cpu: Picos::ZERO,
             launch,
@@ -80,15 +81,14 @@ pub struct Search {
 }
 
 /// Finds the best way to run one operator, whose inputs the host has and whose
-/// result it wants, given how much later each processor can start.
+/// result it wants.
 ///
 /// # Errors
 /// No processor offered has a kernel for the operator.
 pub fn split_search(
     simulator: &Simulator<'_>,
     stage: &Stage,
-    options: &Options,
-    lead: Lead,
+    options: &SearchOptions,
 ) -> Result<Search, SimulateError> {
     let mut parts = simulator.of_parts();
     // Single processors are searched beside the cuts, too.
@@ -100,26 +100,20 @@ pub fn split_search(
         .iter()
         .map(|&axis| Ok(Rc::new(Grid::new(&parts, stage, options, axis)?)))
         .collect::<Result<Vec<_>, SimulateError>>()?;
-    let host = Lead::of_host(&parts, stage);
-    let lead = Lead {
-        cpu: lead.cpu + host.cpu,
-        gpu: lead.gpu + host.gpu,
-        behind_gpu: lead.behind_gpu + host.behind_gpu,
-        launch: lead.launch + host.launch,
-    };
-    search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut Together::default()))
+    let lead = StartDelays::of_host(&parts, stage);
+    search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut CoRunCache::default()))
 }
 
 /// What simulating single operators said, by the kind of operator and its placement.
 #[derive(Debug, Default)]
-pub(super) struct Together(HashMap<(usize, Placement), (Picos, Option<Joules>)>);
+pub(super) struct CoRunCache(HashMap<(usize, Placement), (Picos, Option<Joules>), FixedState>);
 
-impl Together {
+impl CoRunCache {
     pub(super) fn of(
         &mut self,
         simulator: &mut Simulator<'_>,
         (kind, stage): (usize, &[Stage; 1]),
-        options: &Options,
+        options: &SearchOptions,
         placement: Placement,
     ) -> Result<(Picos, Option<Joules>), SimulateError> {
         if let Some(&known) = self.0.get(&(kind, placement)) {
@@ -142,9 +136,9 @@ impl Together {
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
     (kind, stage): (usize, &Stage),
-    options: &Options,
-    lead: Lead,
-    (grids, together): (&[Rc<Grid>], &mut Together),
+    options: &SearchOptions,
+    lead: StartDelays,
+    (grids, together): (&[Rc<Grid>], &mut CoRunCache),
 ) -> Result<Search, SimulateError> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -161,9 +155,9 @@ pub(super) fn search_grid(
     }
     let considered = candidates.len();
     let isolated = [stage.isolated()];
-    let mut best_where = |wanted: fn(Placement) -> bool| {
+    let mut best_where = |wanted: fn(&Placement) -> bool| {
         // By their bounds; equal bounds keep the grid's order.
-        let wanted = candidates.iter().enumerate().filter(|(_, candidate)| wanted(candidate.placement));
+        let wanted = candidates.iter().enumerate().filter(|(_, candidate)| wanted(&candidate.placement));
         let mut queue: BinaryHeap<Reverse<(Picos, usize)>> =
             wanted.map(|(index, candidate)| Reverse((candidate.latency, index))).collect();
         let mut best: Option<Candidate> = None;
@@ -187,31 +181,32 @@ pub(super) fn search_grid(
         }
         Ok::<_, SimulateError>(best)
     };
-    let gpu_only = best_where(|placement| placement == Placement::Gpu)?;
-    let cpu_only = best_where(|placement| matches!(placement, Placement::Cpu(_)))?;
-    let split = best_where(|placement| placement.is_cut())?;
-    let winner = [gpu_only, cpu_only, split].into_iter().flatten().reduce(|best, candidate| {
-        if cost(options, &candidate) < cost(options, &best) { candidate } else { best }
-    });
-    match winner {
-        Some(best) => Ok(Search { best, gpu_only, cpu_only, split, considered }),
-        None => Err(missing_kernel(simulator, stage, options)),
-    }
+    let gpu_only = best_where(|placement| !placement.is_cut() && placement.uses(ProcessorKind::Gpu))?;
+    let cpu_only = best_where(|placement| !placement.is_cut() && placement.uses(ProcessorKind::Cpu))?;
+    let split = best_where(Placement::is_cut)?;
+    let found = [gpu_only, cpu_only, split].into_iter().flatten();
+    let best = found.min_by(|one, other| cost(options, one).total_cmp(&cost(options, other)));
+    let best = best.ok_or_else(|| missing_kernel(simulator, stage, options))?;
+    Ok(Search { best, gpu_only, cpu_only, split, considered })
 }
 
-fn cost(options: &Options, candidate: &Candidate) -> f64 {
+fn cost(options: &SearchOptions, candidate: &Candidate) -> f64 {
     options.objective.cost(candidate.latency, candidate.energy)
 }
 
 /// Why nothing can run the operator: what the first processor offered says.
-pub(super) fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &Options) -> SimulateError {
+pub(super) fn missing_kernel(
+    simulator: &Simulator<'_>,
+    stage: &Stage,
+    options: &SearchOptions,
+) -> SimulateError {
     let (device, library) = (simulator.device(), simulator.library());
-    let on_cpu = options.core_sets.first().map(|&cores| (Processor::Cpu, Some(cores)));
-    let on_gpu = device.gpu.is_some().then_some((Processor::Gpu, None));
+    let on_cpu = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
+    let on_gpu = device.gpu.is_some().then_some(Processor::Gpu);
     on_gpu
         .into_iter()
         .chain(on_cpu)
-        .find_map(|(processor, cores)| execute(&stage.layer, device, library, processor, cores).err())
+        .find_map(|by| execute(&stage.layer, device, library, by).err())
         .unwrap_or(SimulateError::NothingToUse)
 }
 
@@ -237,23 +232,23 @@ pub struct CurvePoint {
 pub fn latency_curve(
     simulator: &Simulator<'_>,
     stage: &Stage,
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Vec<CurvePoint>, SimulateError> {
     let mut parts = simulator.of_parts();
     let grid = Grid::new(&parts, stage, options, Axis::Channels)?;
     let isolated = [stage.isolated()];
-    let host = Lead::of_host(&parts, stage);
-    let mut curve = Vec::with_capacity(grid.first.len());
-    for (index, &cpu_channels) in grid.first.iter().enumerate().rev() {
-        let gpu = grid.gpu[index];
+    let host = StartDelays::of_host(&parts, stage);
+    let mut curve = Vec::with_capacity(grid.cpu_extent.len());
+    for (index, &cpu_channels) in grid.cpu_extent.iter().enumerate().rev() {
+        let gpu = grid.gpu[index].map(|price| price.time);
         let (cores, cpu) = match grid.cpu.first() {
-            Some((cores, times)) => (Some(*cores), times[index]),
+            Some((cores, times)) => (Some(*cores), times[index].map(|price| price.time)),
             None => (None, None),
         };
         let gpu_channels = grid.all - cpu_channels;
         let together = match (cores, cpu, gpu) {
             (Some(cores), Some(_), Some(_)) => {
-                let placement = Placement::Split { cores, cpu_channels, gpu_channels };
+                let placement = Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, gpu_channels]);
                 let plan = Plan::new(options.synchronisation, vec![placement]);
                 Some(parts.latency(&isolated, &plan)?)
             }

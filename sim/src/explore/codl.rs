@@ -15,10 +15,10 @@
 //! whatever the objective.
 
 use super::explorer::Explorer;
-use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Cut, Placement, Plan, widen};
-use crate::simulate::{hand_over_delay, read_bytes};
+use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, widen};
+use crate::schedule::read_bytes;
+use crate::simulate::hand_over_delay;
 use crate::units::{Bytes, Picos};
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
 
@@ -53,24 +53,25 @@ pub struct CodlParts {
     /// Dimensions of the base plan: both, or one (figure 18).
     pub axes: &'static [Axis],
     /// Whether operators that can be cut may be left to one processor.
-    pub whole: Whole,
+    pub whole: WholeOperators,
     /// Whether operators are chained (figure 20).
     pub chains: bool,
 }
 
 impl CodlParts {
     /// All of it.
-    pub const ALL: Self = Self { axes: &[Axis::Height, Axis::Channels], whole: Whole::Allowed, chains: true };
+    pub const ALL: Self =
+        Self { axes: &[Axis::Height, Axis::Channels], whole: WholeOperators::Allowed, chains: true };
 }
 
 /// Whether operators that can be cut may be left to one processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whole {
+pub enum WholeOperators {
     /// Ratios go from 0 to 1, both included (section 4.1).
     Allowed,
     /// Every operator that can be cut is: the shares of both dimensions in the paper's
     /// Figure 17 leave none whole.
-    OnlyUncuttable,
+    OnlyIfUnsplittable,
 }
 
 /// A planner for one core set.
@@ -96,18 +97,19 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, 
     }
     match best {
         Some((_, plan)) => (plan, considered),
-        None => (explorer.plan(vec![Placement::Gpu; explorer.stages.len()]), 1),
+        None => (explorer.plan(vec![Placement::GPU; explorer.stages.len()]), 1),
     }
 }
 
-/// The cut of `stage` that leaves `gpu` tenths to the GPU; `None` where it cannot be cut
-/// so. Channels are cut between slices, as GPU kernels compute four at a time.
-fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<Cut> {
+/// Channels or rows of `stage` for the CPU and the GPU that leave `gpu` tenths to the GPU;
+/// `None` where it cannot be cut so. Channels are cut between slices, as GPU kernels compute
+/// four at a time.
+fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<[u32; 2]> {
     let all = axis.extent(&stage.layer.operator)?;
     let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
     let unit = if axis == Axis::Channels { CHANNELS_PER_SLICE } else { 1 };
     let first = ((exact / f64::from(unit)).round() as u32).max(1) * unit;
-    (first < all).then_some(Cut { axis, all, parts: [0..first, first..all] })
+    (first < all).then(|| [first, all - first])
 }
 
 impl Planner<'_, '_, '_> {
@@ -119,8 +121,8 @@ impl Planner<'_, '_, '_> {
 
     fn base_of(&mut self, stage: usize) -> Option<Choice> {
         let cut = match self.parts.whole {
-            Whole::Allowed => None,
-            Whole::OnlyUncuttable => self.best_of(stage, [1, TENTHS - 1]),
+            WholeOperators::Allowed => None,
+            WholeOperators::OnlyIfUnsplittable => self.best_of(stage, [1, TENTHS - 1]),
         };
         cut.or_else(|| self.best_of(stage, [0, TENTHS]))
     }
@@ -143,36 +145,42 @@ impl Planner<'_, '_, '_> {
     /// Equation 2 for an operator in no chain.
     fn predict(&mut self, stage: usize, axis: Axis, gpu: u32) -> Option<Picos> {
         match gpu {
-            TENTHS => Some(self.explorer.prices.whole(stage, Who::Gpu)?.time),
+            TENTHS => Some(self.explorer.prices.whole(stage, Processor::Gpu)?.time),
             0 => {
-                let cpu = self.explorer.prices.whole(stage, Who::Cpu(self.cores))?.time;
+                let cpu = self.explorer.prices.whole(stage, Processor::Cpu(self.cores))?.time;
                 Some(self.sharing(stage, None) + cpu)
             }
             _ => {
-                let cut = cut(&self.explorer.stages[stage], axis, gpu)?;
-                Some(self.sharing(stage, Some(&cut)) + self.computing(stage, &cut)?)
+                let regions = self.cut(stage, axis, gpu)?;
+                Some(self.sharing(stage, Some((axis, &regions))) + self.computing(stage, &regions)?)
             }
         }
     }
 
     /// What it takes until the CPU has what it reads of an input that lies with the GPU.
-    fn sharing(&self, stage: usize, cut: Option<&Cut>) -> Picos {
+    fn sharing(&self, stage: usize, cut: Option<(Axis, &Regions)>) -> Picos {
         let Explorer { simulator, stages, options, .. } = &*self.explorer;
         let all = read_bytes(&stages[stage].layer);
         let bytes = match cut {
-            Some(cut) if cut.axis == Axis::Height => read_bytes(&cut.part(&stages[stage].layer, 0)).min(all),
-            _ => all,
+            Some((Axis::Height, regions)) => read_bytes(&regions[0].part_of(&stages[stage].layer)).min(all),
+            Some((Axis::Channels, _)) | None => all,
         };
         hand_over_delay(simulator.device(), options.synchronisation, bytes.max(Bytes(1)), true)
     }
 
     /// The longer of both parts.
-    fn computing(&mut self, stage: usize, cut: &Cut) -> Option<Picos> {
-        let [first, second] = cut.parts.clone();
+    fn computing(&mut self, stage: usize, regions: &Regions) -> Option<Picos> {
         let prices = &mut self.explorer.prices;
-        let cpu = prices.part(stage, Who::Cpu(self.cores), cut.axis, first)?;
-        let gpu = prices.part(stage, Who::Gpu, cut.axis, second)?;
+        let cpu = prices.part(stage, Processor::Cpu(self.cores), regions[0])?;
+        let gpu = prices.part(stage, Processor::Gpu, regions[1])?;
         Some(cpu.time.max(gpu.time))
+    }
+
+    /// What CPU and GPU compute of a stage that is cut so.
+    fn cut(&self, stage: usize, axis: Axis, gpu: u32) -> Option<Regions> {
+        let stage = &self.explorer.stages[stage];
+        let extents = cut(stage, axis, gpu)?;
+        Some(owned(stage, &Placement::cpu_and_gpu(axis, self.cores, extents)))
     }
 
     /// Algorithm 1: the predicted time, and the plan.
@@ -200,12 +208,9 @@ impl Planner<'_, '_, '_> {
 
     fn placement(&self, stage: usize, axis: Axis, gpu: u32) -> Placement {
         match (gpu, cut(&self.explorer.stages[stage], axis, gpu)) {
-            (1..TENTHS, Some(cut)) => {
-                let [first, second] = &cut.parts;
-                axis.placement(self.cores, [first.end, second.end - second.start])
-            }
-            (0, _) => Placement::Cpu(self.cores),
-            _ => Placement::Gpu,
+            (1..TENTHS, Some(extents)) => Placement::cpu_and_gpu(axis, self.cores, extents),
+            (0, _) => Placement::cpu(self.cores),
+            _ => Placement::GPU,
         }
     }
 
@@ -224,28 +229,28 @@ impl Planner<'_, '_, '_> {
     /// Appends operators to a chain at one ratio until one more does not gain.
     fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<Chain> {
         let stages = self.explorer.stages;
-        let mut cuts = vec![cut(&stages[head], axis, gpu)?];
-        let mut chained = self.sharing(head, cuts.first()) + self.computing(head, &cuts[0])?;
+        let mut cuts = vec![self.cut(head, axis, gpu)?];
+        let mut chained = self.sharing(head, Some((axis, &cuts[0]))) + self.computing(head, &cuts[0])?;
         let mut unchained = base[head].time;
         let mut best: Option<Chain> = None;
-        for next in head + 1..stages.len() {
-            let Some(own) = cut(&stages[next], axis, gpu) else { break };
-            if !can_follow(stages, head, next, &cuts, &own) {
+        for (next, alone) in base.iter().enumerate().skip(head + 1) {
+            let Some(own) = self.cut(next, axis, gpu) else { break };
+            if !can_follow(stages, (head, axis), next, &cuts, &own) {
                 break;
             }
             cuts.push(own);
-            widen(stages, head, &mut cuts);
-            let mut time = self.sharing(head, cuts.first());
+            widen(stages, head, &mut cuts, |_, _| true);
+            let mut time = self.sharing(head, Some((axis, &cuts[0])));
             for (stage, cut) in (head..).zip(&cuts) {
                 time += self.computing(stage, cut)?;
             }
             self.considered += 1;
             // The first append may also have to make up for a ratio that is not the head's.
-            let loses = time > chained + base[next].time;
+            let loses = time > chained + alone.time;
             if loses {
                 break;
             }
-            (chained, unchained) = (time, unchained + base[next].time);
+            (chained, unchained) = (time, unchained + alone.time);
             let gain = i128::from(unchained.0) - i128::from(chained.0);
             if best.as_ref().is_none_or(|best| gain > best.gain) {
                 best = Some(Chain { axis, gpu, end: next + 1, gain });
@@ -255,8 +260,15 @@ impl Planner<'_, '_, '_> {
     }
 }
 
-/// Whether `next` can compute its parts from the parts of the operators from `head` on.
-pub(super) fn can_follow(stages: &[Stage], head: usize, next: usize, cuts: &[Cut], own: &Cut) -> bool {
-    let inputs = stages[next].inputs.iter().filter(|&&input| input >= head);
-    inputs.into_iter().all(|&input| own.reads_parts_of(&stages[next], &cuts[input - head], &stages[input]))
+/// Whether `next` can compute its parts, `own`, from the parts of the operators from `head`
+/// on, all cut along `axis`.
+pub(super) fn can_follow(
+    stages: &[Stage],
+    (head, axis): (usize, Axis),
+    next: usize,
+    cuts: &[Regions],
+    own: &Regions,
+) -> bool {
+    let mut inputs = stages[next].inputs.iter().filter(|&&input| input >= head);
+    inputs.all(|&input| follows(axis, (&stages[next], own), (&stages[input], &cuts[input - head])).is_ok())
 }

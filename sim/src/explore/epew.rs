@@ -5,12 +5,13 @@
 //! much better than others. Operators do not know of each other, and the NPU takes no
 //! part; what is minimised is time, whatever the objective.
 
-use super::explorer::Explorer;
+use super::Strategy;
+use super::explorer::{Explorer, Found};
 use super::grid::MAX_CUTS;
-use super::prices::Who;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Placement, Plan};
-use crate::simulate::{SimulateError, join_delay, result_bytes};
+use crate::plan::{Axis, Placement, Processor, Region, Span};
+use crate::schedule::result_bytes;
+use crate::simulate::{SimulateError, join_delay};
 use crate::units::Picos;
 
 /// Cuts compared on either side of where both processors take the same: one step of the
@@ -35,16 +36,16 @@ impl Best {
     }
 }
 
-/// One placement an operator, and how many were considered.
-pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), SimulateError> {
+/// One placement an operator, simulated together.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
     let mut placements = Vec::with_capacity(explorer.stages.len());
     let mut considered = 0;
     for stage in 0..explorer.stages.len() {
         let mut best = Best { placement: None, time: Picos::ZERO, considered: 0 };
-        best.consider(Placement::Gpu, explorer.prices.whole(stage, Who::Gpu).map(|price| price.time));
+        best.consider(Placement::GPU, explorer.prices.whole(stage, Processor::Gpu).map(|price| price.time));
         for &cores in &explorer.options.core_sets {
-            let alone = explorer.prices.whole(stage, Who::Cpu(cores));
-            best.consider(Placement::Cpu(cores), alone.map(|price| price.time));
+            let alone = explorer.prices.whole(stage, Processor::Cpu(cores));
+            best.consider(Placement::cpu(cores), alone.map(|price| price.time));
             if alone.is_some() {
                 cuts(explorer, stage, cores, &mut best);
             }
@@ -52,7 +53,7 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>) -> Result<(Plan, usize), Sim
         considered += best.considered;
         placements.push(best.placement.ok_or(SimulateError::NothingToUse)?);
     }
-    Ok((explorer.plan(placements), considered))
+    explorer.found(strategy, explorer.plan(placements), considered)
 }
 
 /// Considers the cuts of one stage around the one that keeps both busy.
@@ -63,10 +64,11 @@ fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, best: &mu
     let overhead = join_delay(device, explorer.options.synchronisation, result_bytes(layer));
     let step = explorer.options.step.max(all.div_ceil(MAX_CUTS)).max(1);
     let last = (all - 1) / step;
+    let channels = |start, end| Region::along(Axis::Channels, Span::new(start, end));
     let mut times = |cut: u32| {
         let first = cut * step;
-        let cpu = explorer.prices.part(stage, Who::Cpu(cores), Axis::Channels, 0..first)?;
-        let gpu = explorer.prices.part(stage, Who::Gpu, Axis::Channels, first..all)?;
+        let cpu = explorer.prices.part(stage, Processor::Cpu(cores), channels(0, first))?;
+        let gpu = explorer.prices.part(stage, Processor::Gpu, channels(first, all))?;
         Some([cpu.time, gpu.time])
     };
     // The first cut at which the CPU takes longer.
@@ -82,6 +84,9 @@ fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, best: &mu
     for cut in low.saturating_sub(NEIGHBOURS).max(1)..=(low + NEIGHBOURS).min(last) {
         let together = times(cut).map(|[cpu, gpu]| overhead + cpu.max(gpu));
         let cpu_channels = cut * step;
-        best.consider(Placement::Split { cores, cpu_channels, gpu_channels: all - cpu_channels }, together);
+        best.consider(
+            Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, all - cpu_channels]),
+            together,
+        );
     }
 }

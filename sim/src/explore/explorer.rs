@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::channel_split::{Lead, Search, Together, search_grid};
+use super::channel_split::{CoRunCache, Search, StartDelays, search_grid};
 use super::codl::CodlParts;
 use super::grid::Grid;
 use super::prices::Prices;
-use super::{Options, Strategy, codl, epew, optimal, rule, split};
+use super::{RandomSearch, SearchOptions, Strategy, codl, random};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::workload::Stage;
@@ -25,22 +25,11 @@ pub struct Answer {
     /// What simulating it predicts.
     pub prediction: Prediction,
     /// Single processors for comparison; those the device can run it on.
-    pub baselines: Vec<Baseline>,
+    pub baselines: Vec<Found>,
     /// For each operator, what the search found for it alone.
     pub searches: Vec<Search>,
     /// Candidates considered.
     pub considered: usize,
-}
-
-/// The whole workload on one processor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Baseline {
-    /// Which processor.
-    pub strategy: Strategy,
-    /// Its plan.
-    pub plan: Plan,
-    /// Its prediction.
-    pub prediction: Prediction,
 }
 
 /// What one strategy found.
@@ -63,15 +52,14 @@ pub struct Explorer<'s, 'a> {
     /// Runs single operators of the workload.
     pub(super) parts: Simulator<'a>,
     pub(super) stages: &'s [Stage],
-    pub(super) options: &'s Options,
+    pub(super) options: &'s SearchOptions,
     pub(super) prices: Prices<'a>,
     /// How batches follow each other, where that is to be planned for.
     pub(super) pipeline: Option<&'s Pipeline>,
     /// Of operators between the host, and inside the workload.
-    pub(super) together: Together,
-    pub(super) together_inside: Together,
+    pub(super) together: CoRunCache,
+    pub(super) together_inside: CoRunCache,
     searches: HashMap<(usize, &'static [Axis]), Search>,
-    singles: Option<Vec<Baseline>>,
     known: HashMap<Strategy, Result<Found, SimulateError>>,
 }
 
@@ -82,7 +70,7 @@ pub struct Explorer<'s, 'a> {
 pub fn explore(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
-    options: &Options,
+    options: &SearchOptions,
 ) -> Result<Answer, SimulateError> {
     explore_stream(simulator, stages, options, None)
 }
@@ -94,7 +82,7 @@ pub fn explore(
 pub fn explore_stream(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
-    options: &Options,
+    options: &SearchOptions,
     pipeline: Option<&Pipeline>,
 ) -> Result<Answer, SimulateError> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
@@ -109,7 +97,7 @@ pub fn explore_stream(
 
 impl<'s, 'a> Explorer<'s, 'a> {
     /// For `stages` as `simulator` runs them, with what `options` allow.
-    pub fn new(simulator: &'s mut Simulator<'a>, stages: &'s [Stage], options: &'s Options) -> Self {
+    pub fn new(simulator: &'s mut Simulator<'a>, stages: &'s [Stage], options: &'s SearchOptions) -> Self {
         let prices = Prices::new(simulator, stages);
         let parts = simulator.of_parts();
         Self {
@@ -119,10 +107,9 @@ impl<'s, 'a> Explorer<'s, 'a> {
             options,
             prices,
             pipeline: None,
-            together: Together::default(),
-            together_inside: Together::default(),
+            together: CoRunCache::default(),
+            together_inside: CoRunCache::default(),
             searches: HashMap::new(),
-            singles: None,
             known: HashMap::new(),
         }
     }
@@ -142,23 +129,9 @@ impl<'s, 'a> Explorer<'s, 'a> {
         if let Some(known) = self.known.get(&strategy) {
             return known.clone();
         }
-        let found = self.search(strategy);
+        let found = strategy.find(self);
         self.known.insert(strategy, found.clone());
         found
-    }
-
-    fn search(&mut self, strategy: Strategy) -> Result<Found, SimulateError> {
-        let (plan, considered) = match strategy {
-            Strategy::CpuOnly | Strategy::GpuOnly | Strategy::NpuOnly => (split::uniform(self, strategy)?, 1),
-            Strategy::ChannelSplit | Strategy::HeightSplit | Strategy::AnySplit => {
-                return split::find(self, strategy);
-            }
-            Strategy::FlopsProportional | Strategy::LayerWise => return rule::find(self, strategy),
-            Strategy::Epew => epew::plan(self)?,
-            Strategy::Codl => codl::plan(self, CodlParts::ALL),
-            Strategy::Optimal => return optimal::find(self),
-        };
-        self.found(strategy, plan, considered)
     }
 
     /// The plan of `CoDL` with only some of its parts, under the name of the whole.
@@ -170,6 +143,14 @@ impl<'s, 'a> Explorer<'s, 'a> {
         self.found(Strategy::Codl, plan, considered)
     }
 
+    /// The best of plans drawn at random.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn random(&mut self, search: RandomSearch) -> Result<Found, SimulateError> {
+        random::find(self, search)
+    }
+
     /// Simulates a plan.
     pub(super) fn found(
         &mut self,
@@ -179,6 +160,31 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ) -> Result<Found, SimulateError> {
         let prediction = self.simulator.run(self.stages, &plan)?;
         Ok(Found { strategy, plan, prediction, considered })
+    }
+
+    /// Simulates a plan whose operators were placed one by one; none where together they are too much for
+    /// the GPU's memory.
+    pub(super) fn fitting(
+        &mut self,
+        strategy: Strategy,
+        plan: Plan,
+        considered: usize,
+    ) -> Result<Option<Found>, SimulateError> {
+        match self.found(strategy, plan, considered) {
+            Ok(found) => Ok(Some(found)),
+            Err(SimulateError::GpuMemoryFull { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The best of the plans found, the first of equals.
+    ///
+    /// # Errors
+    /// None was found.
+    pub fn best(&self, found: impl IntoIterator<Item = Found>) -> Result<Found, SimulateError> {
+        let cost = |found: &Found| self.cost(&found.prediction);
+        let best = found.into_iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
+        best.ok_or(SimulateError::NothingToUse)
     }
 
     /// A plan without chains.
@@ -217,7 +223,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
                 searches.push(known.clone());
                 continue;
             }
-            let host = Lead::of_host(&self.parts, stage);
+            let host = StartDelays::of_host(&self.parts, stage);
             let search = {
                 let of = (self.prices.kind(index), stage);
                 search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.together))?
@@ -229,18 +235,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
     }
 
     /// Single processors that can run the whole workload.
-    pub fn baselines(&mut self) -> Vec<Baseline> {
-        if let Some(known) = &self.singles {
-            return known.clone();
-        }
-        let singles: Vec<Baseline> = [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly]
-            .into_iter()
-            .filter_map(|strategy| {
-                let Found { plan, prediction, .. } = self.find(strategy).ok()?;
-                Some(Baseline { strategy, plan, prediction })
-            })
-            .collect();
-        self.singles = Some(singles.clone());
-        singles
+    pub fn baselines(&mut self) -> Vec<Found> {
+        let singles = [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly];
+        singles.into_iter().filter_map(|strategy| self.find(strategy).ok()).collect()
     }
 }

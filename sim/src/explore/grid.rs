@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
-use super::Options;
-use super::channel_split::{Candidate, Lead};
-use crate::device::gpu::{Cargo, Direction};
+use super::SearchOptions;
+use super::channel_split::{Candidate, StartDelays};
+use super::prices::{Price, price};
+use crate::device::gpu::{Direction, LinkTransfer};
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Placement};
-use crate::simulate::{Processor, SimulateError, Simulator, copying, pieces, result_bytes};
+use crate::plan::{Axis, Placement, Processor};
+use crate::schedule::{pieces, result_bytes};
+use crate::simulate::{SimulateError, Simulator, copying};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Layer, Operator, Stage};
+use crate::workload::{Operator, Stage};
 
 /// Most cuts of one operator that a search prices: finer than one channel for any
 /// layer of any network, and a tenth of a second of work.
@@ -20,7 +22,7 @@ const MAX_ROW_CUTS: u32 = 128;
 
 impl Axis {
     /// How far `operator` reaches along it, where a search cuts it.
-    fn cuttable(self, operator: &Operator) -> Option<u32> {
+    pub(super) fn cuttable(self, operator: &Operator) -> Option<u32> {
         match self {
             Self::Channels => operator.splittable_channels(),
             Self::Height => operator.splittable_rows(),
@@ -28,7 +30,7 @@ impl Axis {
     }
 
     /// Distance of two cuts.
-    fn step(self, all: u32, options: &Options) -> u32 {
+    pub(super) fn step(self, all: u32, options: &SearchOptions) -> u32 {
         match self {
             Self::Channels => options.step.max(1),
             Self::Height => all.div_ceil(MAX_ROW_CUTS).max(1),
@@ -41,14 +43,6 @@ impl Axis {
             Self::Height => operator.with_output_rows(range),
         }
     }
-
-    /// The placement of a cut.
-    pub(crate) fn placement(self, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Placement {
-        match self {
-            Self::Channels => Placement::Split { cores, cpu_channels: cpu, gpu_channels: gpu },
-            Self::Height => Placement::HeightSplit { cores, cpu_rows: cpu, gpu_rows: gpu },
-        }
-    }
 }
 
 /// What every grid point costs on each processor alone, whenever it starts.
@@ -56,16 +50,16 @@ impl Axis {
 pub(super) struct Grid {
     pub(super) axis: Axis,
     /// Channels or rows of the CPU's part, ascending, from none to all.
-    pub(super) first: Vec<u32>,
+    pub(super) cpu_extent: Vec<u32>,
     /// All channels or rows.
     pub(super) all: u32,
-    /// The GPU's time for the rest, where it has a kernel; none at the last point.
-    pub(super) gpu: Vec<Option<Picos>>,
+    /// What the GPU takes for the rest, where it has a kernel; none at the last point.
+    pub(super) gpu: Vec<Option<Price>>,
     /// What it takes then to have the GPU's part with the CPU's: none where they
     /// share the memory.
     pub(super) gathering: Vec<Picos>,
-    /// Each core set's times, where the CPU has a kernel; none at the first point.
-    pub(super) cpu: Vec<(CoreSet, Vec<Option<Picos>>)>,
+    /// What each core set takes, where the CPU has a kernel; none at the first point.
+    pub(super) cpu: Vec<(CoreSet, Vec<Option<Price>>)>,
 }
 
 impl Grid {
@@ -74,12 +68,12 @@ impl Grid {
     pub(super) fn new(
         simulator: &Simulator<'_>,
         stage: &Stage,
-        options: &Options,
+        options: &SearchOptions,
         axis: Axis,
     ) -> Result<Self, SimulateError> {
         let layer = &stage.layer;
         let extent = axis.cuttable(&layer.operator);
-        let (first, all) = match extent {
+        let (cpu_extent, all) = match extent {
             Some(all) => {
                 let step = axis.step(all, options);
                 let points = all.div_ceil(step).saturating_add(1);
@@ -95,42 +89,46 @@ impl Grid {
             None => (vec![0, 1], 1),
         };
         let mut part = layer.clone();
-        let mut time = |processor, cores, range: Range<u32>| {
+        let mut time = |by, range: Range<u32>| {
             if range.is_empty() {
                 return None;
             }
             if extent.is_some() {
                 part.operator = axis.part(&layer.operator, range);
             }
-            duration(simulator, &part, processor, cores)
+            price(simulator, &part, by)
         };
-        let gpu = first.iter().map(|&cpu| time(Processor::Gpu, None, cpu..all)).collect();
-        let (whole, pieces) = (result_bytes(layer), pieces(layer, axis));
-        let gathering = first
+        let gpu = cpu_extent.iter().map(|&cpu| time(Processor::Gpu, cpu..all)).collect();
+        let (whole, pieces) = (result_bytes(layer), pieces(layer, Some(axis)));
+        let gathering = cpu_extent
             .iter()
             .map(|&cpu| {
                 let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
-                copying(simulator.device(), Cargo { bytes: Bytes(part as u64), pieces }, Direction::ToHost)
+                copying(
+                    simulator.device(),
+                    LinkTransfer { bytes: Bytes(part as u64), pieces },
+                    Direction::ToHost,
+                )
             })
             .collect();
         let cpu = options
             .core_sets
             .iter()
             .map(|&cores| {
-                (cores, first.iter().map(|&cpu| time(Processor::Cpu, Some(cores), 0..cpu)).collect())
+                (cores, cpu_extent.iter().map(|&cpu| time(Processor::Cpu(cores), 0..cpu)).collect())
             })
             .collect();
-        Ok(Self { axis, first, all, gpu, gathering, cpu })
+        Ok(Self { axis, cpu_extent, all, gpu, gathering, cpu })
     }
 
     /// For each core set, the lower bound of every cut's time and its place in the grid,
     /// where the processors can start after `leads`.
     pub(super) fn bounds(&self, leads: [Picos; 2]) -> impl Iterator<Item = (CoreSet, Vec<(Picos, usize)>)> {
         let [lead_cpu, lead_gpu] = leads;
-        let last = self.first.len() - 1;
+        let last = self.cpu_extent.len() - 1;
         self.cpu.iter().map(move |(cores, times)| {
             let bound = |index: usize| {
-                let (cpu, gpu) = (times[index]?, self.gpu[index]?);
+                let (cpu, gpu) = (times[index]?.time, self.gpu[index]?.time);
                 Some(((lead_cpu + cpu).max(lead_gpu + gpu + self.gathering[index]), index))
             };
             (*cores, (1..last).filter_map(bound).collect())
@@ -138,28 +136,28 @@ impl Grid {
     }
 
     /// Every way to run the operator, with the lower bound of its time.
-    pub(super) fn candidates(&self, lead: Lead, overhead: Picos) -> impl Iterator<Item = Candidate> {
-        let gpu_only = self.gpu.first().copied().flatten().map(|gpu| Candidate {
-            placement: Placement::Gpu,
+    pub(super) fn candidates(&self, lead: StartDelays, overhead: Picos) -> impl Iterator<Item = Candidate> {
+        let gpu_only = self.gpu.first().copied().flatten().map(|gpu| gpu.time).map(|gpu| Candidate {
+            placement: Placement::GPU,
             cpu: Picos::ZERO,
             gpu,
             latency: lead.launch + lead.gpu + gpu + lead.behind_gpu,
             energy: None,
         });
-        let last = self.first.len() - 1;
+        let last = self.cpu_extent.len() - 1;
         gpu_only.into_iter().chain(self.cpu.iter().flat_map(move |(cores, times)| {
             let cores = *cores;
             (1..=last).filter_map(move |index| {
-                let cpu = times[index]?;
+                let cpu = times[index]?.time;
                 if index == last {
                     let latency = lead.cpu + cpu;
-                    let placement = Placement::Cpu(cores);
+                    let placement = Placement::cpu(cores);
                     return Some(Candidate { placement, cpu, gpu: Picos::ZERO, latency, energy: None });
                 }
-                let gpu = self.gpu[index]?;
-                let first = self.first[index];
+                let gpu = self.gpu[index]?.time;
+                let first = self.cpu_extent[index];
                 Some(Candidate {
-                    placement: self.axis.placement(cores, [first, self.all - first]),
+                    placement: Placement::cpu_and_gpu(self.axis, cores, [first, self.all - first]),
                     cpu,
                     gpu,
                     latency: overhead
@@ -170,13 +168,4 @@ impl Grid {
             })
         }))
     }
-}
-
-fn duration(
-    simulator: &Simulator<'_>,
-    layer: &Layer,
-    processor: Processor,
-    cores: Option<CoreSet>,
-) -> Option<Picos> {
-    simulator.layer(layer, processor, cores).ok().map(|(phases, _)| phases.duration())
 }

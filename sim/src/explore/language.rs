@@ -7,144 +7,54 @@
 //! equal products of all layers share it; only the solver takes a prompt or the tokens
 //! after it as another strategy places them where that is faster as a whole.
 
-mod activation_centric;
-mod hybrid;
-mod layer_level;
-mod npu_alone;
+pub(super) mod activation_centric;
+pub(super) mod hybrid;
+pub(super) mod layer_level;
+pub(super) mod npu_alone;
 mod price;
-mod solver;
-mod weight_centric;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub(super) mod solver;
+pub(super) mod weight_centric;
 
 pub use price::Price;
 
+use super::Strategy;
 use crate::device::npu::Order;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
+use crate::plan::Placement;
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{AcceleratorSplit, GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::simulate::generation::{Generation, GenerationPlan, Graphs, StepPlan, generate};
 use crate::units::Picos;
-use crate::workload::{LanguageTask, Operator, Stage, StepStages};
+use crate::workload::{LanguageTask, Stage, StepStages};
 
-/// A way to place a language model's products.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LanguageStrategy {
-    /// Everything on the GPU.
-    GpuOnly,
-    /// Products on the NPU, their rows padded to the next static graph (`Padding`).
-    NpuPadding,
-    /// Products on the NPU, in static graphs that are filled, one after another (`NPU-pipe`).
-    NpuPipe,
-    /// Products on the NPU, in graphs of one fixed size (`Chunked-prefill`, llm.npu).
-    NpuChunked,
-    /// Products on the NPU, in graphs made for the prompt's length when it arrives
-    /// (`Online-prepare`).
-    NpuOnline,
-    /// As `npu-online`, and with the operands in the order that the model states them:
-    /// the weights stay in the arrays.
-    NpuNaive,
-    /// Each product on the GPU or on the NPU, whichever is faster (`Hetero-layer`).
-    HeteroLayer,
-    /// Each product's output channels between GPU and NPU.
-    WeightCentric,
-    /// Each product's rows between GPU and NPU: what fills static graphs on the NPU.
-    ActivationCentric,
-    /// Rows and channels of each product between GPU and NPU.
-    Hybrid,
-    /// The fastest of all of these for each product and length, and for each prompt and
-    /// all generated tokens as a whole (`Hetero-tensor`).
-    #[default]
-    HeteroTensor,
-}
+/// Strategies with the solver's graphs and order of operands, so that a phase can be theirs.
+const WITH_STANDARD_GRAPHS: [Strategy; 8] = [
+    Strategy::GpuOnly,
+    Strategy::NpuPadding,
+    Strategy::NpuPipe,
+    Strategy::NpuChunked,
+    Strategy::HeteroLayer,
+    Strategy::WeightCentric,
+    Strategy::ActivationCentric,
+    Strategy::Hybrid,
+];
 
-impl LanguageStrategy {
-    /// All strategies.
-    pub const ALL: [Self; 11] = [
-        Self::GpuOnly,
-        Self::NpuPadding,
-        Self::NpuPipe,
-        Self::NpuChunked,
-        Self::NpuOnline,
-        Self::NpuNaive,
-        Self::HeteroLayer,
-        Self::WeightCentric,
-        Self::ActivationCentric,
-        Self::Hybrid,
-        Self::HeteroTensor,
-    ];
-
-    /// Those with the solver's graphs and order of operands, so that a phase can be
-    /// theirs.
-    const WITH_STANDARD_GRAPHS: [Self; 8] = [
-        Self::GpuOnly,
-        Self::NpuPadding,
-        Self::NpuPipe,
-        Self::NpuChunked,
-        Self::HeteroLayer,
-        Self::WeightCentric,
-        Self::ActivationCentric,
-        Self::Hybrid,
-    ];
-
-    /// The name used in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GpuOnly => "gpu-only",
-            Self::NpuPadding => "npu-padding",
-            Self::NpuPipe => "npu-pipe",
-            Self::NpuChunked => "npu-chunked",
-            Self::NpuOnline => "npu-online",
-            Self::NpuNaive => "npu-naive",
-            Self::HeteroLayer => "hetero-layer",
-            Self::WeightCentric => "weight-centric",
-            Self::ActivationCentric => "activation-centric",
-            Self::Hybrid => "hybrid",
-            Self::HeteroTensor => "hetero-tensor",
-        }
-    }
-
+impl Strategy {
     fn graphs(self) -> Graphs {
-        match self {
-            Self::NpuOnline | Self::NpuNaive => Graphs::MadeOnline,
-            _ => Graphs::Standard,
-        }
+        if matches!(self, Self::NpuOnline | Self::NpuNaive) { Graphs::MadeOnline } else { Graphs::Standard }
     }
 
     fn order(self) -> Option<Order> {
         (self == Self::NpuNaive).then_some(Order::WeightsStationary)
     }
-
-    /// Who computes the product `stage`.
-    fn place(self, price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
-        Ok(match self {
-            Self::GpuOnly => Placement::Gpu,
-            Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => {
-                npu_alone::place(stage, GraphCover::Padded)
-            }
-            Self::NpuPipe => npu_alone::place(stage, GraphCover::Pieces),
-            Self::NpuChunked => npu_alone::place(stage, npu_alone::CHUNKS),
-            Self::HeteroLayer => layer_level::place(price, stage)?,
-            Self::WeightCentric => shared(weight_centric::best(price, &stage.layer)?),
-            Self::ActivationCentric => match activation_centric::best(price, &stage.layer)? {
-                None => layer_level::place(price, stage)?,
-                split => shared(split),
-            },
-            Self::Hybrid => shared(hybrid::best(price, &stage.layer)?),
-            Self::HeteroTensor => solver::place(price, stage)?,
-        })
-    }
 }
 
 /// What was found, and what it takes; the GPU where nothing was.
-type Priced = Option<(Picos, AcceleratorSplit)>;
+type Priced = Option<(Picos, Placement)>;
 
-fn shared(found: Priced) -> Placement {
-    found.map_or(Placement::Gpu, |(_, split)| Placement::Accelerators(split))
+pub(super) fn shared(found: Priced) -> Placement {
+    found.map_or(Placement::GPU, |(_, placement)| placement)
 }
 
 /// The faster of two findings.
@@ -163,17 +73,17 @@ pub fn plan_language(
     device: &Profile,
     library: Library,
     task: &LanguageTask,
-    strategy: LanguageStrategy,
+    strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan, SimulateError> {
     let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
     let mut plan = by(strategy)?;
-    if strategy != LanguageStrategy::HeteroTensor {
+    if strategy != Strategy::HeteroTensor {
         return Ok(plan);
     }
     // Products that are best alone wait for each other in a row.
     let mut fastest = PhaseTimes::of(&generate(device, library, task, &plan)?);
-    for rival in LanguageStrategy::WITH_STANDARD_GRAPHS {
+    for rival in WITH_STANDARD_GRAPHS {
         let other = by(rival)?;
         let times = PhaseTimes::of(&generate(device, library, task, &other)?);
         for (turn, time) in times.prefill.into_iter().enumerate() {
@@ -213,13 +123,13 @@ fn plan_products(
     device: &Profile,
     library: Library,
     task: &LanguageTask,
-    strategy: LanguageStrategy,
+    strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan, SimulateError> {
     if device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
     }
-    if strategy != LanguageStrategy::GpuOnly && device.npu.is_none() {
+    if strategy != Strategy::GpuOnly && device.npu.is_none() {
         return Err(SimulateError::absent("NPU", device));
     }
     let mut plan = GenerationPlan {
@@ -238,15 +148,14 @@ fn plan_products(
     Ok(plan)
 }
 
-fn plan_step(
-    price: &Price<'_>,
-    stages: &StepStages,
-    strategy: LanguageStrategy,
-) -> Result<StepPlan, SimulateError> {
+fn plan_step(price: &Price<'_>, stages: &StepStages, strategy: Strategy) -> Result<StepPlan, SimulateError> {
+    let Some(place) = strategy.rules().place else {
+        return Err(strategy.of_other_workloads("graphs of operators"));
+    };
     let [first, layer, last] = stages.parts().map(|stages| {
-        let place = |stage: &Stage| match &stage.layer.operator {
-            Operator::Linear(_) => strategy.place(price, stage),
-            _ => Ok(Placement::Gpu),
+        let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
+            Some(_) => place(price, stage),
+            None => Ok(Placement::GPU),
         };
         stages.iter().map(place).collect::<Result<Vec<_>, _>>()
     });
@@ -257,7 +166,7 @@ fn plan_step(
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageAnswer {
     /// The strategy.
-    pub strategy: LanguageStrategy,
+    pub strategy: Strategy,
     /// Its plan.
     pub plan: GenerationPlan,
     /// What that takes.
@@ -272,7 +181,7 @@ pub fn explore_language(
     device: &Profile,
     library: Library,
     task: &LanguageTask,
-    strategy: LanguageStrategy,
+    strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<LanguageAnswer, SimulateError> {
     let plan = plan_language(device, library, task, strategy, synchronisation)?;

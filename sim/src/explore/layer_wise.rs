@@ -10,25 +10,27 @@
 
 use std::collections::BTreeMap;
 
-use super::explorer::Explorer;
-use super::prices::{Prices, Who};
+use super::Strategy;
+use super::explorer::{Explorer, Found};
+use super::prices::Prices;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::Placement;
+use crate::plan::{Placement, Processor};
 use crate::simulate::{SimulateError, Simulator};
+use crate::units::Picos;
 use crate::workload::Stage;
 
 /// How much faster the GPU computes a kind of operator than some cores do.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct KindRatio {
+pub struct KindRatio {
     /// Kind of operator: `conv2d`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// CPU's time over the GPU's, summed over the workload; infinite or nought where
     /// only one of them has kernels.
-    pub(crate) ratio: f64,
+    pub ratio: f64,
 }
 
 /// The ratio of each kind of operator in `stages`, smallest first.
-pub(crate) fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
+pub fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
     priced(&mut Prices::new(simulator, stages), stages, cores)
 }
 
@@ -38,8 +40,8 @@ fn priced(prices: &mut Prices<'_>, stages: &[Stage], cores: CoreSet) -> Vec<Kind
         |stage, who| prices.whole(stage, who).map_or(f64::INFINITY, |price| price.time.as_seconds());
     for (index, stage) in stages.iter().enumerate() {
         let [cpu, gpu] = times.entry(stage.layer.operator.name()).or_default();
-        *cpu += alone(index, Who::Cpu(cores));
-        *gpu += alone(index, Who::Gpu);
+        *cpu += alone(index, Processor::Cpu(cores));
+        *gpu += alone(index, Processor::Gpu);
     }
     let ratio = |(kind, [cpu, gpu]): (&'static str, [f64; 2])| {
         let ratio = match (cpu.is_finite(), gpu.is_finite()) {
@@ -60,12 +62,25 @@ fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold:
         let kind = stage.layer.operator.name();
         ratios.iter().any(|known| known.kind == kind && known.ratio < threshold)
     };
-    stages.iter().map(|stage| if moves(stage) { Placement::Cpu(cores) } else { Placement::Gpu }).collect()
+    stages.iter().map(|stage| if moves(stage) { Placement::cpu(cores) } else { Placement::GPU }).collect()
 }
 
-/// The placements of every threshold, for each core set that may be used: the caller
-/// simulates which is best.
-pub(super) fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+/// The best plan of one for each core set and threshold, simulated.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let candidates = candidates(explorer)?;
+    let considered = candidates.len();
+    let simulated =
+        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
+    let mut found = simulated.collect::<Result<Vec<_>, _>>()?;
+    let Some(pipeline) = explorer.pipeline else { return explorer.best(found) };
+    let period = |one: &Found| Ok(explorer.simulator.stream(explorer.stages, &one.plan, pipeline)?.period);
+    let periods = found.iter().map(period).collect::<Result<Vec<Picos>, SimulateError>>()?;
+    let best = (0..found.len()).min_by_key(|&index| periods[index]);
+    best.map(|index| found.swap_remove(index)).ok_or(SimulateError::NothingToUse)
+}
+
+/// The placements of every threshold, for each core set that may be used.
+fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
     let Explorer { stages, options, prices, .. } = explorer;
     let mut found: Vec<Vec<Placement>> = Vec::new();
     for &cores in &options.core_sets {
@@ -74,7 +89,7 @@ pub(super) fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Plac
         for threshold in thresholds {
             let placements = placements(stages, &ratios, cores, threshold);
             let is_runnable = placements.iter().enumerate().all(|(stage, placement)| {
-                prices.whole(stage, placement.cores().map_or(Who::Gpu, Who::Cpu)).is_some()
+                prices.whole(stage, placement.cores().map_or(Processor::Gpu, Processor::Cpu)).is_some()
             });
             if is_runnable && !found.contains(&placements) {
                 found.push(placements);
@@ -88,7 +103,7 @@ pub(super) fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Plac
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{Objective, Options, Strategy};
+    use crate::explore::{Objective, SearchOptions};
     use crate::kernel::cpu::Library;
     use crate::plan::Plan;
     use crate::plan::synchronisation::Mechanism;
@@ -102,7 +117,7 @@ mod tests {
     fn streamed_batches_move_what_one_batch_alone_would_not() {
         let profile = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("vgg16").unwrap());
-        let options = Options {
+        let options = SearchOptions {
             strategy: Strategy::LayerWise,
             objective: Objective::Latency,
             synchronisation: Mechanism::EventWait,
@@ -120,7 +135,7 @@ mod tests {
             simulator.stream(&stages, plan, &pipeline).unwrap().period
         };
         let (alone, streamed) = (plan_of(None), plan_of(Some(&pipeline)));
-        assert!(alone.placements.iter().all(|placement| *placement == Placement::Gpu));
+        assert!(alone.placements.iter().all(|placement| *placement == Placement::GPU));
         assert!(period(&streamed) < period(&alone), "{:?} {:?}", period(&streamed), period(&alone));
     }
 
@@ -134,12 +149,12 @@ mod tests {
         let kinds: Vec<&str> = ratios.iter().map(|kind| kind.kind).collect();
         assert!(kinds.contains(&"conv2d") && kinds.contains(&"linear"), "{ratios:?}");
         let none = placements(&stages, &ratios, cores, 0.0);
-        assert!(none.iter().all(|placement| *placement == Placement::Gpu));
+        assert!(none.iter().all(|placement| *placement == Placement::GPU));
         // A phone's GPU is nowhere 50 times as fast as three of its cores.
         let published = placements(&stages, &ratios, cores, PUBLISHED_THRESHOLD);
-        assert!(published.iter().all(|placement| *placement == Placement::Cpu(cores)));
+        assert!(published.iter().all(|placement| *placement == Placement::cpu(cores)));
         let one = placements(&stages, &ratios, cores, ratios[1].ratio);
-        let moved = stages.iter().zip(&one).filter(|(_, placement)| **placement != Placement::Gpu);
+        let moved = stages.iter().zip(&one).filter(|(_, placement)| **placement != Placement::GPU);
         assert!(moved.into_iter().all(|(stage, _)| stage.layer.operator.name() == kinds[0]));
     }
 }

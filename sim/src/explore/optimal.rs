@@ -1,4 +1,5 @@
-//! A plan for the whole graph by dynamic programming on the simulator's costs.
+//! The best plan found for the whole graph: by a beam search (dynamic programming of which the
+//! best few states are kept) on the simulator's costs, or by any other strategy.
 //!
 //! Stages are decided in their order. A state says where every result lies that a later
 //! stage still reads: with the CPU, with the GPU, with both, or cut between them. From
@@ -15,7 +16,7 @@
 //! ratio is not at its balance, and beyond the few states that are kept. The plan is
 //! therefore the best simulated one of the few best found and of those of every other
 //! strategy, the ratios of its chains moved while simulating says that it helps
-//! (`polish`): it is never worse than any.
+//! (`polish`). No bound says how far that is from the best plan there is.
 //!
 //! Energy is additive: what the device draws idle all the while, and what each part adds.
 //! The energy-delay product is not; where it is least, it is the least `E + m T` for some
@@ -61,44 +62,30 @@ impl Weights {
 
 /// The best plan known.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
-    let mut best: Option<Found> = None;
+    let mut all: Vec<Found> = Vec::new();
     let mut considered = 0;
     let mut weights = first_weights(explorer);
     for _ in 0..CORRECTIONS {
-        let mut latest: Option<Found> = None;
+        let mut latest: Vec<Found> = Vec::new();
         let (plans, count) = program::plans(explorer, weights, FINALISTS)?;
         considered += count;
         for plan in plans {
-            match explorer.found(Strategy::Optimal, plan, considered) {
-                Ok(found) => keep(explorer, &mut latest, found),
-                Err(SimulateError::GpuMemoryFull { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            latest.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
         }
-        let Some(latest) = latest else { break };
+        let Ok(latest) = explorer.best(latest) else { break };
         let next = corrected(explorer, &latest.prediction);
-        keep(explorer, &mut best, latest);
+        all.push(latest);
         match next {
             Some(next) if next != weights => weights = next,
             _ => break,
         }
     }
-    for strategy in Strategy::ALL.into_iter().filter(|strategy| *strategy != Strategy::Optimal) {
-        if let Ok(other) = explorer.find(strategy) {
-            keep(explorer, &mut best, Found { strategy: Strategy::Optimal, considered, ..other });
-        }
+    for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
+        all.extend(explorer.find(strategy));
     }
-    let best = best.ok_or(SimulateError::NothingToUse)?;
+    let best = explorer.best(all)?;
     let (plan, simulated) = polish::polish(explorer, best.plan)?;
     explorer.found(Strategy::Optimal, plan, considered + simulated)
-}
-
-/// Keeps the better of two; the first of equals.
-fn keep(explorer: &Explorer<'_, '_>, best: &mut Option<Found>, other: Found) {
-    let is_better = |best: &Found| explorer.cost(&other.prediction) < explorer.cost(&best.prediction);
-    if best.as_ref().is_none_or(is_better) {
-        *best = Some(other);
-    }
 }
 
 /// What the objective makes of a second and a joule; for the energy-delay product, what
@@ -110,11 +97,8 @@ fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
         Objective::Energy => Weights { second: idle, joule: 1.0 },
         Objective::Edp => {
             let singles = explorer.baselines();
-            let least = singles
-                .iter()
-                .map(|single| &single.prediction)
-                .min_by(|a, b| explorer.cost(a).total_cmp(&explorer.cost(b)));
-            least.map_or(Weights { second: 1.0 + idle, joule: 1.0 }, |single| at(idle, single))
+            let least = explorer.best(singles).ok();
+            least.map_or(Weights { second: 1.0 + idle, joule: 1.0 }, |single| at(idle, &single.prediction))
         }
     }
 }

@@ -6,15 +6,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::ops::Range;
 use std::rc::Rc;
 
-use super::Options;
+use foldhash::fast::FixedState;
+
+use super::SearchOptions;
 use super::grid::Grid;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::Axis;
-use crate::simulate::{Processor, SimulateError, Simulator, above_idle};
+use crate::plan::{Axis, Processor, Region};
+use crate::simulate::{SimulateError, Simulator, above_idle};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -28,77 +28,30 @@ pub(super) struct Price {
     pub(super) joules: f64,
 }
 
-/// Who computes a part.
+/// Which layer, who computes it, and which region of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Who {
-    Cpu(CoreSet),
-    Gpu,
+struct Key {
+    kind: usize,
+    by: usize,
+    region: Region,
 }
 
-impl Who {
-    fn processor(self) -> (Processor, Option<CoreSet>) {
-        match self {
-            Self::Cpu(cores) => (Processor::Cpu, Some(cores)),
-            Self::Gpu => (Processor::Gpu, None),
-        }
-    }
+/// What `by` takes for `layer` inside what `simulator` runs whole; `None` where it has no
+/// kernel for it.
+pub(super) fn price(simulator: &Simulator<'_>, layer: &Layer, by: Processor) -> Option<Price> {
+    let (phases, detail) = simulator.layer(layer, by).ok()?;
+    let joules = above_idle(simulator.device(), &phases, &detail).0;
+    Some(Price { time: phases.duration(), joules })
 }
 
-/// Which part: along what, from where to where; `None` for the whole.
-type Part = Option<(Axis, Range<u32>)>;
-
-/// The layer, who computes it, and which part, in 16 bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(u128);
-
-impl Key {
-    fn new(kind: usize, who: usize, part: Option<&(Axis, Range<u32>)>) -> Self {
-        let axis = part.map_or(0, |(axis, _)| 1 + *axis as u128);
-        let (start, end) = part.map_or((0, 0), |(_, range)| (range.start, range.end));
-        let place = u128::from(start) << 32 | u128::from(end);
-        // Workloads have far fewer kinds of operator than 2^32, and devices few core sets.
-        Self((kind as u128) << 80 | (who as u128) << 72 | axis << 64 | place)
-    }
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u128(self.0);
-    }
-}
-
-/// Multiplies and folds: keys come from this program, not from somebody who wants them to
-/// collide.
-#[derive(Clone, Copy, Debug, Default)]
-struct Folding(u64);
-
-impl Hasher for Folding {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u128(u128::from(byte));
-        }
-    }
-
-    fn write_u128(&mut self, number: u128) {
-        /// An odd number without pattern: the golden ratio's digits.
-        const MULTIPLIER: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
-        let product = (number ^ u128::from(self.0)).wrapping_mul(MULTIPLIER);
-        self.0 = (product >> 64) as u64 ^ (product >> 32) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// The memory of what was asked.
+/// Cache of kernel-model results.
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
     /// The layers that differ, and which of them each stage has.
     layers: Vec<Layer>,
     kinds: Vec<usize>,
     core_sets: Vec<CoreSet>,
-    parts: HashMap<Key, Option<Price>, BuildHasherDefault<Folding>>,
+    parts: HashMap<Key, Option<Price>, FixedState>,
     grids: HashMap<(usize, Axis), Rc<Grid>>,
 }
 
@@ -139,46 +92,32 @@ impl<'a> Prices<'a> {
     }
 
     /// The whole of a stage; `None` where the processor has no kernel for it.
-    pub(super) fn whole(&mut self, stage: usize, who: Who) -> Option<Price> {
-        self.price(stage, who, None)
+    pub(super) fn whole(&mut self, stage: usize, by: Processor) -> Option<Price> {
+        self.part(stage, by, Region::ALL)
     }
 
-    /// The part of a stage in `range` along `axis`.
-    pub(super) fn part(&mut self, stage: usize, who: Who, axis: Axis, range: Range<u32>) -> Option<Price> {
-        self.price(stage, who, Some((axis, range)))
-    }
-
-    /// A number for who computes.
-    fn number(&mut self, who: Who) -> usize {
-        let Who::Cpu(cores) = who else { return 0 };
-        let known = self.core_sets.iter().position(|known| *known == cores);
-        1 + known.unwrap_or_else(|| {
-            self.core_sets.push(cores);
-            self.core_sets.len() - 1
+    /// A region of the output of a stage.
+    pub(super) fn part(&mut self, stage: usize, by: Processor, region: Region) -> Option<Price> {
+        let kind = self.kinds[stage];
+        let key = Key { kind, by: self.number(by), region };
+        let (simulator, layer) = (&self.simulator, &self.layers[kind]);
+        *self.parts.entry(key).or_insert_with(|| match region {
+            Region::ALL => price(simulator, layer, by),
+            region => price(simulator, &region.part_of(layer), by),
         })
     }
 
-    fn price(&mut self, stage: usize, who: Who, part: Part) -> Option<Price> {
-        let kind = self.kinds[stage];
-        let key = Key::new(kind, self.number(who), part.as_ref());
-        let (simulator, layer) = (&self.simulator, &self.layers[kind]);
-        *self.parts.entry(key).or_insert_with(|| {
-            let cut;
-            let layer = match part {
-                None => layer,
-                Some((Axis::Channels, range)) => {
-                    cut = layer.with_output_channels(range.end - range.start);
-                    &cut
-                }
-                Some((Axis::Height, range)) => {
-                    cut = layer.with_output_rows(range);
-                    &cut
-                }
-            };
-            let (processor, cores) = who.processor();
-            let (phases, detail) = simulator.layer(layer, processor, cores).ok()?;
-            let joules = above_idle(simulator.device(), &phases, &detail).0;
-            Some(Price { time: phases.duration(), joules })
+    /// A number for who computes.
+    fn number(&mut self, by: Processor) -> usize {
+        let cores = match by {
+            Processor::Gpu => return 0,
+            Processor::Npu(_) => return 1,
+            Processor::Cpu(cores) => cores,
+        };
+        let known = self.core_sets.iter().position(|known| *known == cores);
+        2 + known.unwrap_or_else(|| {
+            self.core_sets.push(cores);
+            self.core_sets.len() - 1
         })
     }
 
@@ -187,7 +126,7 @@ impl<'a> Prices<'a> {
         &mut self,
         stages: &[Stage],
         stage: usize,
-        options: &Options,
+        options: &SearchOptions,
         axis: Axis,
     ) -> Result<Rc<Grid>, SimulateError> {
         let key = (self.kinds[stage], axis);

@@ -7,24 +7,33 @@
 //! alone. What synchronisation costs, and which operators it is not worth cutting, the
 //! strategy does not ask.
 
+use super::Strategy;
 use super::channel_split::missing_kernel;
-use super::explorer::Explorer;
-use super::prices::Who;
+use super::explorer::{Explorer, Found};
 use crate::kernel::cpu::CoreSet;
-use crate::plan::Placement;
+use crate::plan::{Axis, Placement, Processor};
 use crate::simulate::SimulateError;
 
-/// Placements of every stage, for each core set that may be used: the caller simulates
-/// which is best.
+/// The best plan of one for each core set, simulated.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let candidates = placements(explorer)?;
+    let considered = candidates.len();
+    let simulated =
+        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
+    let found = simulated.collect::<Result<Vec<_>, _>>()?;
+    explorer.best(found)
+}
+
+/// Placements of every stage, for each core set that may be used.
 ///
 /// # Errors
 /// No core set has kernels for all operators, or the GPU lacks one for an operator that
 /// the CPU lacks too.
-pub(super) fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
-    let gpu = throughput(explorer, Who::Gpu);
+fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+    let gpu = throughput(explorer, Processor::Gpu);
     let mut found = Vec::new();
     for &cores in &explorer.options.core_sets {
-        let cpu = throughput(explorer, Who::Cpu(cores));
+        let cpu = throughput(explorer, Processor::Cpu(cores));
         let share = if cpu + gpu > 0.0 { cpu / (cpu + gpu) } else { 0.0 };
         let placed = (0..explorer.stages.len()).map(|stage| place(explorer, stage, cores, share));
         found.push(placed.collect::<Result<Vec<_>, _>>()?);
@@ -33,11 +42,11 @@ pub(super) fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Plac
 }
 
 /// Multiply-adds a second of the operators that can be cut, each alone.
-fn throughput(explorer: &mut Explorer<'_, '_>, who: Who) -> f64 {
+fn throughput(explorer: &mut Explorer<'_, '_>, by: Processor) -> f64 {
     let (mut operations, mut seconds) = (0.0, 0.0);
     for (index, stage) in explorer.stages.iter().enumerate() {
         let is_cuttable = stage.layer.operator.splittable_channels().is_some();
-        let Some(price) = explorer.prices.whole(index, who).filter(|_| is_cuttable) else { continue };
+        let Some(price) = explorer.prices.whole(index, by).filter(|_| is_cuttable) else { continue };
         operations += stage.layer.operator.macs() as f64;
         seconds += price.time.as_seconds();
     }
@@ -51,19 +60,20 @@ fn place(
     share: f64,
 ) -> Result<Placement, SimulateError> {
     let (stage, options) = (&explorer.stages[index], explorer.options);
-    let [on_gpu, on_cpu] = [Who::Gpu, Who::Cpu(cores)].map(|who| explorer.prices.whole(index, who).is_some());
+    let [on_gpu, on_cpu] =
+        [Processor::Gpu, Processor::Cpu(cores)].map(|by| explorer.prices.whole(index, by).is_some());
     let all = match (on_gpu, on_cpu, stage.layer.operator.splittable_channels()) {
         (true, true, Some(all)) => all,
-        (true, ..) => return Ok(Placement::Gpu),
-        (false, true, _) => return Ok(Placement::Cpu(cores)),
+        (true, ..) => return Ok(Placement::GPU),
+        (false, true, _) => return Ok(Placement::cpu(cores)),
         (false, false, _) => return Err(missing_kernel(explorer.simulator, stage, options)),
     };
     let step = options.step.max(1);
     let cpu_channels = (f64::from(all) * share / f64::from(step)).round() as u32 * step;
     Ok(match cpu_channels {
-        0 => Placement::Gpu,
-        cpu_channels if cpu_channels >= all => Placement::Cpu(cores),
-        cpu_channels => Placement::Split { cores, cpu_channels, gpu_channels: all - cpu_channels },
+        0 => Placement::GPU,
+        cpu_channels if cpu_channels >= all => Placement::cpu(cores),
+        cpu_channels => Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, all - cpu_channels]),
     })
 }
 
@@ -71,8 +81,9 @@ fn place(
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{Objective, Options, Strategy};
+    use crate::explore::{Objective, SearchOptions};
     use crate::kernel::cpu::Library;
+    use crate::plan::ProcessorKind;
     use crate::plan::synchronisation::Mechanism;
     use crate::simulate::Simulator;
     use crate::workload::{fuse, network};
@@ -82,7 +93,7 @@ mod tests {
         let profile = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("codl-vgg16").unwrap());
         let cores = CoreSet::fastest(&profile.cpu, 3).unwrap();
-        let options = Options {
+        let options = SearchOptions {
             strategy: Strategy::FlopsProportional,
             objective: Objective::Latency,
             synchronisation: Mechanism::EventWait,
@@ -93,12 +104,8 @@ mod tests {
         let found = placements(&mut Explorer::new(&mut simulator, &stages, &options)).unwrap();
         let shares: Vec<f64> = found[0]
             .iter()
-            .filter_map(|placement| match *placement {
-                Placement::Split { cpu_channels, gpu_channels, .. } => {
-                    Some(f64::from(cpu_channels) / f64::from(cpu_channels + gpu_channels))
-                }
-                _ => None,
-            })
+            .filter(|placement| placement.is_cut())
+            .map(|placement| placement.fraction(ProcessorKind::Cpu))
             .collect();
         assert!(shares.len() >= 13, "every convolution is cut");
         let (least, most) =

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::{Explorer, Objective, Options, Strategy};
+use super::{Explorer, Objective, SearchOptions, Strategy};
 use crate::simulate::{SimulateError, Simulator};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
@@ -46,7 +46,7 @@ impl Row {
     pub fn of(
         (scenario, stages): (&str, &[Stage]),
         simulator: &mut Simulator<'_>,
-        options: &Options,
+        options: &SearchOptions,
         strategies: &[Strategy],
     ) -> Result<Self, SimulateError> {
         let device = simulator.device().name.clone();
@@ -95,8 +95,6 @@ pub struct Gain {
     pub over: Strategy,
     /// Rows with both.
     pub rows: usize,
-    /// Rows where the other is better.
-    pub worse: usize,
     /// Mean of the other's cost over this one's, less one, in percent.
     pub mean_percent: f64,
     /// The same with the geometric mean.
@@ -138,7 +136,6 @@ pub fn gain(rows: &[Row], strategy: Strategy, over: Strategy) -> Option<Gain> {
     Some(Gain {
         over,
         rows: ratios.len(),
-        worse: ratios.iter().filter(|(ratio, _)| *ratio < 1.0).count(),
         mean_percent: percent(ratios.iter().map(|(ratio, _)| ratio).sum::<f64>() / count),
         geometric_mean_percent: percent(
             (ratios.iter().map(|(ratio, _)| ratio.ln()).sum::<f64>() / count).exp(),
@@ -150,17 +147,10 @@ pub fn gain(rows: &[Row], strategy: Strategy, over: Strategy) -> Option<Gain> {
 
 /// What `strategy` gains over each other strategy of the rows, the smallest mean first.
 pub fn gains(rows: &[Row], strategy: Strategy) -> Vec<Gain> {
-    let others = Strategy::ALL.into_iter().filter(|other| *other != strategy);
+    let others = Strategy::of_operators().filter(|other| *other != strategy);
     let mut gains: Vec<Gain> = others.filter_map(|other| gain(rows, strategy, other)).collect();
     gains.sort_by(|one, other| one.mean_percent.total_cmp(&other.mean_percent));
     gains
-}
-
-/// The rows where another strategy is better than `strategy`, with that strategy.
-pub fn beaten(rows: &[Row], strategy: Strategy) -> Vec<(&Row, Strategy)> {
-    let is_better = |row: &Row, other: Strategy| row.ratio(strategy, other).is_some_and(|ratio| ratio < 1.0);
-    let others = |row| Strategy::ALL.into_iter().filter(move |other| is_better(row, *other));
-    rows.iter().flat_map(|row| others(row).map(move |other| (row, other))).collect()
 }
 
 /// The unit of what an objective minimises, and how many of it are one of [`Outcome::cost`].
@@ -193,11 +183,8 @@ mod tests {
         let gain = gain(&rows, Strategy::Optimal, Strategy::GpuOnly).unwrap();
         assert!((gain.mean_percent - 25.0).abs() < 1e-9);
         assert!(gain.geometric_mean_percent.abs() < 1e-9);
-        assert_eq!((gain.rows, gain.worse, gain.least.device.as_str()), (2, 1, "b"));
+        assert_eq!((gain.rows, gain.least.device.as_str()), (2, "b"));
         assert!((gain.least.percent + 50.0).abs() < 1e-9 && (gain.most.percent - 100.0).abs() < 1e-9);
-        let beaten = beaten(&rows, Strategy::Optimal);
-        assert_eq!(beaten.len(), 1);
-        assert_eq!((beaten[0].0.device.as_str(), beaten[0].1), ("b", Strategy::GpuOnly));
     }
 
     #[test]

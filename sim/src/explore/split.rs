@@ -7,19 +7,18 @@
 //! default, a cut must pay for its join, and the CPU alone must pay for the
 //! hand-overs to and fro. Either way the plan is simulated as a whole. What is best
 //! for each operator alone, and a single processor, win where they are faster: under
-//! contention a hand-over's price is a bound, so that the dynamic programme can miss.
+//! contention a hand-over's price is a bound, so that the dynamic program can miss.
 
 use std::rc::Rc;
 
-use super::channel_split::{Candidate, Lead, Search, Together, search_grid};
-use super::explorer::{Baseline, Explorer, Found};
+use super::channel_split::{Candidate, CoRunCache, Search, StartDelays, search_grid};
+use super::explorer::{Explorer, Found};
 use super::grid::Grid;
-use super::{Objective, Options, Strategy};
-use crate::device::gpu::{Cargo, Direction};
-use crate::plan::{Axis, Placement, Plan};
-use crate::simulate::{
-    SimulateError, Simulator, copying, hand_over_delay, has_own_memory, pieces, result_bytes,
-};
+use super::{Objective, SearchOptions, Strategy};
+use crate::device::gpu::{Direction, LinkTransfer};
+use crate::plan::{Placement, Processor};
+use crate::schedule::{pieces, result_bytes};
+use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, copying, has_own_memory};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -53,57 +52,32 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
     for placements in [placements, alone] {
-        let plan = explorer.plan(placements);
-        match explorer.found(strategy, plan, considered) {
-            Ok(answer) => found.push(answer),
-            // Operators were searched one by one: together they may be too much for it.
-            Err(SimulateError::GpuMemoryFull { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        found.extend(explorer.fitting(strategy, explorer.plan(placements), considered)?);
     }
     if options.objective != Objective::Latency {
         // Waiting costs energy, too, which operators one by one do not know of: what is
         // fastest can also need least.
-        let fastest = Options { objective: Objective::Latency, ..options.clone() };
+        let fastest = SearchOptions { objective: Objective::Latency, ..options.clone() };
         let plan = Explorer::new(explorer.simulator, stages, &fastest).find(strategy)?.plan;
         found.push(explorer.found(strategy, plan, considered)?);
     }
-    found.extend(explorer.baselines().into_iter().map(|Baseline { plan, prediction, .. }| Found {
-        strategy,
-        plan,
-        prediction,
-        considered,
-    }));
+    found.extend(explorer.baselines().into_iter().map(|single| Found { strategy, considered, ..single }));
     // The first of equals: the plan that was searched for.
-    found
-        .into_iter()
-        .reduce(
-            |best, other| {
-                if explorer.cost(&other.prediction) < explorer.cost(&best.prediction) { other } else { best }
-            },
-        )
-        .ok_or(SimulateError::NothingToUse)
+    explorer.best(found)
 }
 
-/// Every operator on the one processor of `strategy`; the CPU with the core set
-/// that is best for the whole workload.
-pub(super) fn uniform(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Plan, SimulateError> {
-    let everywhere =
-        |placement| Plan::new(explorer.options.synchronisation, vec![placement; explorer.stages.len()]);
-    if strategy != Strategy::CpuOnly {
-        let placement = if strategy == Strategy::NpuOnly { Placement::Npu } else { Placement::Gpu };
-        return Ok(everywhere(placement));
-    }
-    let mut best: Option<(f64, Plan)> = None;
-    for &cores in &explorer.options.core_sets {
-        let plan = everywhere(Placement::Cpu(cores));
-        let prediction = explorer.simulator.run(explorer.stages, &plan)?;
-        let cost = explorer.cost(&prediction);
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, plan));
-        }
-    }
-    best.map(|(_, plan)| plan).ok_or(SimulateError::NothingToUse)
+/// Every operator on one processor: the one of `placements` that is best for the whole workload.
+pub(super) fn on_one_processor(
+    explorer: &mut Explorer<'_, '_>,
+    strategy: Strategy,
+    placements: &[Placement],
+) -> Result<Found, SimulateError> {
+    let everywhere = |&placement: &Placement| {
+        let plan = explorer.plan(vec![placement; explorer.stages.len()]);
+        explorer.found(strategy, plan, 1)
+    };
+    let found = placements.iter().map(everywhere).collect::<Result<Vec<_>, _>>()?;
+    explorer.best(found)
 }
 
 /// Whether each operator reads the one before it and nothing else.
@@ -120,48 +94,42 @@ fn is_chain(stages: &[Stage]) -> bool {
 const ON_CPU: usize = 0;
 const ON_GPU: usize = 1;
 
-/// The cheapest way to have computed a chain up to some operator: what it cost,
-/// and the choice that ended it.
+/// A placement of one operator, after the operator before it left its result somewhere.
 #[derive(Clone, Copy, Debug)]
-struct Prefix {
-    cost: f64,
-    choice: Option<usize>,
-}
-
-/// A placement of one operator, after the choice for the operator before it.
-#[derive(Clone, Copy, Debug)]
-struct Choice {
+struct Step {
     placement: Placement,
-    before: Option<usize>,
+    /// Where that was.
+    before: usize,
 }
 
 /// Plans operators in a row.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
-    options: &Options,
+    options: &SearchOptions,
     operators: &Operators<'_>,
-    together: &mut Together,
+    together: &mut CoRunCache,
 ) -> Result<(Vec<Placement>, usize), SimulateError> {
     let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
-    let mut choices: Vec<Choice> = Vec::with_capacity(3 * stages.len());
+    // For each operator and place of its result, the cheapest way there.
+    let mut steps: Vec<[Option<Step>; 3]> = Vec::with_capacity(stages.len());
     // The input of the chain is visible to both processors.
-    let mut prefixes = [None, None, Some(Prefix { cost: 0.0, choice: None })];
+    let mut costs = [None, None, Some(0.0)];
     for (index, (stage, grid)) in stages.iter().zip(*grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
-        let mut next: [Option<(f64, Choice)>; 3] = [None; 3];
-        for (state, prefix) in prefixes.iter().enumerate() {
-            let Some(prefix) = prefix else { continue };
-            let before = prefix.choice.map(|choice| choices[choice].placement);
+        let mut next: [Option<(f64, Step)>; 3] = [None; 3];
+        for (state, cost) in costs.iter().enumerate() {
+            let Some(before_cost) = cost else { continue };
+            let before = steps.last().and_then(|steps| steps[state]).map(|step| step.placement);
             let mut lead = lead(simulator, options, previous.zip(before), state);
-            let host = Lead::of_host(simulator, stage);
+            let host = StartDelays::of_host(simulator, stage);
             if previous.is_none() {
                 lead.gpu = host.gpu;
             }
             if index + 1 == stages.len() {
                 lead.behind_gpu = host.behind_gpu;
             }
-            let found = if lead == Lead::default() && !has_own_memory(simulator.device()) {
+            let found = if lead == StartDelays::default() && !has_own_memory(simulator.device()) {
                 None
             } else {
                 let of = (kinds[index], stage);
@@ -174,28 +142,24 @@ fn plan_chain(
             let candidates = [search.cpu_only, search.gpu_only, search.split];
             for (target, candidate) in next.iter_mut().zip(candidates) {
                 let Some(candidate) = candidate else { continue };
-                let cost = prefix.cost + options.objective.cost(candidate.latency, candidate.energy);
+                let cost = before_cost + options.objective.cost(candidate.latency, candidate.energy);
                 if target.is_none_or(|(cheapest, _)| cost < cheapest) {
-                    *target = Some((cost, Choice { placement: candidate.placement, before: prefix.choice }));
+                    *target = Some((cost, Step { placement: candidate.placement, before: state }));
                 }
             }
         }
-        prefixes = next.map(|best| {
-            let (cost, choice) = best?;
-            choices.push(choice);
-            Some(Prefix { cost, choice: Some(choices.len() - 1) })
-        });
+        costs = next.map(|best| best.map(|(cost, _)| cost));
+        steps.push(next.map(|best| best.map(|(_, step)| step)));
     }
-    let cheapest = prefixes
-        .into_iter()
-        .flatten()
-        .reduce(|best, other| if other.cost < best.cost { other } else { best })
-        .ok_or(SimulateError::NothingToUse)?;
-    let last = cheapest.choice.map(|index| choices[index]);
-    let mut placements: Vec<Placement> =
-        std::iter::successors(last, |choice| choice.before.map(|index| choices[index]))
-            .map(|choice| choice.placement)
-            .collect();
+    let reached = (0..costs.len()).filter_map(|state| Some((costs[state]?, state)));
+    let (_, mut state) =
+        reached.min_by(|one, other| one.0.total_cmp(&other.0)).ok_or(SimulateError::NothingToUse)?;
+    let mut placements = Vec::with_capacity(stages.len());
+    for reached in steps.iter().rev() {
+        let Some(step) = reached[state] else { break };
+        placements.push(step.placement);
+        state = step.before;
+    }
     placements.reverse();
     Ok((placements, considered))
 }
@@ -204,40 +168,31 @@ fn plan_chain(
 /// `state`, after the placement that led there.
 fn lead(
     simulator: &Simulator<'_>,
-    options: &Options,
+    options: &SearchOptions,
     previous: Option<(&Stage, Placement)>,
     state: usize,
-) -> Lead {
-    let Some((previous, placement)) = previous else { return Lead::default() };
-    let crossing = |direction| between_cpu_and_gpu(simulator, options, previous, direction);
+) -> StartDelays {
+    let Some((previous, placement)) = previous else { return StartDelays::default() };
+    let bytes = result_bytes(&previous.layer);
+    let crossing =
+        |direction| between_cpu_and_gpu(simulator.device(), options.synchronisation, bytes, direction);
     match (state, placement) {
-        (ON_CPU, _) => Lead { gpu: crossing(Direction::ToGpu), ..Lead::default() },
-        (ON_GPU, _) => Lead { cpu: crossing(Direction::ToHost), ..Lead::default() },
+        (ON_CPU, _) => StartDelays { gpu: crossing(Direction::ToGpu), ..StartDelays::default() },
+        (ON_GPU, _) => StartDelays { cpu: crossing(Direction::ToHost), ..StartDelays::default() },
         (_, placement) if placement.is_cut() => {
-            Lead { gpu: completing(simulator, previous, placement), ..Lead::default() }
+            StartDelays { gpu: completing(simulator, previous, placement), ..StartDelays::default() }
         }
-        _ => Lead::default(),
+        _ => StartDelays::default(),
     }
-}
-
-/// What it costs that CPU or GPU reads what the other computed of `stage`.
-fn between_cpu_and_gpu(
-    simulator: &Simulator<'_>,
-    options: &Options,
-    stage: &Stage,
-    direction: Direction,
-) -> Picos {
-    let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
-    hand_over_delay(device, options.synchronisation, bytes, true)
-        + copying(device, Cargo::whole(bytes), direction)
 }
 
 /// What it takes that a GPU with memory of its own has the CPU's part of a joined
 /// `stage`, too.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
-    let axis = if matches!(cut, Placement::HeightSplit { .. }) { Axis::Height } else { Axis::Channels };
-    cut.parts(&stage.layer).map_or(Picos::ZERO, |[part, _]| {
-        let missing = Cargo { bytes: result_bytes(&part), pieces: pieces(&part, axis) };
+    let on_host = cut.parts().find(|part| part.by != Processor::Gpu);
+    cut.axis().zip(on_host).map_or(Picos::ZERO, |(axis, part)| {
+        let part = part.region.part_of(&stage.layer);
+        let missing = LinkTransfer { bytes: result_bytes(&part), pieces: pieces(&part, Some(axis)) };
         copying(simulator.device(), missing, Direction::ToGpu)
     })
 }
@@ -245,9 +200,9 @@ fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos
 /// One placement an operator of a graph that is no chain.
 fn plan_graph(
     simulator: &mut Simulator<'_>,
-    options: &Options,
+    options: &SearchOptions,
     operators: &Operators<'_>,
-    together: &mut Together,
+    together: &mut CoRunCache,
 ) -> Result<Vec<Placement>, SimulateError> {
     let Operators { stages, kinds, grids, searches } = *operators;
     if let [only] = searches {
@@ -256,29 +211,29 @@ fn plan_graph(
     let objective = options.objective;
     let mut placements = Vec::with_capacity(stages.len());
     for (index, (stage, alone)) in stages.iter().zip(searches).enumerate() {
-        let onto_host = between_cpu_and_gpu(simulator, options, stage, Direction::ToHost);
-        let onto_gpu = between_cpu_and_gpu(simulator, options, stage, Direction::ToGpu);
+        let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
+        let [onto_host, onto_gpu] = [Direction::ToHost, Direction::ToGpu]
+            .map(|direction| between_cpu_and_gpu(device, options.synchronisation, bytes, direction));
         // Alone, a GPU with memory of its own gets its inputs from the host; here it
         // has them.
         let inside = if has_own_memory(simulator.device()) {
             let of = (kinds[index], stage);
-            Some(search_grid(simulator, of, options, Lead::default(), (&grids[index], together))?)
+            Some(search_grid(simulator, of, options, StartDelays::default(), (&grids[index], together))?)
         } else {
             None
         };
         let search = inside.as_ref().unwrap_or(alone);
         let cost = |candidate: &Candidate| {
-            let crossings = match candidate.placement {
-                Placement::Cpu(_) => onto_host + onto_gpu,
-                cut if cut.is_cut() && inside.is_some() => onto_host + completing(simulator, stage, cut),
-                _ => Picos::ZERO,
+            let cut = candidate.placement;
+            let crossings = match cut.only() {
+                Some(Processor::Cpu(_)) => onto_host + onto_gpu,
+                None if inside.is_some() => onto_host + completing(simulator, stage, cut),
+                Some(Processor::Gpu | Processor::Npu(_)) | None => Picos::ZERO,
             };
             objective.cost(candidate.latency + crossings, candidate.energy)
         };
-        let cheapest = [search.gpu_only, search.split, search.cpu_only]
-            .into_iter()
-            .flatten()
-            .reduce(|best, other| if cost(&other) < cost(&best) { other } else { best });
+        let found = [search.gpu_only, search.split, search.cpu_only].into_iter().flatten();
+        let cheapest = found.min_by(|one, other| cost(one).total_cmp(&cost(other)));
         placements.push(cheapest.map_or(search.best.placement, |candidate| candidate.placement));
     }
     Ok(placements)

@@ -16,15 +16,14 @@ mod tflite;
 mod traffic;
 mod xnnpack;
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::{Execution, Unsupported};
 use crate::device::cpu::Cpu;
 use crate::units::Picos;
-use crate::workload::{Function, Layer, NormKind, Operator};
+use crate::workload::{Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
 use tally::Tally;
@@ -32,11 +31,13 @@ use tally::Tally;
 /// Most threads one core set has: the cores of today's phones.
 pub const MAX_THREADS: usize = 8;
 /// Rates are in nanoseconds, the fork cost in microseconds.
-pub(crate) const NANOS_PER_MICRO: f64 = 1e3;
+pub const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Library {
     /// TFLite's own kernels, with ruy for the matrix products.
     Ruy,
@@ -58,16 +59,6 @@ impl Library {
     /// are.
     pub fn of_runs(cpu: &Cpu) -> Self {
         if cpu.has_only_coexec() { Self::Coexec } else { Self::Ruy }
-    }
-}
-
-impl fmt::Display for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ruy => "ruy",
-            Self::Xnnpack => "xnnpack",
-            Self::Coexec => "coexec",
-        })
     }
 }
 
@@ -165,27 +156,20 @@ pub fn execute(
     Ok(tally.finish(library, traffic::bytes(layer, library)))
 }
 
-/// The linked functions that run as passes of their own: all but the `relu` and
-/// `relu6` that an operator, or the sum or product before them, applies to its
-/// results for free.
-pub(crate) fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
-    let mut fuses = takes_activation(&layer.operator);
-    layer.linked.functions().iter().copied().filter(move |&function| {
-        let fused = fuses && matches!(function, Function::Relu | Function::Relu6);
+/// The linked functions in order, each with whether what comes before it applies it for
+/// free: an operator, a sum or a product does so with a `relu` or `relu6` of its results.
+pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)> {
+    let mut fuses = layer.operator.applies_bounds();
+    layer.linked.functions().iter().map(move |&function| {
+        let is_fused = fuses && matches!(function, Function::Relu | Function::Relu6);
         fuses = function.is_binary();
-        !fused
+        (function, is_fused)
     })
 }
 
-/// Whether the operator's kernel clamps its results. A folded batch norm leaves
-/// the activation to the convolution it is folded into.
-fn takes_activation(operator: &Operator) -> bool {
-    match operator {
-        Operator::Linear(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
-        Operator::Elementwise(elementwise) => elementwise.function.is_binary(),
-        Operator::Norm(norm) => norm.kind == NormKind::Batch,
-        _ => false,
-    }
+/// The linked functions that run as passes of their own.
+pub fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
+    linked_functions(layer).filter(|&(_, is_fused)| !is_fused).map(|(function, _)| function)
 }
 
 fn unsupported(layer: &Layer, reason: String) -> Unsupported {

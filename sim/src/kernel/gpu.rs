@@ -1,7 +1,7 @@
 //! How one layer runs on a GPU: the TFLite GPU delegate's dispatch rules and a
 //! latency model of the launch they lead to.
 //!
-//! Responsible for: kernel selection (`select`), the tile of a thread (`tile`),
+//! Responsible for: kernel selection (`select`),
 //! grid and work-group (`work_group`), what the lanes of a wave share (`lanes`),
 //! and the time of the launch (`latency`). Not for: other processors, or memory
 //! contention. The rules are read from the delegate's sources (LiteRT) and
@@ -19,22 +19,19 @@ mod latency;
 mod reduce;
 mod residual;
 mod select;
-mod tile;
 mod work_group;
 
 use serde::Serialize;
 
 use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
-use crate::device::quantity::Quantity;
-use crate::workload::{Layer, Operator, Shape, slices};
+use crate::device::gpu::family::Extent;
+use crate::workload::{Class, Conv2d, Layer, Movement, Reduction, Shape, slices};
 
+pub use crate::device::gpu::family::Linearisation;
+pub use conv::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
 pub use residual::{correction, features};
 pub use select::Kernel;
-
-/// Bytes of one slice of one pixel: four 16-bit channels. The delegate computes
-/// 32-bit models in 16 bits too.
-const SLICE_BYTES: u64 = 8;
 
 /// A kernel launch and the counts that decide its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -47,6 +44,9 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of one work-group.
     pub work_group: [u32; 3],
+    /// How the grid came from threads along columns, rows and slices.
+    #[serde(skip)]
+    pub linearisation: Linearisation,
     /// Work-groups.
     pub groups: u32,
     /// Threads of one work-group, its three axes together.
@@ -93,32 +93,52 @@ pub enum Limit {
 /// [`Unsupported`] where the profile lacks the parameter table of the kernel that
 /// the delegate chooses.
 pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
-    let modelled = match &layer.operator {
-        Operator::Linear(linear) if linear.rows == 1 => fully_connected::of_linear(linear, layer, gpu),
-        Operator::Linear(linear) => conv::of_linear(linear, layer, gpu),
-        Operator::MatMul(product) => conv::of_mat_mul(product, layer, gpu),
-        Operator::Conv2d(conv) => match select::conv2d(conv, gpu) {
-            Kernel::FullyConnected => fully_connected::of_conv(conv, layer, gpu),
-            Kernel::Winograd => conv::winograd(conv, layer, gpu)?,
-            Kernel::ConvConstants => conv::constants(conv, layer, gpu)?,
-            _ => conv::generic(conv, layer, gpu),
-        },
-        Operator::DepthwiseConv2d(conv) => depthwise::depthwise(conv, layer, gpu),
-        Operator::Pool(pool) if select::is_global_average(pool) => reduce::mean(pool.input, gpu),
-        Operator::Pool(pool) => reduce::pool(pool, gpu),
-        Operator::Mean(mean) => reduce::mean(mean.input, gpu),
-        Operator::Concat(concat) => elementwise::concat(concat, layer, gpu),
-        _ => elementwise::elementwise(&layer.operator, gpu),
-    };
-    let output = Extent::of(layer.operator.output());
-    let operands = match layer.operator {
-        Operator::Concat(_) => elementwise::tensor_operands(&layer.linked),
-        _ => layer.linked.additions(),
+    let operator = &layer.operator;
+    let output = extent(operator.output());
+    let mut operands = layer.linked.additions();
+    let modelled = match operator.class() {
+        Class::Product(product) if product.trained && product.rows == 1 => {
+            let linear_us = gpu.fully_connected.linear_us.value;
+            fully_connected::matrix_vector([product.inner, product.outputs], linear_us, layer, gpu)
+        }
+        Class::Product(product) => conv::of_product(product, layer, gpu),
+        Class::Convolution(window) => convolution(window, layer, gpu)?,
+        Class::Depthwise(conv) => depthwise::depthwise(conv, layer, gpu),
+        Class::Pool(pool) if pool.is_global_average() => reduce::mean(pool.input, gpu),
+        Class::Pool(pool) => reduce::pool(pool, gpu),
+        Class::Reduction(Reduction::Pixels { input }) => reduce::mean(input, gpu),
+        Class::Reduction(Reduction::Exponentials) => elementwise::softmax(output, gpu),
+        Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
+        Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
+        Class::Movement(Movement::Joined(concat)) => {
+            operands = elementwise::tensor_operands(&layer.linked);
+            elementwise::concat(concat, layer, gpu)
+        }
+        Class::Movement(Movement::Range(range)) => elementwise::slice(range.first_channel, output, gpu),
+        Class::Movement(Movement::Rearranged { input }) => {
+            elementwise::reshape(input, operator.output(), gpu)
+        }
+        Class::Gather { .. } => elementwise::gather(output, gpu),
     };
     let second_operands = u64::from(operands) * output.bytes();
     let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
     residual::apply(layer, gpu, &mut execution);
     Ok(execution)
+}
+
+/// A convolution by the first kernel that suits it, in the order in which the delegate tries them.
+fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+    let rules = gpu.family.rules();
+    if select::is_matrix_vector(window) {
+        let features = [window.input.channels, window.output_channels];
+        Ok(fully_connected::matrix_vector(features, 0.0, layer, gpu))
+    } else if select::suits_winograd(window, rules) {
+        conv::winograd(window, layer, gpu)
+    } else if window.groups == 1 && select::fits_constant_memory(window, rules) {
+        conv::constants(window, layer, gpu)
+    } else {
+        Ok(conv::generic(window, layer, gpu))
+    }
 }
 
 /// A dispatched kernel and its cost, before time is computed.
@@ -127,32 +147,12 @@ struct Modelled {
     cost: latency::Cost,
 }
 
-/// A tensor as the delegate sees it: the batch is folded into the width, channels
-/// are cut in slices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
-    width: u32,
-    height: u32,
-    slices: u32,
-}
-
-impl Extent {
-    fn of(shape: Shape) -> Self {
-        Self {
-            width: shape.width.saturating_mul(shape.batch),
-            height: shape.height,
-            slices: slices(shape.channels),
-        }
-    }
-
-    /// Texels of the tensor.
-    fn texels(self) -> u64 {
-        u64::from(self.width) * u64::from(self.height) * u64::from(self.slices)
-    }
-
-    /// Size in memory.
-    fn bytes(self) -> u64 {
-        self.texels() * SLICE_BYTES
+/// A tensor of `shape` as the delegate sees it.
+fn extent(shape: Shape) -> Extent {
+    Extent {
+        width: shape.width.saturating_mul(shape.batch),
+        height: shape.height,
+        slices: slices(shape.channels),
     }
 }
 
@@ -165,11 +165,6 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
             "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
         ),
     }
-}
-
-/// A parameter that a table may leave out, where it adds nothing.
-fn value_or_zero(optional: Option<&Quantity>) -> f64 {
-    optional.map_or(0.0, |quantity| quantity.value)
 }
 
 /// Narrows a count; a launch beyond 2^32 is no phone's business.

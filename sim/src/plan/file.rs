@@ -3,21 +3,20 @@
 //! Responsible for: the written form, and for saying which entry of a file does not
 //! fit the workload or the device. Not for: what a placement means.
 
-mod accelerators;
-
-use std::fmt::Display;
+mod operator;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::accelerators::GraphCover;
-use super::cut::{Axis, check_chains};
-use super::placement::{Placement, Plan};
+use super::chain::check_chains;
+use super::graph_cover::GraphCover;
+use super::placement::{Part, Placement, Plan};
+use super::processor::{Processor, ProcessorKind};
+use super::region::Axis;
 use super::synchronisation::Mechanism;
-use crate::device::check::{Checker, Violation};
+use crate::device::check::Checker;
 use crate::device::profile::Profile;
-use crate::input::{InputError, Text};
-use crate::kernel::cpu::CoreSet;
+use crate::input::{InputError, Text, Violation};
 use crate::workload::Stage;
 
 /// Most batches in flight: a simulated stream holds the tasks of all of them.
@@ -65,25 +64,18 @@ pub struct PlannedOperator {
 pub enum Partition {
     /// Not at all: one share.
     None,
-    /// Along its output channels: one share a processor.
+    /// Along its output channels: two to four shares, from the first channel on.
     OutputChannels,
-    /// Along its output's height, or a linear layer's rows: one share a processor.
+    /// Along its output's height, or a linear layer's rows: two to four shares, from the
+    /// first row on.
     Height,
-    /// Between NPU and GPU, along output channels, rows, or both: a share of the NPU and, unless
-    /// it computes everything in its graphs, one of the GPU.
+    /// Along both: shares with rows and channels. Those of the first rows lie side by side
+    /// until they have all channels, then those of the next rows.
+    RowsAndChannels,
+    /// What older files call products that NPU and GPU share: a share of the NPU, from the
+    /// first row and channel on, and one of the GPU with the channels beside and the rows
+    /// behind it.
     Accelerators,
-}
-
-/// A processor, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProcessorName {
-    /// A set of CPU cores.
-    Cpu,
-    /// The GPU.
-    Gpu,
-    /// The NPU.
-    Npu,
 }
 
 /// One processor's part of an operator.
@@ -91,7 +83,7 @@ pub enum ProcessorName {
 #[serde(deny_unknown_fields)]
 pub struct Share {
     /// The processor.
-    pub processor: ProcessorName,
+    pub processor: ProcessorKind,
     /// Its cores, for a CPU: `1large2med`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<String>,
@@ -101,7 +93,7 @@ pub struct Share {
     /// Rows of the output it computes, where the operator is cut along its height.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
-    /// How static graphs cover the NPU's rows, where GPU and NPU share the operator.
+    /// How static graphs cover the NPU's rows; padded where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<GraphCover>,
 }
@@ -142,32 +134,28 @@ impl PlanFile {
         for (index, stage) in stages.iter().enumerate() {
             let at = format!("operator[{index}]");
             let Some(planned) = self.operator.get(index) else {
-                return Err(text.reject(Violation {
-                    key: format!("operator[{}]", self.operator.len().saturating_sub(1)),
-                    found: format!("the last of {} operators", self.operator.len()),
-                    expected: format!("{} operators; {:?} is missing", stages.len(), stage.name),
-                }));
+                let written = self.operator.len();
+                return Err(text.reject(Violation::new(
+                    format!("operator[{}]", written.saturating_sub(1)),
+                    format!("the last of {written} operators"),
+                    format!("{} operators; {:?} is missing", stages.len(), stage.name),
+                )));
             };
-            let placement = planned.resolve(stage, device).map_err(|violation| {
-                text.reject(Violation { key: format!("{at}.{}", violation.key), ..violation })
-            })?;
-            placements.push(placement);
+            let placed = planned.resolve(stage, device);
+            placements.push(placed.map_err(|violation| text.reject(violation.inside(&at)))?);
         }
         if let Some(extra) = self.operator.get(stages.len()) {
-            return Err(text.reject(Violation {
-                key: format!("operator[{}].name", stages.len()),
-                found: format!("{:?}", extra.name),
-                expected: format!("no more than the workload's {} operators", stages.len()),
-            }));
+            return Err(text.reject(Violation::new(
+                format!("operator[{}].name", stages.len()),
+                format!("{:?}", extra.name),
+                format!("no more than the workload's {} operators", stages.len()),
+            )));
         }
         let chains = self.operator.iter().map(|planned| planned.chain).collect();
         let plan = Plan::new(self.synchronisation, placements).chained(chains);
         check_chains(stages, &plan).map_err(|error| {
-            text.reject(Violation {
-                key: format!("operator[{}].chain", error.stage),
-                found: error.chain.to_string(),
-                expected: format!("another chain, or none: {}", error.reason),
-            })
+            let expected = format!("another chain, or none: {}", error.reason);
+            text.reject(Violation::new(format!("operator[{}].chain", error.stage), error.chain, expected))
         })?;
         Ok(plan)
     }
@@ -177,187 +165,28 @@ impl PlanFile {
         if let Some(depth) = self.pipeline_depth {
             checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
         }
-        checker.finish().into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
+        checker.refuse(text)
     }
 }
 
 impl PlannedOperator {
     fn new(name: &str, placement: Placement, chain: Option<u32>) -> Self {
-        let share = |processor, cores: Option<CoreSet>, channels| Share {
-            processor,
-            cores: cores.map(|cores| cores.to_string()),
-            channels,
-            rows: None,
-            graphs: None,
+        let (partition, [by_rows, by_channels]) = match (placement.is_cut(), placement.axis()) {
+            (false, _) => (Partition::None, [false, false]),
+            (true, Some(Axis::Channels)) => (Partition::OutputChannels, [false, true]),
+            (true, Some(Axis::Height)) => (Partition::Height, [true, false]),
+            (true, None) => (Partition::RowsAndChannels, [true, true]),
         };
-        let (partition, shares) = match placement {
-            Placement::Cpu(cores) => (Partition::None, vec![share(ProcessorName::Cpu, Some(cores), None)]),
-            Placement::Gpu => (Partition::None, vec![share(ProcessorName::Gpu, None, None)]),
-            Placement::Npu => (Partition::None, vec![share(ProcessorName::Npu, None, None)]),
-            Placement::Accelerators(split) => (Partition::Accelerators, accelerators::shares(&split)),
-            Placement::Split { cores, cpu_channels, gpu_channels } => (
-                Partition::OutputChannels,
-                vec![
-                    share(ProcessorName::Cpu, Some(cores), Some(cpu_channels)),
-                    share(ProcessorName::Gpu, None, Some(gpu_channels)),
-                ],
-            ),
-            Placement::HeightSplit { cores, cpu_rows, gpu_rows } => (
-                Partition::Height,
-                vec![
-                    Share { rows: Some(cpu_rows), ..share(ProcessorName::Cpu, Some(cores), None) },
-                    Share { rows: Some(gpu_rows), ..share(ProcessorName::Gpu, None, None) },
-                ],
-            ),
+        let share = |Part { by, region }: Part| Share {
+            processor: by.kind(),
+            cores: by.cores().map(|cores| cores.to_string()),
+            channels: by_channels.then(|| region.channels.length()),
+            rows: by_rows.then(|| region.rows.length()),
+            graphs: match by {
+                Processor::Npu(graphs) => Some(graphs).filter(|graphs| *graphs != GraphCover::default()),
+                Processor::Cpu(_) | Processor::Gpu => None,
+            },
         };
-        Self { name: name.to_owned(), partition, shares, chain }
+        Self { name: name.to_owned(), partition, shares: placement.parts().map(share).collect(), chain }
     }
-}
-
-impl PlannedOperator {
-    /// The placement this entry stands for, or what is wrong with it; the
-    /// violation's key is relative to the entry.
-    fn resolve(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        if self.name != stage.name {
-            return Err(violation(
-                "name",
-                format!("{:?}", self.name),
-                format!("{:?}, the workload's next operator", stage.name),
-            ));
-        }
-        match self.partition {
-            Partition::None => self.resolve_whole(device),
-            Partition::Accelerators => self.resolve_accelerators(stage, device).map(Placement::Accelerators),
-            Partition::OutputChannels => {
-                let whole = Axis::Channels.extent(&stage.layer.operator);
-                let ([cpu_channels, gpu_channels], cores) = self.resolve_cut(stage, device, whole)?;
-                Ok(Placement::Split { cores, cpu_channels, gpu_channels })
-            }
-            Partition::Height => {
-                let whole = Axis::Height.extent(&stage.layer.operator);
-                let ([cpu_rows, gpu_rows], cores) = self.resolve_cut(stage, device, whole)?;
-                Ok(Placement::HeightSplit { cores, cpu_rows, gpu_rows })
-            }
-        }
-    }
-
-    fn resolve_whole(&self, device: &Profile) -> Result<Placement, Violation> {
-        let [share] = self.shares.as_slice() else {
-            return Err(violation(
-                "shares",
-                format!("{} shares", self.shares.len()),
-                "one share, since partition is \"none\"",
-            ));
-        };
-        for (key, found) in [("channels", share.channels), ("rows", share.rows)] {
-            if let Some(found) = found {
-                return Err(violation(
-                    format!("shares[0].{key}"),
-                    found,
-                    format!("no {key}, since partition is \"none\""),
-                ));
-            }
-        }
-        match share.processor {
-            ProcessorName::Cpu => Ok(Placement::Cpu(share.core_set("shares[0]", device)?)),
-            ProcessorName::Gpu => {
-                device.gpu.as_ref().map(|_| Placement::Gpu).ok_or_else(|| absent(0, "gpu", device))
-            }
-            ProcessorName::Npu => {
-                device.npu.as_ref().map(|_| Placement::Npu).ok_or_else(|| absent(0, "npu", device))
-            }
-        }
-    }
-
-    /// The parts of CPU and GPU of an operator that has `whole` of what it is cut along.
-    fn resolve_cut(
-        &self,
-        stage: &Stage,
-        device: &Profile,
-        whole: Option<u32>,
-    ) -> Result<([u32; 2], CoreSet), Violation> {
-        let by_height = self.partition == Partition::Height;
-        let (written, along, unit, other) = if by_height {
-            ("\"height\"", "its height", "row", "channels")
-        } else {
-            ("\"output-channels\"", "output channels", "channel", "rows")
-        };
-        let of = |share: &Share| if by_height { share.rows } else { share.channels };
-        let beside = |share: &Share| if by_height { share.channels } else { share.rows };
-        let Some(whole) = whole else {
-            return Err(violation(
-                "partition",
-                written,
-                format!("\"none\": this {} cannot be cut along {along}", stage.layer.operator.name()),
-            ));
-        };
-        let [cpu, gpu] = self.shares.as_slice() else {
-            return Err(violation(
-                "shares",
-                format!("{} shares", self.shares.len()),
-                "two shares, of \"cpu\" and \"gpu\" in this order",
-            ));
-        };
-        if (cpu.processor, gpu.processor) != (ProcessorName::Cpu, ProcessorName::Gpu) {
-            return Err(violation(
-                "shares",
-                "another pair of processors",
-                "\"cpu\" and \"gpu\" in this order",
-            ));
-        }
-        if device.gpu.is_none() {
-            return Err(absent(1, "gpu", device));
-        }
-        let part = |index: usize, share: &Share| {
-            if let Some(found) = beside(share) {
-                return Err(violation(
-                    format!("shares[{index}].{other}"),
-                    found,
-                    format!("no {other}, since partition is {written}"),
-                ));
-            }
-            of(share).filter(|&count| count > 0).ok_or_else(|| {
-                violation(
-                    format!("shares[{index}].{unit}s"),
-                    of(share).map_or("absent".to_owned(), |count| count.to_string()),
-                    format!("at least 1 {unit}"),
-                )
-            })
-        };
-        let parts = [part(0, cpu)?, part(1, gpu)?];
-        if u64::from(parts[0]) + u64::from(parts[1]) != u64::from(whole) {
-            return Err(violation(
-                "shares",
-                format!("{} + {} {unit}s", parts[0], parts[1]),
-                format!("shares that add up to the {whole} output {unit}s of {:?}", stage.name),
-            ));
-        }
-        Ok((parts, cpu.core_set("shares[0]", device)?))
-    }
-}
-
-impl Share {
-    fn core_set(&self, at: &str, device: &Profile) -> Result<CoreSet, Violation> {
-        let Some(cores) = &self.cores else {
-            return Err(violation(
-                format!("{at}.cores"),
-                "absent",
-                "the CPU cores to use, such as \"1large2med\"",
-            ));
-        };
-        CoreSet::parse(cores, &device.cpu)
-            .map_err(|error| violation(format!("{at}.cores"), format!("{cores:?}"), error.expected))
-    }
-}
-
-fn violation(key: impl Into<String>, found: impl Display, expected: impl Into<String>) -> Violation {
-    Violation { key: key.into(), found: format!("{found}"), expected: expected.into() }
-}
-
-fn absent(share: usize, processor: &str, device: &Profile) -> Violation {
-    violation(
-        format!("shares[{share}].processor"),
-        format!("{processor:?}"),
-        format!("a processor that {} has; its profile has no [{processor}] table", device.name),
-    )
 }

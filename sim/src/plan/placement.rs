@@ -1,110 +1,293 @@
-//! Who computes an operator.
+//! Who computes an operator: disjoint parts of its output, each on one processor.
 
-use std::fmt;
+use thiserror::Error;
 
-use serde::Serialize;
-
-use super::accelerators::AcceleratorSplit;
-use super::cut::Cut;
+use super::graph_cover::GraphCover;
+use super::processor::{Processor, ProcessorKind};
+use super::region::{Axis, Region, Span};
 use super::synchronisation::Mechanism;
 use crate::kernel::cpu::CoreSet;
-use crate::workload::Layer;
+use crate::workload::Operator;
 
-/// Who computes one operator.
+/// Most parts of one operator: one for each processor, and another where the parts of two
+/// meet in a corner.
+pub const MAX_PARTS: usize = 4;
+
+/// What one processor computes of an operator; others get it from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
-    /// A set of CPU cores.
-    Cpu(CoreSet),
-    /// The GPU.
-    Gpu,
-    /// The NPU.
-    Npu,
-    /// CPU cores and GPU, cut along output channels: the CPU computes the first
-    /// `cpu_channels`, the GPU the rest.
-    Split {
-        /// The CPU cores.
-        cores: CoreSet,
-        /// Output channels the CPU computes.
-        cpu_channels: u32,
-        /// Output channels the GPU computes.
-        gpu_channels: u32,
+pub struct Part {
+    /// The processor.
+    pub by: Processor,
+    /// What it computes.
+    pub region: Region,
+}
+
+/// Who computes one operator: up to [`MAX_PARTS`] parts that do not overlap and cover the
+/// output. The CPU takes part with one core set, as it runs one team of threads at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// The core set of the CPU's parts, stored once: it is larger than all parts.
+    cores: Option<CoreSet>,
+    parts: [Option<Stored>; MAX_PARTS],
+}
+
+/// A part without the CPU's core set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Stored {
+    kind: ProcessorKind,
+    graphs: GraphCover,
+    region: Region,
+}
+
+/// Why parts are no placement of an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlacementError {
+    /// More parts than there may be.
+    #[error("found {found} parts, expected at most {MAX_PARTS}")]
+    TooManyParts {
+        /// Parts given.
+        found: usize,
     },
-    /// CPU cores and GPU, cut along the output's height (the tokens of a linear layer):
-    /// the CPU computes the first `cpu_rows` of each image, the GPU the rest, both with all
-    /// weights and the rows of the input that their windows reach.
-    HeightSplit {
-        /// The CPU cores.
-        cores: CoreSet,
-        /// Rows the CPU computes.
-        cpu_rows: u32,
-        /// Rows the GPU computes.
-        gpu_rows: u32,
+    /// Parts on different CPU core sets.
+    #[error("found parts on {first} and {second}, expected one CPU core set an operator")]
+    TwoCoreSets {
+        /// The first.
+        first: String,
+        /// Another.
+        second: String,
     },
-    /// GPU and NPU, of a product of activations and trained weights; or the NPU alone, in
-    /// several graphs.
-    Accelerators(AcceleratorSplit),
-}
-
-/// How much of a cut operator a processor computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShareOf {
-    /// Output channels.
-    Channels(u32),
-    /// Rows of the output.
-    Rows(u32),
-}
-
-impl ShareOf {
-    /// Output channels, where these are what is shared.
-    pub fn channels(self) -> Option<u32> {
-        if let Self::Channels(count) = self { Some(count) } else { None }
-    }
-
-    /// Rows, where these are.
-    pub fn rows(self) -> Option<u32> {
-        if let Self::Rows(count) = self { Some(count) } else { None }
-    }
-}
-
-impl fmt::Display for ShareOf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Channels(count) => write!(f, "{count} channels"),
-            Self::Rows(count) => write!(f, "{count} rows"),
-        }
-    }
+    /// An operator that cannot be cut along an axis.
+    #[error("the {processor}'s part of {operator} is some of its {what}, which cannot be computed alone")]
+    CannotCut {
+        /// The operator.
+        operator: String,
+        /// Whose part.
+        processor: ProcessorKind,
+        /// Channels or rows.
+        what: &'static str,
+    },
+    /// A part with nothing in it.
+    #[error("the {processor}'s part of {operator} is empty")]
+    Empty {
+        /// The operator.
+        operator: String,
+        /// Whose part.
+        processor: ProcessorKind,
+    },
+    /// Parts that leave something out, or overlap.
+    #[error("the parts of {operator} overlap, or do not cover its output")]
+    Uncovered {
+        /// The operator.
+        operator: String,
+    },
 }
 
 impl Placement {
+    /// Everything on the GPU.
+    pub const GPU: Self = Self::stored(None, ProcessorKind::Gpu, GraphCover::Padded);
+
+    /// Everything on the NPU, whose graphs are padded.
+    pub const NPU: Self = Self::stored(None, ProcessorKind::Npu, GraphCover::Padded);
+
+    const fn stored(cores: Option<CoreSet>, kind: ProcessorKind, graphs: GraphCover) -> Self {
+        Self { cores, parts: [Some(Stored { kind, graphs, region: Region::ALL }), None, None, None] }
+    }
+
+    /// Everything on `cores`.
+    pub fn cpu(cores: CoreSet) -> Self {
+        Self::stored(Some(cores), ProcessorKind::Cpu, GraphCover::Padded)
+    }
+
+    /// Everything on one processor.
+    pub fn whole(by: Processor) -> Self {
+        match by {
+            Processor::Cpu(cores) => Self::cpu(cores),
+            Processor::Gpu => Self::GPU,
+            Processor::Npu(graphs) => Self::stored(None, ProcessorKind::Npu, graphs),
+        }
+    }
+
+    /// So many rows or channels for each processor, one behind the other; those without any
+    /// take no part.
+    pub fn cut<const COUNT: usize>(axis: Axis, shares: [(Processor, u32); COUNT]) -> Self {
+        const { assert!(COUNT <= MAX_PARTS) };
+        let mut first = 0_u32;
+        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
+        for (by, count) in shares {
+            let end = first.saturating_add(count);
+            placement.push(Part { by, region: Region::along(axis, Span::new(first, end)) });
+            first = end;
+        }
+        placement
+    }
+
+    /// Channels or rows between CPU cores, which compute the first ones, and the GPU.
+    pub fn cpu_and_gpu(axis: Axis, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Self {
+        Self::cut(axis, [(Processor::Cpu(cores), cpu), (Processor::Gpu, gpu)])
+    }
+
+    /// The first channels of the first rows on the NPU, everything else on the GPU: the
+    /// channels beside them and, with all channels, the rows behind (`HeteroInfer`,
+    /// SOSP'25, section 4.2). `rows` and `channels` are the NPU's and the others.
+    pub fn npu_and_gpu(rows: [u32; 2], channels: [u32; 2], graphs: GraphCover) -> Self {
+        let npu = Processor::Npu(graphs);
+        let [first, all] = [Span::new(0, rows[0]), Span::new(0, channels[0].saturating_add(channels[1]))];
+        match (rows[1], channels[1]) {
+            (0, 0) => Self::whole(npu),
+            (0, _) => Self::cut(Axis::Channels, [(npu, channels[0]), (Processor::Gpu, channels[1])]),
+            (_, 0) => Self::cut(Axis::Height, [(npu, rows[0]), (Processor::Gpu, rows[1])]),
+            _ => {
+                let behind = Span::new(rows[0], rows[0].saturating_add(rows[1]));
+                let boxes = [
+                    (npu, first, Span::new(0, channels[0])),
+                    (Processor::Gpu, first, Span::new(channels[0], all.end)),
+                    (Processor::Gpu, behind, all),
+                ];
+                let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
+                for (by, rows, channels) in boxes {
+                    placement.push(Part { by, region: Region { rows, channels } });
+                }
+                placement
+            }
+        }
+    }
+
+    /// These parts.
+    ///
+    /// # Errors
+    /// More than [`MAX_PARTS`], or different core sets.
+    pub fn of(parts: &[Part]) -> Result<Self, PlacementError> {
+        if parts.len() > MAX_PARTS {
+            return Err(PlacementError::TooManyParts { found: parts.len() });
+        }
+        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
+        for &part in parts {
+            if let (Some(first), Some(second)) = (placement.cores, part.by.cores())
+                && first != second
+            {
+                let [first, second] = [first, second].map(|cores| cores.to_string());
+                return Err(PlacementError::TwoCoreSets { first, second });
+            }
+            placement.push(part);
+        }
+        Ok(placement)
+    }
+
+    /// Adds a part where there is room and it is not empty.
+    fn push(&mut self, Part { by, region }: Part) {
+        let graphs = if let Processor::Npu(graphs) = by { graphs } else { GraphCover::Padded };
+        let Some(free) = self.parts.iter_mut().find(|part| part.is_none()) else { return };
+        if !region.is_empty() {
+            *free = Some(Stored { kind: by.kind(), graphs, region });
+            self.cores = self.cores.or(by.cores());
+        }
+    }
+
+    /// Its parts, in their order.
+    pub fn parts(&self) -> impl Iterator<Item = Part> + Clone + '_ {
+        self.parts.iter().flatten().filter_map(|part| {
+            let by = match part.kind {
+                ProcessorKind::Cpu => Processor::Cpu(self.cores?),
+                ProcessorKind::Gpu => Processor::Gpu,
+                ProcessorKind::Npu => Processor::Npu(part.graphs),
+            };
+            Some(Part { by, region: part.region })
+        })
+    }
+
+    /// The processor that computes everything, where one does.
+    pub fn only(&self) -> Option<Processor> {
+        let mut parts = self.parts();
+        let first = parts.next()?;
+        parts.next().is_none().then_some(first.by)
+    }
+
+    /// Whether there are several parts.
+    pub fn is_cut(&self) -> bool {
+        self.parts[1].is_some()
+    }
+
     /// The CPU cores that take part, if any.
     pub fn cores(&self) -> Option<CoreSet> {
-        match self {
-            Self::Cpu(cores) | Self::Split { cores, .. } | Self::HeightSplit { cores, .. } => Some(*cores),
-            Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
-        }
+        self.cores
     }
 
-    /// How much of the operator CPU and GPU compute, where it is cut.
-    pub fn shares(&self) -> Option<[ShareOf; 2]> {
-        match *self {
-            Self::Split { cpu_channels, gpu_channels, .. } => {
-                Some([cpu_channels, gpu_channels].map(ShareOf::Channels))
+    /// Whether that processor takes part.
+    pub fn uses(&self, kind: ProcessorKind) -> bool {
+        self.parts.iter().flatten().any(|part| part.kind == kind)
+    }
+
+    /// What several parts lie side by side along, where that is one axis.
+    pub fn axis(&self) -> Option<Axis> {
+        let parts = || self.parts.iter().flatten();
+        let along =
+            |axis: Axis| parts().all(|part| Region::along(axis, part.region.span(axis)) == part.region);
+        self.is_cut().then(|| Axis::ALL.into_iter().find(|&axis| along(axis))).flatten()
+    }
+
+    /// Rows or channels along `axis` of all parts of that processor.
+    pub fn extent(&self, axis: Axis, kind: ProcessorKind) -> u32 {
+        let own = self.parts.iter().flatten().filter(|part| part.kind == kind);
+        own.fold(0, |sum, part| sum.saturating_add(part.region.span(axis).length()))
+    }
+
+    /// How many rows or channels the CPU and the GPU compute, where nobody else takes part.
+    pub fn cpu_and_gpu_extents(&self) -> Option<(Axis, [u32; 2])> {
+        let axis = self.axis().filter(|_| !self.uses(ProcessorKind::Npu))?;
+        Some((axis, [ProcessorKind::Cpu, ProcessorKind::Gpu].map(|kind| self.extent(axis, kind))))
+    }
+
+    /// How much of the output that processor computes: 0 to 1.
+    pub fn fraction(&self, kind: ProcessorKind) -> f64 {
+        let part = |own: u64, all: u64| own as f64 / (all as f64).max(1.0);
+        if let Some(axis) = self.axis() {
+            let extent = |kind| u64::from(self.extent(axis, kind));
+            return part(extent(kind), ProcessorKind::ALL.into_iter().map(extent).sum());
+        }
+        let size = |of: &dyn Fn(&Stored) -> bool| -> u64 {
+            self.parts.iter().flatten().filter(|part| of(part)).map(|part| part.region.size()).sum()
+        };
+        if self.is_cut() {
+            return part(size(&|part| part.kind == kind), size(&|_| true));
+        }
+        f64::from(u8::from(self.uses(kind)))
+    }
+
+    /// That the parts are parts of `operator`, do not overlap, and cover its output.
+    ///
+    /// # Errors
+    /// The first part that is none, or that something is left out or computed twice.
+    pub fn check(&self, operator: &Operator) -> Result<(), PlacementError> {
+        if !self.is_cut() && self.parts[0].is_some_and(|part| part.region == Region::ALL) {
+            return Ok(());
+        }
+        let whole = Region::of(operator.output());
+        let parts = || self.parts.iter().flatten();
+        let mut covered = 0;
+        for (index, part) in parts().enumerate() {
+            let region = part.region.common(whole);
+            let of = || operator.to_string();
+            if region.is_empty() {
+                return Err(PlacementError::Empty { operator: of(), processor: part.kind });
             }
-            Self::HeightSplit { cpu_rows, gpu_rows, .. } => Some([cpu_rows, gpu_rows].map(ShareOf::Rows)),
-            Self::Cpu(_) | Self::Gpu | Self::Npu | Self::Accelerators(_) => None,
+            for (axis, what) in [(Axis::Channels, "channels"), (Axis::Height, "rows")] {
+                if region.span(axis) != whole.span(axis) && axis.extent(operator).is_none() {
+                    return Err(PlacementError::CannotCut { operator: of(), processor: part.kind, what });
+                }
+            }
+            let reaches_beyond = Axis::ALL.into_iter().any(|axis| {
+                let span = part.region.span(axis);
+                span != Span::ALL && span.end > whole.span(axis).end
+            });
+            if reaches_beyond || parts().take(index).any(|other| !other.region.common(region).is_empty()) {
+                return Err(PlacementError::Uncovered { operator: of() });
+            }
+            covered += region.size();
         }
-    }
-
-    /// Whether CPU and GPU compute parts.
-    pub fn is_cut(&self) -> bool {
-        matches!(self, Self::Split { .. } | Self::HeightSplit { .. })
-    }
-
-    /// The CPU's and the GPU's part of `layer`, where it is cut.
-    pub fn parts(&self, layer: &Layer) -> Option<[Layer; 2]> {
-        let cut = Cut::of(self)?;
-        Some([cut.part(layer, 0), cut.part(layer, 1)])
+        if covered == whole.size() {
+            return Ok(());
+        }
+        Err(PlacementError::Uncovered { operator: operator.to_string() })
     }
 }
 
@@ -137,3 +320,6 @@ impl Plan {
         self.chains.get(stage).copied().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,17 +16,20 @@
 //! - Map and transform: linear in the bytes; a CPU that waits for the mapping
 //!   learns of it up to 1 ms late (`CoDL`, `MobiSys`'22, section 5.1).
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
 use crate::device::sync::Sync;
 use crate::units::{Bytes, Picos};
 
 /// How one processor learns that another is done.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Copy, Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize, JsonSchema, VariantArray, Display,
+)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mechanism {
     /// The CPU blocks until the accelerator's command queue is empty. Needs the
     /// result mapped.
@@ -45,7 +48,7 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Every mechanism, slowest notification first on the devices published.
-    pub const ALL: [Self; 4] = [Self::BlockingFinish, Self::EventWait, Self::SvmPolling, Self::SleepThenPoll];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Whether the result must be mapped and unmapped: whether it lies elsewhere
     /// than in memory both sides see.
@@ -59,17 +62,6 @@ impl Mechanism {
     /// accelerator idles.
     pub fn accelerator_spins(self) -> bool {
         self == Self::SvmPolling
-    }
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::BlockingFinish => "blocking-finish",
-            Self::EventWait => "event-wait",
-            Self::SvmPolling => "svm-polling",
-            Self::SleepThenPoll => "sleep-then-poll",
-        })
     }
 }
 
@@ -139,14 +131,14 @@ mod tests {
 
     #[test]
     fn shared_memory_notifies_faster_than_events_and_events_faster_than_finishing() {
-        let delays = Mechanism::ALL.map(|mechanism| meet(mechanism).delay);
+        let delays: Vec<Picos> = Mechanism::ALL.iter().map(|&mechanism| meet(mechanism).delay).collect();
         assert!(delays.is_sorted_by(|slow, fast| slow > fast), "{delays:?}");
         assert_eq!(delays[0], Picos::from_micros(400.0));
     }
 
     #[test]
     fn fine_grained_shared_memory_maps_nothing() {
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             assert_eq!(meet(mechanism).mapping == Picos::ZERO, !mechanism.maps(), "{mechanism}");
         }
         let sync = snapdragon_8_gen_3();
@@ -155,7 +147,7 @@ mod tests {
 
     #[test]
     fn only_polling_spins_through_the_whole_wait() {
-        let spins = Mechanism::ALL.map(|mechanism| meet(mechanism).polling);
+        let spins: Vec<Picos> = Mechanism::ALL.iter().map(|&mechanism| meet(mechanism).polling).collect();
         assert_eq!(spins[0], Picos::ZERO);
         assert_eq!(spins[1], Picos::ZERO);
         assert_eq!(spins[2], WAIT);
@@ -177,7 +169,7 @@ mod tests {
     #[test]
     fn nobody_spins_where_the_accelerator_waits() {
         let sync = snapdragon_8_gen_3();
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             assert_eq!(join(&sync, mechanism, Picos::ZERO, RESULT, false).polling, Picos::ZERO);
         }
     }
@@ -185,7 +177,7 @@ mod tests {
     #[test]
     fn more_bytes_and_a_transform_never_make_a_hand_over_cheaper() {
         let sync = snapdragon_8_gen_3();
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             let costs =
                 [0, 4_096, 1 << 20, 1 << 24].map(|bytes| hand_over(&sync, mechanism, Bytes(bytes), false));
             assert!(costs.is_sorted(), "{mechanism}: {costs:?}");
@@ -197,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_mechanism_is_written_as_files_spell_it() {
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             let written = serde_json::to_value(mechanism).unwrap();
             assert_eq!(written, mechanism.to_string());
         }

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::violation;
-use crate::explore::language::LanguageStrategy;
-use crate::input::{InputError, Text};
+use super::resolve::unknown;
+use crate::explore::Strategy;
+use crate::input::{InputError, Text, Violation};
 use crate::workload::{
-    LANGUAGE_MODELS, LanguageModel, LanguageTask, MAX_DIMENSION, Turn, WeightFormat, language_model,
+    LANGUAGE_MODELS, LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat,
+    language_model,
 };
 
 /// Most turns of a conversation.
@@ -23,7 +24,7 @@ const PROMPT_TOKENS: u32 = 256;
 const GENERATED_TOKENS: u32 = 32;
 
 /// A language model and what it is asked, as it is written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LanguageTable {
     /// Name of a bundled language model, or path of a Hugging Face `config.json`.
@@ -35,19 +36,9 @@ pub struct LanguageTable {
     /// Tokens generated after the first, of a task of one turn.
     pub generated_tokens: Option<u32>,
     /// The turns of a conversation, whose keys and values are kept.
-    pub turn: Option<Vec<TurnTable>>,
+    pub turn: Option<Vec<Turn>>,
     /// Who computes the model's products; `hetero-tensor` unless said otherwise.
-    pub strategy: Option<LanguageStrategy>,
-}
-
-/// One prompt and its answer, as they are written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TurnTable {
-    /// Tokens of the prompt.
-    pub prompt_tokens: u32,
-    /// Tokens generated after the first.
-    pub generated_tokens: u32,
+    pub strategy: Option<Strategy>,
 }
 
 impl LanguageTable {
@@ -63,15 +54,14 @@ impl LanguageTable {
         };
         let last = task.turns.len().saturating_sub(1);
         for turn in 0..=last {
-            let mut step = task.prefill(turn);
-            task.model
-                .check(step)
-                .map_err(|error| text.refuse("language_model.model", error.to_string(), error.help()))?;
-            step = task.first_decode(turn);
-            step.context = step.context.saturating_add(task.turns[turn].generated_tokens);
-            task.model
-                .check(step)
-                .map_err(|error| text.refuse("language_model.model", error.to_string(), error.help()))?;
+            let mut last_token = task.first_decode(turn);
+            last_token.context = last_token.context.saturating_add(task.turns[turn].generated_tokens);
+            for step in [task.prefill(turn), last_token] {
+                let refused = |error: OperatorError| {
+                    text.refuse("language_model.model", error.to_string(), error.help())
+                };
+                task.model.check(step).map_err(refused)?;
+            }
         }
         Ok(task)
     }
@@ -81,13 +71,9 @@ impl LanguageTable {
             return Ok(model);
         }
         let Some(config) = Text::of_file(&self.model) else {
-            let known: Vec<&str> = LANGUAGE_MODELS.iter().map(|(name, _)| *name).collect();
-            let expected = format!("one of {}, or the path of a config.json", known.join(", "));
-            return Err(text.reject(violation(
-                "language_model.model",
-                format!("{:?}", self.model),
-                expected,
-            )));
+            let known = LANGUAGE_MODELS.iter().map(|(name, _)| *name);
+            let or = ", or the path of a config.json";
+            return Err(unknown(text, "language_model.model", &self.model, known, or));
         };
         let config = config?;
         LanguageModel::from_config(&self.model, &config.content).map_err(|error| {
@@ -107,17 +93,11 @@ impl LanguageTable {
                 let help = "write prompt_tokens and generated_tokens inside each [[language_model.turn]]";
                 return Err(text.refuse("language_model.turn", message, help));
             }
-            Some(turns) => turns
-                .iter()
-                .map(|turn| Turn {
-                    prompt_tokens: turn.prompt_tokens,
-                    generated_tokens: turn.generated_tokens,
-                })
-                .collect(),
+            Some(turns) => turns.clone(),
         };
         if turns.is_empty() || turns.len() > MOST_TURNS {
             let expected = format!("1 to {MOST_TURNS} turns");
-            return Err(text.reject(violation("language_model.turn", turns.len().to_string(), expected)));
+            return Err(text.reject(Violation::new("language_model.turn", turns.len(), expected)));
         }
         for (index, turn) in turns.iter().enumerate() {
             let at = |key: &str| match &self.turn {
@@ -125,7 +105,7 @@ impl LanguageTable {
                 None => format!("language_model.{key}"),
             };
             let reject =
-                |key, found: u32, expected| Err(text.reject(violation(at(key), found.to_string(), expected)));
+                |key, found: u32, expected| Err(text.reject(Violation::new(at(key), found, expected)));
             if !(1..=MAX_DIMENSION).contains(&turn.prompt_tokens) {
                 return reject("prompt_tokens", turn.prompt_tokens, format!("1 to {MAX_DIMENSION}"));
             }

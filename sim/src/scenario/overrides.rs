@@ -1,49 +1,36 @@
 //! What a caller says instead of the scenario file.
 
-use crate::explore::language::LanguageStrategy;
 use crate::explore::{Objective, Strategy};
-use crate::input::InputError;
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 
 /// What a caller says instead of the scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Overrides {
-    /// Device profile, by name or path.
+    /// Device profile: a bundled name, an alias, or a file
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub device: Option<String>,
-    /// Images (or sequences of tokens) at once.
+    /// Images (or sequences of tokens) at once
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub batch: Option<u32>,
-    /// Most CPU threads.
+    /// Most CPU threads a search may use
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub threads: Option<u32>,
-    /// CPU kernels.
+    /// CPU kernels whose times are predicted: XNNPACK's, unless the profile has tables of
+    /// coexec's own and no others. On real hardware coexec's own run whichever is named
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub library: Option<Library>,
-    /// Synchronisation between processors.
+    /// Synchronisation between processors
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub synchronisation: Option<Mechanism>,
-    /// How to find a plan.
+    /// How to find a plan
+    #[cfg_attr(feature = "clap", arg(skip))]
     pub strategy: Option<Strategy>,
-    /// How to find a plan of a language model.
-    pub language_strategy: Option<LanguageStrategy>,
-    /// What the search minimises.
+    /// What the search minimises
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub objective: Option<Objective>,
-    /// Grid of output channels.
+    /// Grid of output channels; cuts along the height have one of their own
+    #[cfg_attr(feature = "clap", arg(long, value_name = "CHANNELS"))]
     pub step: Option<u32>,
-}
-
-impl Overrides {
-    /// That a strategy asked for is one of the workload's.
-    pub(super) fn check_strategy(&self, of_language: bool) -> Result<(), InputError> {
-        let names = |names: Vec<&str>| format!("one of {}", names.join(", "));
-        let (found, expected) = match (of_language, self.strategy, self.language_strategy) {
-            (true, Some(strategy), None) => {
-                let known = LanguageStrategy::ALL.iter().map(|known| known.name());
-                (strategy.name(), names(known.collect()) + ", for a language model")
-            }
-            (false, None, Some(strategy)) => {
-                let known = Strategy::ALL.iter().map(|known| known.name());
-                (strategy.name(), names(known.collect()) + ", for anything but a language model")
-            }
-            _ => return Ok(()),
-        };
-        Err(InputError::Option { option: "--strategy", found: found.to_owned(), expected })
-    }
 }

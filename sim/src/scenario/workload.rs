@@ -1,6 +1,7 @@
 //! What a scenario file runs.
 
-use super::{Overrides, ScenarioFile, WORKLOADS, Workload, assemble, violation};
+use super::resolve::{refused, unknown};
+use super::{Overrides, ScenarioFile, WORKLOADS, Workload, assemble};
 use crate::input::{InputError, Text};
 use crate::workload::{Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
 
@@ -24,26 +25,15 @@ impl ScenarioFile {
         }
         match (&self.network, &self.operator_set, &self.operator) {
             (Some(wanted), None, None) => {
-                let graph = network(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = NETWORKS.iter().map(|(name, _, _)| *name).collect();
-                    text.reject(violation(
-                        "network",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
+                let known = NETWORKS.iter().map(|(name, ..)| *name);
+                let graph = network(wanted).ok_or_else(|| unknown(text, "network", wanted, known, ""))?;
                 let graph = graph.with_data_type(data_type);
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
             }
             (None, Some(wanted), None) => {
-                let operators = operator_set(wanted).ok_or_else(|| {
-                    let known: Vec<&str> = OPERATOR_SETS.iter().map(|(name, _)| *name).collect();
-                    text.reject(violation(
-                        "operator_set",
-                        format!("{wanted:?}"),
-                        format!("one of {}", known.join(", ")),
-                    ))
-                })?;
+                let known = OPERATOR_SETS.iter().map(|(name, ..)| *name);
+                let operators =
+                    operator_set(wanted).ok_or_else(|| unknown(text, "operator_set", wanted, known, ""))?;
                 let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
                 Ok(Workload::Set(operators.into_iter().map(stage).collect()))
             }
@@ -73,14 +63,9 @@ impl ScenarioFile {
     fn check_no_batch(&self, text: &Text, overrides: &Overrides) -> Result<(), InputError> {
         let expected =
             "a network or [[operator]]: sets of operators and language models have sizes of their own";
-        match (overrides.batch, self.batch) {
-            (Some(count), _) => Err(InputError::Option {
-                option: "--batch",
-                found: count.to_string(),
-                expected: expected.to_owned(),
-            }),
-            (None, Some(count)) => Err(text.reject(violation("batch", count.to_string(), expected))),
-            (None, None) => Ok(()),
+        match overrides.batch.or(self.batch) {
+            Some(count) => Err(refused(text, overrides.batch.is_some(), "--batch", count, expected)),
+            None => Ok(()),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Somebody else's work on the same system-on-chip: a game beside the model.
+//! Background load on the same system-on-chip: a game beside the model.
 //!
 //! Responsible for: what a scenario says of it, and what became of both. Not for:
-//! whose turn it is on the GPU (`engine::beside`). Invariant: without background
+//! whose turn it is on the GPU (`engine::background_load`). Invariant: without background
 //! every prediction is what it was.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Processor;
 use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
 use crate::engine::{self, ClientId, Frames, MAX_QUEUE_DEPTH};
+use crate::plan::ProcessorKind;
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 const MICROS_PER_SECOND: f64 = 1e6;
@@ -94,13 +94,13 @@ impl BackgroundWork {
         let batches = f64::from(self.batches);
         let steady = BytesPerSecond::from_gigabytes(self.cpu_gbps.value).0 * period.as_seconds();
         engine::Background {
-            processor: Processor::Gpu.id(),
+            processor: ProcessorKind::Gpu.id(),
             period,
             batches: self.batches,
             duration: Picos::from_micros(self.gpu_us.value / batches),
             bytes: Bytes((self.gpu_bytes.value / batches) as u64),
             queue_depth: self.queue_depth.unwrap_or(USUAL_QUEUE_DEPTH) as usize,
-            steady: Some((ClientId(Processor::Cpu as u8), Bytes(steady as u64))),
+            steady: Some((ClientId(ProcessorKind::Cpu as u8), Bytes(steady as u64))),
         }
     }
 

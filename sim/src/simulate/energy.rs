@@ -2,18 +2,43 @@
 
 use super::Detail;
 use super::report::working_time;
-use crate::device::power::ProcessorPower;
+use crate::device::power::{Power, ProcessorPower};
 use crate::device::profile::Profile;
 use crate::kernel::Phases;
+use crate::kernel::cpu::{CoreSet, Schedule};
 use crate::units::{Joules, Picos, Watts};
+
+fn above(state: Watts, processor: &ProcessorPower, time: Picos) -> Joules {
+    Watts(state.0 - processor.idle().0).during(time)
+}
+
+/// What each thread adds to a CPU that idles, in an operator that took `length` instead of
+/// its `nominal` time. The main core works all the while; a worker works its share and
+/// spins for the rest, as the thread pools of ruy and XNNPACK do.
+pub(super) fn of_threads<'a>(
+    power: &'a Power,
+    (cores, schedule): (&'a CoreSet, &'a Schedule),
+    length: Picos,
+    nominal: Picos,
+) -> impl Iterator<Item = Joules> + 'a {
+    (0..schedule.threads.max(1)).filter_map(move |thread| {
+        let core = power.cluster.get(cores.cluster(thread)?)?;
+        let working = working_time(schedule, thread, length, nominal);
+        let spinning = length.saturating_sub(working);
+        Some(above(core.active(), core, working) + above(core.polling(), core, spinning))
+    })
+}
+
+/// Watts of all cores that idle.
+pub(super) fn idle_cores(device: &Profile, power: &Power) -> f64 {
+    let clusters = device.cpu.clusters.iter().zip(&power.cluster);
+    clusters.map(|(cluster, core)| f64::from(cluster.cores) * core.idle().0).sum()
+}
 
 /// Energy above idle of what `detail` describes, running alone; nothing where the
 /// profile knows no power.
 pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> Joules {
     let Some(power) = &device.power else { return Joules(0.0) };
-    let above = |state: Watts, processor: &ProcessorPower, time: Picos| {
-        Watts(state.0 - processor.idle().0).during(time)
-    };
     let length = phases.duration();
     let active = |processor: &Option<ProcessorPower>| {
         processor.as_ref().map_or(Joules(0.0), |processor| above(processor.active(), processor, length))
@@ -21,14 +46,9 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
     let working = match detail {
         Detail::Gpu(_) | Detail::GpuLanguage(_) => active(&power.gpu),
         Detail::Npu(_) => active(&power.npu),
-        Detail::Cpu { cores, schedule } => (0..schedule.threads.max(1))
-            .filter_map(|thread| {
-                let core = power.cluster.get(cores.cluster(thread)?)?;
-                let working = working_time(schedule, thread, length, length);
-                let spinning = length.saturating_sub(working);
-                Some(above(core.active(), core, working) + above(core.polling(), core, spinning))
-            })
-            .fold(Joules(0.0), |sum, joules| sum + joules),
+        Detail::Cpu { cores, schedule } => {
+            of_threads(power, (cores, schedule), length, length).fold(Joules(0.0), |sum, joules| sum + joules)
+        }
     };
     working + power.memory_energy(phases.bytes())
 }
@@ -36,13 +56,7 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
 /// What the device draws while nothing runs: its base, and every processor idle.
 pub(crate) fn idle_power(device: &Profile) -> Watts {
     let Some(power) = &device.power else { return Watts(0.0) };
-    let cores: f64 = device
-        .cpu
-        .clusters
-        .iter()
-        .zip(&power.cluster)
-        .map(|(cluster, core)| f64::from(cluster.cores) * core.idle().0)
-        .sum();
+    let cores = idle_cores(device, power);
     let others: f64 = [&power.gpu, &power.npu].into_iter().flatten().map(|other| other.idle().0).sum();
     Watts(power.base().0 + cores + others)
 }

@@ -7,9 +7,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::lower::{Crossing, Lowered, result_bytes};
+use super::lower::Lowered;
 use crate::device::profile::Profile;
-use crate::plan::{Axis, Cut, Plan, cuts};
+use crate::plan::{Plan, Region, Regions};
+use crate::schedule::result_bytes;
 use crate::units::Bytes;
 use crate::workload::{Layout, Stage};
 
@@ -42,39 +43,33 @@ impl Footprint {
 
 /// The memory of `stages` under `plan`.
 pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered: &Lowered) -> Footprint {
-    let cuts = cuts(stages, plan);
     let weights = |stage: &Stage| stage.layer.data_type.weight_bytes(stage.layer.operator.parameters());
-    let shared = |cut: &Option<Cut>| cut.as_ref().is_some_and(|cut| cut.axis == Axis::Height);
     let copies = copies(device, plan);
     let results: Vec<Bytes> = stages.iter().map(|stage| result_bytes(&stage.layer)).collect();
-    let seconds: Vec<Bytes> = results
-        .iter()
-        .zip(&cuts)
-        .enumerate()
-        .map(|(stage, (&bytes, cut))| {
-            let crossing: Bytes = lowered.crossing(stage).map_or(Bytes::ZERO, total);
-            let halo = cut.as_ref().map_or(Bytes::ZERO, |cut| {
-                Bytes(bytes.0 * u64::from(cut.overlap()) / u64::from(cut.all.max(1)))
-            });
-            let crossing = if copies { crossing.min(bytes) } else { Bytes::ZERO };
-            crossing + halo
-        })
-        .collect();
+    let second = |stage: usize| {
+        let (bytes, whole) = (results[stage], Region::of(stages[stage].layer.operator.output()));
+        let crossing: Bytes = lowered.missing[stage].iter().copied().sum();
+        let computed: u64 = lowered.computed[stage].iter().map(|region| region.size()).sum();
+        let halo = u128::from(bytes.0) * u128::from(computed.saturating_sub(whole.size()));
+        let crossing = if copies { crossing.min(bytes) } else { Bytes::ZERO };
+        crossing + Bytes((halo / u128::from(whole.size().max(1))) as u64)
+    };
+    let seconds: Vec<Bytes> = (0..stages.len()).map(second).collect();
+    let twice = |(stage, regions): &(&Stage, &Regions)| {
+        let all = Region::of(stage.layer.operator.output()).channels;
+        regions.iter().filter(|region| region.channels == all).count() > 1
+    };
     Footprint {
         weights_bytes: stages.iter().map(weights).sum(),
         activations_bytes: most_alive(stages, &results),
         extra_weights_bytes: stages
             .iter()
-            .zip(&cuts)
-            .filter(|(_, cut)| shared(cut))
+            .zip(&lowered.computed)
+            .filter(twice)
             .map(|(stage, _)| weights(stage))
             .sum(),
         extra_activations_bytes: most_alive(stages, &seconds),
     }
-}
-
-fn total(crossing: &Crossing) -> Bytes {
-    crossing.iter().copied().sum()
 }
 
 /// Whether what crosses is copied: to another layout, or another memory.
@@ -107,8 +102,8 @@ fn most_alive(stages: &[Stage], bytes: &[Bytes]) -> Bytes {
 mod tests {
     use super::*;
     use crate::kernel::cpu::{CoreSet, Library};
-    use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
+    use crate::plan::{Axis, Placement};
     use crate::simulate::Simulator;
     use crate::workload::{fuse, network};
 
@@ -119,8 +114,8 @@ mod tests {
         let placements: Vec<Placement> = stages
             .iter()
             .map(|stage| match Axis::Height.extent(&stage.layer.operator) {
-                Some(rows) => Placement::HeightSplit { cores, cpu_rows: rows / 2, gpu_rows: rows - rows / 2 },
-                None => Placement::Gpu,
+                Some(rows) => Placement::cpu_and_gpu(Axis::Height, cores, [rows / 2, rows - rows / 2]),
+                None => Placement::GPU,
             })
             .collect();
         let chains =

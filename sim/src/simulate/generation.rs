@@ -17,8 +17,9 @@ use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::kernel::npu::GraphCache;
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan};
-use crate::simulate::{Prediction, Processor, SimulateError, Simulator};
+use crate::plan::{Placement, Plan, Processor, ProcessorKind};
+use crate::schedule::ScheduleError;
+use crate::simulate::{Prediction, SimulateError, Simulator};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
@@ -77,9 +78,8 @@ impl GenerationPlan {
     }
 
     fn uses_npu(&self) -> bool {
-        let on_npu = |placement: &Placement| matches!(placement, Placement::Npu | Placement::Accelerators(_));
         let steps = self.prefill.iter().chain([&self.decode]);
-        steps.flat_map(StepPlan::parts).flatten().any(on_npu)
+        steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
     }
 }
 
@@ -98,12 +98,12 @@ struct Cost {
     /// Not a number where the profile knows no power.
     joules: f64,
     /// Of each processor.
-    busy: [f64; Processor::ALL.len()],
+    busy: [f64; ProcessorKind::ALL.len()],
 }
 
 impl Cost {
     fn of(prediction: &Prediction) -> Self {
-        let mut busy = [0.0; Processor::ALL.len()];
+        let mut busy = [0.0; ProcessorKind::ALL.len()];
         for usage in &prediction.processors {
             busy[usage.processor as usize] = usage.busy.0 as f64;
         }
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
 
 impl Run<'_> {
     fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
-        let plan = self.plan.prefill.get(turn).ok_or(SimulateError::PlanLength {
+        let plan = self.plan.prefill.get(turn).ok_or(ScheduleError::PlanLength {
             placements: self.plan.prefill.len(),
             stages: self.task.turns.len(),
         })?;
@@ -202,31 +202,31 @@ impl Run<'_> {
         // What moves and what it costs grows by the same with each token of the context.
         let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
         Ok(Cost {
-            latency: self.decode_latency(first, steps, begin.latency)?,
+            latency: self.token_latencies(first, steps, begin.latency)?.into_iter().sum(),
             bytes: mean(begin.bytes, end.bytes),
             joules: mean(begin.joules, end.joules),
             busy: std::array::from_fn(|processor| mean(begin.busy[processor], end.busy[processor])),
         })
     }
 
-    /// The time of `steps` steps from `first` on, which takes `begin`.
-    fn decode_latency(&mut self, first: TokenStep, steps: u32, begin: Picos) -> Result<Picos, SimulateError> {
-        let mut total = Picos::ZERO;
-        if !self.context_is_on_gpu(first) {
-            for step in 0..steps {
-                let step = TokenStep { context: first.context.saturating_add(step), ..first };
-                total += self.step(&self.task.stages(step), &self.plan.decode)?.latency;
-            }
-            return Ok(total);
-        }
-        let layers = u64::from(self.task.model.layers);
-        let of_first = self.over_context(first)?;
-        for step in 0..steps {
+    /// What each of `steps` steps from `first` on takes, where that takes `begin`.
+    fn token_latencies(
+        &mut self,
+        first: TokenStep,
+        steps: u32,
+        begin: Picos,
+    ) -> Result<Vec<Picos>, SimulateError> {
+        let is_on_gpu = self.context_is_on_gpu(first);
+        let of_first = if is_on_gpu { self.over_context(first)? } else { Picos::ZERO };
+        let latency = |step| {
             let step = TokenStep { context: first.context.saturating_add(step), ..first };
+            if !is_on_gpu {
+                return Ok(self.step(&self.task.stages(step), &self.plan.decode)?.latency);
+            }
             let grown = self.over_context(step)?.saturating_sub(of_first);
-            total += begin + grown * layers;
-        }
-        Ok(total)
+            Ok(begin + grown * u64::from(self.task.model.layers))
+        };
+        (0..steps).map(latency).collect()
     }
 
     /// Whether the GPU alone computes all that depends on the context.
@@ -237,7 +237,7 @@ impl Run<'_> {
             .iter()
             .zip(&self.plan.decode.layer)
             .filter(|(stage, _)| operators.contains(&stage.layer.operator));
-        over_context.all(|(_, placement)| *placement == Placement::Gpu)
+        over_context.all(|(_, placement)| *placement == Placement::GPU)
     }
 
     /// What the GPU takes for the operators over the context of one layer.
@@ -245,7 +245,7 @@ impl Run<'_> {
         let mut sum = Picos::ZERO;
         for operator in self.task.model.over_context(step) {
             let layer = Layer::new(operator, self.task.data_type());
-            sum += self.simulator.layer(&layer, Processor::Gpu, None)?.0.duration();
+            sum += self.simulator.layer(&layer, Processor::Gpu)?.0.duration();
         }
         Ok(sum)
     }

@@ -1,98 +1,131 @@
-//! From a plan to an engine program: which tasks there are, on which processor,
-//! and what each waits for.
-//!
-//! A stage becomes one compute task a processor, preceded by a hand-over where
-//! an input lies with another processor, and followed by a join where two
-//! processors computed parts of it. The join runs on the CPU, which handles the
-//! flags; what the GPU is given later waits for it, as an in-order queue with a
-//! polling kernel does (EPEW'25, section 4).
+//! From the commands of a schedule to the tasks of an engine program: what each takes.
 
-mod accelerators;
-mod alone;
-mod crossing;
-mod task;
-mod visible;
-
-use super::host::Host;
 use super::memory::cluster_client;
-use super::{SimulateError, Simulator};
-use crate::device::gpu::Cargo;
+use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
+use super::{Detail, SimulateError, Simulator};
+use crate::device::gpu::{Direction, LinkTransfer};
 use crate::device::profile::Profile;
-use crate::engine::{Program, TaskId};
-use crate::kernel::cpu::{CoreSet, Library};
-use crate::kernel::{Phase, Phases};
+use crate::engine::{ClientId, Program, TaskId, Work};
+use crate::kernel::cpu::CoreSet;
+use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Cut, Placement, Plan, ShareOf, check_chains, cuts};
+use crate::plan::{Axis, GraphCover, Plan, Processor, ProcessorKind, Region, Regions, Span};
+use crate::schedule::{
+    Command, Memory, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule,
+};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Layer, Layout, Stage, Tensor};
-pub(super) use crossing::Crossing;
-use crossing::crossings;
-use visible::{Apart, Residence, check_room, joined, synchronising};
+use crate::workload::{Layer, Operator, Stage};
 
-pub(crate) use accelerators::accelerator_costs;
-pub(super) use alone::execute_measured;
-pub use alone::{Detail, Processor, execute};
-pub(crate) use task::{Role, Task};
-pub(crate) use visible::{copying, hand_over_delay, has_own_memory, join_delay, pieces, read_bytes};
+/// One task of the engine program: a command, or one of the graphs in which the NPU
+/// computes a part.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) stage: usize,
+    pub(crate) by: Processor,
+    pub(crate) what: What,
+    /// Its part of the stage, where that is cut.
+    pub(crate) share: Share,
+    pub(crate) phases: Phases,
+    /// The memory client charged with its traffic, where not its processor.
+    pub(crate) client: Option<ClientId>,
+    pub(crate) detail: Option<Detail>,
+    pub(crate) predecessors: Vec<TaskId>,
+}
+
+/// How much of an operator a task computes, where it is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Output channels, where it is cut along them.
+    pub(crate) channels: Option<u32>,
+    /// Rows, where it is cut along its height.
+    pub(crate) rows: Option<u32>,
+}
 
 /// A plan as tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
     pub(crate) tasks: Vec<Task>,
+    /// What each part of every stage computes.
+    pub(super) computed: Vec<Regions>,
+    /// Bytes of every stage's result that each processor has to be given.
+    pub(super) missing: Vec<Missing>,
     /// Whether what the GPU computes spares the shared memory.
     gpu_has_own_memory: bool,
-    crossings: Vec<Crossing>,
+}
+
+impl Share {
+    /// What `region` is of an output that is `whole`, of which other processors compute some.
+    fn of(region: Region, whole: Region) -> Self {
+        let along = |axis: Axis, is_known: bool| {
+            let span: Span = region.span(axis);
+            (is_known || span != whole.span(axis)).then(|| span.length())
+        };
+        let channels = along(Axis::Channels, false);
+        // With all channels they are rows, even where a halo reaches all of them.
+        Self { channels, rows: along(Axis::Height, channels.is_none()) }
+    }
+}
+
+impl Task {
+    pub(crate) fn processor(&self) -> ProcessorKind {
+        self.by.kind()
+    }
+
+    /// Whether it computes, rather than brings results together.
+    pub(crate) fn computes(&self) -> bool {
+        matches!(self.what, What::Compute { .. })
+    }
+
+    /// Adds the task to a program, with `phases` for its own.
+    fn add(&self, phases: &Phases, program: &mut Program) -> TaskId {
+        let phases = phases.as_slice().iter();
+        let work = phases.map(|phase| Work { duration: phase.duration, bytes: phase.bytes });
+        let id = program.task(self.processor().id(), self.streams(), work);
+        if let Some(client) = self.client {
+            program.moves_as(id, client);
+        }
+        if !self.computes() {
+            program.on_host(id);
+        }
+        id
+    }
+
+    /// Identical flows its traffic consists of: the threads that take part.
+    fn streams(&self) -> u32 {
+        match &self.detail {
+            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
+            Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_)) | None => 1,
+        }
+    }
 }
 
 impl Lowered {
-    /// Lowers `plan` for `stages` on the device of `simulator`, with its measure.
+    /// Prices the commands of `plan` for `stages` on the device of `simulator`, with its
+    /// measure.
     pub(crate) fn new(
         stages: &[Stage],
         plan: &Plan,
         simulator: &Simulator<'_>,
     ) -> Result<Self, SimulateError> {
-        if plan.placements.len() != stages.len() {
-            return Err(SimulateError::PlanLength {
-                placements: plan.placements.len(),
-                stages: stages.len(),
-            });
-        }
-        check_chains(stages, plan)?;
-        let cuts = cuts(stages, plan);
-        check_room(stages, plan, simulator)?;
-        let mut lowering = Lowering {
-            device: simulator.device,
-            library: simulator.library,
-            host: simulator.host,
-            mechanism: plan.synchronisation,
-            tasks: Vec::new(),
-            residences: Vec::with_capacity(stages.len()),
-            last_join: None,
-            submission: None,
-            submitted: false,
+        let device = simulator.device;
+        let setting = Setting {
+            gpu_has_own_memory: has_own_memory(device),
             ends_on_host: simulator.ends_on_host,
-            resubmission: Picos::ZERO,
-            crossings: crossings(stages, &plan.placements, &cuts),
-            leaves_its_chain: leaves_its_chain(stages, plan),
-            chain: None,
+            is_inference: simulator.host.submission().is_some(),
+            cpu_fills_the_queue: simulator.host.delays_the_cpu(),
+            control: CoreSet::slowest(&device.cpu),
         };
-        for (index, (stage, placement)) in stages.iter().zip(&plan.placements).enumerate() {
-            lowering.chain = plan.chain(index);
-            lowering.stage(index, stage, *placement, cuts[index].as_ref())?;
+        let Schedule { commands, computed, missing } = schedule(stages, plan, &setting)?;
+        check_room(stages, plan, device)?;
+        let pricing = Pricing { simulator, stages, plan };
+        let mut tasks = Vec::with_capacity(commands.len());
+        // The last task of each command.
+        let mut last: Vec<TaskId> = Vec::with_capacity(commands.len());
+        for command in commands {
+            pricing.price(command, &last, &mut tasks)?;
+            last.push(TaskId(tasks.len() as u32 - 1));
         }
-        lowering.close_all();
-        lowering.results_onto_host(stages);
-        lowering.read_back();
-        Ok(Self {
-            tasks: lowering.tasks,
-            gpu_has_own_memory: has_own_memory(simulator.device),
-            crossings: lowering.crossings,
-        })
-    }
-
-    /// Bytes of a stage's result that each processor has to be given.
-    pub(super) fn crossing(&self, stage: usize) -> Option<&Crossing> {
-        self.crossings.get(stage)
+        Ok(Self { tasks, computed, missing, gpu_has_own_memory: setting.gpu_has_own_memory })
     }
 
     /// Writes the tasks into an engine program, each compute task stretched by
@@ -102,7 +135,7 @@ impl Lowered {
         let mut stretched;
         for (index, task) in self.tasks.iter().enumerate() {
             let mut phases = match stretch.get(index) {
-                Some(&factor) if task.role == Role::Compute => {
+                Some(&factor) if task.computes() => {
                     stretched = Phases::default();
                     for phase in task.phases.as_slice() {
                         stretched.push(Phase { duration: phase.duration.scale(factor), ..*phase });
@@ -134,219 +167,152 @@ impl Lowered {
     }
 
     fn spares_the_memory(&self, task: &Task) -> bool {
-        self.gpu_has_own_memory && task.processor == Processor::Gpu && task.role == Role::Compute
+        self.gpu_has_own_memory && task.by == Processor::Gpu && task.computes()
     }
 }
 
-struct Lowering<'a> {
-    device: &'a Profile,
-    library: Library,
-    host: Host<'a>,
-    mechanism: Mechanism,
-    tasks: Vec<Task>,
-    residences: Vec<Residence>,
-    last_join: Option<TaskId>,
-    /// What fills the GPU's queue.
-    submission: Option<TaskId>,
-    /// Whether the GPU has been given something.
-    submitted: bool,
-    /// Whether inputs and results of the workload lie with the host.
-    ends_on_host: bool,
-    /// What each processor has to be given of each stage's result.
-    crossings: Vec<Crossing>,
-    /// Whether each stage's result is read outside its chain, or by nobody.
-    leaves_its_chain: Vec<bool>,
-    /// The chain of the stage being lowered.
-    chain: Option<u32>,
-    /// What it takes that the GPU's queue goes on with that stage after a result of the NPU.
-    resubmission: Picos,
+/// What commands of one plan take.
+struct Pricing<'p, 'a> {
+    simulator: &'p Simulator<'a>,
+    stages: &'p [Stage],
+    plan: &'p Plan,
 }
 
-/// For each stage, whether its result is read outside its chain, or by nobody.
-fn leaves_its_chain(stages: &[Stage], plan: &Plan) -> Vec<bool> {
-    let mut leaves = vec![true; stages.len()];
-    if plan.chains.is_empty() {
-        return leaves;
-    }
-    let reads = || stages.iter().enumerate().flat_map(|(stage, s)| s.inputs.iter().map(move |&i| (stage, i)));
-    reads().for_each(|(_, input)| leaves[input] = false);
-    for (stage, input) in reads().filter(|&(stage, input)| plan.chain(stage) != plan.chain(input)) {
-        debug_assert!(input < stage, "stages are in topological order");
-        leaves[input] = true;
-    }
-    leaves
-}
-
-impl Lowering<'_> {
-    fn stage(
-        &mut self,
-        index: usize,
-        stage: &Stage,
-        placement: Placement,
-        cut: Option<&Cut>,
-    ) -> Result<(), SimulateError> {
-        self.resubmission = accelerators::resubmission(self.device, self.mechanism, &stage.layer);
-        let whole = |lowering: &mut Self, processor: Processor, cores| {
-            let ready = lowering.compute(index, stage, &stage.layer, processor, cores, None)?;
-            let bytes = result_bytes(&stage.layer);
-            let processors = processor.bit();
-            Ok(Residence { processors, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None })
-        };
-        let residence = match placement {
-            Placement::Cpu(cores) => whole(self, Processor::Cpu, Some(cores)),
-            Placement::Gpu => whole(self, Processor::Gpu, None),
-            Placement::Npu => whole(self, Processor::Npu, None),
-            Placement::Accelerators(split) => self.accelerated(index, stage, &split),
-            Placement::Split { cores, .. } | Placement::HeightSplit { cores, .. } => {
-                self.cut(index, stage, cores, cut.expect("`cuts` has a cut for every split"))
-            }
-        }?;
-        self.residences.push(residence);
+impl Pricing<'_, '_> {
+    /// Adds the tasks of a command; `last` is the last task of each command before.
+    fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<Task>) -> Result<(), SimulateError> {
+        let Command { stage, by, what, after } = command;
+        let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
+        if let What::Compute { region, .. } = what {
+            return self.compute(stage, (by, what, region), predecessors, tasks);
+        }
+        let phases = self.meeting(stage, by, what);
+        let (share, client, detail) = (Share::default(), None, None);
+        tasks.push(Task { stage, by, what, share, phases, client, detail, predecessors });
         Ok(())
     }
 
-    /// Adds both parts of a cut stage, and their join where no chain goes on.
-    fn cut(
-        &mut self,
-        index: usize,
-        stage: &Stage,
-        cores: CoreSet,
-        cut: &Cut,
-    ) -> Result<Residence, SimulateError> {
-        let bytes = result_bytes(&stage.layer);
-        let share = |part: usize| {
-            let count = cut.parts[part].end - cut.parts[part].start;
-            Some(match cut.axis {
-                Axis::Channels => ShareOf::Channels(count),
-                Axis::Height => ShareOf::Rows(count),
-            })
-        };
-        let [cpu_layer, gpu_layer] = [cut.part(&stage.layer, 0), cut.part(&stage.layer, 1)];
-        self.submit(index);
-        let cpu = self.compute(index, stage, &cpu_layer, Processor::Cpu, Some(cores), share(0))?;
-        let gpu = self.compute(index, stage, &gpu_layer, Processor::Gpu, None, share(1))?;
-        let (on_gpu, pieces) = (result_bytes(&gpu_layer), pieces(&stage.layer, cut.axis));
-        if let Some(chain) = self.chain {
-            let apart = Some(Apart { chain, cores, parts: [cpu, gpu] });
-            return Ok(Residence { processors: 0, ready: gpu, bytes, on_gpu, pieces, apart });
-        }
-        let gpu = self.part_onto_host(index, Cargo { bytes: on_gpu, pieces }, gpu);
-        let ready = self.join(index, self.joined_bytes(index), cores, vec![cpu, gpu]);
-        Ok(Residence { processors: joined(self.device), ready, bytes, on_gpu, pieces, apart: None })
-    }
-
-    /// Brings together what chains leave behind and nobody has read.
-    fn close_all(&mut self) {
-        self.chain = None;
-        for stage in 0..self.residences.len() {
-            if let Some(apart) = self.residences[stage].apart.filter(|_| self.leaves_its_chain[stage]) {
-                self.close(apart.chain);
+    /// What brings results to who reads them.
+    fn meeting(&self, stage: usize, by: Processor, what: What) -> Phases {
+        let (device, mechanism) = (self.simulator.device, self.plan.synchronisation);
+        let again = || resubmission(device, mechanism, &self.stages[stage].layer);
+        let duration = match what {
+            What::Submit => self.simulator.host.submission().unwrap_or_default(),
+            What::ReadBack => self.simulator.host.read_back().unwrap_or_default(),
+            What::HandOver { missing, from, .. } => {
+                let with_gpu = by == Processor::Gpu || from.is_only(ProcessorKind::Gpu);
+                let delay = hand_over_delay(device, mechanism, missing, with_gpu);
+                let goes_on = by == Processor::Gpu && from.is_only(ProcessorKind::Npu);
+                if goes_on { delay + again() } else { delay }
             }
-        }
+            What::Join { missing, with_npu } => {
+                let delay = join_delay(device, mechanism, missing);
+                if with_npu { delay + again() } else { delay }
+            }
+            What::Move { bytes, pieces, to, .. } => {
+                let direction = match to {
+                    Memory::Gpu => Direction::ToGpu,
+                    Memory::Host => Direction::ToHost,
+                };
+                let duration = copying(device, LinkTransfer { bytes, pieces }, direction);
+                // Bytes in a phase without duration would take what the memory takes for them.
+                let bytes = if duration == Picos::ZERO { Bytes::ZERO } else { bytes };
+                return one_phase(PhaseKind::Transfer, duration, bytes);
+            }
+            // A kernel model says what computing takes.
+            What::Compute { .. } => Picos::ZERO,
+        };
+        one_phase(PhaseKind::Synchronise, duration, Bytes::ZERO)
     }
 
-    /// Adds the compute task of `layer`, and the hand-overs it needs before.
+    /// Adds the task of a part, or of each graph in which the NPU computes it.
     fn compute(
-        &mut self,
-        index: usize,
-        stage: &Stage,
-        layer: &Layer,
-        processor: Processor,
-        cores: Option<CoreSet>,
-        share: Option<ShareOf>,
-    ) -> Result<TaskId, SimulateError> {
-        let mut predecessors = Vec::with_capacity(stage.inputs.len() + 1);
-        if processor == Processor::Gpu {
-            self.submit(index);
-            predecessors.extend(self.inputs_onto_gpu(index, stage));
+        &self,
+        stage: usize,
+        (by, what, region): (Processor, What, Region),
+        mut predecessors: Vec<TaskId>,
+        tasks: &mut Vec<Task>,
+    ) -> Result<(), SimulateError> {
+        let layer = &self.stages[stage].layer;
+        let whole = Region::of(layer.operator.output());
+        let placement = &self.plan.placements[stage];
+        let hides_dispatch = placement.is_cut()
+            && !placement.uses(ProcessorKind::Cpu)
+            && self.plan.synchronisation == Mechanism::SleepThenPoll;
+        let mut graphs = Vec::new();
+        if let (Processor::Npu(cover), Operator::Linear(_)) = (by, &layer.operator) {
+            graphs = self.graphs(stage, region, cover)?;
         }
-        if processor == Processor::Cpu && self.host.delays_the_cpu() {
-            predecessors.extend(self.submission);
+        let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
+        let mut task = |layer: &Layer, share| -> Result<(), SimulateError> {
+            let (mut phases, detail) = self.simulator.layer(layer, by)?;
+            if hides_dispatch && matches!(by, Processor::Npu(_)) {
+                phases = without_dispatch(&phases);
+            }
+            let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
+            tasks.push(Task { stage, by, what, share, phases, client, detail, predecessors });
+            Ok(())
+        };
+        if graphs.is_empty() {
+            if !placement.is_cut() {
+                return task(layer, Share::default());
+            }
+            return task(&region.part_of(layer), Share::of(region, whole));
         }
-        for &input in &stage.inputs {
-            predecessors.push(self.visible(index, processor, cores, input));
-        }
-        if processor == Processor::Gpu {
-            predecessors.extend(self.last_join);
-        }
-        let (phases, detail) =
-            execute_measured(layer, self.device, self.library, self.host, processor, cores)?;
-        Ok(self.push(Task {
-            stage: index,
-            processor,
-            role: Role::Compute,
-            share,
-            phases,
-            cores,
-            client: cores.and_then(|cores| cluster_client(self.device, &cores)),
-            detail: Some(detail),
-            predecessors,
-        }))
-    }
-
-    fn join(&mut self, stage: usize, bytes: Bytes, cores: CoreSet, predecessors: Vec<TaskId>) -> TaskId {
-        let delay = join_delay(self.device, self.mechanism, bytes);
-        let join = self.push(Task {
-            stage,
-            processor: Processor::Cpu,
-            role: Role::Join,
-            share: None,
-            phases: synchronising(delay),
-            cores: Some(cores),
-            client: None,
-            detail: None,
-            predecessors,
-        });
-        self.last_join = Some(join);
-        join
-    }
-
-    /// Before the GPU's first launch. The queue is filled from the call on, whatever
-    /// the other processors do meanwhile.
-    fn submit(&mut self, stage: usize) {
-        if !std::mem::replace(&mut self.submitted, true)
-            && let Some(duration) = self.host.submission()
-        {
-            self.submission = Some(self.once(stage, Role::Submit, duration, Vec::new()));
-        }
-    }
-
-    /// After the last stage, where the GPU alone has its result; the CPU pays for
-    /// what it reads elsewhere with a hand-over or a join.
-    fn read_back(&mut self) {
-        let Some(last) = self.residences.last().copied() else { return };
-        if last.processors == Processor::Gpu.bit()
-            && let Some(duration) = self.host.read_back()
-        {
-            self.once(self.residences.len() - 1, Role::ReadBack, duration, vec![last.ready]);
-        }
-    }
-
-    /// Adds what the GPU's queue waits for once an inference.
-    fn once(&mut self, stage: usize, role: Role, duration: Picos, predecessors: Vec<TaskId>) -> TaskId {
-        self.push(Task {
-            stage,
-            processor: Processor::Gpu,
-            role,
-            share: None,
-            phases: synchronising(duration),
-            cores: None,
-            client: None,
-            detail: None,
-            predecessors,
+        let part = layer.with_output_channels(region.channels.length());
+        graphs.into_iter().try_for_each(|rows| {
+            // Padding of a graph counts as rows only where the product is cut along them.
+            let counted = if region.rows == whole.rows { whole.rows } else { Span::new(0, rows) };
+            let region = Region { rows: counted, ..region };
+            let share = if placement.is_cut() { Share::of(region, whole) } else { Share::default() };
+            task(&part.with_output_rows(0..rows), share)
         })
     }
 
-    fn push(&mut self, task: Task) -> TaskId {
-        let id = TaskId(self.tasks.len() as u32);
-        self.tasks.push(task);
-        id
+    /// Rows of the graphs that compute a part of a product of activations and trained
+    /// weights: of other operators the compiler knows all extents beforehand.
+    fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>, SimulateError> {
+        let device = self.simulator.device;
+        let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
+        let rows = region.rows.length();
+        let graphs = cover.graphs(rows, npu).filter(|graphs| !graphs.is_empty());
+        let operator = || self.stages[stage].name.clone();
+        Ok(graphs.ok_or_else(|| SimulateError::NoGraph { rows, operator: operator() })?.to_vec())
     }
 }
 
-/// Bytes of a layer's result.
-pub(crate) fn result_bytes(layer: &Layer) -> Bytes {
-    let tensor =
-        Tensor { shape: layer.operator.output(), data_type: layer.data_type, layout: Layout::Buffer };
-    tensor.bytes()
+/// The CPU is the control plane of GPU and NPU: where it sleeps for the predicted wait and
+/// computes no part, it has the next graph handed over by the time the input is there, so
+/// that a shared product pays no dispatch (`HeteroInfer`, SOSP'25, section 4).
+fn without_dispatch(phases: &Phases) -> Phases {
+    let mut kept = Phases::default();
+    let others = phases.as_slice().iter().filter(|phase| phase.kind != PhaseKind::Launch);
+    others.for_each(|phase| kept.push(*phase));
+    kept
+}
+
+fn one_phase(kind: PhaseKind, duration: Picos, bytes: Bytes) -> Phases {
+    let mut phases = Phases::default();
+    phases.push(Phase { kind, duration, bytes, steps: 1 });
+    phases
+}
+
+/// That the weights a plan leaves with a GPU fit its own memory, together with the
+/// tensors of its largest operator.
+fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<(), SimulateError> {
+    let Some(memory) = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) else { return Ok(()) };
+    let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
+    for (stage, placement) in stages.iter().zip(&plan.placements) {
+        for part in placement.parts().filter(|part| part.by == Processor::Gpu) {
+            let part = placement.is_cut().then(|| part.region.part_of(&stage.layer));
+            let layer = part.as_ref().unwrap_or(&stage.layer);
+            weights += layer.data_type.weight_bytes(layer.operator.parameters());
+            tensors = tensors.max(read_bytes(layer) + result_bytes(layer));
+        }
+    }
+    let needed = weights + tensors;
+    if needed > memory.capacity() {
+        return Err(SimulateError::GpuMemoryFull { needed, capacity: memory.capacity() });
+    }
+    Ok(())
 }

@@ -5,16 +5,16 @@
 //! Invariant: without interference in the profile, processors share by max-min
 //! alone.
 
-use super::Processor;
 use crate::device::cpu::MAX_CLUSTERS;
 use crate::device::memory::{Interference, Memory};
 use crate::device::profile::Profile;
 use crate::engine::{self, Capacity, ClientId};
 use crate::kernel::cpu::CoreSet;
+use crate::plan::ProcessorKind;
 use crate::units::BytesPerSecond;
 
 /// How the profile's interference calls each processor, in their order.
-const CLIENTS: [&str; Processor::ALL.len()] = ["cpu", "gpu", "npu"];
+const CLIENTS: [&str; ProcessorKind::ALL.len()] = ["cpu", "gpu", "npu"];
 
 /// The memory's capacity for one, two and three processors at once, and what they
 /// lose to each other.
@@ -32,21 +32,21 @@ pub(crate) fn capacity(device: &Profile) -> Capacity {
 /// What processors move together, and in which ratio where they compete.
 fn weighted(memory: &Memory) -> Capacity {
     let weights = memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu]);
-    let accelerators = [Processor::Gpu, Processor::Npu].into_iter().zip(weights);
+    let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights);
     accelerators.fold(totals(memory), |capacity, (processor, weight)| {
         capacity.with_weight(ClientId(processor as u8), weight)
     })
 }
 
 /// What one, two and three processors move together.
-pub(crate) fn totals(memory: &Memory) -> Capacity {
-    let clients = 1..=Processor::ALL.len();
+pub fn totals(memory: &Memory) -> Capacity {
+    let clients = 1..=ProcessorKind::ALL.len();
     let curve: Vec<BytesPerSecond> = clients.map(|clients| memory.capacity(clients)).collect();
     Capacity::new(&curve)
 }
 
 /// The curve of a client.
-pub(crate) fn curve(interference: &Interference) -> engine::Interference {
+pub fn curve(interference: &Interference) -> engine::Interference {
     let rate = BytesPerSecond::from_gigabytes;
     let Interference { onset_gbps, saturation_gbps, alone_gbps, crowded_gbps, .. } = interference;
     engine::Interference::new(
@@ -75,7 +75,7 @@ mod tests {
     fn ends([gpu, npu]: [(f64, f64); 2]) -> [f64; 2] {
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let mut program = Program::new();
-        for (processor, (gigabytes, rate)) in [(Processor::Gpu, gpu), (Processor::Npu, npu)] {
+        for (processor, (gigabytes, rate)) in [(ProcessorKind::Gpu, gpu), (ProcessorKind::Npu, npu)] {
             let duration = Picos::from_micros(gigabytes / rate * 1e6);
             program.task(processor.id(), 1, [Work { duration, bytes: Bytes((gigabytes * 1e9) as u64) }]);
         }

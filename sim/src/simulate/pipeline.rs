@@ -14,14 +14,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundReport;
-use super::lower::{Lowered, Processor};
+use super::lower::Lowered;
 use super::{SimulateError, Simulator};
 use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
 use crate::engine::{NoTrace, ProcessorId, Program, TaskId, Work};
-use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
+use crate::plan::{MAX_PIPELINE_DEPTH, Plan, ProcessorKind};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Operator, Stage};
+use crate::workload::Stage;
 
 /// Batches before and after those that are measured, while the pipeline fills and
 /// empties: Unified Splitting, section III.G.
@@ -33,7 +33,7 @@ const MAX_BATCHES: u32 = 200;
 const MAX_GAP_US: f64 = 60e6;
 
 /// The host's thread: a core of its own, beside the processors coexec plans for.
-const HOST: ProcessorId = ProcessorId(Processor::ALL.len() as u8);
+const HOST: ProcessorId = ProcessorId(ProcessorKind::ALL.len() as u8);
 
 /// The host's thread that gives operators to the processors.
 const DISPATCHER: ProcessorId = ProcessorId(HOST.0 + 1);
@@ -86,7 +86,7 @@ impl Pipeline {
         let Some(each) = &self.dispatch_us else { return Picos::ZERO };
         let launched = stages.iter().filter(|stage| {
             // Views of what is there: nothing runs.
-            !matches!(stage.layer.operator, Operator::Reshape(_) | Operator::Slice(_))
+            !stage.layer.operator.is_view()
         });
         let count: usize = launched.map(|stage| stage.nodes.len().max(1)).sum();
         Picos::from_micros(each.value * count as f64)
@@ -116,7 +116,7 @@ pub struct Stream {
     /// Part of the time that the host and each processor that takes part is busy, in
     /// percent.
     pub busy_percent: Vec<(String, f64)>,
-    /// Somebody else's work beside the stream, where there was any: from the first batch
+    /// The background load beside the stream, where there was any: from the first batch
     /// to the end of the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundReport>,
@@ -172,10 +172,10 @@ impl Simulator<'_> {
             100.0 * inside.sum::<u64>() as f64 / length.0.max(1) as f64
         };
         let mut busy_percent = vec![("host".to_owned(), busy(&mut written.gaps.iter().copied()))];
-        for processor in Processor::ALL {
+        for processor in ProcessorKind::ALL {
             let of_processor = || {
                 let indices =
-                    (0..lowered.tasks.len()).filter(|&index| lowered.tasks[index].processor == processor);
+                    (0..lowered.tasks.len()).filter(|&index| lowered.tasks[index].processor() == processor);
                 indices.flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
             };
             if of_processor().next().is_some() {
@@ -257,12 +257,12 @@ fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
 /// Number of the segment each task is in: one more than what it waits for on another
 /// processor, and never before a task that its own processor took earlier.
 fn segments(lowered: &Lowered) -> Vec<usize> {
-    let mut latest = [0; Processor::ALL.len()];
+    let mut latest = [0; ProcessorKind::ALL.len()];
     let mut segments: Vec<usize> = Vec::with_capacity(lowered.tasks.len());
     for task in &lowered.tasks {
-        let own = &mut latest[task.processor as usize];
+        let own = &mut latest[task.processor() as usize];
         let waited = task.predecessors.iter().map(|before| {
-            let crosses = lowered.tasks[before.0 as usize].processor != task.processor;
+            let crosses = lowered.tasks[before.0 as usize].processor() != task.processor();
             segments[before.0 as usize] + usize::from(crosses)
         });
         *own = waited.fold(*own, usize::max);
@@ -293,7 +293,7 @@ mod tests {
         let stages = fuse(&network("vgg16").unwrap());
         let cores = CoreSet::fastest(&profile.cpu, 2).unwrap();
         let place =
-            |index| if index + on_cpu < stages.len() { Placement::Gpu } else { Placement::Cpu(cores) };
+            |index| if index + on_cpu < stages.len() { Placement::GPU } else { Placement::cpu(cores) };
         let placements = (0..stages.len()).map(place).collect();
         let plan = Plan::new(Mechanism::SvmPolling, placements);
         (stages, plan)

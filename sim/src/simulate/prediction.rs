@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::Detail;
 use super::background::BackgroundReport;
 use super::footprint::Footprint;
-use super::lower::{Detail, Processor};
+use crate::plan::ProcessorKind;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
 /// A simulated run.
@@ -37,7 +38,7 @@ pub struct Prediction {
     /// What the latency consists of: tasks each of which started when the one
     /// before it ended.
     pub critical_path: Vec<Step>,
-    /// Somebody else's work beside the run, where there was any.
+    /// The background load beside the run, where there was any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundReport>,
     /// Engine events.
@@ -63,7 +64,7 @@ pub struct OtherEnergy {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessorUse {
     /// The processor.
-    pub processor: Processor,
+    pub processor: ProcessorKind,
     /// Time spent computing (launches included).
     #[serde(rename = "busy_ps")]
     pub busy: Picos,
@@ -122,7 +123,7 @@ pub struct StageReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartReport {
     /// The processor.
-    pub processor: Processor,
+    pub processor: ProcessorKind,
     /// Output channels it computed, where the operator was cut.
     pub channels: Option<u32>,
     /// Rows of the output it computed, where the operator was cut along its height.
@@ -165,7 +166,7 @@ pub struct Step {
     /// The operator.
     pub stage: String,
     /// The processor.
-    pub processor: Processor,
+    pub processor: ProcessorKind,
     /// What it did.
     pub kind: StepKind,
     /// When it started.

@@ -1,14 +1,16 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
+use super::Detail;
 use super::Simulator;
+use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
-use super::lower::{Detail, Lowered, Processor, Role, Task};
+use super::lower::{Lowered, Task};
 use super::prediction::{OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
-use crate::device::gpu::Direction;
 use crate::device::power::Power;
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
-use crate::plan::{Plan, ShareOf, synchronisation};
+use crate::plan::{Plan, ProcessorKind, synchronisation};
+use crate::schedule::{Memory, What};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;
 
@@ -32,7 +34,7 @@ pub(super) fn report(
 ) -> Prediction {
     let reader = Reader { simulator, tasks: &lowered.tasks, plan, latency };
     let bytes: Bytes = lowered.tasks.iter().map(|task| task.phases.bytes()).sum();
-    let (processors, idle): (Vec<_>, Vec<_>) = Processor::ALL
+    let (processors, idle): (Vec<_>, Vec<_>) = ProcessorKind::ALL
         .into_iter()
         .map(|processor| reader.processor(processor))
         .partition(|usage| reader.of(usage.processor).next().is_some());
@@ -77,17 +79,18 @@ impl Reader<'_> {
         self.simulator.engine.finish(TaskId(index as u32))
     }
 
-    fn of(&self, processor: Processor) -> impl Iterator<Item = (usize, &Task)> {
-        self.tasks.iter().enumerate().filter(move |(_, task)| task.processor == processor)
+    fn of(&self, processor: ProcessorKind) -> impl Iterator<Item = (usize, &Task)> {
+        self.tasks.iter().enumerate().filter(move |(_, task)| task.processor() == processor)
     }
 
     fn preparation(&self, stages: &[Stage]) -> Option<Picos> {
         let npu = self.simulator.device.npu.as_ref()?;
-        let rows = self.of(Processor::Npu).map(|(_, task)| stages[task.stage].layer.operator.output().width);
+        let rows =
+            self.of(ProcessorKind::Npu).map(|(_, task)| stages[task.stage].layer.operator.output().width);
         rows.max().map(|rows| npu::graph_preparation(npu, rows))
     }
 
-    fn processor(&self, processor: Processor) -> ProcessorUse {
+    fn processor(&self, processor: ProcessorKind) -> ProcessorUse {
         let mut usage = ProcessorUse {
             processor,
             busy: Picos::ZERO,
@@ -103,15 +106,17 @@ impl Reader<'_> {
         for (index, task) in self.of(processor) {
             let gap = self.start(index).saturating_sub(free);
             usage.wait += gap;
-            if processor == Processor::Cpu {
+            if processor == ProcessorKind::Cpu {
                 usage.polling += self.polling(gap);
             }
             free = self.finish(index);
             let length = free - self.start(index);
-            match task.role {
-                Role::Compute => usage.busy += length,
-                Role::HandOver | Role::Join | Role::Submit | Role::ReadBack => usage.overhead += length,
-                Role::Transfer(_) => {
+            match task.what {
+                What::Compute { .. } => usage.busy += length,
+                What::HandOver { .. } | What::Join { .. } | What::Submit | What::ReadBack => {
+                    usage.overhead += length;
+                }
+                What::Move { .. } => {
                     usage.overhead += length;
                     let transfers = usage.transfers.get_or_insert_default();
                     transfers.time += length;
@@ -134,20 +139,20 @@ impl Reader<'_> {
     }
 
     /// The GPU polls until the last join ends, also where nothing follows it.
-    fn trailing_wait(&self, processor: Processor, free: Picos) -> Picos {
-        let joins = self.tasks.iter().enumerate().filter(|(_, task)| task.role == Role::Join);
+    fn trailing_wait(&self, processor: ProcessorKind, free: Picos) -> Picos {
+        let joins = self.tasks.iter().enumerate().filter(|(_, task)| matches!(task.what, What::Join { .. }));
         match (processor, joins.map(|(index, _)| self.finish(index)).max()) {
-            (Processor::Gpu, Some(joined)) => joined.saturating_sub(free),
-            _ => Picos::ZERO,
+            (ProcessorKind::Gpu, Some(joined)) => joined.saturating_sub(free),
+            (ProcessorKind::Gpu, None) | (ProcessorKind::Cpu | ProcessorKind::Npu, _) => Picos::ZERO,
         }
     }
 
     fn energy(&self, usage: &ProcessorUse) -> Option<Joules> {
         let power = self.simulator.device.power.as_ref()?;
         let accelerator = match usage.processor {
-            Processor::Cpu => return Some(self.cpu_energy(power)),
-            Processor::Gpu => power.gpu.as_ref()?,
-            Processor::Npu => power.npu.as_ref()?,
+            ProcessorKind::Cpu => return Some(self.cpu_energy(power)),
+            ProcessorKind::Gpu => power.gpu.as_ref()?,
+            ProcessorKind::Npu => power.npu.as_ref()?,
         };
         let spins = self.plan.synchronisation.accelerator_spins();
         let waiting = if spins { accelerator.polling() } else { accelerator.idle() };
@@ -166,39 +171,28 @@ impl Reader<'_> {
     }
 
     /// How long the GPU's queue is with the host or the link, which leaves the GPU idle.
-    fn off_processor(&self, processor: Processor) -> Picos {
+    fn off_processor(&self, processor: ProcessorKind) -> Picos {
         self.of(processor)
-            .filter(|(_, task)| matches!(task.role, Role::Submit | Role::ReadBack | Role::Transfer(_)))
+            .filter(|(_, task)| matches!(task.what, What::Submit | What::ReadBack | What::Move { .. }))
             .map(|(index, _)| self.finish(index) - self.start(index))
             .sum()
     }
 
-    /// Every core idles unless it takes part in an operator. The main core works
-    /// as long as the operator takes, synchronises and polls; a worker thread works
-    /// its share and spins for the rest, as the thread pools of ruy and XNNPACK do.
+    /// Every core idles unless it takes part in an operator; the main core also
+    /// synchronises and polls.
     fn cpu_energy(&self, power: &Power) -> Joules {
-        let clusters = &self.simulator.device.cpu.clusters;
-        let idle: f64 =
-            clusters.iter().zip(&power.cluster).map(|(c, core)| f64::from(c.cores) * core.idle().0).sum();
-        let mut energy = Watts(idle).during(self.latency);
+        let mut energy = Watts(idle_cores(self.simulator.device, power)).during(self.latency);
         let mut free = Picos::ZERO;
-        for (index, task) in self.of(Processor::Cpu) {
-            let Some(cores) = task.cores else { continue };
+        for (index, task) in self.of(ProcessorKind::Cpu) {
+            let Some(cores) = task.by.cores() else { continue };
             let length = self.finish(index) - self.start(index);
             let mut polling = self.polling(self.start(index).saturating_sub(free));
             match &task.detail {
                 Some(Detail::Cpu { schedule, .. }) => {
-                    let nominal = task.phases.duration();
-                    for thread in 0..schedule.threads.max(1) {
-                        let core = cores.cluster(thread).and_then(|cluster| power.cluster.get(cluster));
-                        let Some(core) = core else { continue };
-                        let working = working_time(schedule, thread, length, nominal);
-                        let spinning = length.saturating_sub(working);
-                        energy += Watts(core.active().0 - core.idle().0).during(working)
-                            + Watts(core.polling().0 - core.idle().0).during(spinning);
-                    }
+                    let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
+                    energy = threads.fold(energy, |sum, joules| sum + joules);
                 }
-                _ => polling += length,
+                Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_)) | None => polling += length,
             }
             if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
                 energy += Watts(main.polling().0 - main.idle().0).during(polling);
@@ -210,9 +204,9 @@ impl Reader<'_> {
 
     /// When the host has the GPU's part of a stage.
     fn gpu_part_on_host(&self, stage: usize) -> Picos {
-        let copies = self
-            .of(Processor::Gpu)
-            .filter(|(_, task)| task.stage == stage && task.role == Role::Transfer(Direction::ToHost));
+        let copies = self.of(ProcessorKind::Gpu).filter(|(_, task)| {
+            task.stage == stage && matches!(task.what, What::Move { to: Memory::Host, .. })
+        });
         copies.map(|(index, _)| self.finish(index)).max().unwrap_or_default()
     }
 
@@ -228,33 +222,34 @@ impl Reader<'_> {
             })
             .collect();
         for (index, task) in self.tasks.iter().enumerate() {
-            if matches!(task.role, Role::Submit | Role::ReadBack) {
+            if matches!(task.what, What::Submit | What::ReadBack) {
                 // The inference's, not the operator's.
                 continue;
             }
             let report = &mut reports[task.stage];
             report.start = report.start.min(self.start(index));
             report.finish = report.finish.max(self.finish(index));
-            match (task.role, task.detail) {
-                (Role::Compute, Some(detail)) => report.parts.push(PartReport {
-                    processor: task.processor,
-                    channels: task.share.and_then(ShareOf::channels),
-                    rows: task.share.and_then(ShareOf::rows),
+            match (task.what, task.detail) {
+                (What::Compute { .. }, Some(detail)) => report.parts.push(PartReport {
+                    processor: task.processor(),
+                    channels: task.share.channels,
+                    rows: task.share.rows,
                     start: self.start(index),
                     finish: self.finish(index),
                     wait: Picos::ZERO,
                     detail,
                 }),
-                (Role::Join, _) => {
+                (What::Join { .. }, _) => {
                     for part in &mut report.parts {
                         let copied = match part.processor {
-                            Processor::Gpu => self.gpu_part_on_host(task.stage),
-                            Processor::Cpu | Processor::Npu => Picos::ZERO,
+                            ProcessorKind::Gpu => self.gpu_part_on_host(task.stage),
+                            ProcessorKind::Cpu | ProcessorKind::Npu => Picos::ZERO,
                         };
                         part.wait = self.start(index).saturating_sub(part.finish.max(copied));
                     }
                 }
-                _ => {}
+                (What::Compute { .. }, None)
+                | (What::HandOver { .. } | What::Move { .. } | What::Submit | What::ReadBack, _) => {}
             }
         }
         reports
@@ -262,14 +257,14 @@ impl Reader<'_> {
 
     /// For each task, the one before it on its processor.
     fn before_on_processor(&self) -> Vec<Option<usize>> {
-        let mut latest = [None; Processor::ALL.len()];
+        let mut latest = [None; ProcessorKind::ALL.len()];
         let tasks = self.tasks.iter().enumerate();
-        tasks.map(|(index, task)| latest[task.processor as usize].replace(index)).collect()
+        tasks.map(|(index, task)| latest[task.processor() as usize].replace(index)).collect()
     }
 
     /// From the last task back: what a task waited for is the predecessor, or
     /// the task before it on its processor, that ended last; when it started, unless
-    /// somebody else's frame came between.
+    /// a frame of the background load came between.
     fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
@@ -278,14 +273,14 @@ impl Reader<'_> {
             let task = &self.tasks[index];
             path.push(Step {
                 stage: stages[task.stage].name.clone(),
-                processor: task.processor,
-                kind: match task.role {
-                    Role::Compute => StepKind::Compute,
-                    Role::HandOver => StepKind::HandOver,
-                    Role::Transfer(_) => StepKind::Transfer,
-                    Role::Join => StepKind::Join,
-                    Role::Submit => StepKind::Submit,
-                    Role::ReadBack => StepKind::ReadBack,
+                processor: task.processor(),
+                kind: match task.what {
+                    What::Compute { .. } => StepKind::Compute,
+                    What::HandOver { .. } => StepKind::HandOver,
+                    What::Move { .. } => StepKind::Transfer,
+                    What::Join { .. } => StepKind::Join,
+                    What::Submit => StepKind::Submit,
+                    What::ReadBack => StepKind::ReadBack,
                 },
                 start: self.start(index),
                 finish: self.finish(index),

@@ -11,11 +11,11 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, Processor, Role, Task};
+use super::lower::{Lowered, Task};
 use super::{SimulateError, Simulator};
 use crate::device::profile::Jitter;
 use crate::engine::NoTrace;
-use crate::plan::Plan;
+use crate::plan::{Plan, ProcessorKind};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -87,13 +87,13 @@ pub fn sample(
 }
 
 fn stretch(jitter: &Jitter, task: &Task, seed: u64, sample: u64, index: u64) -> f64 {
-    if task.role != Role::Compute {
+    if !task.computes() {
         return 1.0;
     }
-    let percent = match task.processor {
-        Processor::Cpu => jitter.cpu_percent.value,
-        Processor::Gpu => jitter.gpu_percent.value,
-        Processor::Npu => jitter.npu_percent.as_ref().map_or(0.0, |percent| percent.value),
+    let percent = match task.processor() {
+        ProcessorKind::Cpu => jitter.cpu_percent.value,
+        ProcessorKind::Gpu => jitter.gpu_percent.value,
+        ProcessorKind::Npu => jitter.npu_percent.as_ref().map_or(0.0, |percent| percent.value),
     };
     let mut stream = ChaCha8Rng::seed_from_u64(seed);
     stream.set_stream((sample << TASK_BITS) | index);
@@ -140,7 +140,7 @@ mod tests {
         profile.jitter.cpu_percent = Quantity::plain(0.0);
         profile.jitter.gpu_percent = Quantity::plain(0.0);
         let stages = fuse(&network("vgg16").unwrap());
-        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::Gpu; stages.len()]);
+        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
         let game = BackgroundWork::game();
         let mut simulator = Simulator::new(&profile, Library::Xnnpack).beside(Some(&game));
         let prediction = simulator.run(&stages, &plan).unwrap();

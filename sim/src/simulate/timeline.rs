@@ -4,14 +4,14 @@
 mod bandwidth;
 mod folds;
 
-use super::lower::{Detail, Lowered, Processor, Role, Task};
-use super::{SimulateError, Simulator};
-use crate::device::gpu::Direction;
+use super::lower::{Lowered, Share, Task};
+use super::{Detail, SimulateError, Simulator};
 use crate::device::profile::Profile;
 use crate::engine::Recorder;
 use crate::kernel::cpu::{CoreSet, Schedule};
 use crate::kernel::{Phase, PhaseKind};
-use crate::plan::{Plan, ShareOf};
+use crate::plan::{Plan, ProcessorKind};
+use crate::schedule::{Memory, What};
 use crate::timeline::{Activity, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -102,16 +102,23 @@ impl<'a> Drawing<'a> {
     /// Draws one task; `spans` are the start and end of each of its phases.
     fn task(&mut self, stage: &str, task: &Task, spans: &[(Picos, Picos)]) {
         let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
-        let label = match (task.role, task.share) {
-            (Role::Compute, Some(ShareOf::Channels(channels))) => format!("{stage} [{channels}]"),
-            (Role::Compute, Some(share)) => format!("{stage} [{share}]"),
-            (Role::Compute, None) => stage.to_owned(),
-            (Role::HandOver, _) => "hand-over".to_owned(),
-            (Role::Transfer(Direction::ToGpu), _) => "to GPU".to_owned(),
-            (Role::Transfer(Direction::ToHost), _) => "to host".to_owned(),
-            (Role::Join, _) => "join".to_owned(),
-            (Role::Submit, _) => "host: submit".to_owned(),
-            (Role::ReadBack, _) => "host: read back".to_owned(),
+        let label = match (task.what, task.share) {
+            (What::Compute { .. }, Share { channels: Some(channels), rows: None }) => {
+                format!("{stage} [{channels}]")
+            }
+            (What::Compute { .. }, Share { channels: None, rows: Some(rows) }) => {
+                format!("{stage} [{rows} rows]")
+            }
+            (What::Compute { .. }, Share { channels: Some(channels), rows: Some(rows) }) => {
+                format!("{stage} [{channels} of {rows} rows]")
+            }
+            (What::Compute { .. }, Share { channels: None, rows: None }) => stage.to_owned(),
+            (What::HandOver { .. }, _) => "hand-over".to_owned(),
+            (What::Move { to: Memory::Gpu, .. }, _) => "to GPU".to_owned(),
+            (What::Move { to: Memory::Host, .. }, _) => "to host".to_owned(),
+            (What::Join { .. }, _) => "join".to_owned(),
+            (What::Submit, _) => "host: submit".to_owned(),
+            (What::ReadBack, _) => "host: read back".to_owned(),
         };
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
@@ -217,29 +224,27 @@ impl<'a> Drawing<'a> {
     }
 
     fn synchronise(&mut self, label: &str, task: &Task, start: Picos, end: Picos) {
-        match task.processor {
-            Processor::Cpu => {
-                let main = task.cores.and_then(|cores| self.core_indices(&cores).first().copied());
+        match task.processor() {
+            ProcessorKind::Cpu => {
+                let main = task.by.cores().and_then(|cores| self.core_indices(&cores).first().copied());
                 if let Some(main) = main {
                     self.cpu_wait(main, start);
                     self.push_core(main, slice(label, Activity::Synchronise, start, end));
                 }
                 self.cpu_free = end;
-                if task.role == Role::Join {
+                if matches!(task.what, What::Join { .. }) {
                     // The GPU's queue polls until the join is over.
                     self.gpu_wait(end);
                 }
             }
-            Processor::Gpu => {
+            ProcessorKind::Gpu => {
                 self.gpu_wait(start);
-                let activity = match task.role {
-                    Role::Transfer(_) => Activity::Transfer,
-                    _ => Activity::Synchronise,
-                };
+                let is_copied = matches!(task.what, What::Move { .. });
+                let activity = if is_copied { Activity::Transfer } else { Activity::Synchronise };
                 self.queue.slices.push(slice(label, activity, start, end));
                 self.gpu_free = end;
             }
-            Processor::Npu => self.npu.slices.push(slice(label, Activity::Synchronise, start, end)),
+            ProcessorKind::Npu => self.npu.slices.push(slice(label, Activity::Synchronise, start, end)),
         }
     }
 }

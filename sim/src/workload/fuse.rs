@@ -8,7 +8,7 @@
 
 use super::graph::{Graph, Node, NodeId, Source};
 use super::layer::Layer;
-use super::operator::{Elementwise, NormKind, Operator};
+use super::operator::{Elementwise, Operator};
 
 /// One layer of a fused graph and what it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,12 @@ pub fn fuse(graph: &Graph) -> Vec<Stage> {
     };
     for (index, node) in graph.nodes().iter().enumerate() {
         let id = NodeId(index as u32);
-        let stage = match &node.operator {
-            Operator::Norm(norm) if norm.kind == NormKind::Batch => fusion.fold(node),
-            Operator::Elementwise(elementwise) => fusion.link(node, elementwise),
-            _ => None,
+        let stage = if let Operator::Elementwise(elementwise) = &node.operator {
+            fusion.link(node, elementwise)
+        } else if node.operator.folds() {
+            fusion.fold(node)
+        } else {
+            None
         };
         let stage = stage.unwrap_or_else(|| fusion.start(node, graph));
         fusion.stages[stage].nodes.push(id);
@@ -100,7 +102,7 @@ impl Fusion {
     fn sole_producer(&self, source: Source) -> Option<usize> {
         match source {
             Source::Node(id) if self.reads[id.index()] == 1 => self.stage_behind(source),
-            _ => None,
+            Source::Node(_) | Source::Input(_) => None,
         }
     }
 
@@ -111,12 +113,7 @@ impl Fusion {
             return None;
         }
         // The shift of the norm becomes the bias of the folded weights.
-        match &mut layer.operator {
-            Operator::Conv2d(conv) => conv.bias = true,
-            Operator::DepthwiseConv2d(conv) => conv.bias = true,
-            Operator::Linear(linear) => linear.bias = true,
-            _ => return None,
-        }
+        layer.operator = layer.operator.with_bias()?;
         Some(stage)
     }
 
@@ -127,10 +124,7 @@ impl Fusion {
         let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));
         let ready = other.flatten().is_none_or(|other| other < stage);
         let host = &mut self.stages[stage];
-        if !ready
-            || matches!(host.layer.operator, Operator::Reshape(_))
-            || !host.layer.linked.push(elementwise.function)
-        {
+        if !ready || !host.layer.operator.takes_functions() || !host.layer.linked.push(elementwise.function) {
             return None;
         }
         host.inputs.extend(other.flatten());

@@ -8,17 +8,15 @@
 
 use std::collections::HashSet;
 
-use super::operator::Operator;
+use super::operator::{MAX_WORK, Operator, check_shape};
 use super::shape::{DataType, Layout, Shape, Tensor};
 
 mod batch;
 mod builder;
-mod check;
 mod error;
 
-pub use builder::{GraphBuilder, Window};
-pub use check::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK, check_operator};
-pub use error::{GraphError, OperatorError};
+pub use builder::GraphBuilder;
+pub use error::GraphError;
 
 /// Index of a node in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +74,7 @@ impl Graph {
     ) -> Result<Self, GraphError> {
         let graph = Self { name: name.into(), data_type, inputs, nodes };
         for (index, &shape) in graph.inputs.iter().enumerate() {
-            check::shape("graph input", shape)
+            check_shape("graph input", shape)
                 .map_err(|error| GraphError::Input { index: index as u32, error })?;
         }
         if graph.nodes.is_empty() {
@@ -88,8 +86,7 @@ impl Graph {
             if !names.insert(node.name.as_str()) {
                 return Err(GraphError::DuplicateName { node: node.name.clone() });
             }
-            check_operator(&node.operator)
-                .map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
+            node.operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
             graph.check_sources(index, node)?;
             // Each term is at most MAX_WORK, far below where u64 ends.
             work += node.operator.macs();

@@ -18,7 +18,7 @@ pub use bundled::{LANGUAGE_MODELS, language_model};
 pub use config::ConfigError;
 pub use task::{LanguageTask, StepStages, Turn};
 
-use super::graph::{OperatorError, check_operator};
+use super::operator::OperatorError;
 use super::shape::DataType;
 
 /// A decoder-only transformer with gated feed-forward networks, the architecture
@@ -91,12 +91,6 @@ impl LanguageModel {
         features * head * attention_heads + 3 * features * feed_forward
     }
 
-    /// Weights that one token is multiplied with: all layers and the last one, which
-    /// gives the token's successor.
-    pub fn weights_per_token(&self) -> u64 {
-        u64::from(self.layers) * self.layer_weights() + u64::from(self.vocabulary) * u64::from(self.features)
-    }
-
     /// Trained parameters.
     pub fn parameters(&self) -> u64 {
         let features = u64::from(self.features);
@@ -123,7 +117,7 @@ impl LanguageModel {
         let format = DataType::F16;
         let parts =
             [self.first_stages(step, format), self.layer_stages(step, format), self.last_stages(format)];
-        parts.iter().flatten().try_for_each(|stage| check_operator(&stage.layer.operator))
+        parts.iter().flatten().try_for_each(|stage| stage.layer.operator.check())
     }
 }
 

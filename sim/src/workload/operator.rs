@@ -1,290 +1,251 @@
-//! Operators: their dimensions, output shapes, work and parameters.
+//! Operators: their dimensions, output shapes, work, parameters and parts.
 //!
-//! Every operator is self-contained plain data. Shape rules that a person can
-//! break (an operator that does not accept its input) are checked where a graph
-//! is built, in `graph.rs`; the methods here assume a checked operator.
+//! Responsible for: what operators there are, and what kinds of work. Each stands in a file of
+//! its own, as a struct that files contain as it is and that answers [`definition::Definition`];
+//! the list below is the only other place where its name is. Kernel models go by the class of an
+//! operator, so that a new one is priced on every processor from the day it exists. Not for:
+//! connecting operators (`graph.rs`), or time.
+//! Invariant: every operator is self-contained plain data; after [`Operator::check`]
+//! succeeded, no other method overflows or divides by zero.
 
-mod parts;
-mod work;
+mod answers;
+mod bounds;
+mod concat;
+mod conv2d;
+mod definition;
+mod depthwise_conv2d;
+mod elementwise;
+mod embedding;
+mod error;
+mod linear;
+mod local_response_norm;
+mod matmul;
+mod mean;
+mod norm;
+mod pool;
+mod reshape;
+mod slice;
+mod softmax;
+mod window;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shape::{Padding, Shape};
+pub(super) use bounds::shape as check_shape;
+pub use bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
+pub use concat::Concat;
+pub use conv2d::Conv2d;
+pub(super) use definition::BatchOf;
+use definition::Definition;
+pub use depthwise_conv2d::DepthwiseConv2d;
+pub use elementwise::{Elementwise, Function};
+pub use embedding::Embedding;
+pub use error::OperatorError;
+pub use linear::Linear;
+pub use local_response_norm::LocalResponseNorm;
+pub use matmul::MatMul;
+pub use mean::Mean;
+pub use norm::{Norm, NormKind};
+pub use pool::{Pool, PoolKind};
+pub use reshape::Reshape;
+pub use slice::Slice;
+pub use softmax::Softmax;
+pub use window::Window;
 
-/// A layer of matrix-vector products: `rows` tokens times a weight matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Linear {
-    /// Tokens (or images) the weights are applied to.
-    pub rows: u32,
-    /// Features of one input token.
-    pub input_features: u32,
-    /// Features of one output token: the output channels.
-    pub output_features: u32,
-    /// Whether a bias is added.
-    pub bias: bool,
+use super::shape::Shape;
+
+/// Makes the enum of all operators, and the table that a file has for one, of the list of
+/// them: what each is, its key in files, its type.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $key:ident: $operator:ident,)+) => {
+        /// One operator with all its dimensions.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Operator {
+            $($(#[$doc])* $operator($operator),)+
+        }
+
+        impl Operator {
+            fn definition(&self) -> &dyn Definition {
+                match self {
+                    $(Self::$operator(operator) => operator,)+
+                }
+            }
+        }
+
+        $(impl From<$operator> for Operator {
+            fn from(operator: $operator) -> Self {
+                Self::$operator(operator)
+            }
+        })+
+
+        /// One operator of a file: its name and exactly one key that says what it is.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct OperatorTable {
+            /// Unique name.
+            pub name: String,
+            /// Names of the operators whose outputs it reads, in order, and of inputs; the
+            /// operator above it where absent. `"input"` is the workload's first input.
+            pub from: Option<Vec<String>>,
+            $($(#[$doc])* pub $key: Option<$operator>,)+
+        }
+
+        impl OperatorTable {
+            /// The keys that say what an operator is.
+            pub const KINDS: &[&str] = &[$(stringify!($key)),+];
+
+            /// `operator` under that name. What takes its extents from what it reads does
+            /// not say them: the reader is to be given [`Operator::inputs`].
+            pub fn new(name: &str, operator: &Operator) -> Self {
+                let mut table = Self { name: name.to_owned(), ..Self::default() };
+                match operator.clone() {
+                    $(Operator::$operator(operator) => table.$key = Some(operator),)+
+                }
+                table
+            }
+
+            /// All that the keys say it is: one operator, where the table is right.
+            pub fn operators(&self) -> Vec<Operator> {
+                let kinds = [$(self.$key.clone().map(Operator::from)),+];
+                kinds.into_iter().flatten().collect()
+            }
+        }
+    };
 }
 
-/// A batched product of two activations, `[m, k] x [k, n]` (attention).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MatMul {
-    /// Independent products (attention heads).
+operators! {
+    /// A matrix product with weights.
+    linear: Linear,
+    /// A batched product of two activations.
+    matmul: MatMul,
+    /// A convolution.
+    conv2d: Conv2d,
+    /// A depthwise convolution.
+    depthwise_conv2d: DepthwiseConv2d,
+    /// A pooling window.
+    pool: Pool,
+    /// The mean of each channel: `true`.
+    mean: Mean,
+    /// A concatenation along channels: `true`.
+    concat: Concat,
+    /// An element-wise function.
+    function: Elementwise,
+    /// Softmax over channels: `true`.
+    softmax: Softmax,
+    /// A normalisation.
+    norm: Norm,
+    /// A local response normalisation: the channels of a neighbourhood.
+    local_response_norm: LocalResponseNorm,
+    /// A table look-up.
+    embedding: Embedding,
+    /// A range of channels, `[first, count]`.
+    slice: Slice,
+    /// Another extent, `[batch, height, width, channels]`.
+    reshape: Reshape,
+}
+
+/// The kind of work that an operator is, with what decides how much it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class<'a> {
+    /// Matrix products.
+    Product(Product),
+    /// Products under a window that slides over an image.
+    Convolution(&'a Conv2d),
+    /// A convolution of each channel with a window of its own.
+    Depthwise(&'a DepthwiseConv2d),
+    /// A window over each channel that keeps one element of many.
+    Pool(&'a Pool),
+    /// A statistic of many elements, and what becomes of them by it.
+    Reduction(Reduction),
+    /// A function of each element, or of pairs of elements.
+    Elementwise(Elementwise),
+    /// Elements moved unchanged.
+    Movement(Movement<'a>),
+    /// Rows looked up in a table.
+    Gather {
+        /// Rows looked up.
+        rows: u32,
+        /// Features of one row.
+        features: u32,
+    },
+}
+
+/// `batch` products of `[rows, inner]` activations and an `[inner, outputs]` right operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Independent products.
     pub batch: u32,
     /// Rows of the left operand.
-    pub m: u32,
-    /// Columns of the left, rows of the right operand.
-    pub k: u32,
-    /// Columns of the right operand.
-    pub n: u32,
-}
-
-/// A two-dimensional convolution, possibly grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Conv2d {
-    /// Input extent.
-    pub input: Shape,
-    /// Output channels of all groups together.
-    pub output_channels: u32,
-    /// Window height and width.
-    pub kernel: [u32; 2],
-    /// Vertical and horizontal stride.
-    pub stride: [u32; 2],
-    /// Vertical and horizontal dilation, 1 for none.
-    pub dilation: [u32; 2],
-    /// Padding around the input.
-    pub padding: Padding,
-    /// Groups; 1 for a dense convolution.
-    pub groups: u32,
-    /// Whether a bias is added.
-    pub bias: bool,
-}
-
-/// A convolution of each channel with its own window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DepthwiseConv2d {
-    /// Input extent.
-    pub input: Shape,
-    /// Output channels per input channel.
-    pub multiplier: u32,
-    /// Window height and width.
-    pub kernel: [u32; 2],
-    /// Vertical and horizontal stride.
-    pub stride: [u32; 2],
-    /// Vertical and horizontal dilation, 1 for none.
-    pub dilation: [u32; 2],
-    /// Padding around the input.
-    pub padding: Padding,
-    /// Whether a bias is added.
-    pub bias: bool,
-}
-
-/// What a pooling window keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PoolKind {
-    /// The largest element.
-    Max,
-    /// The mean.
-    Average,
-}
-
-/// A pooling window over each channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pool {
-    /// What the window keeps.
-    pub kind: PoolKind,
-    /// Input extent.
-    pub input: Shape,
-    /// Window height and width.
-    pub kernel: [u32; 2],
-    /// Vertical and horizontal stride.
-    pub stride: [u32; 2],
-    /// Padding around the input.
-    pub padding: Padding,
-}
-
-/// The mean over all pixels of each channel (global average pooling).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mean {
-    /// Input extent.
-    pub input: Shape,
-}
-
-/// A concatenation along channels.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Concat {
-    /// Extent of the inputs; its channels are not used.
-    pub extent: Shape,
-    /// Channels of each input, in order.
-    pub channels: Vec<u32>,
-}
-
-/// An element-wise function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Function {
-    /// Sum of two tensors.
-    Add,
-    /// Product of two tensors.
-    Multiply,
-    /// `max(x, 0)`.
-    Relu,
-    /// `min(max(x, 0), 6)`.
-    Relu6,
-    /// `x * relu6(x + 3) / 6`.
-    HardSwish,
-    /// `relu6(x + 3) / 6`.
-    HardSigmoid,
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid,
-    /// `x * sigmoid(x)`, also called swish.
-    Silu,
-    /// Gaussian error linear unit.
-    Gelu,
-    /// Hyperbolic tangent.
-    Tanh,
-}
-
-impl Function {
-    /// Whether the function reads two tensors.
-    pub fn is_binary(self) -> bool {
-        matches!(self, Self::Add | Self::Multiply)
-    }
-}
-
-/// An element-wise function of one tensor, or of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Elementwise {
-    /// The function.
-    pub function: Function,
-    /// Extent of the first operand and of the output.
-    pub input: Shape,
-    /// Extent of the second operand: the input's, or `1x1xC` where one value a
-    /// channel is broadcast. `None` for a function of one tensor.
-    pub other: Option<Shape>,
-}
-
-/// Softmax over the channels of each pixel (or token).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Softmax {
-    /// Input extent.
-    pub input: Shape,
-}
-
-/// Which statistics a normalisation uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NormKind {
-    /// Mean and variance of each token; a scale and a shift a feature.
-    Layer,
-    /// Root mean square of each token; a scale a feature.
-    Rms,
-    /// Trained statistics a channel: a scale and a shift that inference
-    /// frameworks fold into the preceding convolution.
-    Batch,
-}
-
-/// A normalisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Norm {
-    /// Which statistics.
-    pub kind: NormKind,
-    /// Input extent.
-    pub input: Shape,
-}
-
-/// A table look-up: `rows` indices into a table of vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Embedding {
-    /// Indices looked up.
     pub rows: u32,
-    /// Vectors in the table.
-    pub vocabulary: u32,
-    /// Features of one vector.
-    pub features: u32,
+    /// Columns of the left, rows of the right operand.
+    pub inner: u32,
+    /// Columns of the right operand.
+    pub outputs: u32,
+    /// Whether the right operand is weights, and not an activation.
+    pub trained: bool,
 }
 
-/// A range of channels taken out of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slice {
-    /// Input extent.
-    pub input: Shape,
-    /// First channel taken.
-    pub first_channel: u32,
-    /// Channels taken.
-    pub channels: u32,
+/// What many elements become one by, or are changed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// One element for all pixels of a channel: a mean, a sum, a maximum.
+    Pixels {
+        /// What is reduced.
+        input: Shape,
+    },
+    /// Maximum and sum of exponentials of each token, and their quotients.
+    Exponentials,
+    /// A statistic of the channels of each pixel or token, by which its elements are normalised.
+    Normalisation(Statistic),
 }
 
-/// The same elements under another extent (also transposes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reshape {
-    /// Input extent.
-    pub input: Shape,
-    /// Output extent, of as many elements.
-    pub output: Shape,
+/// A statistic that elements are normalised by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// Mean and variance of all channels.
+    MeanAndVariance,
+    /// Mean square of all channels.
+    MeanSquare,
+    /// Mean square of so many channels around each, of which a power is taken. Found in one pass, as a
+    /// channel enters the sum and another leaves it.
+    NeighbourSquares {
+        /// Channels of a neighbourhood.
+        channels: u32,
+    },
 }
 
-/// One operator with all its dimensions.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each variant's type carries the documentation")]
-pub enum Operator {
-    Linear(Linear),
-    MatMul(MatMul),
-    Conv2d(Conv2d),
-    DepthwiseConv2d(DepthwiseConv2d),
-    Pool(Pool),
-    Mean(Mean),
-    Concat(Concat),
-    Elementwise(Elementwise),
-    Softmax(Softmax),
-    Norm(Norm),
-    Embedding(Embedding),
-    Slice(Slice),
-    Reshape(Reshape),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn conv(kernel: u32, stride: u32, dilation: u32, padding: u32) -> Conv2d {
-        Conv2d {
-            input: Shape::image(56, 56, 64),
-            output_channels: 128,
-            kernel: [kernel; 2],
-            stride: [stride; 2],
-            dilation: [dilation; 2],
-            padding: Padding::symmetric(padding, padding),
-            groups: 1,
-            bias: false,
+impl Statistic {
+    /// Passes over the elements that find the statistic.
+    pub fn passes(self) -> u32 {
+        match self {
+            Self::MeanAndVariance => 2,
+            Self::MeanSquare | Self::NeighbourSquares { .. } => 1,
         }
     }
 
-    #[test]
-    fn a_window_slides_as_the_textbook_says() {
-        assert_eq!(conv(3, 1, 1, 1).output(), Shape::image(56, 56, 128));
-        assert_eq!(conv(3, 2, 1, 1).output(), Shape::image(28, 28, 128));
-        assert_eq!(conv(3, 1, 2, 0).output(), Shape::image(52, 52, 128));
-        assert_eq!(conv(7, 2, 1, 3).output(), Shape::image(28, 28, 128));
-    }
-
-    #[test]
-    fn work_and_parameters_of_the_first_vgg_convolution() {
-        // VGG-16 conv1_1: 86,704,128 multiply-accumulates, 1,792 parameters.
-        let operator = Operator::Conv2d(Conv2d {
-            input: Shape::image(224, 224, 3),
-            output_channels: 64,
-            bias: true,
-            ..conv(3, 1, 1, 1)
-        });
-        assert_eq!(operator.macs(), 86_704_128);
-        assert_eq!(operator.parameters(), 1_792);
-    }
-
-    #[test]
-    fn cutting_output_channels_conserves_the_work() {
-        let whole = Operator::Conv2d(conv(3, 1, 1, 1));
-        let parts = [48, 80].map(|channels| whole.with_output_channels(channels).macs());
-        assert_eq!(parts.iter().sum::<u64>(), whole.macs());
+    /// A function that costs what the last pass does, which makes the result of each element.
+    pub fn function(self) -> Function {
+        match self {
+            Self::MeanAndVariance | Self::MeanSquare => Function::Multiply,
+            // A power is an exponential of a logarithm.
+            Self::NeighbourSquares { .. } => Function::Sigmoid,
+        }
     }
 }
+
+/// Where moved elements go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement<'a> {
+    /// Behind each other, along channels.
+    Joined(&'a Concat),
+    /// A range of channels, on their own.
+    Range(&'a Slice),
+    /// Into another extent.
+    Rearranged {
+        /// Extent they come from.
+        input: Shape,
+    },
+}
+
+#[cfg(test)]
+mod tests;

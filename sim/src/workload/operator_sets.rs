@@ -17,7 +17,7 @@ use rand::seq::index;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::operator::{Conv2d, Linear, Operator};
+use super::operator::{Conv2d, Linear, Operator, Window};
 use super::shape::{Padding, Shape};
 
 mod codl;
@@ -39,30 +39,35 @@ const SEED: u64 = 2_039;
 /// Rows, input channels and output channels of a linear operation.
 type LinearDimensions = [u32; 3];
 
-/// Names and one line about each operator set.
-pub const OPERATOR_SETS: &[(&str, &str)] = &[
-    ("epew-linear", "EPEW'25 linear test operations as printed: 8,610"),
-    ("epew-linear-sample", "EPEW'25 linear test operations, a seeded sample of 2,039"),
-    ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060"),
-    ("epew-conv-same", "EPEW'25 convolutional test operations with \"SAME\" padding: 2,038"),
-    ("epew-train-linear", "EPEW'25 linear training operations: 12,500"),
-    ("epew-train-conv", "EPEW'25 convolutional training operations: 12,500"),
-    ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171"),
+/// Operators and a name for each.
+type Operators = Vec<(String, Operator)>;
+
+/// A bundled set of operators: its name, one line about it, and what lists them.
+pub type OperatorSet = (&'static str, &'static str, fn() -> Operators);
+
+/// All bundled operator sets.
+pub const OPERATOR_SETS: &[OperatorSet] = &[
+    ("epew-linear", "EPEW'25 linear test operations as printed: 8,610", || named(test_linear())),
+    ("epew-linear-sample", "EPEW'25 linear test operations, a seeded sample of 2,039", || {
+        named(sampled_test_linear())
+    }),
+    ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060", || test_convs(Rounding::Down)),
+    ("epew-conv-same", "EPEW'25 convolutional test operations with \"SAME\" padding: 2,038", || {
+        test_convs(Rounding::Up)
+    }),
+    ("epew-train-linear", "EPEW'25 linear training operations: 12,500", training_linear),
+    ("epew-train-conv", "EPEW'25 convolutional training operations: 12,500", training_convs),
+    ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171", codl::convs),
 ];
 
 /// The operators of the set called `name` and a name for each; `None` where
 /// there is no such set.
 pub fn operator_set(name: &str) -> Option<Vec<(String, Operator)>> {
-    Some(match name {
-        "epew-linear" => test_linear().into_iter().map(linear).collect(),
-        "epew-linear-sample" => sampled_test_linear().into_iter().map(linear).collect(),
-        "epew-conv" => test_convs(Rounding::Down),
-        "epew-conv-same" => test_convs(Rounding::Up),
-        "epew-train-linear" => training_linear(),
-        "epew-train-conv" => training_convs(),
-        "codl-conv" => codl::convs(),
-        _ => return None,
-    })
+    OPERATOR_SETS.iter().find(|(known, ..)| *known == name).map(|(_, _, list)| list())
+}
+
+fn named(dimensions: Vec<LinearDimensions>) -> Operators {
+    dimensions.into_iter().map(linear).collect()
 }
 
 fn linear([rows, input_features, output_features]: LinearDimensions) -> (String, Operator) {
@@ -152,16 +157,11 @@ fn conv(
     let name = format!("conv {kernel}x{kernel}/{stride} {input} -> {output_channels}");
     let [(height, top, bottom), (width, left, right)] =
         [input.height, input.width].map(|extent| padded(extent, kernel, stride, rounding));
-    let conv = Conv2d {
-        input: Shape { height, width, ..input },
+    let conv = Conv2d::new(
+        Shape { height, width, ..input },
         output_channels,
-        kernel: [kernel; 2],
-        stride: [stride; 2],
-        dilation: [1, 1],
-        padding: Padding { top, bottom, left, right },
-        groups: 1,
-        bias: true,
-    };
+        Window::valid(kernel).stride(stride).padding(Padding { top, bottom, left, right }),
+    );
     (name, Operator::Conv2d(conv))
 }
 

@@ -1,6 +1,7 @@
 //! Shapes, data types, layouts and padding of tensors.
 
 use std::fmt;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,23 +10,22 @@ use super::{CHANNELS_PER_SLICE, slices};
 use crate::units::Bytes;
 
 /// How the numbers of a model are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum DataType {
     /// 32-bit floating point. A mobile GPU computes such a model in 16 bits.
     #[default]
-    #[serde(rename = "f32")]
     F32,
     /// 16-bit floating point.
-    #[serde(rename = "f16")]
     F16,
     /// 8-bit integers, one scale a channel.
-    #[serde(rename = "i8")]
     I8,
     /// 4-bit weights, 16-bit activations (weight-only quantisation).
-    #[serde(rename = "w4a16")]
     W4A16,
     /// 8-bit weights, 16-bit activations.
-    #[serde(rename = "w8a16")]
     W8A16,
 }
 
@@ -55,18 +55,6 @@ impl DataType {
     }
 }
 
-impl fmt::Display for DataType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::I8 => "i8",
-            Self::W4A16 => "w4a16",
-            Self::W8A16 => "w8a16",
-        })
-    }
-}
-
 /// Where the elements of a tensor lie in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -84,7 +72,7 @@ pub enum Layout {
 ///
 /// A matrix of `rows` tokens and `features` is `[1, 1, rows, features]`, which
 /// is how the TFLite GPU delegate sees it too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Shape {
     /// Images (or attention heads) in the batch.
     pub batch: u32,
@@ -117,10 +105,86 @@ impl Shape {
         self.pixels() * u64::from(self.channels)
     }
 
+    /// Lines a cut along the height goes through: rows of pixels, or tokens where there
+    /// is one row only.
+    pub fn lines(&self) -> u32 {
+        if self.height == 1 { self.width } else { self.height }
+    }
+
+    /// The same extent with as many lines as `lines` counts.
+    pub(super) fn with_lines(self, lines: &Range<u32>) -> Self {
+        let count = lines.end - lines.start;
+        if self.height == 1 { Self { width: count, ..self } } else { Self { height: count, ..self } }
+    }
+
+    /// Whether it is a matrix of tokens.
+    pub(super) fn is_tokens(&self) -> bool {
+        (self.batch, self.height) == (1, 1)
+    }
+
+    /// So many times as many images.
+    pub(super) fn images(self, count: u32) -> Self {
+        Self { batch: self.batch.saturating_mul(count), ..self }
+    }
+
+    /// So many times its rows where it is a matrix of tokens, else so many times as many images.
+    pub(super) fn repeated(self, count: u32) -> Self {
+        if self.is_tokens() {
+            Self { width: self.width.saturating_mul(count), ..self }
+        } else {
+            self.images(count)
+        }
+    }
+
     /// The same extent with other channels.
     #[must_use]
     pub const fn with_channels(self, channels: u32) -> Self {
         Self { channels, ..self }
+    }
+}
+
+impl From<[u32; 4]> for Shape {
+    fn from([batch, height, width, channels]: [u32; 4]) -> Self {
+        Self { batch, height, width, channels }
+    }
+}
+
+impl From<Shape> for [u32; 4] {
+    fn from(Shape { batch, height, width, channels }: Shape) -> Self {
+        [batch, height, width, channels]
+    }
+}
+
+/// Images in files: `[height, width, channels]`, of several with `batch` in front.
+pub(super) mod image {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Shape;
+
+    /// What stands in the file.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(untagged, expecting = "expected [height, width, channels] or [batch, height, width, channels]")]
+    pub(in crate::workload) enum Extents {
+        /// Height, width, channels.
+        One([u32; 3]),
+        /// Batch, height, width, channels.
+        Several([u32; 4]),
+    }
+
+    pub(in crate::workload) fn serialize<S: Serializer>(shape: &Shape, to: S) -> Result<S::Ok, S::Error> {
+        match *shape {
+            Shape { batch: 1, height, width, channels } => Extents::One([height, width, channels]),
+            several => Extents::Several(several.into()),
+        }
+        .serialize(to)
+    }
+
+    pub(in crate::workload) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Shape, D::Error> {
+        Ok(match Extents::deserialize(from)? {
+            Extents::One([height, width, channels]) => Shape::image(height, width, channels),
+            Extents::Several(extents) => extents.into(),
+        })
     }
 }
 
@@ -152,6 +216,11 @@ pub struct Padding {
 impl Padding {
     /// No padding ("VALID").
     pub const NONE: Self = Self { top: 0, bottom: 0, left: 0, right: 0 };
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
 
     /// `vertical` rows above and below, `horizontal` columns before and after.
     pub const fn symmetric(vertical: u32, horizontal: u32) -> Self {

@@ -1,8 +1,8 @@
 //! coexec beside the latency predictors of other work, on the same runs.
 
-use coexec_sim::validate::score::Scored;
+use coexec_fit::validate::score::Scored;
 
-use super::{Phone, table};
+use super::{Phone, mean, table};
 use crate::validate::baseline;
 
 /// The GPU's group of convolutions, seen and unseen.
@@ -40,10 +40,10 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     for phone in phones {
         let mut row = vec![phone.title.clone()];
         for (_, figures) in PREDICTORS {
-            row.push(mean(&phone.groups, is_convolution, figures));
+            row.push(figures_of(phone, is_convolution, figures));
         }
         for (_, figures) in of_networks() {
-            row.push(mean(&phone.groups, is_cpu, figures));
+            row.push(figures_of(phone, is_cpu, figures));
         }
         rows.push(row);
     }
@@ -54,12 +54,8 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     )
 }
 
-/// The mean of a predictor's figures over groups; none where one of them lacks it.
-fn mean(groups: &[Scored], is_of: fn(&str) -> bool, figures: Figures) -> String {
-    let of: Option<Vec<[f64; 2]>> =
-        groups.iter().filter(|scored| is_of(&scored.group.name)).map(figures).collect();
-    let of = of.filter(|of| !of.is_empty());
-    let mean =
-        |which: usize| of.as_ref().map(|of| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64);
-    baseline(mean(0), mean(1))
+/// The mean of a predictor's figures over groups.
+fn figures_of(phone: &Phone, is_of: fn(&str) -> bool, figures: Figures) -> String {
+    let mean = mean(&phone.groups, is_of, figures);
+    baseline(mean.map(|[mape, _]| mape), mean.map(|[_, within]| within))
 }

@@ -3,16 +3,17 @@
 use std::ops::Range;
 
 use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
+use coexec_sim::plan::Region;
 use coexec_sim::workload::Operator;
 
-use super::{Kind, Prepared};
+use super::{Implementation, Prepared};
 use crate::cpu::element::Element;
 use crate::cpu::instruction_set::run_compiled_for;
 use crate::cpu::pixelwise::Results;
 use crate::cpu::product::{self, Product};
 use crate::cpu::thread_pool::ThreadPool;
-use crate::cpu::visit::{Step, Visit};
-use crate::operands::{self, OperandError, Output, Part};
+use crate::cpu::visit::{Computation, Visit};
+use crate::operands::{self, OperandError, Output, Stretches};
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, which is the whole
@@ -27,16 +28,16 @@ impl<T: Element> Prepared<T> {
         pool: &mut ThreadPool,
         inputs: &[&[T]],
         output: &mut Output<'_, T>,
-        part: &Part,
+        part: Region,
     ) -> Result<(), OperandError> {
         self.check(inputs, output, part)?;
-        if part.channels.is_empty() || part.lines.is_empty() {
+        if part.is_empty() {
             return Ok(());
         }
         let results = Results::new(output.as_mut_ptr(), self.layer.operator.output(), part);
         self.pack_right_operand(pool, inputs, part);
-        match &self.kind {
-            Kind::Product(product) | Kind::BatchedProduct(product) => {
+        match &self.implementation {
+            Implementation::Product(product) | Implementation::BatchedProduct(product) => {
                 for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
                     let division = Division::new(&product.extent(&part), pool.threads());
                     pool.self_scheduled(division.threads, division.blocks(), &|block| {
@@ -46,34 +47,38 @@ impl<T: Element> Prepared<T> {
                     });
                 }
             }
-            kind => self.share_out(pool, &Step::Operator(kind, self.clamp), inputs, &results),
+            kind => self.share_out(pool, &Computation::Operator(kind, self.clamp), inputs, &results),
         }
         for pass in &self.passes {
-            self.share_out(pool, &Step::Pass(pass), inputs, &results);
+            self.share_out(pool, &Computation::Pass(pass), inputs, &results);
         }
         Ok(())
     }
 
     /// How a product is divided over `threads` threads; `None` for an operator that
     /// is no product.
-    pub fn division(&self, part: &Part, threads: usize) -> Option<Division> {
-        let (Kind::Product(product) | Kind::BatchedProduct(product)) = &self.kind else { return None };
+    pub fn division(&self, part: Region, threads: usize) -> Option<Division> {
+        let (Implementation::Product(product) | Implementation::BatchedProduct(product)) =
+            &self.implementation
+        else {
+            return None;
+        };
         let results = Results::new(std::ptr::null_mut(), self.layer.operator.output(), part);
         let parts = self.product_parts(product, std::ptr::null(), &results);
         let part = parts.into_iter().flatten().next()?;
         Some(Division::new(&product.extent(&part), threads))
     }
 
-    fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: &Part) -> Result<(), OperandError> {
+    fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: Region) -> Result<(), OperandError> {
         let operator = &self.layer.operator;
         let additional = self.passes.iter().filter(|pass| pass.input.is_some()).count();
         let lengths = inputs.iter().map(|input| input.len());
         operands::check_inputs(&self.input_lengths, operator.output(), additional, lengths)?;
         let expected = operator.output().elements() as usize;
         if output.len() != expected {
-            return Err(OperandError::OutputLength { found: output.len(), expected });
+            return Err(OperandError::count(output.len(), expected, "elements of room in the output"));
         }
-        part.check(operator)?;
+        operands::check_part(operator, part)?;
         if let Operator::Embedding(table) = operator {
             for index in inputs[0].iter().map(|index| index.to_f32()) {
                 if !(0.0..table.vocabulary as f32).contains(&index) || index.fract() != 0.0 {
@@ -86,9 +91,9 @@ impl<T: Element> Prepared<T> {
     }
 
     /// Packs the right operands of products of two inputs.
-    fn pack_right_operand(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], part: &Part) {
+    fn pack_right_operand(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], part: Region) {
         let threads = self.division(part, pool.threads()).map_or(1, |division| division.threads);
-        let Kind::BatchedProduct(product) = &mut self.kind else { return };
+        let Implementation::BatchedProduct(product) = &mut self.implementation else { return };
         let panels = product.panels_mut();
         let matrix = inputs[1].len() / panels.len();
         pool.for_each_mut(threads, panels, &|index, panels| {
@@ -110,19 +115,17 @@ impl<T: Element> Prepared<T> {
                 output: results.first(),
                 groups,
                 channels,
-                first_pixel: results.first_pixel,
-                pixels: results.stretch,
                 stretches: results.stretches,
-                stretch_step: results.stretch_step,
             })
         };
         let channels = results.channels.clone();
         if let Operator::MatMul(matmul) = &self.layer.operator {
             // Each head is a group with matrices of its own, and not a stretch.
             let heads = matmul.batch as usize;
-            let lines = results.pixels() / heads;
+            let length = results.pixels() / heads;
+            let stretches = Stretches { length, count: 1, ..results.stretches };
             let part = make(0..heads, channels);
-            return [part.map(|part| product::Part { pixels: lines, stretches: 1, ..part }), None, None];
+            return [part.map(|part| product::Part { stretches, ..part }), None, None];
         }
         let group = product.group_channels();
         let [first, last] = [channels.start / group, (channels.end - 1) / group];
@@ -142,9 +145,9 @@ impl<T: Element> Prepared<T> {
 
     /// Threads that share a step, each with lines of its own; most steps are the calling
     /// thread's alone.
-    fn threads(step: &Step<'_, T>, results: &Results<T>, most: usize) -> usize {
+    fn threads(step: &Computation<'_, T>, results: &Results<T>, most: usize) -> usize {
         match step {
-            Step::Operator(Kind::Depthwise(depthwise), _) => {
+            Computation::Operator(Implementation::Depthwise(depthwise), _) => {
                 let macs = results.pixels() * results.channels.len() * depthwise.window.taps();
                 depthwise_threads(macs as u64, most)
             }
@@ -152,7 +155,13 @@ impl<T: Element> Prepared<T> {
         }
     }
 
-    fn share_out(&self, pool: &mut ThreadPool, step: &Step<'_, T>, inputs: &[&[T]], results: &Results<T>) {
+    fn share_out(
+        &self,
+        pool: &mut ThreadPool,
+        step: &Computation<'_, T>,
+        inputs: &[&[T]],
+        results: &Results<T>,
+    ) {
         let all_channels = self.layer.operator.output().channels as usize;
         let visit = |pixels: Range<usize>| {
             let visit = Visit { step, inputs, results, all_channels, pixels };
@@ -162,8 +171,8 @@ impl<T: Element> Prepared<T> {
         };
         match Self::threads(step, results, pool.threads()) {
             1 => visit(0..results.pixels()),
-            threads => pool.equal_parts(threads, results.pixels() / results.line, &|lines| {
-                visit(lines.start * results.line..lines.end * results.line);
+            threads => pool.equal_parts(threads, results.pixels() / results.row, &|rows| {
+                visit(rows.start * results.row..rows.end * results.row);
             }),
         }
     }

@@ -4,8 +4,10 @@
 mod parts;
 mod refusals;
 
+use coexec_sim::plan::Region;
 use coexec_sim::workload::{
-    Concat, Elementwise, Embedding, Linked, MatMul, Mean, Norm, Padding, Pool, PoolKind, Reshape, Softmax,
+    Concat, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean, Norm, NormKind, Padding,
+    Pool, PoolKind, Reshape, Softmax, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -13,7 +15,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::cpu::thread_pool::ThreadPool;
-use crate::operands::{self, Output, Part, weight_counts};
+use crate::operands::{Output, check_part, weight_counts};
 use crate::verify::Reference;
 
 /// Cases of each property, unless fewer are asked for (`PROPTEST_CASES`, where an
@@ -49,7 +51,7 @@ fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
 }
 
 /// Runs `part` of a layer and compares it; what lies outside must stay untouched.
-fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, set: InstructionSet) {
+fn check<T: Element>(layer: &Layer, part: Region, threads: usize, set: InstructionSet) {
     let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
     let [kernel, bias] = weight_counts(&layer.operator);
     let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
@@ -67,15 +69,12 @@ fn check<T: Element>(layer: &Layer, part: &Part, threads: usize, set: Instructio
     }
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let reference = Reference::new(layer, weights, &inputs).unwrap();
-    let agreement = reference.compare(&output, part, 1).unwrap_or_else(|error| panic!("{set}: {error}"));
+    let compared = reference.compare(&output, part, 1).unwrap_or_else(|error| panic!("{set}: {error}"));
     let touched = output.iter().filter(|value| value.to_f32().to_bits() != UNTOUCHED.to_bits()).count();
-    assert_eq!(
-        touched, agreement.elements,
-        "{set}: elements outside {part:?} of {channels} channels changed"
-    );
+    assert_eq!(touched, compared, "{set}: elements outside {part:?} of {channels} channels changed");
 }
 
-fn check_all(layer: &Layer, part: &Part, threads: usize) {
+fn check_all(layer: &Layer, part: Region, threads: usize) {
     layer_is_valid(layer);
     for set in InstructionSet::available() {
         check::<f32>(layer, part, threads, set);
@@ -83,7 +82,7 @@ fn check_all(layer: &Layer, part: &Part, threads: usize) {
 }
 
 fn layer_is_valid(layer: &Layer) {
-    check_operator(&layer.operator).unwrap();
+    layer.operator.check().unwrap();
 }
 
 fn layer(operator: Operator, linked: &[Function]) -> Layer {
@@ -92,14 +91,17 @@ fn layer(operator: Operator, linked: &[Function]) -> Layer {
 }
 
 /// A part whose ends lie at these fractions of the channels and lines.
-fn part(operator: &Operator, channels: [f64; 2], lines: [f64; 2]) -> Part {
-    let whole = Part::whole(operator);
+fn part(operator: &Operator, channels: [f64; 2], lines: [f64; 2]) -> Region {
+    let whole = Region::of(operator.output());
     let range = |count: u32, [a, b]: [f64; 2]| {
         let at = |fraction: f64| (fraction * f64::from(count + 1)) as u32;
         at(a.min(b))..at(a.max(b)).min(count)
     };
-    let part = Part { channels: range(whole.channels.end, channels), lines: range(whole.lines.end, lines) };
-    if part.check(operator).is_ok() { part } else { whole }
+    let part = Region {
+        channels: range(whole.channels.end, channels).into(),
+        rows: range(whole.rows.end, lines).into(),
+    };
+    if check_part(operator, part).is_ok() { part } else { whole }
 }
 
 fn fractions() -> impl Strategy<Value = [f64; 2]> {
@@ -146,7 +148,7 @@ proptest! {
     ) {
         let linear = Linear { rows, input_features: inputs, output_features: outputs, bias };
         let layer = layer(Operator::Linear(linear), &linked);
-        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
     #[test]
@@ -157,13 +159,9 @@ proptest! {
         (channels, lines) in (fractions(), fractions()),
         threads in 1_usize..4,
     ) {
-        let conv = Conv2d {
-            input: Shape { batch, height, width, channels: inputs * groups },
-            output_channels: outputs * groups,
-            kernel, stride, dilation, padding, groups, bias: true,
-        };
+        let conv = Conv2d::new(Shape { batch, height, width, channels: inputs * groups }, outputs * groups, Window { kernel, stride, dilation, padding }).groups(groups);
         let layer = layer(Operator::Conv2d(conv), &linked);
-        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
     #[test]
@@ -175,12 +173,9 @@ proptest! {
         (channels, lines) in (fractions(), fractions()),
         threads in 1_usize..4,
     ) {
-        let conv = DepthwiseConv2d {
-            input: Shape { batch, height, width, channels: inputs },
-            multiplier, kernel, stride, dilation, padding, bias,
-        };
+        let conv = DepthwiseConv2d::new(Shape { batch, height, width, channels: inputs }, Window { kernel, stride, dilation, padding }).multiplier(multiplier).bias(bias);
         let layer = layer(Operator::DepthwiseConv2d(conv), &linked);
-        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
     #[test]
@@ -198,9 +193,9 @@ proptest! {
             left: inside(padding.left, kernel[1]), right: inside(padding.right, kernel[1]),
         };
         let input = Shape { batch, height, width, channels: channel_count };
-        let pool = Pool { kind, input, kernel, stride, padding };
+        let pool = Pool { kind, input, window: Window { stride, ..Window::of(kernel).padding(padding) } };
         let layer = layer(Operator::Pool(pool), &[Function::Relu]);
-        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
     #[test]
@@ -210,7 +205,7 @@ proptest! {
         threads in 1_usize..4,
     ) {
         let layer = layer(Operator::MatMul(MatMul { batch, m, k, n }), &[]);
-        check_all(&layer, &part(&layer.operator, channels, lines), threads);
+        check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
     #[test]
@@ -220,15 +215,11 @@ proptest! {
         (channels, lines) in (fractions(), fractions()),
     ) {
         let linear = Linear { rows, input_features: inputs, output_features: outputs, bias: true };
-        let conv = Conv2d {
-            input: Shape::image(height, width, inputs % 16 + 1),
-            output_channels: outputs,
-            kernel, stride, dilation, padding, groups: 1, bias: true,
-        };
+        let conv = Conv2d::new(Shape::image(height, width, inputs % 16 + 1), outputs, Window { kernel, stride, dilation, padding });
         for operator in [Operator::Linear(linear), Operator::Conv2d(conv)] {
             let layer = layer(operator, &[Function::Relu6]);
             for set in InstructionSet::available() {
-                check::<f16>(&layer, &part(&layer.operator, channels, lines), 2, set);
+                check::<f16>(&layer, part(&layer.operator, channels, lines), 2, set);
             }
         }
     }
@@ -250,6 +241,7 @@ proptest! {
         let operators = [
             Operator::Mean(Mean { input }),
             Operator::Softmax(Softmax { input }),
+            Operator::LocalResponseNorm(LocalResponseNorm { input, size: 1 + depth % 6 }),
             Operator::Concat(Concat { extent: input, channels: vec![depth, 1, 7] }),
             Operator::Slice(Slice { input, first_channel: depth / 3, channels: depth - depth / 3 }),
             Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
@@ -258,7 +250,7 @@ proptest! {
         ];
         for operator in operators.into_iter().chain(norms).chain(others) {
             let layer = layer(operator, &linked);
-            check_all(&layer, &part(&layer.operator, channels, lines), threads);
+            check_all(&layer, part(&layer.operator, channels, lines), threads);
         }
     }
 }
@@ -268,21 +260,13 @@ fn a_row_that_conflicts_with_its_neighbours_in_cache_is_copied_right() {
     // 1024 inputs of four bytes: every row starts in the same cache lines.
     let linear = Linear { rows: 17, input_features: 1024, output_features: 70, bias: true };
     let layer = layer(Operator::Linear(linear), &[]);
-    check_all(&layer, &Part::whole(&layer.operator), 1);
+    check_all(&layer, Region::of(layer.operator.output()), 1);
 }
 
 #[test]
 fn running_allocates_nothing() {
     let linear = Linear { rows: 33, input_features: 65, output_features: 70, bias: true };
-    let conv = DepthwiseConv2d {
-        input: Shape::image(10, 10, 20),
-        multiplier: 1,
-        kernel: [3, 3],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::symmetric(1, 1),
-        bias: false,
-    };
+    let conv = DepthwiseConv2d::new(Shape::image(10, 10, 20), Window::same(3)).bias(false);
     let matmul = MatMul { batch: 3, m: 20, k: 30, n: 40 };
     let mut pool = ThreadPool::new(1).unwrap();
     for operator in [Operator::Linear(linear), Operator::DepthwiseConv2d(conv), Operator::MatMul(matmul)] {
@@ -294,10 +278,10 @@ fn running_allocates_nothing() {
         let inputs = inputs_of(&layer);
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let mut output = vec![0.0; layer.operator.output().elements() as usize];
-        let part = Part::whole(&layer.operator);
+        let part = Region::of(layer.operator.output());
         let counted = allocation_counter::measure(|| {
             let mut output = Output::from(output.as_mut_slice());
-            prepared.run(&mut pool, &inputs, &mut output, &part).unwrap();
+            prepared.run(&mut pool, &inputs, &mut output, part).unwrap();
         });
         assert_eq!(counted.count_total, 0, "{}", layer.operator);
     }

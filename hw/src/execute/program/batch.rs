@@ -5,7 +5,7 @@
 //! waits for the host.
 
 use super::queue::Progress;
-use super::{Hosted, Program};
+use super::{Action, Program};
 use crate::cpu::Element;
 use crate::execute::ExecuteError;
 use crate::execute::machine::Machine;
@@ -38,8 +38,8 @@ impl<T: Element> Program<T> {
         machine: &mut Machine,
         Batch(progress): &mut Batch,
     ) -> Result<Going, ExecuteError> {
-        let next = self.schedule.host.get(progress.hosted);
-        if let (Some(&Hosted::WaitFor(announcement)), Some(link)) = (next, &self.link)
+        let next = self.meetings.host.get(progress.hosted);
+        if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
             && !link.has_announced(announcement)?
         {
             return Ok(Going::Waiting);

@@ -2,35 +2,36 @@
 //!
 //! Responsible for: filling the queue as far as the host may be ahead, kernels that
 //! announce themselves, copies. Not for: the host's side (`super`), or the order
-//! (`super::super::schedule`).
+//! (`super::super::meetings`).
 
 use std::rc::Rc;
+use std::time::Instant;
 
+use coexec_sim::plan::Region;
+use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::units::Picos;
 
-use super::Program;
+use super::{Action, Program, Side};
 use crate::cpu::Element;
-use crate::execute::ExecuteError;
-use crate::execute::schedule::Queued;
+use crate::execute::{ExecuteError, Sharing};
 use crate::opencl::OpenClError;
 use crate::opencl::events::{Event, stamps};
 
 /// How far a run has come.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(in crate::execute) struct Progress {
     queued: usize,
-    /// What the host has done of its schedule.
+    /// What the host has done of its steps.
     pub(super) hosted: usize,
     pub(super) signalled: u32,
     /// Whether other runs go on meanwhile: what one waits for must not hold them up.
     pub(super) is_one_of_several: bool,
     /// Whether the latest kernel announces itself, for an announcement yet to come.
     is_announced: bool,
-    /// First and latest kernel.
-    first: Option<Rc<Event>>,
-    latest: Option<Rc<Event>>,
-    /// Latest command that an announcement may follow.
-    last: Option<Rc<Event>>,
+    /// The device's commands so far: the first and the last event of each.
+    pub(in crate::execute) on_device: Vec<(CommandId, [Rc<Event>; 2])>,
+    /// The host's commands so far: the start and the end of each.
+    pub(in crate::execute) on_host: Vec<(CommandId, [Instant; 2])>,
 }
 
 impl Progress {
@@ -41,10 +42,13 @@ impl Progress {
 
     /// From the first kernel's start to the latest one's end, where there are any. An event
     /// behind a flag that was seen may not tell yet.
-    pub(super) fn kernels(&self) -> Option<Result<Picos, OpenClError>> {
-        let (first, latest) = (self.first.as_ref()?, self.latest.as_ref()?);
+    pub(super) fn kernels(&self, schedule: &Schedule) -> Option<Result<Picos, OpenClError>> {
+        let computes = |id: CommandId| matches!(schedule.commands[id.index()].what, What::Compute { .. });
+        let mut kernels = self.on_device.iter().filter(|(id, _)| computes(*id)).map(|(_, events)| events);
+        let first = kernels.next()?;
+        let latest = kernels.next_back().unwrap_or(first);
         let span = || {
-            let ([_, started, _], [.., ended]) = (stamps(first)?, stamps(latest)?);
+            let (started, ended) = (stamps(&first[0])?.started, stamps(&latest[1])?.ended);
             Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
         };
         Some(span())
@@ -57,24 +61,23 @@ impl<T: Element> Program<T> {
         let Some(link) = &self.link else { return Ok(()) };
         // What the host has yet to copy cannot be queued before it is computed, and mapping
         // waits for all that is queued.
-        let waits_for_nothing = self.schedule.copies() || self.maps() || progress.is_one_of_several;
+        let copies = self.sharing.is_some_and(|(_, memory)| memory == Sharing::Copies);
+        let waits_for_nothing = progress.is_one_of_several || self.maps() || copies;
         let ahead = progress.signalled + if waits_for_nothing { 0 } else { link.ahead() };
         let before = progress.queued;
-        while let Some(&item) = self.schedule.queue.get(progress.queued) {
-            if matches!(item, Queued::Await(signal) if signal > ahead) {
+        while let Some(&step) = self.meetings.device.get(progress.queued) {
+            if matches!(step, Action::Await(signal) if signal > ahead) {
                 break;
             }
             progress.queued += 1;
-            match item {
-                Queued::Await(signal) => self.hold(signal, progress)?,
-                Queued::Launch(stage) => self.launch_part(stage, progress)?,
-                Queued::Upload(tensor) => self.upload(tensor)?,
-                Queued::Fetch(stage) => progress.last = self.fetch(stage)?,
-                Queued::Announce(announcement) => self.announce(announcement, ahead, progress)?,
+            match step {
+                Action::Await(signal) => self.hold(signal, progress)?,
+                Action::Do(id) => self.on_device(id, progress)?,
+                Action::Tell(announcement) => self.announce(announcement, ahead, progress)?,
             }
         }
         match &self.link {
-            Some(link) if progress.queued > before => link.flush(),
+            Some(link) if progress.queued > before => Ok(link.flush()?),
             _ => Ok(()),
         }
     }
@@ -82,7 +85,7 @@ impl<T: Element> Program<T> {
     fn hold(&mut self, signal: u32, progress: &Progress) -> Result<(), ExecuteError> {
         match &mut self.link {
             // What is queued after the signal need not wait for it.
-            Some(link) if signal > progress.signalled => link.hold(signal),
+            Some(link) if signal > progress.signalled => Ok(link.hold(signal).map(drop)?),
             _ => Ok(()),
         }
     }
@@ -93,9 +96,9 @@ impl<T: Element> Program<T> {
         ahead: u32,
         progress: &mut Progress,
     ) -> Result<(), ExecuteError> {
-        let next = self.schedule.queue.get(progress.queued);
+        let next = self.meetings.device.get(progress.queued);
         let awaited = match next {
-            Some(&Queued::Await(signal)) if signal <= ahead => {
+            Some(&Action::Await(signal)) if signal <= ahead => {
                 progress.queued += 1;
                 Some(signal).filter(|&signal| signal > progress.signalled)
             }
@@ -103,54 +106,62 @@ impl<T: Element> Program<T> {
         };
         let Some(link) = &mut self.link else { return Ok(()) };
         let is_made = std::mem::take(&mut progress.is_announced);
-        link.announce((announcement, is_made), awaited, progress.last.clone())
+        let last = progress.on_device.last().map(|(_, [_, last])| Rc::clone(last));
+        Ok(link.announce((announcement, is_made), awaited, last).map(drop)?)
     }
 
-    fn launch_part(&mut self, stage: usize, progress: &mut Progress) -> Result<(), ExecuteError> {
-        let Some(gpu) = &self.operations[stage].gpu else { return Ok(()) };
-        let number = match (self.schedule.queue.get(progress.queued), &self.link) {
-            (Some(&Queued::Announce(announcement)), Some(link)) if gpu.prepared.announces() => {
-                link.number_of(announcement)
+    /// Queues a command of the device's.
+    fn on_device(&mut self, id: CommandId, progress: &mut Progress) -> Result<(), ExecuteError> {
+        let command = &self.schedule.commands[id.index()];
+        let mut events: Vec<Event> = Vec::new();
+        progress.is_announced = false;
+        match command.what {
+            What::Compute { part, .. } => {
+                let Some(gpu) = &self.operations[command.stage].parts[part].gpu else { return Ok(()) };
+                let number = match (self.meetings.device.get(progress.queued), &self.link) {
+                    (Some(&Action::Tell(announcement)), Some(link)) if gpu.prepared.announces() => {
+                        link.number_of(announcement)
+                    }
+                    _ => None,
+                };
+                progress.is_announced = number.is_some();
+                let kernels = gpu.prepared.enqueue_announcing(number.unwrap_or(0))?;
+                events.extend(kernels.into_iter().map(|(_, event)| event));
             }
-            _ => None,
-        };
-        progress.is_announced = number.is_some();
-        for (_, event) in gpu.prepared.enqueue_announcing(number.unwrap_or(0))? {
-            let event = Rc::new(event);
-            progress.first.get_or_insert_with(|| Rc::clone(&event));
-            progress.latest = Some(Rc::clone(&event));
-            progress.last = Some(event);
+            What::Move { tensor: Tensor::Result(result), region, to, .. } => {
+                events.extend(self.copy(result, region, to)?);
+            }
+            What::Move { tensor: Tensor::Inputs(reader), region, to, .. } => {
+                let inputs =
+                    self.operations[reader].reads.iter().filter(|&&read| read >= self.operations.len());
+                for &input in inputs {
+                    events.extend(self.copy(input, region, to)?);
+                }
+            }
+            // They only order what is around them, or are the host's.
+            What::Submit | What::HandOver { .. } | What::Join { .. } | What::ReadBack => {}
+        }
+        let mut events = events.into_iter().map(Rc::new);
+        if let Some(first) = events.next() {
+            let last = events.next_back().unwrap_or_else(|| Rc::clone(&first));
+            progress.on_device.push((id, [first, last]));
         }
         Ok(())
     }
 
-    /// Queues a copy of what the host computed of a tensor, or of all of an input.
-    fn upload(&mut self, tensor: usize) -> Result<(), ExecuteError> {
-        let place = &self.places[tensor];
-        let of_host = self.operations.get(tensor).and_then(|operation| operation.cpu.as_ref());
-        let is_cut = self.operations.get(tensor).is_some_and(|operation| operation.gpu.is_some());
-        let share = of_host.filter(|_| is_cut).map(|cpu| cpu.portion.share.clone());
-        let part = share.or_else(|| place.whole());
-        if let (Some(device), Some(host), Some(part)) = (place.device(), place.host_ptr(), part) {
-            // SAFETY: the host's tensor lives as long as the program; its part was computed
-            // before the host's signal, behind which this is queued, and is not computed
-            // again in this run.
-            unsafe { device.enqueue_write_part(&part, host) }?;
-        }
-        Ok(())
-    }
-
-    /// Queues a copy of what the device computed of a tensor.
-    fn fetch(&mut self, stage: usize) -> Result<Option<Rc<Event>>, ExecuteError> {
-        let (place, operation) = (&self.places[stage], &self.operations[stage]);
-        let of_device = operation.gpu.as_ref().filter(|_| operation.cpu.is_some());
-        let part = of_device.map(|gpu| gpu.portion.share.clone()).or_else(|| place.whole());
-        let (Some(device), Some(host), Some(part)) = (place.device(), place.host_ptr(), part) else {
-            return Ok(None);
-        };
-        // SAFETY: the host's tensor lives as long as the program, and the host reads this
-        // part only after it has waited for the announcement behind the copy.
-        let event = unsafe { device.enqueue_read_part(&part, host) }?;
-        Ok(Some(Rc::new(event)))
+    /// Queues a copy of a region of a tensor between the memories of device and host.
+    fn copy(&self, tensor: usize, region: Region, to: Memory) -> Result<Option<Event>, ExecuteError> {
+        let (own, on_host) = (&self.places[tensor], self.place(None, tensor, Side::Host));
+        let (Some(device), Some(host)) = (own.device(), on_host.host_ptr()) else { return Ok(None) };
+        // A tensor that is copied as a whole may have another extent than its operator's.
+        let whole =
+            self.operations.get(tensor).map(|operation| Region::of(operation.layer.operator.output()));
+        let is_whole = whole.is_none_or(|whole| region.common(whole) == whole);
+        let part = if is_whole { Region::of(device.shape()) } else { region };
+        // SAFETY: the host's tensor lives as long as the program. What goes to the device
+        // was computed before the host's signal, behind which this is queued, and is not
+        // computed again in this run; what comes from it the host reads only after it has
+        // waited for the announcement behind the copy.
+        Ok(Some(unsafe { device.enqueue_copy(part, host, to) }?))
     }
 }

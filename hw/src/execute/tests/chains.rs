@@ -66,12 +66,12 @@ fn chains(text: &str) -> Vec<Option<u32>> {
 fn cut_by_height(stages: &[Stage], profile: &Profile, chain: &str, share: f64) -> Vec<Placement> {
     let cores = cores(profile);
     let placement = |(stage, mark): (&Stage, char)| match (mark, Axis::Height.extent(&stage.layer.operator)) {
-        ('c', _) => Placement::Cpu(cores),
-        ('g', _) => Placement::Gpu,
+        ('c', _) => Placement::cpu(cores),
+        ('g', _) => Placement::GPU,
         (_, None) => panic!("{} cannot be cut", stage.name),
         (_, Some(rows)) => {
             let cpu_rows = ((f64::from(rows) * share) as u32).clamp(1, rows - 1);
-            Placement::HeightSplit { cores, cpu_rows, gpu_rows: rows - cpu_rows }
+            Placement::cpu_and_gpu(Axis::Height, cores, [cpu_rows, rows - cpu_rows])
         }
     };
     stages.iter().zip(chain.chars()).map(placement).collect()
@@ -97,7 +97,7 @@ fn a_chain_is_right_wherever_it_is_cut() {
 fn chains_meet_others_by_every_mechanism() {
     let Some((mut machine, _alone)) = machine() else { return };
     // Whole stages before, between and behind; two chains; results read inside and outside.
-    for mechanism in Modelled::ALL {
+    for &mechanism in Modelled::ALL {
         for chain in ["g0000cx", "00x1111", "0cx11gc", "0011100"] {
             check_chain(&mut machine, BLOCKS, chain, 0.4, mechanism);
         }
@@ -121,10 +121,8 @@ fn chains_are_right_where_results_are_copied() {
 fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
     let Some((mut machine, _alone)) = machine() else { return };
     let (stages, profile) = scenario(SEPARATE);
-    let cut = |cpu_channels, all: u32| Placement::Split {
-        cores: cores(&profile),
-        cpu_channels,
-        gpu_channels: all - cpu_channels,
+    let cut = |cpu_channels, all: u32| {
+        Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [cpu_channels, all - cpu_channels])
     };
     for memory in [None, Some(Sharing::Copies)] {
         if let Some(memory) = memory {
@@ -147,9 +145,9 @@ fn lines_that_nobody_computed_are_noticed() {
     let mut program = Program::<f32>::new(&mut machine, &task).unwrap();
     program.verify(&mut machine).unwrap();
     // The stem is read beyond the cut: without those lines what reads them is wrong.
-    let cpu = program.operations[0].cpu.as_mut().unwrap();
-    assert!(cpu.portion.part.lines.end > cpu.portion.share.lines.end);
-    cpu.portion.part = cpu.portion.share.clone();
+    let cpu = &mut program.operations[0].parts[0];
+    assert!(cpu.gpu.is_none() && cpu.computed.rows.end > cpu.owned.rows.end);
+    cpu.computed = cpu.owned;
     let error = program.verify(&mut machine).map(drop).unwrap_err();
     assert!(matches!(error, ExecuteError::NotComputed { .. } | ExecuteError::Wrong(_)), "{error}");
 }
@@ -163,5 +161,8 @@ fn what_is_no_chain_says_why() {
     let task =
         Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 7, limit: LIMIT };
     let error = Program::<f32>::new(&mut machine, &task).map(drop).unwrap_err();
-    assert!(matches!(error, ExecuteError::Chain(_)) && error.is_of_variant(), "{error}");
+    assert!(
+        matches!(error, ExecuteError::Schedule(ScheduleError::Chain(_))) && error.is_of_variant(),
+        "{error}"
+    );
 }

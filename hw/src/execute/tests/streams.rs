@@ -8,15 +8,15 @@ fn streamed(machine: &mut Machine, numbers: &[usize], plan_chain: bool, streamin
     let mut plan = Plan::new(Modelled::SvmPolling, placements);
     if plan_chain {
         let all = stages.len();
-        plan.placements[all - 1] =
-            Placement::HeightSplit { cores: cores(&profile), cpu_rows: 3, gpu_rows: 6 };
+        plan.placements[all - 1] = Placement::cpu_and_gpu(Axis::Height, cores(&profile), [3, 6]);
         let chains = (0..all).map(|stage| (stage + 1 == all).then_some(0)).collect();
         plan = plan.chained(chains);
     }
     let task =
         Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 7, limit: LIMIT };
     let control = watch::Control::unwatched();
-    stream::stream(machine, &task, streaming, &control).unwrap_or_else(|error| panic!("{plan:?}: {error}"))
+    stream::stream::<f32>(machine, &task, streaming, &control)
+        .unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
 #[test]

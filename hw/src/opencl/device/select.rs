@@ -67,7 +67,6 @@ fn listed(indices: &[usize], devices: &[&Description]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SharedVirtualMemory;
     use super::*;
 
     fn device(platform: (usize, &str), device: (usize, &str), kind: DeviceKind) -> Description {
@@ -86,9 +85,8 @@ mod tests {
             max_work_item_sizes: [256; 3],
             global_memory_bytes: 0,
             max_allocation_bytes: 0,
-            local_memory_bytes: 0,
             constant_memory_bytes: 0,
-            shared_virtual_memory: SharedVirtualMemory::default(),
+            polls_shared_memory: false,
             images: None,
             half: false,
             unified_memory: true,

@@ -1,4 +1,4 @@
-// Something that takes its time.
+// Groups of threads that only compute, for `steps`.
 __kernel void busy(__global float *result, uint steps) {
   float value = get_global_id(0);
   for (uint step = 0; step < steps; step++) value = value * 0.9990234375f + 1.0f;

@@ -1,5 +1,5 @@
 // Flags in memory that host and device both see. Words, in order: the device's flag, the
-// host's flag, what became of the meeting, what the device hands over, what the host hands
+// host's flag, what went wrong, what the device hands over, what the host hands
 // over.
 
 #define DEVICE_FLAG 0
@@ -7,9 +7,6 @@
 #define STATUS 2
 #define DEVICE_DATA 3
 #define HOST_DATA 4
-
-// Turns a round's number into what is handed over in it.
-#define DATA_OF_ROUND(round) ((round) * 2654435761u)
 
 // With SCOPE (the memory scope of C11's atomics that both sides share) flags are atomics;
 // without, volatile words.
@@ -36,6 +33,13 @@ uint count_flag(volatile __global Flag *flag) {
 #define COUNT_FLAG(flag) count_flag(flag)
 #endif
 
+// Hands over the data of `number`, and then tells the host of it.
+#define TELL_HOST(words, number)               \
+  do {                                         \
+    STORE_FLAG((words) + DEVICE_DATA, number); \
+    STORE_FLAG((words) + DEVICE_FLAG, number); \
+  } while (0)
+
 // What a kernel that announces takes behind its other parameters, and what it does at its
 // end: of its groups the one that finishes last tells the host (EPEW'25, section 4), unless
 // the number is 0.
@@ -46,6 +50,5 @@ uint count_flag(volatile __global Flag *flag) {
   if (flag_number != 0 && get_local_id(0) + get_local_id(1) + get_local_id(2) == 0 &&        \
       COUNT_FLAG(flag_groups) == get_num_groups(0) * get_num_groups(1) * get_num_groups(2) - 1) { \
     STORE_FLAG(flag_groups, 0u);                                                             \
-    STORE_FLAG(flag_words + DEVICE_DATA, DATA_OF_ROUND(flag_number));                        \
-    STORE_FLAG(flag_words + DEVICE_FLAG, flag_number);                                       \
+    TELL_HOST(flag_words, flag_number);                                                      \
   }

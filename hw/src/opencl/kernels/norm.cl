@@ -1,8 +1,40 @@
 // Normalisation by the statistics of each pixel's channels: their mean and variance, or
-// with ROOT_MEAN_SQUARE that alone; with SHIFTED a shift a channel. The threads of a group
-// along z share a pixel's slices. Sums are in 32 bits.
+// with ROOT_MEAN_SQUARE that alone; with SHIFTED a shift a channel. With NEIGHBOURS, by the
+// mean square of so many channels around each. The threads of a group along z share a
+// pixel's slices. Sums are in 32 bits.
 //
-// GROUP_SIZE threads of a group, VARIANCE_OFFSET as the reference has it.
+// GROUP_SIZE threads of a group, VARIANCE_OFFSET, NEIGHBOUR_OFFSET and NEIGHBOUR_POWER as
+// the reference has them.
+
+#ifdef NEIGHBOURS
+
+__kernel WORK_GROUP void norm_by_neighbours(SOURCE source, DESTINATION destination,
+                                           Extent source_extent, Extent destination_extent,
+                                           Region region OPERANDS) {
+  if ((int)get_global_id(0) >= region.width || (int)get_global_id(1) >= region.height) return;
+  const int x = region.x + get_global_id(0);
+  const int y = region.y + get_global_id(1);
+  const int before = (NEIGHBOURS - 1) / 2;
+  for (int slice = get_local_id(2); slice < source_extent.slices; slice += get_local_size(2)) {
+    float squares[4];
+    for (int lane = 0; lane < 4; lane++) {
+      const int channel = slice * 4 + lane;
+      const int end = min(channel + NEIGHBOURS - before, source_extent.channels);
+      squares[lane] = 0;
+      for (int other = max(channel - before, 0); other < end; other++) {
+        const float value = component(READ(source, source_extent, x, y, other / 4), other % 4);
+        squares[lane] += value * value;
+      }
+    }
+    const float4 mean = vload4(0, squares) / NEIGHBOURS;
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
+    Number4 value = CONVERT4(texel * pow(mean + NEIGHBOUR_OFFSET, NEIGHBOUR_POWER));
+    LINKED(value, x, y, slice);
+    WRITE(destination, destination_extent, x, y, slice, value);
+  }
+}
+
+#else
 
 // The sum of what the threads of a pixel have, for each of them.
 float sum_of_pixel(__local float *partial, float own) {
@@ -65,3 +97,5 @@ __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict sc
     WRITE(destination, destination_extent, x, y, slice, value);
   }
 }
+
+#endif

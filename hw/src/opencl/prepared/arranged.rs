@@ -2,26 +2,26 @@
 //! as the host has it: threads beside each other read pixels beside each other, which lie
 //! far apart there.
 
-use coexec_sim::workload::{Layer, Layout, Operator};
+use coexec_sim::workload::{Class, Layer};
 
 use super::super::dispatch::stored;
 use super::super::error::OpenClError;
 use super::super::tensor::{Extent, Home, Tensor};
 use super::builder::Builder;
-use super::step::{Argument, Grid};
+use super::step::{Argument, LaunchGrid, TensorName};
 use crate::cpu::Element;
 
 /// Most threads of a work-group along columns and along slices.
-const MOST_COLUMNS: u32 = 32;
-const MOST_SLICES: u32 = 8;
+const MAX_COLUMNS: u32 = 32;
+const MAX_SLICES: u32 = 8;
 
 /// Whether arranging what `layer` reads first pays off: it reads it again and again, and
 /// nothing else in the same layout.
 pub(super) fn pays_off(layer: &Layer) -> bool {
-    let reads_again = match &layer.operator {
-        Operator::Linear(linear) => linear.rows > 1,
-        Operator::MatMul(_) | Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) => true,
-        _ => false,
+    let reads_again = match layer.operator.class() {
+        Class::Product(product) => product.rows > 1 || !product.trained,
+        Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
+        Class::Reduction(_) | Class::Elementwise(_) | Class::Movement(_) | Class::Gather { .. } => false,
     };
     reads_again && !layer.linked.functions().iter().any(|function| function.is_binary())
 }
@@ -38,12 +38,15 @@ impl<T: Element> Builder<'_, T> {
             let extent = Extent::from(shape);
             let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
             let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
-            let work_group = [group(threads[0], MOST_COLUMNS), 1, group(threads[2], MOST_SLICES)];
+            let work_group = [group(threads[0], MAX_COLUMNS), 1, group(threads[2], MAX_SLICES)];
             self.inner.push(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
             let inner = first + index;
-            let arguments =
-                vec![Argument::Input(index), Argument::Inner(inner), Argument::InnerExtent(inner)];
-            steps.push(self.step(&source, "arrange", Grid { threads, work_group }, arguments)?);
+            let arguments = vec![
+                Argument::Tensor(TensorName::Input(index)),
+                Argument::Tensor(TensorName::Inner(inner)),
+                Argument::Extent(TensorName::Inner(inner)),
+            ];
+            steps.push(self.step(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?);
         }
         for step in &mut self.steps {
             step.read_inner(first);
@@ -51,10 +54,4 @@ impl<T: Element> Builder<'_, T> {
         self.steps.splice(0..0, steps);
         Ok(())
     }
-}
-
-/// The layout in which kernels of `layer` read what is given in `given`, where they like
-/// `own`.
-pub(super) fn read_layout(layer: &Layer, [given, own]: [Layout; 2]) -> Layout {
-    if pays_off(layer) { own } else { given }
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::Kernel;
-use coexec_sim::workload::{Function, Layer, Layout, NormKind, Operator, PoolKind, Shape, slices};
+use coexec_sim::plan::{Region, Span};
+use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, slices};
 
 use super::super::dispatch::{Dispatch, stored};
 use super::super::error::OpenClError;
@@ -14,16 +15,16 @@ use super::super::runtime::Runtime;
 use super::super::signals::Signals;
 use super::super::source::Source;
 use super::super::tensor::Tensor;
-use super::super::weights::CHANNELS;
-use super::step::{Argument, Grid, Region, Step};
+use super::super::weights::{self, CHANNELS};
+use super::step::{Argument, LaunchGrid, RegionArgument, Step, TensorName};
 use crate::cpu::Element;
-use crate::operands::{Part, Weights};
+use crate::operands::Weights;
 
 /// What the steps of every operator are made from.
 pub(super) struct Builder<'a, T> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) layer: &'a Layer,
-    pub(super) part: &'a Part,
+    pub(super) part: Region,
     pub(super) weights: &'a Weights<'a>,
     pub(super) dispatch: Dispatch,
     pub(super) layout: Layout,
@@ -36,53 +37,57 @@ pub(super) struct Builder<'a, T> {
 
 impl<T: Element> Builder<'_, T> {
     pub(super) fn build(&mut self) -> Result<(), OpenClError> {
-        match (&self.layer.operator, self.dispatch.kernel) {
-            (Operator::Linear(linear), Kernel::FullyConnected) if linear.rows == 1 => {
-                self.fully_connected([linear.input_features, linear.output_features])
+        let layer = self.layer;
+        let operator = &layer.operator;
+        match (operator.class(), self.dispatch.kernel) {
+            (Class::Product(product), Kernel::FullyConnected) if product.trained && product.rows == 1 => {
+                self.fully_connected([product.inner, product.outputs])
             }
-            (Operator::Conv2d(conv), Kernel::FullyConnected)
-                if conv.is_pointwise() && conv.input.pixels() == 1 && conv.groups == 1 =>
+            (Class::Convolution(conv), Kernel::FullyConnected)
+                if conv.window.is_pointwise() && conv.input.pixels() == 1 && conv.groups == 1 =>
             {
                 self.fully_connected([conv.input.channels, conv.output_channels])
             }
-            (Operator::Linear(linear), Kernel::ConvGeneric) => self.linear(*linear),
-            (Operator::MatMul(product), Kernel::MatMul) => self.mat_mul(*product),
-            (Operator::Conv2d(conv), Kernel::Winograd)
-                if conv.kernel == [3; 2]
-                    && conv.stride == [1; 2]
-                    && conv.dilation == [1; 2]
+            (Class::Product(product), Kernel::ConvGeneric) if product.trained => self.linear(product),
+            (Class::Product(product), Kernel::MatMul) if !product.trained => self.mat_mul(product),
+            (Class::Convolution(conv), Kernel::Winograd)
+                if conv.window.kernel == [3; 2]
+                    && conv.window.stride == [1; 2]
+                    && conv.window.dilation == [1; 2]
                     && conv.groups == 1 =>
             {
                 self.winograd(conv)
             }
-            (Operator::Conv2d(conv), Kernel::ConvConstants) if conv.groups == 1 => self.conv_constants(conv),
-            (Operator::Conv2d(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
+            (Class::Convolution(conv), Kernel::ConvConstants) if conv.groups == 1 => {
+                self.conv_constants(conv)
+            }
+            (Class::Convolution(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
             (
-                Operator::DepthwiseConv2d(conv),
+                Class::Depthwise(conv),
                 kernel @ (Kernel::Depthwise3x3 | Kernel::DepthwiseGeneric | Kernel::DepthwiseStrideH2),
             ) => self.depthwise(conv, kernel),
-            (Operator::Pool(pool), Kernel::Pool) => self.pool(pool),
-            (Operator::Pool(pool), Kernel::Mean)
-                if pool.kind == PoolKind::Average
-                    && pool.kernel == [pool.input.height, pool.input.width]
-                    && pool.output().pixels() == u64::from(pool.input.batch) =>
-            {
-                self.mean(pool.input)
-            }
-            (Operator::Mean(mean), Kernel::Mean) => self.mean(mean.input),
-            (Operator::Concat(concat), Kernel::Concat) => self.concat(concat),
-            (Operator::Elementwise(elementwise), Kernel::Elementwise) => {
-                self.elementwise(elementwise.function)
-            }
-            (Operator::Norm(norm), Kernel::Elementwise) if norm.kind == NormKind::Batch => {
-                self.batch_norm(norm.input)
-            }
-            (Operator::Softmax(_), Kernel::Softmax) => self.softmax(),
-            (Operator::Norm(norm), Kernel::Norm) if norm.kind != NormKind::Batch => self.norm(*norm),
-            (Operator::Slice(slice), Kernel::Slice) => self.slice(*slice),
-            (Operator::Reshape(reshape), Kernel::Reshape) => self.reshape(*reshape),
-            (Operator::Embedding(table), Kernel::Gather) => self.embedding(*table),
-            (_, kernel) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
+            (Class::Pool(pool), Kernel::Pool) => self.pool(pool),
+            (Class::Pool(pool), Kernel::Mean) if pool.is_global_average() => self.mean(pool.input),
+            (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
+            (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
+            (Class::Reduction(Reduction::Normalisation(statistic)), Kernel::Norm) => self.norm(statistic),
+            (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
+            (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
+            (Class::Movement(Movement::Joined(concat)), Kernel::Concat) => self.concat(concat),
+            (Class::Movement(Movement::Range(slice)), Kernel::Slice) => self.slice(slice),
+            (Class::Movement(Movement::Rearranged { input }), Kernel::Reshape) => self.reshape(input),
+            (Class::Gather { .. }, Kernel::Gather) => self.embedding(),
+            (
+                Class::Product(_)
+                | Class::Convolution(_)
+                | Class::Depthwise(_)
+                | Class::Pool(_)
+                | Class::Reduction(_)
+                | Class::Elementwise(_)
+                | Class::Movement(_)
+                | Class::Gather { .. },
+                kernel,
+            ) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }
     }
 
@@ -91,10 +96,11 @@ impl<T: Element> Builder<'_, T> {
         &self,
         source: &Source,
         entry: &'static str,
-        grid: Grid,
+        grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
     ) -> Result<Step<T>, OpenClError> {
-        let writes_result = arguments.iter().any(|argument| matches!(argument, Argument::Output));
+        let writes_result =
+            arguments.iter().any(|argument| matches!(argument, Argument::Tensor(TensorName::Output)));
         let mut source = source.clone();
         if writes_result && self.result != self.layout {
             source.option("PLAIN_RESULT");
@@ -103,6 +109,62 @@ impl<T: Element> Builder<'_, T> {
             Some(signals) => Step::announcing(self.runtime, (&source, signals), entry, grid, arguments),
             None => Step::new(self.runtime, &source, entry, grid, arguments),
         }
+    }
+
+    /// Appends a kernel from the first input to the output, which reads `weights` between the
+    /// two and `more` behind their extents and the region. The layer's linked functions run
+    /// behind it.
+    pub(super) fn push(
+        &mut self,
+        source: &Source,
+        entry: &'static str,
+        threads: [u32; 3],
+        weights: Vec<Argument<T>>,
+        more: Vec<Argument<T>>,
+    ) -> Result<(), OpenClError> {
+        let mut arguments = vec![Argument::Tensor(TensorName::Input(0))];
+        arguments.extend(weights);
+        arguments.extend([
+            Argument::Tensor(TensorName::Output),
+            Argument::Extent(TensorName::Input(0)),
+            Argument::Extent(TensorName::Output),
+            Argument::Region(self.region()),
+        ]);
+        arguments.extend(more);
+        arguments.extend(self.linked_operands());
+        let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
+        self.append(source, entry, grid, arguments)
+    }
+
+    /// Appends a kernel.
+    pub(super) fn append(
+        &mut self,
+        source: &Source,
+        entry: &'static str,
+        grid: LaunchGrid,
+        arguments: Vec<Argument<T>>,
+    ) -> Result<(), OpenClError> {
+        let step = self.step(source, entry, grid, arguments)?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Numbers on the device that every run reads.
+    pub(super) fn constants(&self, numbers: &[T]) -> Result<Argument<T>, OpenClError> {
+        Ok(Argument::Weights(Arc::new(self.runtime.buffer_of(numbers)?)))
+    }
+
+    /// One of `values` for each channel computed, zero where there is none.
+    pub(super) fn per_channel(&self, values: &[f32]) -> Result<Argument<T>, OpenClError> {
+        self.constants(&weights::per_channel::<T>(values, self.first_channel(), self.slices()))
+    }
+
+    /// Refuses a part of the channels: a thread needs all of a pixel.
+    pub(super) fn check_whole_pixels(&self) -> Result<(), OpenClError> {
+        if self.part.channels == Span::new(0, self.layer.operator.output().channels) {
+            return Ok(());
+        }
+        Err(self.unsupported("a thread needs all channels of a pixel".to_owned()))
     }
 
     pub(super) fn unsupported(&self, reason: String) -> OpenClError {
@@ -120,14 +182,14 @@ impl<T: Element> Builder<'_, T> {
 
     /// Output slices that are computed.
     pub(super) fn slices(&self) -> usize {
-        slices(self.part.channels.end - self.part.channels.start) as usize
+        slices(self.part.channels.length()) as usize
     }
 
-    pub(super) fn region(&self) -> Region {
+    pub(super) fn region(&self) -> RegionArgument {
         let stored = self.output();
-        let lines = &self.part.lines;
-        let count = (lines.end - lines.start) as i32;
-        let mut region = Region {
+        let rows = self.part.rows;
+        let count = rows.length() as i32;
+        let mut region = RegionArgument {
             x: 0,
             y: 0,
             slice: (self.first_channel() / CHANNELS) as i32,
@@ -135,12 +197,12 @@ impl<T: Element> Builder<'_, T> {
             height: stored.height as i32,
             slices: self.slices() as i32,
         };
-        // Lines are rows where the output, as the operator has it, has several.
+        // Tokens are columns.
         if self.layer.operator.output().height > 1 {
-            (region.y, region.height) = (lines.start as i32, count);
+            (region.y, region.height) = (rows.start as i32, count);
         } else {
             let batch = stored.batch as i32;
-            (region.x, region.width) = (lines.start as i32 * batch, count * batch);
+            (region.x, region.width) = (rows.start as i32 * batch, count * batch);
         }
         region
     }
@@ -167,17 +229,15 @@ impl<T: Element> Builder<'_, T> {
         source
     }
 
-    /// The arguments that linked functions add: tensors and extents of the inputs from
-    /// `first` on.
-    pub(super) fn operands(first: usize, functions: &[Function]) -> Vec<Argument<T>> {
-        let count = functions.iter().filter(|function| function.is_binary()).count();
-        (first..first + count)
-            .flat_map(|input| [Argument::Input(input), Argument::InputExtent(input)])
-            .collect()
-    }
-
-    /// Operands of the layer's linked functions.
+    /// The arguments that the layer's linked functions add: tensors and extents of the inputs
+    /// behind the operator's own.
     pub(super) fn linked_operands(&self) -> Vec<Argument<T>> {
-        Self::operands(self.layer.operator.inputs().len(), self.layer.linked.functions())
+        let first = self.layer.operator.inputs().len();
+        let count = self.layer.linked.functions().iter().filter(|function| function.is_binary()).count();
+        (first..first + count)
+            .flat_map(|input| {
+                [Argument::Tensor(TensorName::Input(input)), Argument::Extent(TensorName::Input(input))]
+            })
+            .collect()
     }
 }

@@ -1,111 +1,127 @@
-//! Steps over the channels of each pixel, and of what only moves elements: softmax, norms,
-//! ranges of channels, reshapes, look-ups.
+//! Steps of what computes each pixel by itself, or only moves elements: element-wise functions,
+//! softmax, norms, ranges of channels, reshapes, look-ups, concatenation.
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use coexec_sim::workload::{Embedding, Norm, NormKind, Reshape, Slice, slices};
+use coexec_sim::workload::{Concat, Function, Shape, Slice, Statistic};
 
 use super::super::error::OpenClError;
-use super::super::source::Source;
-use super::super::weights::{self, CHANNELS};
+use super::super::weights::CHANNELS;
 use super::builder::Builder;
-use super::step::{Argument, Grid};
+use super::step::{Argument, LaunchGrid, TensorName};
 use crate::cpu::Element;
-use crate::cpu::normalise::VARIANCE_OFFSET;
-use crate::operands::Part;
+use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 
 impl<T: Element> Builder<'_, T> {
     pub(super) fn softmax(&mut self) -> Result<(), OpenClError> {
         self.check_whole_pixels()?;
         let source = self.source("softmax", include_str!("../kernels/softmax.cl"));
         let [width, height, _] = self.region().size();
-        self.mapped(&source, "softmax", [width, height, 1], Vec::new(), Vec::new())
+        self.push(&source, "softmax", [width, height, 1], Vec::new(), Vec::new())
     }
 
     /// A normalisation by the statistics of each pixel.
-    pub(super) fn norm(&mut self, norm: Norm) -> Result<(), OpenClError> {
+    pub(super) fn norm(&mut self, statistic: Statistic) -> Result<(), OpenClError> {
         self.check_whole_pixels()?;
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
         source.define("GROUP_SIZE", &self.dispatch.work_group.iter().product::<u32>().to_string());
         source.define("VARIANCE_OFFSET", &format!("{VARIANCE_OFFSET:e}f"));
-        let count = slices(norm.input.channels) as usize;
-        let mut buffers = vec![self.per_channel(self.weights.kernel, count)?];
-        if norm.kind == NormKind::Rms {
-            source.option("ROOT_MEAN_SQUARE");
-        } else {
-            source.option("SHIFTED");
-            buffers.push(self.per_channel(self.weights.bias, count)?);
+        let mut buffers = Vec::new();
+        let mut entry = "norm";
+        match statistic {
+            Statistic::MeanSquare => {
+                source.option("ROOT_MEAN_SQUARE");
+                buffers.push(self.per_channel(self.weights.kernel)?);
+            }
+            Statistic::MeanAndVariance => {
+                source.option("SHIFTED");
+                buffers.push(self.per_channel(self.weights.kernel)?);
+                buffers.push(self.per_channel(self.weights.bias)?);
+            }
+            Statistic::NeighbourSquares { channels } => {
+                entry = "norm_by_neighbours";
+                source.define("NEIGHBOURS", &channels.to_string());
+                source.define("NEIGHBOUR_OFFSET", &format!("{NEIGHBOUR_OFFSET:e}f"));
+                source.define("NEIGHBOUR_POWER", &format!("{NEIGHBOUR_POWER:e}f"));
+            }
         }
         let [width, height, _] = self.region().size();
         let threads = [width, height, self.dispatch.work_group[2]];
-        self.mapped(&source, "norm", threads, buffers, Vec::new())
+        self.push(&source, entry, threads, buffers, Vec::new())
     }
 
-    pub(super) fn slice(&mut self, slice: Slice) -> Result<(), OpenClError> {
+    pub(super) fn slice(&mut self, slice: &Slice) -> Result<(), OpenClError> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         if (slice.first_channel as usize).is_multiple_of(CHANNELS) {
             source.option("ALIGNED");
         }
         let first = Argument::Count(slice.first_channel as i32);
-        self.mapped(&source, "slice", self.region().size(), Vec::new(), vec![first])
+        self.push(&source, "slice", self.region().size(), Vec::new(), vec![first])
     }
 
-    pub(super) fn reshape(&mut self, reshape: Reshape) -> Result<(), OpenClError> {
+    pub(super) fn reshape(&mut self, input: Shape) -> Result<(), OpenClError> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
-        let extents = [reshape.input, reshape.output];
+        let extents = [input, self.layer.operator.output()];
         if extents.iter().all(|extent| (extent.channels as usize).is_multiple_of(CHANNELS)) {
             source.option("ALIGNED");
         }
-        self.mapped(&source, "reshape", self.region().size(), Vec::new(), Vec::new())
+        self.push(&source, "reshape", self.region().size(), Vec::new(), Vec::new())
     }
 
-    pub(super) fn embedding(&mut self, table: Embedding) -> Result<(), OpenClError> {
-        debug_assert_eq!(
-            self.weights.kernel.len(),
-            table.vocabulary as usize * table.features as usize,
-            "checked when prepared"
-        );
+    pub(super) fn embedding(&mut self) -> Result<(), OpenClError> {
         let source = self.source("moves", include_str!("../kernels/moves.cl"));
         let vectors: Vec<T> = self.weights.kernel.iter().map(|&value| T::from_f32(value)).collect();
-        let table = Argument::Weights(Arc::new(self.runtime.buffer_of(&vectors)?));
-        self.mapped(&source, "gather", self.region().size(), vec![table], Vec::new())
+        let table = vec![self.constants(&vectors)?];
+        self.push(&source, "gather", self.region().size(), table, Vec::new())
     }
 
-    /// A kernel from the first input to the output, with what its weights and, behind the
-    /// extents, `more` add.
-    fn mapped(
-        &mut self,
-        source: &Source,
-        entry: &'static str,
-        threads: [u32; 3],
-        weights: Vec<Argument<T>>,
-        more: Vec<Argument<T>>,
-    ) -> Result<(), OpenClError> {
-        let mut arguments = vec![Argument::Input(0)];
-        arguments.extend(weights);
-        arguments.extend([
-            Argument::Output,
-            Argument::InputExtent(0),
-            Argument::OutputExtent,
-            Argument::Region(self.region()),
-        ]);
-        arguments.extend(more);
-        arguments.extend(self.linked_operands());
-        let grid = Grid { threads, work_group: self.dispatch.work_group };
-        let step = self.step(source, entry, grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
+    pub(super) fn elementwise(&mut self, function: Function) -> Result<(), OpenClError> {
+        let mut functions = vec![function];
+        functions.extend_from_slice(self.layer.linked.functions());
+        let source =
+            self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
+        // The function's own second tensor is the first operand.
+        let operand = if function.is_binary() {
+            vec![Argument::Tensor(TensorName::Input(1)), Argument::Extent(TensorName::Input(1))]
+        } else {
+            Vec::new()
+        };
+        self.push(&source, "elementwise", self.region().size(), Vec::new(), operand)
     }
 
-    fn per_channel(&self, values: &[f32], count: usize) -> Result<Argument<T>, OpenClError> {
-        let values = weights::per_channel::<T>(values, 0, count);
-        Ok(Argument::Weights(Arc::new(self.runtime.buffer_of(&values)?)))
+    pub(super) fn batch_norm(&mut self) -> Result<(), OpenClError> {
+        let mut source = self.source("elementwise", include_str!("../kernels/elementwise.cl"));
+        source.option("SCALED");
+        let statistics = vec![self.per_channel(self.weights.kernel)?, self.per_channel(self.weights.bias)?];
+        self.push(&source, "elementwise", self.region().size(), statistics, Vec::new())
     }
 
-    fn check_whole_pixels(&self) -> Result<(), OpenClError> {
-        if *self.part == Part::of_lines(&self.layer.operator, self.part.lines.clone()) {
-            return Ok(());
+    pub(super) fn concat(&mut self, concat: &Concat) -> Result<(), OpenClError> {
+        self.check_whole_pixels()?;
+        let mut source = self.source("concat", include_str!("../kernels/concat.cl"));
+        let (mut parameters, mut calls) = (Vec::new(), String::new());
+        for (index, channels) in concat.channels.iter().enumerate() {
+            parameters.push(format!("SOURCE source_{index}"));
+            // Writing to a string cannot fail.
+            let _ = write!(calls, "copy(source_{index}, {channels}) ");
         }
-        Err(self.unsupported("a thread needs all channels of a pixel".to_owned()))
+        source.define("SOURCES", &parameters.join(", "));
+        source.define("FOR_EACH_SOURCE(copy)", &calls);
+        let but_last = &concat.channels[..concat.channels.len().saturating_sub(1)];
+        if but_last.iter().all(|&channels| (channels as usize).is_multiple_of(CHANNELS)) {
+            source.option("ALIGNED");
+        }
+        let region = self.region();
+        let mut arguments: Vec<_> =
+            (0..concat.channels.len()).map(|input| Argument::Tensor(TensorName::Input(input))).collect();
+        arguments.extend([
+            Argument::Tensor(TensorName::Output),
+            Argument::Extent(TensorName::Output),
+            Argument::Region(region),
+        ]);
+        arguments.extend(self.linked_operands());
+        let [width, height, _] = region.size();
+        let grid = LaunchGrid { threads: [width, height, 1], work_group: self.dispatch.work_group };
+        self.append(&source, "concat", grid, arguments)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use coexec_sim::workload::{Conv2d, Linear, MatMul, Padding};
+use coexec_sim::workload::{self, Conv2d};
 use opencl3::memory::Buffer;
 
 use super::super::dispatch::blocks;
@@ -11,11 +11,11 @@ use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, Blocks, CHANNELS};
 use super::builder::Builder;
-use super::step::{Argument, Grid, Groups, Region, Step, Window};
+use super::step::{Argument, Groups, LaunchGrid, RegionArgument, TensorName, WindowArgument};
 use crate::cpu::Element;
 
 /// Most registers of sums a thread may want: a larger tile is a slip of a sweep.
-const MOST_TEXELS: u32 = 64;
+const MAX_TEXELS: u32 = 64;
 /// Work-group that rearranges the right operand of a matrix product.
 const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 
@@ -23,70 +23,61 @@ const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 pub(super) struct Product<T> {
     pub(super) blocks: Blocks,
     pub(super) weights: Arc<Buffer<T>>,
-    pub(super) window: Window,
-    pub(super) region: Region,
+    pub(super) window: WindowArgument,
+    pub(super) region: RegionArgument,
     /// One pixel of stride 1, without padding.
     pub(super) pointwise: bool,
 }
 
 /// The window of one pixel.
-pub(super) const PIXEL: Window = Window { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], before: [0; 2] };
-
-pub(super) fn window_of(kernel: [u32; 2], stride: [u32; 2], dilation: [u32; 2], padding: Padding) -> Window {
-    let columns_first = |[vertical, horizontal]: [u32; 2]| [horizontal as i32, vertical as i32];
-    Window {
-        kernel: columns_first(kernel),
-        stride: columns_first(stride),
-        dilation: columns_first(dilation),
-        before: [padding.left as i32, padding.top as i32],
-    }
-}
+pub(super) const PIXEL: WindowArgument =
+    WindowArgument { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], before: [0; 2] };
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn linear(&mut self, linear: Linear) -> Result<(), OpenClError> {
+    pub(super) fn linear(&mut self, product: workload::Product) -> Result<(), OpenClError> {
         let blocks = Blocks {
-            taps: 1,
-            output_channels: linear.output_features as usize,
-            input_channels: linear.input_features as usize,
-            groups: 1,
+            output_channels: product.outputs as usize,
+            input_channels: product.inner as usize,
             ..self.dense_blocks()
         };
-        let depth = blocks.input_channels;
-        let packed = blocks.pack(1, |_, to, _, from| self.weights.kernel[to * depth + from]);
-        let weights = Arc::new(self.runtime.buffer_of::<T>(&packed)?);
-        let region = self.region();
-        let step = self.conv_step(Product { blocks, weights, window: PIXEL, region, pointwise: true })?;
-        self.steps.push(step);
-        Ok(())
+        self.packed_product(blocks, PIXEL, true)
     }
 
     pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
-        let taps = (conv.kernel[0] * conv.kernel[1]) as usize;
         let blocks = Blocks {
-            taps,
+            taps: (conv.window.kernel[0] * conv.window.kernel[1]) as usize,
             output_channels: conv.output_channels as usize,
             input_channels: conv.input.channels as usize,
             groups: conv.groups as usize,
             ..self.dense_blocks()
         };
-        let inputs = blocks.input_channels / blocks.groups;
+        let window = WindowArgument::from(&conv.window);
+        self.packed_product(blocks, window, conv.window.is_pointwise())
+    }
+
+    /// Appends the generic kernel with the layer's weights.
+    fn packed_product(
+        &mut self,
+        blocks: Blocks,
+        window: WindowArgument,
+        pointwise: bool,
+    ) -> Result<(), OpenClError> {
+        let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
         let packed = blocks.pack(1, |_, to, tap, from| kernel[(to * taps + tap) * inputs + from]);
         let weights = Arc::new(self.runtime.buffer_of::<T>(&packed)?);
-        let window = window_of(conv.kernel, conv.stride, conv.dilation, conv.padding);
-        let region = self.region();
-        let pointwise = conv.is_pointwise();
-        let step = self.conv_step(Product { blocks, weights, window, region, pointwise })?;
-        self.steps.push(step);
-        Ok(())
+        let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
+        if blocks.groups > 1 {
+            source.option("GROUPED");
+        }
+        let product = Product { blocks, weights, window, region: self.region(), pointwise };
+        self.push_product(source, product, [TensorName::Input(0), TensorName::Output], self.linked_operands())
     }
 
-    pub(super) fn mat_mul(&mut self, product: MatMul) -> Result<(), OpenClError> {
+    pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<(), OpenClError> {
         let blocks = Blocks {
-            taps: 1,
-            output_channels: product.n as usize,
-            input_channels: product.k as usize,
-            groups: 1,
+            output_channels: product.outputs as usize,
+            input_channels: product.inner as usize,
             ..self.dense_blocks()
         };
         let [depth, count] = [blocks.depth(), blocks.count()];
@@ -96,30 +87,22 @@ impl<T: Element> Builder<'_, T> {
         self.tile_options(&mut source);
         let arranged = [count * blocks.block_slices, depth, product.batch as usize].map(|n| n as u32);
         let arguments = vec![
-            Argument::Input(1),
+            Argument::Tensor(TensorName::Input(1)),
             Argument::Weights(Arc::clone(&weights)),
-            Argument::InputExtent(1),
+            Argument::Extent(TensorName::Input(1)),
             Argument::Count(depth as i32),
             Argument::Count(count as i32),
             Argument::Count((self.first_channel() / CHANNELS) as i32),
         ];
-        let grid = Grid { threads: arranged, work_group: ARRANGING_GROUP };
-        let step = self.step(&source, "arrange_weights", grid, arguments)?;
-        self.steps.push(step);
+        let grid = LaunchGrid { threads: arranged, work_group: ARRANGING_GROUP };
+        self.append(&source, "arrange_weights", grid, arguments)?;
 
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
         let region = self.region();
         let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
-        let step = self.conv_step_of(
-            source,
-            product,
-            [Argument::Input(0), Argument::Output],
-            self.linked_operands(),
-        )?;
-        self.steps.push(step);
-        Ok(())
+        self.push_product(source, product, [TensorName::Input(0), TensorName::Output], self.linked_operands())
     }
 
     /// The blocks that the dispatch cuts the part's output channels into; dimensions
@@ -136,26 +119,18 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    fn conv_step(&self, product: Product<T>) -> Result<Step<T>, OpenClError> {
-        let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
-        if product.blocks.groups > 1 {
-            source.option("GROUPED");
-        }
-        self.conv_step_of(source, product, [Argument::Input(0), Argument::Output], self.linked_operands())
-    }
-
-    /// The generic kernel from the first of `tensors` to the second.
-    pub(super) fn conv_step_of(
-        &self,
+    /// Appends the generic kernel from the first of two tensors to the second.
+    pub(super) fn push_product(
+        &mut self,
         mut source: Source,
         product: Product<T>,
-        [from, to]: [Argument<T>; 2],
+        [from, to]: [TensorName; 2],
         operands: Vec<Argument<T>>,
-    ) -> Result<Step<T>, OpenClError> {
+    ) -> Result<(), OpenClError> {
         let Product { blocks: packed, weights, window, region, pointwise } = product;
         let [x, y, slices] = self.dispatch.tile;
         let texels = u64::from(x) * u64::from(y) * u64::from(slices);
-        if texels == 0 || texels > u64::from(MOST_TEXELS) {
+        if texels == 0 || texels > u64::from(MAX_TEXELS) {
             return Err(self.unsupported(format!("a thread cannot compute a tile of {x}x{y}x{slices}")));
         }
         self.tile_options(&mut source);
@@ -167,16 +142,23 @@ impl<T: Element> Builder<'_, T> {
             inputs: (packed.input_channels / packed.groups) as i32,
             outputs: (packed.output_channels / packed.groups) as i32,
         };
-        let extents = [extent_of(&from), extent_of(&to)];
-        let bias = weights::bias::<T>(self.weights, packed.first_channel, packed.slices);
-        let bias = Argument::Weights(Arc::new(self.runtime.buffer_of(&bias)?));
-        let mut arguments = vec![from, Argument::Weights(weights), bias, to];
-        arguments.extend(extents);
+        let bias = self.per_channel(self.weights.bias)?;
+        let mut arguments = vec![
+            Argument::Tensor(from),
+            Argument::Weights(weights),
+            bias,
+            Argument::Tensor(to),
+            Argument::Extent(from),
+            Argument::Extent(to),
+        ];
         arguments.extend([Argument::Region(region), Argument::Window(window), Argument::Groups(groups)]);
         arguments.extend(operands);
         let threads = blocks(region.size(), self.dispatch.tile);
-        let grid = Grid { threads: self.dispatch.grid(threads), work_group: self.dispatch.work_group };
-        self.step(&source, "conv", grid, arguments)
+        let grid = LaunchGrid {
+            threads: self.dispatch.linearisation.grid(threads),
+            work_group: self.dispatch.work_group,
+        };
+        self.append(&source, "conv", grid, arguments)
     }
 
     /// Fits a source to the dispatch.
@@ -188,40 +170,32 @@ impl<T: Element> Builder<'_, T> {
     }
 
     pub(super) fn fully_connected(&mut self, [inputs, outputs]: [u32; 2]) -> Result<(), OpenClError> {
-        let dimensions = [inputs, outputs].map(|count| count as usize);
-        let [first, count] = [self.first_channel(), self.slices()];
-        let packed = weights::fully_connected::<T>(self.weights.kernel, dimensions, first, count);
-        let bias = weights::bias::<T>(self.weights, first, count);
         let [group, sharers, deep] = self.dispatch.work_group;
         if deep != 1 {
             return Err(self.unsupported("a matrix-vector product's work-group is flat".to_owned()));
         }
+        let [depth, count] = [inputs as usize, self.slices()];
+        // A single block: for each input the slices of all outputs lie together.
+        let blocks = Blocks {
+            block_slices: count,
+            output_channels: outputs as usize,
+            input_channels: depth,
+            ..self.dense_blocks()
+        };
+        let packed = blocks.pack(1, |_, to, _, from| self.weights.kernel[to * depth + from]);
+        let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
         let mut source = self.source("fully_connected", include_str!("../kernels/fully_connected.cl"));
         source.number("GROUP", group);
         source.number("SHARERS", sharers);
-        let mut arguments = vec![
-            Argument::Input(0),
-            Argument::Weights(Arc::new(self.runtime.buffer_of(&packed)?)),
-            Argument::Weights(Arc::new(self.runtime.buffer_of(&bias)?)),
-            Argument::Output,
-            Argument::InputExtent(0),
-            Argument::OutputExtent,
-            Argument::Region(self.region()),
-        ];
-        arguments.extend(self.linked_operands());
-        let grid = Grid { threads: [count as u32, sharers, 1], work_group: self.dispatch.work_group };
-        let step = self.step(&source, "fully_connected", grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
+        self.push(&source, "fully_connected", [count as u32, sharers, 1], constants, Vec::new())
     }
 
     pub(super) fn conv_constants(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
-        let taps = (conv.kernel[0] * conv.kernel[1]) as usize;
+        let taps = (conv.window.kernel[0] * conv.window.kernel[1]) as usize;
         let dimensions = [conv.input.channels as usize, conv.output_channels as usize, taps];
         let [first, count] = [self.first_channel(), self.slices()];
         let packed = weights::constants::<T>(self.weights.kernel, dimensions, first, count);
-        let bias = weights::bias::<T>(self.weights, first, count);
-        let bytes = size_of_val(packed.as_slice()) + size_of_val(bias.as_slice());
+        let bytes = size_of_val(packed.as_slice()) + count * CHANNELS * size_of::<T>();
         let most = self.runtime.device().constant_memory_bytes;
         if bytes as u64 > most {
             return Err(
@@ -231,33 +205,12 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("conv_constants", include_str!("../kernels/conv_constants.cl"));
         source.number("SLICES", count as u32);
         source.number("INPUTS", conv.input.channels);
-        source.number("KERNEL_Y", conv.kernel[0]);
-        source.number("KERNEL_X", conv.kernel[1]);
-        let region = self.region();
-        let mut arguments = vec![
-            Argument::Input(0),
-            Argument::Weights(Arc::new(self.runtime.buffer_of(&packed)?)),
-            Argument::Weights(Arc::new(self.runtime.buffer_of(&bias)?)),
-            Argument::Output,
-            Argument::InputExtent(0),
-            Argument::OutputExtent,
-            Argument::Region(region),
-            Argument::Window(window_of(conv.kernel, conv.stride, conv.dilation, conv.padding)),
-        ];
-        arguments.extend(self.linked_operands());
-        let [width, height, _] = region.size();
-        let grid = Grid { threads: [width, height, 1], work_group: self.dispatch.work_group };
-        let step = self.step(&source, "conv_constants", grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
-    }
-}
-
-/// The extent that belongs to a tensor among the arguments.
-fn extent_of<T>(tensor: &Argument<T>) -> Argument<T> {
-    match tensor {
-        Argument::Input(input) => Argument::InputExtent(*input),
-        Argument::Inner(inner) => Argument::InnerExtent(*inner),
-        _ => Argument::OutputExtent,
+        source.number("KERNEL_Y", conv.window.kernel[0]);
+        source.number("KERNEL_X", conv.window.kernel[1]);
+        let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
+        let window = WindowArgument::from(&conv.window);
+        let [width, height, _] = self.region().size();
+        let threads = [width, height, 1];
+        self.push(&source, "conv_constants", threads, constants, vec![Argument::Window(window)])
     }
 }

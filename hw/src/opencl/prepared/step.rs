@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
+use coexec_sim::workload::Window;
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, ClMem};
 
 use super::super::device::DeviceKind;
-use super::super::error::{Naming, OpenClError};
+use super::super::error::OpenClError;
+use super::super::launch::{enqueue, set, set_memory};
 use super::super::runtime::Runtime;
 use super::super::signals::Signals;
 use super::super::source::Source;
-use super::super::tensor::{Extent, Handle, Tensor};
+use super::super::tensor::{Extent, Tensor};
 use crate::cpu::Element;
 
 /// The part of the output that is computed: first column, row and slice, and how many.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Region {
+pub(super) struct RegionArgument {
     pub(super) x: i32,
     pub(super) y: i32,
     pub(super) slice: i32,
@@ -26,7 +28,7 @@ pub(super) struct Region {
     pub(super) slices: i32,
 }
 
-impl Region {
+impl RegionArgument {
     /// Columns, rows, slices.
     pub(super) fn size(&self) -> [u32; 3] {
         [self.width, self.height, self.slices].map(|side| side as u32)
@@ -36,11 +38,23 @@ impl Region {
 /// A window that slides over an image: columns before rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct WindowArgument {
     pub(super) kernel: [i32; 2],
     pub(super) stride: [i32; 2],
     pub(super) dilation: [i32; 2],
     pub(super) before: [i32; 2],
+}
+
+impl From<&Window> for WindowArgument {
+    fn from(window: &Window) -> Self {
+        let columns_first = |[vertical, horizontal]: [u32; 2]| [horizontal as i32, vertical as i32];
+        Self {
+            kernel: columns_first(window.kernel),
+            stride: columns_first(window.stride),
+            dilation: columns_first(window.dilation),
+            before: columns_first([window.padding.top, window.padding.left]),
+        }
+    }
 }
 
 /// Channel groups of a convolution: source slices a block reads, input and output
@@ -62,24 +76,27 @@ pub(super) struct Tiles {
     pub(super) images: i32,
 }
 
-/// An argument of a kernel.
-pub(super) enum Argument<T> {
+/// A tensor that a step reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TensorName {
     /// One of the layer's inputs.
     Input(usize),
-    /// Its extent.
-    InputExtent(usize),
     /// The layer's output.
     Output,
-    /// Its extent.
-    OutputExtent,
     /// A tensor between two steps.
     Inner(usize),
-    /// Its extent.
-    InnerExtent(usize),
+}
+
+/// An argument of a kernel.
+pub(super) enum Argument<T> {
+    /// A tensor.
+    Tensor(TensorName),
+    /// The extent of one.
+    Extent(TensorName),
     /// Weights.
     Weights(Arc<Buffer<T>>),
-    Region(Region),
-    Window(Window),
+    Region(RegionArgument),
+    Window(WindowArgument),
     Groups(Groups),
     Tiles(Tiles),
     Count(i32),
@@ -97,7 +114,7 @@ pub(super) struct Step<T> {
 
 /// How a step is launched.
 #[derive(Clone, Copy)]
-pub(super) struct Grid {
+pub(super) struct LaunchGrid {
     /// Threads that are needed.
     pub(super) threads: [u32; 3],
     /// Threads of a work-group.
@@ -110,16 +127,19 @@ impl<T: Element> Step<T> {
         runtime: &Runtime,
         source: &Source,
         entry: &'static str,
-        grid: Grid,
+        grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
     ) -> Result<Self, OpenClError> {
-        check_axes(runtime, entry, grid.work_group)?;
+        let most = runtime.device().max_work_group_size;
+        check_group(runtime, entry, grid.work_group, most)?;
         let mut source = source.clone();
         // A CPU shares out no registers, and PoCL compiles for each group in any case: a
         // program of its own for each would only be built for nothing.
         source.work_group(grid.work_group, runtime.device().kind != DeviceKind::Cpu);
         let kernel = runtime.kernel(&source, entry)?;
-        check_threads(runtime, &kernel, entry, grid.work_group)?;
+        // Threads that want many registers are fewer.
+        let most = kernel.get_work_group_size(runtime.device_id()).unwrap_or(most);
+        check_group(runtime, entry, grid.work_group, most)?;
         let local = grid.work_group.map(|threads| threads as usize);
         let threads = grid.threads.map(|threads| threads as usize);
         let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(local[axis]));
@@ -131,7 +151,7 @@ impl<T: Element> Step<T> {
         runtime: &Runtime,
         (source, signals): (&Source, &Signals),
         entry: &'static str,
-        grid: Grid,
+        grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
     ) -> Result<Self, OpenClError> {
         let mut source = source.clone();
@@ -145,10 +165,10 @@ impl<T: Element> Step<T> {
     /// layer's inputs.
     pub(super) fn read_inner(&mut self, first: usize) {
         for argument in &mut self.arguments {
-            match *argument {
-                Argument::Input(input) => *argument = Argument::Inner(first + input),
-                Argument::InputExtent(input) => *argument = Argument::InnerExtent(first + input),
-                _ => {}
+            if let Argument::Tensor(name) | Argument::Extent(name) = argument
+                && let TensorName::Input(input) = *name
+            {
+                *name = TensorName::Inner(first + input);
             }
         }
     }
@@ -173,95 +193,46 @@ impl<T: Element> Step<T> {
         (output, output_extent): (&Tensor<T>, Extent),
         inner: &[Tensor<T>],
     ) -> Result<(), OpenClError> {
+        let tensor = |name: TensorName| match name {
+            TensorName::Input(input) => (&*inputs[input], extents[input]),
+            TensorName::Output => (output, output_extent),
+            TensorName::Inner(index) => (&inner[index], inner[index].extent()),
+        };
         for (index, argument) in self.arguments.iter().enumerate() {
-            let index = index as u32;
+            let (kernel, index) = (&self.kernel, index as u32);
             match argument {
-                Argument::Input(input) => self.set_tensor(index, &inputs[*input]),
-                Argument::InputExtent(input) => self.set(index, &extents[*input]),
-                Argument::Output => self.set_tensor(index, output),
-                Argument::OutputExtent => self.set(index, &output_extent),
-                Argument::Inner(tensor) => self.set_tensor(index, &inner[*tensor]),
-                Argument::InnerExtent(tensor) => self.set(index, &inner[*tensor].extent()),
-                Argument::Weights(buffer) => self.set(index, &buffer.get()),
-                Argument::Region(region) => self.set(index, region),
-                Argument::Window(window) => self.set(index, window),
-                Argument::Groups(groups) => self.set(index, groups),
-                Argument::Tiles(tiles) => self.set(index, tiles),
-                Argument::Count(count) => self.set(index, count),
+                Argument::Tensor(name) => set_memory(kernel, index, tensor(*name).0.handle()),
+                Argument::Extent(name) => set(kernel, index, &tensor(*name).1),
+                Argument::Weights(buffer) => set(kernel, index, &buffer.get()),
+                Argument::Region(region) => set(kernel, index, region),
+                Argument::Window(window) => set(kernel, index, window),
+                Argument::Groups(groups) => set(kernel, index, groups),
+                Argument::Tiles(tiles) => set(kernel, index, tiles),
+                Argument::Count(count) => set(kernel, index, count),
             }?;
         }
         Ok(())
     }
 
-    fn set<V: Copy>(&self, index: u32, value: &V) -> Result<(), OpenClError> {
-        // SAFETY: the value is plain data; the driver checks its size against the
-        // kernel's parameter, and memory objects live as long as the step's layer is
-        // bound to them.
-        unsafe { self.kernel.set_arg(index, value) }.naming("clSetKernelArg")
-    }
-
-    fn set_tensor(&self, index: u32, tensor: &Tensor<T>) -> Result<(), OpenClError> {
-        match tensor.handle() {
-            Handle::Object(object) => self.set(index, &object),
-            Handle::Pointer(pointer) => {
-                // SAFETY: the pointer is shared memory of the kernel's context, and
-                // lives as long as the step's layer is bound to it.
-                unsafe { self.kernel.set_arg_svm_pointer(index, pointer) }.naming("clSetKernelArgSVMPointer")
-            }
-        }
-    }
-
     /// Puts the kernel in the queue.
     pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event, OpenClError> {
-        // SAFETY: all arguments are set, to memory that lives until the layer is bound
-        // again or dropped; the kernels stay within their tensors' extents.
-        let event = unsafe {
-            runtime.queue().enqueue_nd_range_kernel(
-                self.kernel.get(),
-                3,
-                std::ptr::null(),
-                self.global.as_ptr(),
-                self.local.as_ptr(),
-                &[],
-            )
-        };
-        event.naming("clEnqueueNDRangeKernel")
+        enqueue(runtime, &self.kernel, self.global, self.local, &[])
     }
 }
 
-/// Refuses a group that no kernel can have, which a compiler need not explain.
-fn check_axes(runtime: &Runtime, entry: &'static str, found: [u32; 3]) -> Result<(), OpenClError> {
-    let device = runtime.device();
-    let axes = device.max_work_item_sizes;
-    if (0..3).any(|axis| found[axis] == 0 || found[axis] as usize > axes[axis]) {
-        return Err(too_large(entry, found, format!("{axes:?} along the axes")));
-    }
-    at_most(device.max_work_group_size, entry, found)
-}
-
-/// Refuses a group that is too large for the registers of its threads.
-fn check_threads(
+/// Refuses a group that the device, or a kernel with groups of at most `most` threads, cannot
+/// have: a compiler need not explain it.
+fn check_group(
     runtime: &Runtime,
-    kernel: &Kernel,
-    entry: &'static str,
+    kernel: &'static str,
     found: [u32; 3],
+    most: usize,
 ) -> Result<(), OpenClError> {
     let device = runtime.device();
-    at_most(
-        kernel.get_work_group_size(runtime.device_id()).unwrap_or(device.max_work_group_size),
-        entry,
-        found,
-    )
-}
-
-fn at_most(most: usize, entry: &'static str, found: [u32; 3]) -> Result<(), OpenClError> {
-    let threads: u64 = found.iter().map(|&threads| u64::from(threads)).product();
-    if threads > most as u64 {
-        return Err(too_large(entry, found, format!("{most} threads in all")));
+    if device.allows(found, most) {
+        return Ok(());
     }
-    Ok(())
-}
-
-fn too_large(kernel: &'static str, found: [u32; 3], most: String) -> OpenClError {
-    OpenClError::WorkGroup { kernel, found, most }
+    let axes = device.max_work_item_sizes;
+    let most = format!("{most} threads in all and {axes:?} along the axes");
+    Err(OpenClError::WorkGroup { kernel, found, most })
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
 use coexec_sim::workload::{Conv2d, Function, Shape};
 
-use super::super::dispatch::{WINOGRAD_POINTS, WINOGRAD_TILE};
 use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::tensor::{Home, Tensor};
-use super::super::weights::{self, Blocks};
-use super::super::winograd::{SIDE, definitions, weight_points};
+use super::super::weights::Blocks;
+use super::super::winograd::{definitions, weight_points};
 use super::builder::Builder;
-use super::product::{PIXEL, Product, window_of};
-use super::step::{Argument, Grid, Region, Tiles};
+use super::product::{PIXEL, Product};
+use super::step::{Argument, LaunchGrid, RegionArgument, TensorName, Tiles, WindowArgument};
 use crate::cpu::Element;
 
 /// Work-groups of the transform to points, the first that fits (LiteRT sources).
@@ -49,19 +49,17 @@ impl<T: Element> Builder<'_, T> {
     fn push_to_points(&mut self, conv: &Conv2d, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
         let source = self.winograd_source(&[]);
         let arguments = vec![
-            Argument::Input(0),
-            Argument::Inner(0),
-            Argument::InputExtent(0),
-            Argument::InnerExtent(0),
+            Argument::Tensor(TensorName::Input(0)),
+            Argument::Tensor(TensorName::Inner(0)),
+            Argument::Extent(TensorName::Input(0)),
+            Argument::Extent(TensorName::Inner(0)),
             Argument::Region(self.region()),
-            Argument::Window(window_of(conv.kernel, conv.stride, conv.dilation, conv.padding)),
+            Argument::Window(WindowArgument::from(&conv.window)),
             Argument::Tiles(tiles),
         ];
-        let threads = [count, SIDE as u32, conv.input.channels.div_ceil(4)];
-        let grid = Grid { threads, work_group: self.fitting(TO_POINTS_GROUPS) };
-        let step = self.step(&source, "to_points", grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
+        let threads = [count, WINOGRAD_SIDE, conv.input.channels.div_ceil(4)];
+        let grid = LaunchGrid { threads, work_group: self.fitting(TO_POINTS_GROUPS) };
+        self.append(&source, "to_points", grid, arguments)
     }
 
     fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
@@ -81,7 +79,7 @@ impl<T: Element> Builder<'_, T> {
         source.link(&[]);
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let region = Region {
+        let region = RegionArgument {
             x: 0,
             y: 0,
             slice: 0,
@@ -90,30 +88,29 @@ impl<T: Element> Builder<'_, T> {
             slices: self.slices() as i32,
         };
         let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
-        let tensors = [Argument::Inner(0), Argument::Inner(1)];
-        let step = self.conv_step_of(source, product, tensors, Vec::new())?;
-        self.steps.push(step);
-        Ok(())
+        self.push_product(source, product, [TensorName::Inner(0), TensorName::Inner(1)], Vec::new())
     }
 
-    fn push_to_pixels(&mut self, region: Region, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
+    fn push_to_pixels(
+        &mut self,
+        region: RegionArgument,
+        tiles: Tiles,
+        count: u32,
+    ) -> Result<(), OpenClError> {
         let source = self.winograd_source(self.layer.linked.functions());
-        let bias = weights::bias::<T>(self.weights, self.first_channel(), self.slices());
         let mut arguments = vec![
-            Argument::Inner(1),
-            Argument::Weights(Arc::new(self.runtime.buffer_of(&bias)?)),
-            Argument::Output,
-            Argument::InnerExtent(1),
-            Argument::OutputExtent,
+            Argument::Tensor(TensorName::Inner(1)),
+            self.per_channel(self.weights.bias)?,
+            Argument::Tensor(TensorName::Output),
+            Argument::Extent(TensorName::Inner(1)),
+            Argument::Extent(TensorName::Output),
             Argument::Region(region),
             Argument::Tiles(tiles),
         ];
         arguments.extend(self.linked_operands());
         let threads = [count, WINOGRAD_TILE, self.slices() as u32];
-        let grid = Grid { threads, work_group: self.fitting(TO_PIXELS_GROUPS) };
-        let step = self.step(&source, "to_pixels", grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
+        let grid = LaunchGrid { threads, work_group: self.fitting(TO_PIXELS_GROUPS) };
+        self.append(&source, "to_pixels", grid, arguments)
     }
 
     /// The transforms' source. Plain tensors of points have one image, whatever the
@@ -129,12 +126,8 @@ impl<T: Element> Builder<'_, T> {
     /// The first of `groups` that the device allows.
     fn fitting<const N: usize>(&self, groups: [[u32; 3]; N]) -> [u32; 3] {
         let device = self.runtime.device();
-        let fits = |group: &&[u32; 3]| {
-            let threads: u32 = group.iter().product();
-            threads as usize <= device.max_work_group_size
-                && group.iter().zip(device.max_work_item_sizes).all(|(&side, most)| side as usize <= most)
-        };
-        groups.iter().find(fits).copied().unwrap_or(groups[N - 1])
+        let fits = |group: &[u32; 3]| device.allows(*group, device.max_work_group_size);
+        groups.into_iter().find(fits).unwrap_or(groups[N - 1])
     }
 }
 

@@ -1,6 +1,11 @@
 //! Copies of parts of a tensor in plain layout, for devices that share no memory with
 //! the host.
 
+use cl3::command_queue::{
+    enqueue_read_buffer, enqueue_read_buffer_rect, enqueue_write_buffer, enqueue_write_buffer_rect,
+};
+use coexec_sim::plan::Region;
+use coexec_sim::schedule;
 use opencl3::event::Event;
 use opencl3::memory::ClMem;
 use opencl3::types::CL_NON_BLOCKING;
@@ -8,7 +13,7 @@ use opencl3::types::CL_NON_BLOCKING;
 use super::super::error::{Naming, OpenClError};
 use super::{Memory, Tensor};
 use crate::cpu::Element;
-use crate::operands::{Part, lines};
+use crate::operands::{Stretches, indices};
 
 /// A part of a dense tensor as bytes of a box: within a pixel, over the pixels of an
 /// image, over the images of the batch.
@@ -32,95 +37,63 @@ impl Bytes {
 }
 
 impl<T: Element> Tensor<T> {
-    /// Queues a copy of `part` to its place in the host's tensor that starts at `host`.
+    /// Queues a copy of `part` between its place here and that in the host's tensor that starts
+    /// at `host`.
     ///
     /// # Safety
-    /// `host` is valid for as many elements as the tensor has, and nobody accesses the
-    /// part there, until the copy has ended.
-    pub(crate) unsafe fn enqueue_read_part(&self, part: &Part, host: *mut T) -> Result<Event, OpenClError> {
+    /// Until the copy has ended, `host` is valid for as many elements as the tensor has, and
+    /// nobody writes the part there, nor reads it where it is copied to the host.
+    pub(crate) unsafe fn enqueue_copy(
+        &self,
+        part: Region,
+        host: *mut T,
+        to: schedule::Memory,
+    ) -> Result<Event, OpenClError> {
         let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
+        let (queue, buffer) = (self.runtime.queue().get(), ClMem::get(buffer));
         let bytes = self.bytes(part);
-        if let Some((offset, size)) = bytes.piece() {
-            // SAFETY: the piece lies within buffer and host tensor, which outlive the copy.
-            let event = unsafe {
-                cl3::command_queue::enqueue_read_buffer(
-                    self.runtime.queue().get(),
-                    ClMem::get(buffer),
-                    CL_NON_BLOCKING,
-                    offset,
-                    size,
-                    host.cast::<u8>().add(offset).cast(),
-                    0,
-                    std::ptr::null(),
-                )
+        // Macros, as the calls of the two directions differ in the type of a pointer.
+        macro_rules! queued {
+            ($copy:ident, $($place:expr),*) => {
+                // SAFETY: piece and box lie within buffer and host tensor, which outlive the
+                // copy; all that changes on the device is the buffer's content, in queue order.
+                unsafe { $copy(queue, buffer, CL_NON_BLOCKING, $($place,)* 0, std::ptr::null()) }
             };
-            return event.naming("clEnqueueReadBuffer").map(Event::new);
         }
-        let Bytes { origin, region, row_pitch, slice_pitch } = bytes;
-        // SAFETY: the box lies within buffer and host tensor, which outlive the copy.
-        let event = unsafe {
-            self.runtime.queue().enqueue_read_buffer_rect(
-                buffer,
-                CL_NON_BLOCKING,
-                origin.as_ptr(),
-                origin.as_ptr(),
-                region.as_ptr(),
-                row_pitch,
-                slice_pitch,
-                row_pitch,
-                slice_pitch,
-                host.cast(),
-                &[],
-            )
+        let event = if let Some((offset, size)) = bytes.piece() {
+            let host = host.cast::<u8>().wrapping_add(offset).cast();
+            match to {
+                schedule::Memory::Host => queued!(enqueue_read_buffer, offset, size, host),
+                schedule::Memory::Gpu => queued!(enqueue_write_buffer, offset, size, host),
+            }
+        } else {
+            let Bytes { origin, region, row_pitch, slice_pitch } = bytes;
+            let [origin, region] = [&origin, &region].map(|extents| extents.as_ptr());
+            macro_rules! of_box {
+                ($copy:ident) => {
+                    queued!(
+                        $copy,
+                        origin,
+                        origin,
+                        region,
+                        row_pitch,
+                        slice_pitch,
+                        row_pitch,
+                        slice_pitch,
+                        host.cast()
+                    )
+                };
+            }
+            match to {
+                schedule::Memory::Host => of_box!(enqueue_read_buffer_rect),
+                schedule::Memory::Gpu => of_box!(enqueue_write_buffer_rect),
+            }
         };
-        event.naming("clEnqueueReadBufferRect")
-    }
-
-    /// Queues a copy of `part` from its place in the host's tensor that starts at `host`.
-    ///
-    /// # Safety
-    /// `host` is valid for as many elements as the tensor has, and nobody writes the
-    /// part there, until the copy has ended.
-    pub(crate) unsafe fn enqueue_write_part(&self, part: &Part, host: *mut T) -> Result<Event, OpenClError> {
-        let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
-        let bytes = self.bytes(part);
-        if let Some((offset, size)) = bytes.piece() {
-            // SAFETY: as below.
-            let event = unsafe {
-                cl3::command_queue::enqueue_write_buffer(
-                    self.runtime.queue().get(),
-                    ClMem::get(buffer),
-                    CL_NON_BLOCKING,
-                    offset,
-                    size,
-                    host.cast::<u8>().add(offset).cast(),
-                    0,
-                    std::ptr::null(),
-                )
-            };
-            return event.naming("clEnqueueWriteBuffer").map(Event::new);
-        }
-        let Bytes { origin, region, row_pitch, slice_pitch } = bytes;
-        // SAFETY: the box lies within buffer and host tensor, which outlive the copy; all
-        // that the call changes is the buffer's content on the device, in queue order.
-        let event = unsafe {
-            cl3::command_queue::enqueue_write_buffer_rect(
-                self.runtime.queue().get(),
-                ClMem::get(buffer),
-                CL_NON_BLOCKING,
-                origin.as_ptr(),
-                origin.as_ptr(),
-                region.as_ptr(),
-                row_pitch,
-                slice_pitch,
-                row_pitch,
-                slice_pitch,
-                host.cast(),
-                0,
-                std::ptr::null(),
-            )
+        let call = match to {
+            schedule::Memory::Host => "clEnqueueReadBuffer",
+            schedule::Memory::Gpu => "clEnqueueWriteBuffer",
         };
-        event.naming("clEnqueueWriteBufferRect").map(Event::new)
+        event.naming(call).map(Event::new)
     }
 
     /// Queues that every element of the device's memory becomes `value`.
@@ -164,7 +137,7 @@ impl<T: Element> Tensor<T> {
                 }
                 .naming("clEnqueueFillImage")
             }
-            Memory::Shared(_) | Memory::Mapped(_) => return Err(self.not_copied()),
+            Memory::Visible(_) => return Err(self.not_copied()),
         };
         filled.map(|event| drop(Event::new(event)))
     }
@@ -172,8 +145,8 @@ impl<T: Element> Tensor<T> {
     /// Maps and unmaps the tensor where it stays mapped; nothing elsewhere.
     pub(crate) fn map_and_unmap(&self) -> Result<(), OpenClError> {
         match &self.memory {
-            Memory::Mapped(memory) => memory.map_and_unmap(),
-            Memory::Buffer(_) | Memory::Image(_) | Memory::Shared(_) => Ok(()),
+            Memory::Visible(memory) => memory.map_and_unmap(),
+            Memory::Buffer(_) | Memory::Image(_) => Ok(()),
         }
     }
 
@@ -184,19 +157,15 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    fn bytes(&self, part: &Part) -> Bytes {
+    fn bytes(&self, part: Region) -> Bytes {
         let shape = self.shape;
-        let [batch, channels] = [shape.batch, shape.channels].map(|extent| extent as usize);
-        let image = (shape.height * shape.width) as usize;
-        let line = image / lines(shape).max(1) as usize;
-        let of = |range: &std::ops::Range<u32>| (range.start as usize, range.len());
-        let ((channel, width), (first_line, count)) = (of(&part.channels), of(&part.lines));
-        let row_pitch = channels * size_of::<T>();
+        let (channels, pixels) = (indices(part.channels), Stretches::new(shape, part.rows));
+        let row_pitch = shape.channels as usize * size_of::<T>();
         Bytes {
-            origin: [channel * size_of::<T>(), first_line * line, 0],
-            region: [width * size_of::<T>(), count * line, batch],
+            origin: [channels.start * size_of::<T>(), pixels.first, 0],
+            region: [channels.len() * size_of::<T>(), pixels.length, pixels.count],
             row_pitch,
-            slice_pitch: image * row_pitch,
+            slice_pitch: pixels.step * row_pitch,
         }
     }
 }

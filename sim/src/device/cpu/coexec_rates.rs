@@ -6,14 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
-
-/// Contention terms may be slightly negative in a fit; eight threads must still take
-/// time.
-const LOWEST_FACTOR: f64 = -0.1;
-/// More is a percentage written for a fraction.
-const HIGHEST_FACTOR: f64 = 10.0;
 
 /// The rates: of each its key in the profile, the unit of work that it prices, and
 /// what that is.
@@ -69,12 +62,12 @@ macro_rules! rates {
             }
 
             /// The rates, in the order of [`CoexecUnit::ALL`].
-            pub(crate) fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
+            pub fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
                 [$(&mut self.$key),+]
             }
 
             /// A table in which everything is free.
-            pub(crate) fn free(source: &str) -> Self {
+            pub fn free(source: &str) -> Self {
                 let zero = || Quantity::plain(0.0);
                 Self {
                     source: source.to_owned(),
@@ -151,32 +144,10 @@ rates! {
     operator_ns: Operator,
 }
 
-impl CoexecRates {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let mut table = self.clone();
-        for (unit, rate) in CoexecUnit::ALL.into_iter().zip(table.rates_mut()) {
-            checker.non_negative(unit.key(), rate);
-        }
-        let others = [
-            ("near_weight_bytes", &self.near_weight_bytes),
-            ("fork_us", &self.fork_us),
-            ("further_thread_us", &self.further_thread_us),
-        ];
-        for (key, value) in others {
-            checker.non_negative(key, value);
-        }
-        let factors =
-            [("contention_factor", &self.contention_factor), ("straggler_factor", &self.straggler_factor)];
-        for (key, factor) in factors {
-            checker.within(key, factor, LOWEST_FACTOR, HIGHEST_FACTOR);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::check::Checker;
 
     #[test]
     fn rates_stand_in_the_order_of_their_units() {
@@ -197,7 +168,7 @@ mod tests {
         table.edge_pixel_ns.value = -1.0;
         table.straggler_factor.value = 40.0;
         let mut checker = Checker::default();
-        table.check(&mut checker);
+        checker.values(&table);
         let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["edge_pixel_ns", "straggler_factor"]);
     }

@@ -3,24 +3,30 @@
 //! Responsible for: the extents that follow from each set, which the kernels and the
 //! model of their time share. Not for: which sets a processor has.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
 /// A set of vector instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray, Display,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum InstructionSet {
     /// Whatever the compiler makes of plain loops.
+    #[strum(serialize = "portable")]
     Portable,
     /// x86-64 with AVX2 and fused multiply-add.
+    #[strum(serialize = "AVX2")]
     Avx2,
     /// x86-64 with AVX-512 (foundation).
+    #[strum(serialize = "AVX-512")]
     Avx512,
     /// 64-bit Arm with NEON.
+    #[strum(serialize = "NEON")]
     Neon,
     /// 64-bit Arm with NEON and half-precision arithmetic.
+    #[strum(serialize = "NEON f16")]
     NeonF16,
 }
 
@@ -35,7 +41,7 @@ pub struct TileExtent {
 
 impl InstructionSet {
     /// All sets, narrower vectors first.
-    pub const ALL: [Self; 5] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon, Self::NeonF16];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// 32-bit numbers in a vector; in plain code, in the 128 bits that the baselines
     /// of most processors have.
@@ -56,17 +62,5 @@ impl InstructionSet {
             Self::Neon | Self::NeonF16 => TileExtent { pixels: 8, channels: 2 * 4 },
             Self::Portable => TileExtent { pixels: 4, channels: 2 * 4 },
         }
-    }
-}
-
-impl fmt::Display for InstructionSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "AVX2",
-            Self::Avx512 => "AVX-512",
-            Self::Neon => "NEON",
-            Self::NeonF16 => "NEON f16",
-        })
     }
 }

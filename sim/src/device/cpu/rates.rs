@@ -8,14 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
-
-/// Contention terms may be slightly negative in a fit (a core gains from data its
-/// neighbour fetched); eight threads must still take time: 1 - 0.1 * 7 > 0.
-const LOWEST_CONTENTION: f64 = -0.1;
-/// More is a percentage written for a fraction.
-const HIGHEST_CONTENTION: f64 = 10.0;
 
 /// Rates of TFLite's own kernels (ruy GEMM) on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,14 +100,6 @@ pub struct MixedClusters {
     pub fork_us: Quantity,
 }
 
-impl MixedClusters {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("slowdown_factor", &self.slowdown_factor);
-        checker.non_negative("fork_us", &self.fork_us);
-    }
-}
-
 /// Rates of XNNPACK on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -172,88 +157,4 @@ pub struct XnnpackRates {
 
 fn nothing() -> Quantity {
     Quantity::plain(0.0)
-}
-
-impl RuyRates {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let rates = [
-            ("multiply_accumulate_ns", &self.multiply_accumulate_ns),
-            ("tile_ns", &self.tile_ns),
-            ("pack_weight_ns", &self.pack_weight_ns),
-            ("pack_pixel_ns", &self.pack_pixel_ns),
-            ("gemv_weight_ns", &self.gemv_weight_ns),
-            ("depthwise_tap_ns", &self.depthwise_tap_ns),
-            ("depthwise_output_ns", &self.depthwise_output_ns),
-            ("im2col_row_ns", &self.im2col_row_ns),
-            ("im2col_element_ns", &self.im2col_element_ns),
-            ("reference_multiply_accumulate_ns", &self.reference_multiply_accumulate_ns),
-            ("reference_tap_ns", &self.reference_tap_ns),
-            ("element_wise_ns", &self.element_wise_ns),
-            ("pool_tap_ns", &self.pool_tap_ns),
-            ("copy_element_ns", &self.copy_element_ns),
-            ("beyond_cache_element_ns", &self.beyond_cache_element_ns),
-            ("operator_ns", &self.operator_ns),
-            ("fork_us", &self.fork_us),
-        ];
-        for (key, rate) in rates {
-            checker.non_negative(key, rate);
-        }
-        let optional = [
-            ("depthwise_3x3_tap_ns", &self.depthwise_3x3_tap_ns),
-            ("depthwise_pixel_ns", &self.depthwise_pixel_ns),
-            ("broadcast_element_ns", &self.broadcast_element_ns),
-            ("activation_element_ns", &self.activation_element_ns),
-            ("mean_element_ns", &self.mean_element_ns),
-            ("concat_element_ns", &self.concat_element_ns),
-        ];
-        for (key, rate) in optional {
-            if let Some(rate) = rate {
-                checker.non_negative(key, rate);
-            }
-        }
-        let factors = [
-            ("contention_factor", &self.contention_factor),
-            ("whole_cluster_slowdown_factor", &self.whole_cluster_slowdown_factor),
-        ];
-        for (key, factor) in factors {
-            checker.within(key, factor, LOWEST_CONTENTION, HIGHEST_CONTENTION);
-        }
-    }
-}
-
-impl XnnpackRates {
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        let rates = [
-            ("multiply_accumulate_ns", &self.multiply_accumulate_ns),
-            ("tile_ns", &self.tile_ns),
-            ("tap_ns", &self.tap_ns),
-            ("beyond_l1_ns", &self.beyond_l1_ns),
-            ("beyond_l3_ns", &self.beyond_l3_ns),
-            ("input_byte_ns", &self.input_byte_ns),
-            ("allocated_byte_ns", &self.allocated_byte_ns),
-            ("gemv_weight_ns", &self.gemv_weight_ns),
-            ("depthwise_tap_ns", &self.depthwise_tap_ns),
-            ("large_depthwise_tap_ns", &self.large_depthwise_tap_ns),
-            ("element_wise_ns", &self.element_wise_ns),
-            ("sigmoid_ns", &self.sigmoid_ns),
-            ("pool_tap_ns", &self.pool_tap_ns),
-            ("copy_element_ns", &self.copy_element_ns),
-            ("operator_ns", &self.operator_ns),
-            ("convolution_ns", &self.convolution_ns),
-            ("fork_us", &self.fork_us),
-        ];
-        for (key, rate) in rates {
-            checker.non_negative(key, rate);
-        }
-        let factors = [
-            ("contention_factor", &self.contention_factor),
-            ("memory_contention_factor", &self.memory_contention_factor),
-            ("whole_cluster_slowdown_factor", &self.whole_cluster_slowdown_factor),
-        ];
-        for (key, factor) in factors {
-            checker.within(key, factor, LOWEST_CONTENTION, HIGHEST_CONTENTION);
-        }
-    }
 }

@@ -8,12 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
-
-/// Smallest and largest stretch of launches inside an inference: clocks and caches
-/// account for tens of per cent, not for more.
-const KERNEL_FACTOR: [f64; 2] = [0.5, 2.0];
 
 /// What an inference on the GPU takes beside the sum of its launches.
 ///
@@ -56,21 +51,12 @@ impl HostPath {
     pub fn inference_us(&self) -> f64 {
         self.submit_us.value + self.read_back_us.value
     }
-
-    /// Notes every value that cannot be.
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("submit_us", &self.submit_us);
-        checker.non_negative("read_back_us", &self.read_back_us);
-        checker.within("kernel_factor", &self.kernel_factor, KERNEL_FACTOR[0], KERNEL_FACTOR[1]);
-        checker.non_negative("gap_us", &self.gap_us);
-        checker.non_negative("traffic_us_per_byte", &self.traffic_us_per_byte);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::check::Checker;
 
     fn host() -> HostPath {
         let content = "source = \"test\"\nsubmit_us = 500.0\nread_back_us = 300.0\nkernel_factor = 1.1\n\
@@ -91,8 +77,8 @@ mod tests {
         host.kernel_factor = Quantity::plain(3.0);
         host.gap_us = Quantity::plain(-1.0);
         let mut checker = Checker::default();
-        checker.table("gpu.host", |checker| host.check(checker));
+        checker.table("gpu.host", |checker| checker.values(&host));
         let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
-        assert_eq!(keys, ["gpu.host.kernel_factor", "gpu.host.gap_us"]);
+        assert_eq!(keys, ["gpu.host.gap_us", "gpu.host.kernel_factor"]);
     }
 }

@@ -7,7 +7,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
 
 /// Kernels for models whose weights alone are integers.
@@ -44,22 +43,4 @@ pub struct StandAlone {
     pub overhead_us: Quantity,
     /// Memory bandwidth of a product of one row.
     pub bandwidth_gbps: Quantity,
-}
-
-impl LanguageKernels {
-    pub(super) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("launch_us", &self.launch_us);
-        checker.non_negative("weight_ns", &self.weight_ns);
-        checker.positive("product_teraflops", &self.product_teraflops);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
-        checker.non_negative("submission_us", &self.submission_us);
-        if let Some(alone) = &self.stand_alone {
-            checker.table("stand_alone", |checker| {
-                checker.sourced(&alone.source);
-                checker.non_negative("overhead_us", &alone.overhead_us);
-                checker.positive("bandwidth_gbps", &alone.bandwidth_gbps);
-            });
-        }
-    }
 }

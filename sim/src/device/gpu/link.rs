@@ -14,7 +14,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
 use crate::device::quantity::Quantity;
 use crate::device::sync::Transfer;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
@@ -70,7 +69,7 @@ pub struct Link {
 
 /// What one transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cargo {
+pub struct LinkTransfer {
     /// All of its bytes.
     pub bytes: Bytes,
     /// Pieces of memory apart from each other that hold them; 1 of a whole tensor.
@@ -96,17 +95,9 @@ impl OwnMemory {
     pub fn capacity(&self) -> Bytes {
         Bytes((self.capacity_gb.value * BYTES_PER_GIGABYTE) as u64)
     }
-
-    /// Notes every value that cannot be.
-    pub(crate) fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.positive("bandwidth_gbps", &self.bandwidth_gbps);
-        checker.positive("capacity_gb", &self.capacity_gb);
-        checker.table("link", |checker| self.link.check(checker));
-    }
 }
 
-impl Cargo {
+impl LinkTransfer {
     /// A whole tensor, or a part of it in one piece.
     pub fn whole(bytes: Bytes) -> Self {
         Self { bytes, pieces: 1 }
@@ -116,8 +107,8 @@ impl Cargo {
 impl Link {
     /// Time of one transfer while nothing else uses link or memory, until kernels can read
     /// what arrived; none at all for no bytes.
-    pub fn transfer(&self, cargo: Cargo, direction: Direction) -> Picos {
-        let Cargo { bytes, pieces } = cargo;
+    pub fn transfer(&self, transfer: LinkTransfer, direction: Direction) -> Picos {
+        let LinkTransfer { bytes, pieces } = transfer;
         if bytes == Bytes::ZERO {
             return Picos::ZERO;
         }
@@ -125,10 +116,10 @@ impl Link {
             Direction::ToGpu => (self.to_gpu_gbps.value, &self.row_to_gpu_ns),
             Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
-        let apart = if pieces > 1 { pieces as f64 * value(row.as_ref()) } else { 0.0 };
+        let apart = if pieces > 1 { pieces as f64 * Quantity::or_zero(row.as_ref()) } else { 0.0 };
         let arranging = match (direction, &self.arrange) {
             (Direction::ToGpu, Some(arrange)) => arrange.cost(bytes),
-            _ => Picos::ZERO,
+            (Direction::ToGpu, None) | (Direction::ToHost, _) => Picos::ZERO,
         };
         // A gigabyte a second is a byte a nanosecond.
         Picos::from_micros(self.latency_us.value)
@@ -138,44 +129,19 @@ impl Link {
 
     /// What the host takes to queue `transfers`.
     pub fn queueing(&self, transfers: u32) -> Picos {
-        Picos::from_micros(f64::from(transfers) * value(self.queue_us.as_ref()))
+        Picos::from_micros(f64::from(transfers) * Quantity::or_zero(self.queue_us.as_ref()))
     }
 
     /// What it costs the link that `bytes` cross.
     pub fn energy(&self, bytes: Bytes) -> Joules {
-        Joules(bytes.0 as f64 * value(self.picojoules_per_byte.as_ref()) / PICOJOULES_PER_JOULE)
+        Joules(bytes.0 as f64 * Quantity::or_zero(self.picojoules_per_byte.as_ref()) / PICOJOULES_PER_JOULE)
     }
-
-    fn check(&self, checker: &mut Checker) {
-        checker.sourced(&self.source);
-        checker.non_negative("latency_us", &self.latency_us);
-        checker.positive("to_gpu_gbps", &self.to_gpu_gbps);
-        checker.positive("to_host_gbps", &self.to_host_gbps);
-        if let Some(arrange) = &self.arrange {
-            checker.table("arrange", |checker| arrange.check(checker));
-        }
-        let optional = [
-            ("queue_us", &self.queue_us),
-            ("row_to_gpu_ns", &self.row_to_gpu_ns),
-            ("row_to_host_ns", &self.row_to_host_ns),
-            ("picojoules_per_byte", &self.picojoules_per_byte),
-        ];
-        for (key, quantity) in optional {
-            if let Some(quantity) = quantity {
-                checker.non_negative(key, quantity);
-            }
-        }
-    }
-}
-
-/// A value that is zero where it is not known.
-fn value(quantity: Option<&Quantity>) -> f64 {
-    quantity.map_or(0.0, |quantity| quantity.value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::check::Checker;
 
     fn memory() -> OwnMemory {
         let content = "source = \"test\"\nbandwidth_gbps = 4800.0\ncapacity_gb = 141.0\n[link]\n\
@@ -186,17 +152,17 @@ mod tests {
     #[test]
     fn a_transfer_takes_its_latency_and_the_way_s_bandwidth() {
         let link = memory().link;
-        let cargo = Cargo::whole(Bytes(1_000_000));
-        assert_eq!(link.transfer(cargo, Direction::ToGpu), Picos::from_micros(28.0));
-        assert_eq!(link.transfer(cargo, Direction::ToHost), Picos::from_micros(48.0));
-        assert_eq!(link.transfer(Cargo::whole(Bytes::ZERO), Direction::ToGpu), Picos::ZERO);
+        let transfer = LinkTransfer::whole(Bytes(1_000_000));
+        assert_eq!(link.transfer(transfer, Direction::ToGpu), Picos::from_micros(28.0));
+        assert_eq!(link.transfer(transfer, Direction::ToHost), Picos::from_micros(48.0));
+        assert_eq!(link.transfer(LinkTransfer::whole(Bytes::ZERO), Direction::ToGpu), Picos::ZERO);
     }
 
     #[test]
     fn rows_apart_from_each_other_cost_more_than_the_same_bytes_in_one_piece() {
         let mut link = memory().link;
-        let cargo = |pieces| Cargo { bytes: Bytes(1_000_000), pieces };
-        let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(cargo(pieces), Direction::ToHost));
+        let transfer = |pieces| LinkTransfer { bytes: Bytes(1_000_000), pieces };
+        let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(transfer(pieces), Direction::ToHost));
         assert_eq!(times(&link), [Picos::from_micros(48.0); 2], "not known");
         link.row_to_host_ns = Some(Quantity::plain(10.0));
         assert_eq!(times(&link), [48.0, 68.0].map(Picos::from_micros));
@@ -212,9 +178,9 @@ mod tests {
             fixed_us: Quantity::plain(6.0),
             per_byte_ns: Quantity::plain(0.001),
         });
-        let cargo = Cargo::whole(Bytes(1_000_000));
-        assert_eq!(link.transfer(cargo, Direction::ToGpu), Picos::from_micros(28.0 + 6.0 + 1.0));
-        assert_eq!(link.transfer(cargo, Direction::ToHost), Picos::from_micros(48.0));
+        let transfer = LinkTransfer::whole(Bytes(1_000_000));
+        assert_eq!(link.transfer(transfer, Direction::ToGpu), Picos::from_micros(28.0 + 6.0 + 1.0));
+        assert_eq!(link.transfer(transfer, Direction::ToHost), Picos::from_micros(48.0));
     }
 
     #[test]
@@ -231,7 +197,7 @@ mod tests {
         memory.capacity_gb = Quantity::plain(0.0);
         memory.link.to_host_gbps = Quantity::plain(-1.0);
         let mut checker = Checker::default();
-        checker.table("gpu.memory", |checker| memory.check(checker));
+        checker.table("gpu.memory", |checker| checker.values(&memory));
         let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["gpu.memory.capacity_gb", "gpu.memory.link.to_host_gbps"]);
     }

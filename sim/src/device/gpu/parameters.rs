@@ -3,8 +3,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-use super::{ConvGenericKernel, Gpu, GpuFamily};
+use super::Gpu;
 use crate::device::quantity::Quantity;
 
 /// The parameters of one kernel table.
@@ -14,34 +15,65 @@ pub struct Parameters<'a> {
     pub source: &'a mut String,
     /// Key and value of each.
     pub quantities: Vec<(&'static str, &'a mut Quantity)>,
+    /// Key and place of those that the table may have and does not.
+    pub absent: Vec<(&'static str, &'a mut Option<Quantity>)>,
 }
 
-/// Gives a kernel table its list of parameters, and the check that none is below
-/// zero.
+/// The parameters that every kernel table has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommonParameters {
+    pub(crate) launch_us: f64,
+    pub(crate) unit_us: f64,
+    pub(crate) roofline_sharpness: f64,
+    pub(crate) traffic_us_per_byte: f64,
+}
+
+/// Declares a kernel table by its parameters, each with what it is: those that every GPU's table has, then
+/// those that it may leave out.
 macro_rules! kernel_table {
-    ($table:ident { $($key:ident),+ $(,)? } $(optional { $($optional:ident),+ $(,)? })?) => {
+    (
+        $(#[$about:meta])*
+        $table:ident { $($(#[$what:meta])+ $key:ident,)+ }
+        optional { $($(#[$rare:meta])+ $optional:ident,)* }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $table {
+            /// Where the values come from.
+            pub source: String,
+            $($(#[$what])+ pub $key: $crate::device::quantity::Quantity,)+
+            $($(#[$rare])+ #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $optional: Option<$crate::device::quantity::Quantity>,)*
+            /// Start of each compute unit beyond the first that gets a group. Only for CPU
+            /// devices, whose sleeping cores have to be woken one by one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub unit_us: Option<$crate::device::quantity::Quantity>,
+        }
+
         impl $table {
-            /// Key and value of each parameter the table has.
-            pub fn parameters(&self) -> Vec<(&'static str, &$crate::device::quantity::Quantity)> {
-                let always = [$((stringify!($key), &self.$key)),+];
-                #[allow(unused_mut, reason = "changed only where a table has optional parameters")]
-                let mut list = always.to_vec();
-                $($(list.extend(self.$optional.as_ref().map(|quantity| (stringify!($optional), quantity)));)+)?
-                list
-            }
-
-            /// The parameters the table has, to be changed.
+            /// Its parameters, to be changed.
             pub fn parameters_mut(&mut self) -> $crate::device::gpu::Parameters<'_> {
-                #[allow(unused_mut, reason = "changed only where a table has optional parameters")]
                 let mut quantities = vec![$((stringify!($key), &mut self.$key)),+];
-                $($(quantities.extend(self.$optional.as_mut().map(|quantity| (stringify!($optional), quantity)));)+)?
-                $crate::device::gpu::Parameters { source: &mut self.source, quantities }
+                let mut absent = Vec::new();
+                let optional =
+                    [$((stringify!($optional), &mut self.$optional),)* ("unit_us", &mut self.unit_us)];
+                for (key, slot) in optional {
+                    match slot {
+                        Some(quantity) => quantities.push((key, quantity)),
+                        None => absent.push((key, slot)),
+                    }
+                }
+                $crate::device::gpu::Parameters { source: &mut self.source, quantities, absent }
             }
 
-            pub(crate) fn check(&self, checker: &mut $crate::device::check::Checker) {
-                checker.sourced(&self.source);
-                for (key, quantity) in self.parameters() {
-                    checker.non_negative(key, quantity);
+            /// The values of the parameters that every table has.
+            pub(crate) fn common(&self) -> $crate::device::gpu::CommonParameters {
+                $crate::device::gpu::CommonParameters {
+                    launch_us: self.launch_us.value,
+                    unit_us: $crate::device::quantity::Quantity::or_zero(self.unit_us.as_ref()),
+                    roofline_sharpness: self.roofline_sharpness.value,
+                    traffic_us_per_byte: self.traffic_us_per_byte.value,
                 }
             }
         }
@@ -51,8 +83,11 @@ macro_rules! kernel_table {
 pub(super) use kernel_table;
 
 /// A kernel table of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum KernelTable {
     /// `[gpu.conv_generic]`.
     ConvGeneric,
@@ -78,33 +113,11 @@ pub enum KernelTable {
 
 impl KernelTable {
     /// Every table, in the order of the profile.
-    pub const ALL: [Self; 10] = [
-        Self::ConvGeneric,
-        Self::GroupedConv,
-        Self::Winograd,
-        Self::ConvConstants,
-        Self::FullyConnected,
-        Self::Depthwise,
-        Self::Pool,
-        Self::Mean,
-        Self::Concat,
-        Self::Elementwise,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Key of the table in `[gpu]`.
     pub fn key(self) -> &'static str {
-        match self {
-            Self::ConvGeneric => "conv_generic",
-            Self::GroupedConv => "grouped_conv",
-            Self::Winograd => "winograd",
-            Self::ConvConstants => "conv_constants",
-            Self::FullyConnected => "fully_connected",
-            Self::Depthwise => "depthwise",
-            Self::Pool => "pool",
-            Self::Mean => "mean",
-            Self::Concat => "concat",
-            Self::Elementwise => "elementwise",
-        }
+        self.into()
     }
 }
 
@@ -133,61 +146,33 @@ impl Gpu {
         })
     }
 
-    /// The start of a compute unit in `table`, for the tables that may have one.
-    fn unit_us_mut(&mut self, table: KernelTable) -> Option<&mut Option<Quantity>> {
-        Some(match table {
-            KernelTable::ConvGeneric => &mut self.conv_generic.unit_us,
-            KernelTable::GroupedConv => &mut self.grouped_conv.as_mut()?.unit_us,
-            KernelTable::FullyConnected => &mut self.fully_connected.unit_us,
-            KernelTable::Depthwise => &mut self.depthwise.unit_us,
-            KernelTable::Pool => &mut self.pool.unit_us,
-            KernelTable::Mean => &mut self.mean.unit_us,
-            KernelTable::Concat => &mut self.concat.unit_us,
-            KernelTable::Elementwise => &mut self.elementwise.unit_us,
-            KernelTable::Winograd | KernelTable::ConvConstants => return None,
-        })
-    }
-
     /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
     /// a fit can start from: that of the parameter of their own table they stand
     /// closest to, or of a small rise. Those that only some families have: a last-level
     /// cache (NVIDIA), cores that are woken one by one (CPU devices). A value of 0 keeps a
     /// parameter switched off.
-    pub(crate) fn switch_on_optional(&mut self, table: KernelTable) {
-        let switch_on = |optional: &mut Option<Quantity>, start: &Quantity| {
-            optional.get_or_insert_with(|| Quantity { source: None, ci95: None, ..start.clone() });
-        };
-        let rise = Quantity::plain(START_OF_A_RISE);
-        if self.family == GpuFamily::Generic
-            && let Some(unit) = self.unit_us_mut(table)
-        {
-            switch_on(unit, &Quantity::plain(START_OF_A_UNIT_US));
-        }
-        let has_cache = self.family == GpuFamily::Nvidia;
-        let switch_on_reuse = |conv: &mut ConvGenericKernel| {
-            switch_on(&mut conv.window_reuse_factor, &rise);
-            switch_on(&mut conv.row_reuse_factor, &rise);
-            if has_cache {
-                switch_on(&mut conv.cache_bytes, &Quantity::plain(START_OF_A_CACHE));
-                switch_on(&mut conv.spill_latency_factor, &rise);
-            }
-        };
-        match table {
-            KernelTable::ConvGeneric => switch_on_reuse(&mut self.conv_generic),
-            KernelTable::GroupedConv => {
-                if let Some(grouped) = &mut self.grouped_conv {
-                    switch_on_reuse(grouped);
-                }
-            }
-            KernelTable::ConvConstants => {
-                if let Some(constants) = &mut self.conv_constants {
-                    switch_on(&mut constants.dot_latency_factor, &rise);
-                }
-            }
-            KernelTable::Pool => switch_on(&mut self.pool.wave_us, &self.pool.throughput_us),
-            KernelTable::Mean => switch_on(&mut self.mean.reduction_step_us, &self.mean.wave_us),
-            KernelTable::Concat => switch_on(&mut self.concat.latency_slice_us, &self.concat.latency_us),
-            _ => {}
+    pub fn switch_on_optional(&mut self, table: KernelTable) {
+        let rules = self.family.rules();
+        let Some(parameters) = self.parameters_mut(table) else { return };
+        for (key, absent) in parameters.absent {
+            let like = |closest: &str| {
+                let found = parameters.quantities.iter().find(|(key, _)| *key == closest);
+                found.map(|(_, quantity)| quantity.value)
+            };
+            // No runs tell what wakes cores from the other launches of Winograd's and constant weights.
+            let is_one_launch = !matches!(table, KernelTable::Winograd | KernelTable::ConvConstants);
+            let start = match key {
+                "unit_us" => (rules.runs_threads_in_turn && is_one_launch).then_some(START_OF_A_UNIT_US),
+                "cache_bytes" => rules.has_last_level_cache.then_some(START_OF_A_CACHE),
+                "spill_latency_factor" => rules.has_last_level_cache.then_some(START_OF_A_RISE),
+                // Apple's scheduler alone does that; its profiles say so.
+                "tail_rounding_factor" => None,
+                "wave_us" => like("throughput_us"),
+                "reduction_step_us" => like("wave_us"),
+                "latency_slice_us" => like("latency_us"),
+                _ => Some(START_OF_A_RISE),
+            };
+            *absent = start.map(Quantity::plain);
         }
     }
 }
@@ -195,6 +180,7 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::gpu::GpuFamily;
 
     /// A table without its `source`, as the profile writes it.
     fn keys(table: &toml::Value) -> Vec<String> {
@@ -208,7 +194,7 @@ mod tests {
     fn an_optional_parameter_is_switched_on_unless_it_has_a_value() {
         let mut gpu: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         gpu.pool.wave_us = Some(Quantity::plain(0.0));
-        for table in KernelTable::ALL {
+        for &table in KernelTable::ALL {
             gpu.switch_on_optional(table);
         }
         let value = |optional: &Option<Quantity>| optional.as_ref().unwrap().value;
@@ -223,7 +209,7 @@ mod tests {
         let pixel4: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         let switched_on = |family: GpuFamily| {
             let mut gpu = Gpu { family, ..pixel4.clone() };
-            for table in KernelTable::ALL {
+            for &table in KernelTable::ALL {
                 gpu.switch_on_optional(table);
             }
             (gpu.conv_generic.cache_bytes.is_some(), gpu.mean.unit_us.is_some())
@@ -242,7 +228,7 @@ mod tests {
         for text in phones {
             let mut gpu: Gpu = toml::from_str(text).unwrap();
             let written = toml::Value::try_from(&gpu).unwrap();
-            for table in KernelTable::ALL {
+            for &table in KernelTable::ALL {
                 let Some(parameters) = gpu.parameters_mut(table) else { continue };
                 let mut listed: Vec<&str> = parameters.quantities.iter().map(|(key, _)| *key).collect();
                 listed.sort_unstable();

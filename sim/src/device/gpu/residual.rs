@@ -8,6 +8,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use super::KernelTable;
 use crate::device::check::Checker;
@@ -34,7 +35,9 @@ const LARGEST_WEIGHT: f64 = 1e3;
 const LENGTH_SCALES: [f64; 2] = [1e-3, 1e6];
 
 /// A count of a launch by which launches are similar. "log" is to base 2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
     /// Log of the bytes of the inputs.
@@ -87,31 +90,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order of the array that holds their values.
-    pub const ALL: [Self; 23] = [
-        Self::InputBytes,
-        Self::OutputBytes,
-        Self::WeightBytes,
-        Self::Iterations,
-        Self::GroupsPerUnit,
-        Self::Window,
-        Self::Stride,
-        Self::Trivial,
-        Self::LinkedOperand,
-        Self::LinkedActivation,
-        Self::TileTexels,
-        Self::TileSlices,
-        Self::GroupThreads,
-        Self::GroupWaves,
-        Self::UnevenGroups,
-        Self::LastRoundFill,
-        Self::LastRoundWaves,
-        Self::MissingPixels,
-        Self::IdleThreads,
-        Self::GroupRemainder,
-        Self::OutputSliceRemainder,
-        Self::InputSliceRemainder,
-        Self::InputBlockRemainder,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 /// The values of a launch's features, in the order of [`Feature::ALL`].
@@ -262,7 +241,7 @@ fn alike(squared_distance: f32) -> f64 {
 }
 
 /// Similarity of launches at a squared distance in length scales.
-pub(crate) fn similarity(squared_distance: f64) -> f64 {
+pub fn similarity(squared_distance: f64) -> f64 {
     (1.0 + 0.5 * squared_distance).recip()
 }
 
@@ -312,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_order_of_features_is_that_of_their_values() {
-        for (index, feature) in Feature::ALL.into_iter().enumerate() {
+        for (index, feature) in Feature::ALL.iter().copied().enumerate() {
             assert_eq!(feature as usize, index);
         }
     }

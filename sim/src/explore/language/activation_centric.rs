@@ -2,23 +2,26 @@
 //! graphs on the NPU, one after another, and what is left on the GPU.
 
 use super::price::Price;
-use super::{Priced, faster};
-use crate::plan::{AcceleratorSplit, GraphCover};
+use super::{Priced, faster, layer_level, shared};
+use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
-use crate::workload::{Layer, Operator};
+use crate::workload::{Layer, Operator, Stage};
+
+/// Who computes the product `stage`: one processor where the rows cannot be shared.
+pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+    match best(price, &stage.layer)? {
+        None => layer_level::place(price, stage),
+        split => Ok(shared(split)),
+    }
+}
 
 /// The best division of the rows; none where the first graph takes them all.
 pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for npu_rows in filled(price, linear.rows) {
-        let split = AcceleratorSplit {
-            npu_rows,
-            gpu_rows: linear.rows - npu_rows,
-            npu_channels: linear.output_features,
-            gpu_channels: 0,
-            graphs: GraphCover::Pieces,
-        };
+        let rows = [npu_rows, linear.rows - npu_rows];
+        let split = Placement::npu_and_gpu(rows, [linear.output_features, 0], GraphCover::Pieces);
         best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
     }
     Ok(best)

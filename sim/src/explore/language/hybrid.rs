@@ -10,7 +10,7 @@ use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator};
 
 /// The best division of rows and channels.
-pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(in super::super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = weight_centric::best(price, layer)?;
     for npu_rows in filled(price, linear.rows) {

@@ -7,10 +7,10 @@ use crate::plan::Placement;
 use crate::simulate::SimulateError;
 use crate::workload::Stage;
 
-pub(super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
     let gpu = price.gpu(&stage.layer)?;
     Ok(match npu_alone::best(price, &stage.layer)? {
-        Some((npu, split)) if npu < gpu => Placement::Accelerators(split),
-        _ => Placement::Gpu,
+        Some((npu, split)) if npu < gpu => split,
+        _ => Placement::GPU,
     })
 }

@@ -2,27 +2,28 @@
 
 use super::price::Price;
 use super::{Priced, faster};
-use crate::plan::{AcceleratorSplit, GraphCover, Placement};
+use crate::plan::{GraphCover, Placement, Processor};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator, Stage};
 
 /// Rows of llm.npu's chunks: 512, the size at which a prompt of 256 tokens reaches half the
 /// rate of a long one (`HeteroInfer`, SOSP'25, section 5.3.2).
-pub(super) const CHUNKS: GraphCover = GraphCover::Chunks(512);
+pub(in super::super) const CHUNKS: GraphCover = GraphCover::Chunks(512);
 
 /// All of `stage` on the NPU.
-pub(super) fn place(stage: &Stage, graphs: GraphCover) -> Placement {
-    let Operator::Linear(linear) = &stage.layer.operator else { return Placement::Gpu };
-    let split = AcceleratorSplit::npu_alone(linear.rows, linear.output_features, graphs);
-    Placement::Accelerators(split)
+pub(in super::super) fn place(stage: &Stage, graphs: GraphCover) -> Placement {
+    match stage.layer.operator.product_with_weights() {
+        Some(_) => Placement::whole(Processor::Npu(graphs)),
+        None => Placement::GPU,
+    }
 }
 
 /// The faster of padding and pieces.
 pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
-    let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
+    let Operator::Linear(_) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {
-        let split = AcceleratorSplit::npu_alone(linear.rows, linear.output_features, graphs);
+        let split = Placement::whole(Processor::Npu(graphs));
         best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
     }
     Ok(best)

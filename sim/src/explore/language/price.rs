@@ -8,8 +8,8 @@ use crate::device::profile::Profile;
 use crate::kernel::PhaseKind;
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{AcceleratorSplit, Placement, Plan};
-use crate::simulate::{Processor, SimulateError, Simulator, accelerator_costs, execute};
+use crate::plan::{GraphCover, Placement, Plan, Processor, Region};
+use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -40,18 +40,24 @@ impl<'a> Price<'a> {
     /// # Errors
     /// The device has no GPU or kernel for `layer`.
     pub fn gpu(&self, layer: &Layer) -> Result<Picos, SimulateError> {
-        Ok(execute(layer, self.device, self.library, Processor::Gpu, None)?.0.duration())
+        Ok(execute(layer, self.device, self.library, Processor::Gpu)?.0.duration())
     }
 
     /// The NPU's part of `split` and its traffic; none where no graphs cover its rows.
-    fn npu(&self, layer: &Layer, split: &AcceleratorSplit) -> Result<Option<(Picos, Bytes)>, SimulateError> {
+    fn npu(
+        &self,
+        layer: &Layer,
+        (region, cover): (Region, GraphCover),
+        is_shared: bool,
+    ) -> Result<Option<(Picos, Bytes)>, SimulateError> {
         let npu = self.device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
-        let Some(graphs) = split.graphs.graphs(split.npu_rows, npu) else { return Ok(None) };
-        let hides_dispatch = split.is_shared() && self.mechanism == Mechanism::SleepThenPoll;
+        let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
+        let hides_dispatch = is_shared && self.mechanism == Mechanism::SleepThenPoll;
         let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
+        let part = layer.with_output_channels(region.channels.length());
         for rows in graphs {
-            let part = split.npu_layer(layer, rows);
-            let (phases, _) = execute(&part, self.device, self.library, Processor::Npu, None)?;
+            let part = part.with_output_rows(0..rows);
+            let (phases, _) = execute(&part, self.device, self.library, Processor::NPU)?;
             let kept = |kind| !hides_dispatch || kind != PhaseKind::Launch;
             sum += phases.as_slice().iter().filter(|p| kept(p.kind)).map(|p| p.duration).sum();
             bytes += phases.bytes();
@@ -65,16 +71,23 @@ impl<'a> Price<'a> {
     ///
     /// # Errors
     /// The device lacks a processor, or a kernel for `layer`.
-    pub fn split(&self, layer: &Layer, split: &AcceleratorSplit) -> Result<Option<Picos>, SimulateError> {
-        let Some((npu, mut bytes)) = self.npu(layer, split)? else { return Ok(None) };
-        let mut gpu = Picos::ZERO;
-        for part in split.gpu_layers(layer) {
-            let (phases, _) = execute(&part, self.device, self.library, Processor::Gpu, None)?;
-            gpu += phases.duration();
-            bytes += phases.bytes();
+    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>, SimulateError> {
+        let whole = Region::of(layer.operator.output());
+        let (mut npu, mut gpu, mut bytes) = (Picos::ZERO, Picos::ZERO, Bytes::ZERO);
+        for part in split.parts() {
+            let region = part.region.common(whole);
+            if let Processor::Npu(graphs) = part.by {
+                let Some((time, moved)) = self.npu(layer, (region, graphs), split.is_cut())? else {
+                    return Ok(None);
+                };
+                (npu, bytes) = (npu + time, bytes + moved);
+            } else {
+                let (phases, _) = execute(&region.part_of(layer), self.device, self.library, part.by)?;
+                (gpu, bytes) = (gpu + phases.duration(), bytes + phases.bytes());
+            }
         }
         let [to_npu, back, join] = accelerator_costs(self.device, self.mechanism, layer);
-        if !split.is_shared() {
+        if !split.is_cut() {
             return Ok(Some(to_npu + npu + back));
         }
         let moved = bytes.0 as f64 / self.device.memory.capacity(CLIENTS).0 * PICOS_PER_SECOND;
@@ -86,11 +99,11 @@ impl<'a> Price<'a> {
     ///
     /// # Errors
     /// As there.
-    pub fn simulated(&self, stage: &Stage, split: &AcceleratorSplit) -> Result<Picos, SimulateError> {
-        let plan = Plan::new(self.mechanism, vec![Placement::Accelerators(*split)]);
+    pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos, SimulateError> {
+        let plan = Plan::new(self.mechanism, vec![*split]);
         let mut simulator = Simulator::new(self.device, self.library).inside();
         let alone = simulator.latency(std::slice::from_ref(&stage.isolated()), &plan)?;
         let [to_npu, back, _] = accelerator_costs(self.device, self.mechanism, &stage.layer);
-        Ok(alone + to_npu + if split.is_shared() { Picos::ZERO } else { back })
+        Ok(alone + to_npu + if split.is_cut() { Picos::ZERO } else { back })
     }
 }

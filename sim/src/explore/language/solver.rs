@@ -8,7 +8,7 @@ use crate::plan::Placement;
 use crate::simulate::SimulateError;
 use crate::workload::Stage;
 
-pub(super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
     let layer = &stage.layer;
     let found = [
         npu_alone::best(price, layer)?,
@@ -16,11 +16,11 @@ pub(super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, Simul
         weight_centric::best(price, layer)?,
         hybrid::best(price, layer)?,
     ];
-    let mut best = (price.gpu(layer)?, Placement::Gpu);
+    let mut best = (price.gpu(layer)?, Placement::GPU);
     for (_, split) in found.into_iter().flatten() {
         let time = price.simulated(stage, &split)?;
         if time < best.0 {
-            best = (time, Placement::Accelerators(split));
+            best = (time, split);
         }
     }
     Ok(best.1)

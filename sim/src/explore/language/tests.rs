@@ -1,5 +1,6 @@
-use super::LanguageStrategy as S;
+use super::Strategy as S;
 use super::*;
+use crate::plan::ProcessorKind;
 use crate::workload::{Turn, WeightFormat, language_model};
 
 const FAST: Mechanism = Mechanism::SleepThenPoll;
@@ -66,7 +67,7 @@ fn other_ways_to_run_525_tokens_are_slower_as_published() {
 fn no_other_strategy_beats_the_solver() {
     for prompt in [32, 135, 256, 300, 525] {
         let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
-        for strategy in S::ALL {
+        for strategy in S::of_language_models() {
             let rate = prefill("internlm2-1.8b", prompt, strategy, FAST);
             assert!(rate <= 1.001 * best, "{prompt} tokens: {} {rate} over {best}", strategy.name());
         }
@@ -85,8 +86,8 @@ fn the_gpu_takes_two_fifths_of_ffn_down_and_three_quarters_of_a_token() {
     let stages = task.stages(task.prefill(0)).layer;
     let fraction = |steps: &[Placement], name: &str| {
         let index = stages.iter().position(|stage| stage.name == name).unwrap();
-        let Placement::Accelerators(split) = steps[index] else { panic!("{name} is shared") };
-        split.gpu_fraction()
+        assert!(steps[index].is_cut(), "{name} is shared");
+        steps[index].fraction(ProcessorKind::Gpu)
     };
     // HeteroInfer, Table 3: 2:3 in prefill, 3:1 in decode.
     within(fraction(&plan.prefill[0].layer, "down"), 0.4, 10.0);

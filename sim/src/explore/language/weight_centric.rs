@@ -2,7 +2,7 @@
 
 use super::price::Price;
 use super::{Priced, faster};
-use crate::plan::{AcceleratorSplit, GraphCover};
+use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator};
 
@@ -10,7 +10,7 @@ use crate::workload::{Layer, Operator};
 const MOST_DIVISIONS: u32 = 128;
 
 /// The best division of the channels of all rows.
-pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(in super::super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {
@@ -37,7 +37,7 @@ pub(super) fn divide(
     let mut npu_channels = step;
     while npu_channels < all {
         let gpu_channels = all - npu_channels;
-        let split = AcceleratorSplit { npu_rows, gpu_rows, npu_channels, gpu_channels, graphs };
+        let split = Placement::npu_and_gpu([npu_rows, gpu_rows], [npu_channels, gpu_channels], graphs);
         best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
         npu_channels = npu_channels.saturating_add(step);
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::workload::Stage;
 
 /// Most stages of a region: an ancestor is a bit.
-const MOST: usize = 48;
+const MAX_REGION_STAGES: usize = 48;
 
 /// The regions of a graph, in order, none inside another. `live` says for each position
 /// which stages before it are read from there on.
@@ -30,7 +30,7 @@ fn end_of(stages: &[Stage], live: &[Vec<usize>], head: usize) -> Option<usize> {
     // For each stage from the head on, the stages from there on that it waits for.
     let mut ancestors: Vec<u64> = Vec::new();
     let mut is_branched = false;
-    for end in head + 1..=stages.len().min(head + MOST) {
+    for end in head + 1..=stages.len().min(head + MAX_REGION_STAGES) {
         let stage = end - 1;
         let inputs = stages[stage].inputs.iter().filter(|&&input| input >= head);
         let waits = inputs.fold(0, |set, &input| set | ancestors[input - head] | 1 << (input - head));

@@ -9,9 +9,8 @@ use std::ops::Range;
 use super::cutting::Cutter;
 use crate::explore::codl::can_follow;
 use crate::explore::explorer::Explorer;
-use crate::explore::prices::Who;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Cut, Placement, widen};
+use crate::plan::{Axis, Placement, Processor, ProcessorKind, Regions, owned, widen};
 use crate::simulate::SimulateError;
 use crate::units::Picos;
 use crate::workload::{CHANNELS_PER_SLICE, Stage};
@@ -38,8 +37,9 @@ pub(super) struct Chain {
     /// The CPU's share of the height or the channels.
     share: f64,
     pub(super) cores: CoreSet,
-    /// Halos included.
-    pub(super) cuts: Vec<Cut>,
+    pub(super) axis: Axis,
+    /// What CPU and GPU compute of each, halos included.
+    pub(super) cuts: Vec<Regions>,
     pub(super) cpu: Picos,
     pub(super) gpu: Picos,
     /// How much later than the CPU the GPU starts where the ratio is best.
@@ -57,26 +57,19 @@ impl Chain {
 
     /// The placement of each of its operators, without halos.
     pub(super) fn placements(&self, stages: &[Stage]) -> Vec<Placement> {
-        let axis = self.cuts[0].axis;
-        self.stages
-            .clone()
-            .zip(&self.cuts)
-            .map(|(stage, cut)| {
-                let first = nominal(&stages[stage], axis, self.share).map_or(1, |cut| cut.parts[0].end);
-                axis.placement(self.cores, [first, cut.all - first])
-            })
-            .collect()
+        let placement = |stage: usize| nominal(&stages[stage], self.axis, self.cores, self.share);
+        self.stages.clone().filter_map(placement).collect()
     }
 }
 
 /// The cut that leaves `share` to the CPU, on its own.
-pub(super) fn nominal(stage: &Stage, axis: Axis, share: f64) -> Option<Cut> {
+pub(super) fn nominal(stage: &Stage, axis: Axis, cores: CoreSet, share: f64) -> Option<Placement> {
     let all = axis.extent(&stage.layer.operator).filter(|&all| all > 1)?;
     // GPU kernels compute whole slices of channels.
     let unit = if axis == Axis::Channels && all > CHANNELS_PER_SLICE { CHANNELS_PER_SLICE } else { 1 };
     let units = (all - 1) / unit;
     let first = ((f64::from(all) * share / f64::from(unit)).round() as u32).clamp(1, units) * unit;
-    Some(Cut { axis, all, parts: [0..first, first..all] })
+    Some(Placement::cpu_and_gpu(axis, cores, [first, all - first]))
 }
 
 /// The chains along `axis` that begin at `head` and gain over their operators unchained,
@@ -90,7 +83,7 @@ pub(super) fn chains_from<'a>(
     let mut found: Vec<(i128, Chain)> = Vec::new();
     let Some(alone) = cutter.best(explorer, head, axis, [Picos::ZERO; 2])? else { return Ok(Vec::new()) };
     let Some(cores) = alone.placement.cores() else { return Ok(Vec::new()) };
-    let mut share = f64::from(alone.cut.parts[0].end) / f64::from(alone.cut.all);
+    let mut share = alone.placement.fraction(ProcessorKind::Cpu);
     let (mut best_gain, mut idle) = (0_i128, 0);
     let mut unchained = lead + apart[head];
     for end in head + 2..=explorer.stages.len().min(head + LONGEST) {
@@ -171,22 +164,21 @@ fn evaluate(
     (cores, share, lead): (CoreSet, f64, Picos),
 ) -> Option<Chain> {
     let stages = explorer.stages;
-    let mut cuts: Vec<Cut> = Vec::with_capacity(range.len());
+    let mut cuts: Vec<Regions> = Vec::with_capacity(range.len());
     for stage in range.clone() {
-        let own = nominal(&stages[stage], axis, share)?;
-        if !can_follow(stages, range.start, stage, &cuts, &own) {
+        let own = owned(&stages[stage], &nominal(&stages[stage], axis, cores, share)?);
+        if !can_follow(stages, (range.start, axis), stage, &cuts, &own) {
             return None;
         }
         cuts.push(own);
     }
-    widen(stages, range.start, &mut cuts);
+    widen(stages, range.start, &mut cuts, |_, _| true);
     let (mut cpu, mut gpu, mut joules) = (Picos::ZERO, Picos::ZERO, 0.0);
     for (stage, cut) in range.clone().zip(&cuts) {
-        let [first, second] = cut.parts.clone();
-        let first = explorer.prices.part(stage, Who::Cpu(cores), axis, first)?;
-        let second = explorer.prices.part(stage, Who::Gpu, axis, second)?;
+        let first = explorer.prices.part(stage, Processor::Cpu(cores), cut[0])?;
+        let second = explorer.prices.part(stage, Processor::Gpu, cut[1])?;
         (cpu, gpu) = (cpu + first.time, gpu + second.time);
         joules += first.joules + second.joules;
     }
-    Some(Chain { stages: range, share, cores, cuts, cpu, gpu, lead, joules, reads: Vec::new() })
+    Some(Chain { stages: range, share, cores, axis, cuts, cpu, gpu, lead, joules, reads: Vec::new() })
 }

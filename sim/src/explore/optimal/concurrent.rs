@@ -13,7 +13,7 @@ use super::cutting::CutChoice;
 use super::places::{Boundary, Place, Reader};
 use crate::explore::prices::Price;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Cut, Placement};
+use crate::plan::{Axis, Placement, ProcessorKind, Regions};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -24,7 +24,8 @@ const PASSES: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub(super) placement: Placement,
-    cut: Option<Cut>,
+    /// What CPU and GPU compute, where both do.
+    regions: Option<Regions>,
     /// Of CPU and GPU, alone.
     times: [Picos; 2],
     /// From the end of the later part until both know of the result.
@@ -37,38 +38,38 @@ pub(super) struct Way {
 impl Way {
     pub(super) fn on_cpu(cores: CoreSet, price: Price) -> Self {
         let times = [price.time, Picos::ZERO];
-        let (cut, joining, joules, place) = (None, Picos::ZERO, price.joules, Place::Cpu);
-        Self { placement: Placement::Cpu(cores), cut, times, joining, joules, place }
+        let (regions, joining, joules, place) = (None, Picos::ZERO, price.joules, Place::Cpu);
+        Self { placement: Placement::cpu(cores), regions, times, joining, joules, place }
     }
 
     pub(super) fn on_gpu(price: Price) -> Self {
         let times = [Picos::ZERO, price.time];
-        let (cut, joining, joules, place) = (None, Picos::ZERO, price.joules, Place::Gpu);
-        Self { placement: Placement::Gpu, cut, times, joining, joules, place }
+        let (regions, joining, joules, place) = (None, Picos::ZERO, price.joules, Place::Gpu);
+        Self { placement: Placement::GPU, regions, times, joining, joules, place }
     }
 
     pub(super) fn cut(choice: &CutChoice, axis: Axis, boundary: &Boundary<'_>) -> Self {
         Self {
             placement: choice.placement,
-            cut: Some(choice.cut.clone()),
+            regions: Some(choice.regions.clone()),
             times: [choice.cpu.time, choice.gpu.time + choice.gathering],
             joining: choice.contention + boundary.notification(),
             joules: choice.cpu.joules + choice.gpu.joules,
-            place: boundary.joined(axis, choice.cut.parts[0].end),
+            place: boundary.joined(axis, choice.placement.extent(axis, ProcessorKind::Cpu)),
         }
     }
 
     fn reader(&self) -> Reader<'_> {
-        match &self.cut {
-            Some(cut) => Reader::Parts(cut),
-            None if self.placement == Placement::Gpu => Reader::Gpu,
+        match &self.regions {
+            Some(regions) => Reader::Parts(regions),
+            None if self.placement == Placement::GPU => Reader::Gpu,
             None => Reader::Cpu,
         }
     }
 
     /// Whether CPU and GPU take part.
     fn who(&self) -> [bool; 2] {
-        [self.placement != Placement::Gpu, self.cut.is_some() || self.placement == Placement::Gpu]
+        [self.placement != Placement::GPU, self.regions.is_some() || self.placement == Placement::GPU]
     }
 }
 
@@ -80,7 +81,7 @@ pub(super) struct Region {
     ways: Vec<Vec<Way>>,
     chosen: Vec<usize>,
     /// What simulating says beyond the schedule.
-    pub(super) beyond: Picos,
+    pub(super) contention_excess: Picos,
 }
 
 /// What a schedule comes to.
@@ -107,9 +108,9 @@ impl Region {
             (0..ways.len()).min_by_key(|&way| time(&ways[way])).unwrap_or(0)
         };
         let on_gpu =
-            |ways: &Vec<Way>| ways.iter().position(|way| way.placement == Placement::Gpu).unwrap_or(0);
+            |ways: &Vec<Way>| ways.iter().position(|way| way.placement == Placement::GPU).unwrap_or(0);
         let starts = [ways.iter().map(least).collect(), ways.iter().map(on_gpu).collect::<Vec<usize>>()];
-        let mut region = Self { stages: range, ways, chosen: Vec::new(), beyond: Picos::ZERO };
+        let mut region = Self { stages: range, ways, chosen: Vec::new(), contention_excess: Picos::ZERO };
         let paths = region.paths(stages);
         let mut best: Option<(f64, Vec<usize>)> = None;
         for start in starts {

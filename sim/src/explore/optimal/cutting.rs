@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use super::Weights;
 use crate::explore::explorer::Explorer;
 use crate::explore::grid::Grid;
-use crate::explore::prices::{Price, Who};
+use crate::explore::prices::Price;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Cut, Placement};
-use crate::simulate::{SimulateError, Simulator, has_own_memory, join_delay, result_bytes};
+use crate::plan::{Axis, Placement, Regions, owned};
+use crate::schedule::result_bytes;
+use crate::simulate::{SimulateError, Simulator, has_own_memory, join_delay};
 use crate::units::Picos;
 
 /// Cuts of one operator that are simulated, to see how their parts disturb each other.
@@ -18,7 +19,8 @@ const SIMULATED: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct CutChoice {
     pub(super) placement: Placement,
-    pub(super) cut: Cut,
+    /// What CPU and GPU compute.
+    pub(super) regions: Regions,
     pub(super) cpu: Price,
     pub(super) gpu: Price,
     /// What both take longer together than the longer of them alone.
@@ -109,13 +111,13 @@ impl<'a> Cutter<'a> {
         grid: &Grid,
         (cores, index): (CoreSet, usize),
     ) -> Result<Option<CutChoice>, SimulateError> {
-        let first = grid.first[index];
+        let first = grid.cpu_extent[index];
         let axis = grid.axis;
-        let cpu = explorer.prices.part(stage, Who::Cpu(cores), axis, 0..first);
-        let gpu = explorer.prices.part(stage, Who::Gpu, axis, first..grid.all);
-        let (Some(cpu), Some(gpu)) = (cpu, gpu) else { return Ok(None) };
-        let placement = axis.placement(cores, [first, grid.all - first]);
-        let cut = Cut { axis, all: grid.all, parts: [0..first, first..grid.all] };
+        let times = grid.cpu.iter().find(|(known, _)| *known == cores);
+        let cpu = times.and_then(|(_, times)| times[index]);
+        let (Some(cpu), Some(gpu)) = (cpu, grid.gpu[index]) else { return Ok(None) };
+        let placement = Placement::cpu_and_gpu(axis, cores, [first, grid.all - first]);
+        let regions = owned(&explorer.stages[stage], &placement);
         let gathering = grid.gathering[index];
         let isolated = [explorer.stages[stage].isolated()];
         let of = (explorer.prices.kind(stage), &isolated);
@@ -129,6 +131,6 @@ impl<'a> Cutter<'a> {
         let bytes = result_bytes(&isolated[0].layer);
         let join = join_delay(self.inside.device(), explorer.options.synchronisation, bytes);
         let contention = together.saturating_sub(cpu.time.max(gpu.time + gathering) + join);
-        Ok(Some(CutChoice { placement, cut, cpu, gpu, contention, gathering }))
+        Ok(Some(CutChoice { placement, regions, cpu, gpu, contention, gathering }))
     }
 }

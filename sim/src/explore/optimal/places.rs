@@ -3,13 +3,12 @@
 //! Responsible for: the crossings between CPU and GPU as the simulator charges them.
 //! Invariant: what a processor computed itself costs it nothing.
 
-use std::ops::Range;
-
-use crate::device::gpu::{Cargo, Direction};
+use crate::device::gpu::{Direction, LinkTransfer};
 use crate::device::profile::Profile;
 use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Cut, lines_read};
-use crate::simulate::{copying, hand_over_delay, has_own_memory, join_delay, pieces, result_bytes};
+use crate::plan::{Axis, ProcessorKind, Region, Regions, Span};
+use crate::schedule::{lacking, pieces, result_bytes};
+use crate::simulate::{between_cpu_and_gpu, copying, has_own_memory, join_delay};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -31,7 +30,8 @@ pub(super) enum Place {
 pub(super) enum Reader<'c> {
     Cpu,
     Gpu,
-    Parts(&'c Cut),
+    /// Both, the CPU the first region.
+    Parts(&'c Regions),
 }
 
 /// What readers wait for.
@@ -81,20 +81,20 @@ impl Boundary<'_> {
         (stage, position): (&Stage, usize),
         reader: Reader<'_>,
     ) -> Crossing {
-        let missing = |on_cpu: bool, part: Option<(&Cut, usize)>| {
-            let lines = lines_of(producer, stage, position, part);
-            let whole = result_bytes(&producer.layer);
-            Bytes((whole.0 as f64 * absent(place, producer, &lines, on_cpu)) as u64)
+        let shape = stage.layer.operator.output();
+        let missing = |kind: ProcessorKind, part: Region| {
+            lacking((stage, position), part, producer, place.owned(kind, producer))
         };
+        let (on_cpu, on_gpu) = (ProcessorKind::Cpu, ProcessorKind::Gpu);
         let [cpu, gpu] = match reader {
-            Reader::Cpu => [missing(true, None), Bytes::ZERO],
-            Reader::Gpu => [Bytes::ZERO, missing(false, None)],
-            Reader::Parts(cut) => [missing(true, Some((cut, 0))), missing(false, Some((cut, 1)))],
+            Reader::Cpu => [missing(on_cpu, Region::of(shape)), Bytes::ZERO],
+            Reader::Gpu => [Bytes::ZERO, missing(on_gpu, Region::of(shape))],
+            Reader::Parts(regions) => [missing(on_cpu, regions[0]), missing(on_gpu, regions[1])],
         };
         match place {
             Place::Both => Crossing::default(),
             Place::Cut(axis, _) if has_own_memory(self.device) => {
-                let missing = Cargo { bytes: gpu, pieces: pieces(&producer.layer, axis) };
+                let missing = LinkTransfer { bytes: gpu, pieces: pieces(&producer.layer, Some(axis)) };
                 Crossing { gpu: copying(self.device, missing, Direction::ToGpu), ..Crossing::default() }
             }
             Place::Cut(..) => Crossing { both: self.mapping(cpu.0 + gpu.0), ..Crossing::default() },
@@ -107,8 +107,7 @@ impl Boundary<'_> {
         if bytes == Bytes::ZERO {
             return Picos::ZERO;
         }
-        hand_over_delay(self.device, self.mechanism, bytes, true)
-            + copying(self.device, Cargo::whole(bytes), direction)
+        between_cpu_and_gpu(self.device, self.mechanism, bytes, direction)
     }
 
     /// What it takes until the result of the workload, left at `place`, is the caller's;
@@ -116,40 +115,28 @@ impl Boundary<'_> {
     pub(super) fn behind(&self, place: Place, stage: &Stage, read_back: Picos) -> Picos {
         let bytes = result_bytes(&stage.layer);
         match place {
-            Place::Gpu => copying(self.device, Cargo::whole(bytes), Direction::ToHost) + read_back,
+            Place::Gpu => copying(self.device, LinkTransfer::whole(bytes), Direction::ToHost) + read_back,
             Place::Cut(..) if !has_own_memory(self.device) => self.mapping(bytes.0),
             Place::Cpu | Place::Both | Place::Cut(..) => Picos::ZERO,
         }
     }
 }
 
-/// Lines of the result of `producer` that `part` of `stage`, or all of it, reads.
-fn lines_of(producer: &Stage, stage: &Stage, position: usize, part: Option<(&Cut, usize)>) -> Range<u32> {
-    let all = producer.layer.operator.output().lines();
-    match part {
-        Some((cut, which)) if cut.axis == Axis::Height => {
-            let lines = lines_read(stage, position, cut.parts[which].clone());
-            lines.start.min(all)..lines.end.min(all)
+impl Place {
+    /// What that processor has of the result of `producer`.
+    fn owned(self, kind: ProcessorKind, producer: &Stage) -> Region {
+        let whole = Region::of(producer.layer.operator.output());
+        match (self, kind) {
+            (Self::Both, _) | (Self::Cpu, ProcessorKind::Cpu) | (Self::Gpu, ProcessorKind::Gpu) => whole,
+            (Self::Cut(axis, first), ProcessorKind::Cpu) => {
+                Region::along(axis, Span::new(0, first)).common(whole)
+            }
+            (Self::Cut(axis, first), ProcessorKind::Gpu) => {
+                Region::along(axis, Span::new(first, u32::MAX)).common(whole)
+            }
+            (Self::Cpu, ProcessorKind::Gpu)
+            | (Self::Gpu, ProcessorKind::Cpu)
+            | (Self::Cpu | Self::Gpu | Self::Cut(..), ProcessorKind::Npu) => Region::NONE,
         }
-        _ => 0..all,
-    }
-}
-
-/// How much of a result left at `place` the processor lacks that reads `lines`.
-fn absent(place: Place, producer: &Stage, lines: &Range<u32>, on_cpu: bool) -> f64 {
-    let shape = producer.layer.operator.output();
-    let part = |count: u32, all: u32| f64::from(count) / f64::from(all.max(1));
-    let read = part(lines.end.saturating_sub(lines.start), shape.lines());
-    match (place, on_cpu) {
-        (Place::Cpu, false) | (Place::Gpu, true) => read,
-        (Place::Cut(Axis::Channels, first), true) => read * (1.0 - part(first, shape.channels)),
-        (Place::Cut(Axis::Channels, first), false) => read * part(first, shape.channels),
-        (Place::Cut(Axis::Height, first), true) => {
-            part(lines.end.saturating_sub(first.max(lines.start)), shape.lines())
-        }
-        (Place::Cut(Axis::Height, first), false) => {
-            part(first.min(lines.end).saturating_sub(lines.start), shape.lines())
-        }
-        _ => 0.0,
     }
 }

@@ -1,12 +1,13 @@
 //! The ratio of each chain of a plan, moved while simulating says that it helps.
 //!
-//! The dynamic programme prices what processors take alone; in a chain they also disturb
+//! Dynamic programming prices what processors take alone; in a chain they also disturb
 //! each other, and a chain that another strategy found has that strategy's ratio.
 
 use super::chaining::nominal;
 use crate::explore::Objective;
 use crate::explore::explorer::Explorer;
-use crate::plan::{Axis, Cut, Placement, Plan};
+use crate::plan::{Placement, Plan, ProcessorKind};
+use crate::schedule::ScheduleError;
 use crate::simulate::SimulateError;
 
 /// How far a ratio is moved at once, from far to near.
@@ -49,7 +50,7 @@ pub(super) fn polish(explorer: &mut Explorer<'_, '_>, plan: Plan) -> Result<(Pla
 fn cost_of_moved(explorer: &mut Explorer<'_, '_>, plan: &Plan) -> Result<Option<f64>, SimulateError> {
     match cost(explorer, plan) {
         Ok(cost) => Ok(Some(cost)),
-        Err(SimulateError::Chain(_)) => Ok(None),
+        Err(SimulateError::Schedule(ScheduleError::Chain(_))) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -67,10 +68,8 @@ fn cost(explorer: &mut Explorer<'_, '_>, plan: &Plan) -> Result<f64, SimulateErr
 /// be, or changes nothing.
 fn moved(explorer: &Explorer<'_, '_>, plan: &Plan, chain: u32, distance: f64) -> Option<Plan> {
     let members = || (0..plan.placements.len()).filter(|&stage| plan.chain(stage) == Some(chain));
-    let shares: Vec<f64> = members()
-        .filter_map(|stage| Cut::of(&plan.placements[stage]))
-        .map(|cut| f64::from(cut.parts[0].end) / f64::from(cut.all))
-        .collect();
+    let shares: Vec<f64> =
+        members().map(|stage| plan.placements[stage].fraction(ProcessorKind::Cpu)).collect();
     let share = shares.iter().sum::<f64>() / shares.len() as f64 + distance;
     if !(0.0..1.0).contains(&share) {
         return None;
@@ -83,8 +82,5 @@ fn moved(explorer: &Explorer<'_, '_>, plan: &Plan, chain: u32, distance: f64) ->
 }
 
 fn placed(explorer: &Explorer<'_, '_>, stage: usize, placement: &Placement, share: f64) -> Option<Placement> {
-    let axis: Axis = Cut::of(placement)?.axis;
-    let cut = nominal(&explorer.stages[stage], axis, share)?;
-    let [first, second] = &cut.parts;
-    Some(axis.placement(placement.cores()?, [first.end, second.end - second.start]))
+    nominal(&explorer.stages[stage], placement.axis()?, placement.cores()?, share)
 }

@@ -6,15 +6,15 @@ use super::branches::regions;
 use super::chaining::{Chain, chains_from};
 use super::concurrent::{Region, Way};
 use super::places::Place;
-use super::program::Programme;
-use crate::explore::prices::{Price, Who};
+use super::program::DpSearch;
+use crate::explore::prices::Price;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Plan};
+use crate::plan::{Axis, Plan, Processor};
 use crate::simulate::{SimulateError, has_own_memory};
 use crate::units::Picos;
 use crate::workload::Stage;
 
-impl Programme<'_, '_, '_> {
+impl DpSearch<'_, '_, '_> {
     /// Chains from every stage, along both dimensions, and regions with branches.
     pub(super) fn prepare(&mut self) -> Result<(), SimulateError> {
         let count = self.explorer.stages.len();
@@ -50,7 +50,7 @@ impl Programme<'_, '_, '_> {
         let mut ways = Vec::with_capacity(range.len());
         for stage in range.clone() {
             let mut of_stage = Vec::with_capacity(4);
-            of_stage.extend(self.explorer.prices.whole(stage, Who::Gpu).map(Way::on_gpu));
+            of_stage.extend(self.explorer.prices.whole(stage, Processor::Gpu).map(Way::on_gpu));
             of_stage.extend(self.best_cores(stage).map(|(cores, price)| Way::on_cpu(cores, price)));
             for axis in [Axis::Channels, Axis::Height] {
                 let choice = self.cutter.best(self.explorer, stage, axis, [Picos::ZERO; 2])?;
@@ -68,13 +68,13 @@ impl Programme<'_, '_, '_> {
         let alone: Vec<Stage> = range.clone().map(|stage| within(stages, &range, stage)).collect();
         let plan = Plan::new(self.boundary.mechanism, region.placements());
         let simulated = self.cutter.inside().latency(&alone, &plan)?;
-        region.beyond = simulated.saturating_sub(scheduled);
+        region.contention_excess = simulated.saturating_sub(scheduled);
         Ok((simulated < unbranched).then_some(region))
     }
 
     /// The least time of one stage in no chain, everything it reads being where it must.
     fn unchained(&mut self, stage: usize) -> Result<Picos, SimulateError> {
-        let mut least = self.explorer.prices.whole(stage, Who::Gpu).map(|price| price.time);
+        let mut least = self.explorer.prices.whole(stage, Processor::Gpu).map(|price| price.time);
         for axis in [Axis::Channels, Axis::Height] {
             if let Some(choice) = self.cutter.best(self.explorer, stage, axis, [Picos::ZERO; 2])? {
                 let time = choice.time(Picos::ZERO, Picos::ZERO) + self.boundary.notification();
@@ -91,7 +91,7 @@ impl Programme<'_, '_, '_> {
     pub(super) fn best_cores(&mut self, stage: usize) -> Option<(CoreSet, Price)> {
         let mut best: Option<(CoreSet, Price)> = None;
         for &cores in &self.explorer.options.core_sets {
-            let Some(price) = self.explorer.prices.whole(stage, Who::Cpu(cores)) else { continue };
+            let Some(price) = self.explorer.prices.whole(stage, Processor::Cpu(cores)) else { continue };
             let cost = |price: &Price| self.weights.of(price.time, price.joules);
             if best.as_ref().is_none_or(|(_, known)| cost(&price) < cost(known)) {
                 best = Some((cores, price));
@@ -104,9 +104,9 @@ impl Programme<'_, '_, '_> {
     /// what comes behind results that nobody reads.
     fn around(&self, chain: &Chain) -> [Picos; 2] {
         let mut sums = [Picos::ZERO; 2];
-        for (stage, cut) in chain.stages.clone().zip(&chain.cuts) {
+        for (index, stage) in chain.stages.clone().enumerate() {
             sums[0] += self.inputs_onto_gpu(stage);
-            sums[1] += self.behind_chain(chain, stage, self.joined(cut));
+            sums[1] += self.behind_chain(chain, stage, self.joined(chain, index));
         }
         sums
     }

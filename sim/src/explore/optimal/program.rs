@@ -1,4 +1,4 @@
-//! The dynamic programme: states, and the ways from one to the next.
+//! Dynamic programming: states, and the ways from one to the next.
 
 use super::Weights;
 use super::chaining::Chain;
@@ -6,17 +6,16 @@ use super::concurrent::Region;
 use super::cutting::Cutter;
 use super::places::{Boundary, Crossing, Place, Reader};
 use super::state::{Move, State, Step, What, live};
-use crate::explore::channel_split::Lead;
+use crate::explore::channel_split::StartDelays;
 use crate::explore::explorer::Explorer;
-use crate::explore::prices::Who;
-use crate::plan::{Axis, Cut, Placement, Plan};
+use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
 use crate::simulate::{SimulateError, has_own_memory};
 use crate::units::Picos;
 
 /// Most states kept before each stage: those that cost least.
 const BEAM: usize = 20;
 
-pub(super) struct Programme<'e, 's, 'a> {
+pub(super) struct DpSearch<'e, 's, 'a> {
     pub(super) explorer: &'e mut Explorer<'s, 'a>,
     pub(super) cutter: Cutter<'a>,
     pub(super) boundary: Boundary<'a>,
@@ -43,7 +42,7 @@ pub(super) fn plans(
     let stages = explorer.stages;
     let boundary =
         Boundary { device: explorer.simulator.device(), mechanism: explorer.options.synchronisation };
-    let mut programme = Programme {
+    let mut search = DpSearch {
         cutter: Cutter::new(explorer, weights),
         boundary,
         weights,
@@ -56,13 +55,13 @@ pub(super) fn plans(
         considered: 0,
         explorer,
     };
-    programme.prepare()?;
-    let finals = programme.run()?;
-    let plans = finals.iter().take(count).map(|state| programme.plan(state)).collect();
-    Ok((plans, programme.considered))
+    search.prepare()?;
+    let finals = search.run()?;
+    let plans = finals.iter().take(count).map(|state| search.plan(state)).collect();
+    Ok((plans, search.considered))
 }
 
-impl Programme<'_, '_, '_> {
+impl DpSearch<'_, '_, '_> {
     /// The final states, cheapest first.
     fn run(&mut self) -> Result<Vec<State>, SimulateError> {
         let count = self.explorer.stages.len();
@@ -124,12 +123,13 @@ impl Programme<'_, '_, '_> {
     fn place_of(&self, position: usize, next: &Move, stage: usize) -> Place {
         match next.what {
             What::One(_) | What::Region(_) => next.place,
-            What::Chain(head, index) => self.joined(&self.chains[head][index].cuts[stage - position]),
+            What::Chain(head, index) => self.joined(&self.chains[head][index], stage - position),
         }
     }
 
-    pub(super) fn joined(&self, cut: &Cut) -> Place {
-        self.boundary.joined(cut.axis, cut.parts[0].end)
+    /// The place of the result of one stage of a chain.
+    pub(super) fn joined(&self, chain: &Chain, index: usize) -> Place {
+        self.boundary.joined(chain.axis, chain.cuts[index][0].span(chain.axis).end)
     }
 
     fn place(&self, position: usize, state: &State, stage: usize) -> Place {
@@ -163,15 +163,15 @@ impl Programme<'_, '_, '_> {
     /// Every way to go on from `state`.
     fn moves(&mut self, position: usize, state: &State) -> Result<Vec<Move>, SimulateError> {
         let mut moves = Vec::with_capacity(8);
-        if let Some(price) = self.explorer.prices.whole(position, Who::Gpu) {
+        if let Some(price) = self.explorer.prices.whole(position, Processor::Gpu) {
             let crossing = self.crossing(position, state, position, Reader::Gpu);
             let time = crossing.both + crossing.gpu + price.time;
-            moves.push(self.one(position, Placement::Gpu, Place::Gpu, (time, price.joules)));
+            moves.push(self.one(position, Placement::GPU, Place::Gpu, (time, price.joules)));
         }
         if let Some((cores, price)) = self.best_cores(position) {
             let crossing = self.crossing(position, state, position, Reader::Cpu);
             let time = crossing.both + crossing.cpu + price.time;
-            moves.push(self.one(position, Placement::Cpu(cores), Place::Cpu, (time, price.joules)));
+            moves.push(self.one(position, Placement::cpu(cores), Place::Cpu, (time, price.joules)));
         }
         for axis in [Axis::Channels, Axis::Height] {
             moves.extend(self.cut(position, state, axis)?);
@@ -184,7 +184,7 @@ impl Programme<'_, '_, '_> {
     }
 
     fn one(&self, position: usize, placement: Placement, place: Place, (time, joules): (Picos, f64)) -> Move {
-        let uses_gpu = !matches!(placement, Placement::Cpu(_));
+        let uses_gpu = placement.uses(ProcessorKind::Gpu);
         let (what, end) = (What::One(placement), position + 1);
         self.step(what, end, place, (time + self.behind(position, place), joules, uses_gpu))
     }
@@ -205,7 +205,7 @@ impl Programme<'_, '_, '_> {
         let entry = |stage: usize| self.place(position, state, stage);
         let scheduled = region.schedule((self.explorer.stages, &self.boundary), &entry, self.pending(state));
         let end = region.stages.end;
-        let time = scheduled.time + region.beyond + self.behind(end - 1, scheduled.place);
+        let time = scheduled.time + region.contention_excess + self.behind(end - 1, scheduled.place);
         let what = What::Region(position);
         Some(self.step(what, end, scheduled.place, (time, region.joules(), region.uses_gpu())))
     }
@@ -225,7 +225,7 @@ impl Programme<'_, '_, '_> {
             return Ok(None);
         };
         // How late each can start depends a little on the cut, and the cut on that.
-        let crossing = self.crossing(position, state, position, Reader::Parts(&even.cut));
+        let crossing = self.crossing(position, state, position, Reader::Parts(&even.regions));
         let leads = [crossing.cpu, crossing.gpu];
         let choice = if leads == [Picos::ZERO; 2] {
             even
@@ -235,9 +235,9 @@ impl Programme<'_, '_, '_> {
                 None => return Ok(None),
             }
         };
-        let crossing = self.crossing(position, state, position, Reader::Parts(&choice.cut));
+        let crossing = self.crossing(position, state, position, Reader::Parts(&choice.regions));
         let time = crossing.both + choice.time(crossing.cpu, crossing.gpu) + self.boundary.notification();
-        let place = self.boundary.joined(axis, choice.cut.parts[0].end);
+        let place = self.boundary.joined(axis, choice.placement.extent(axis, ProcessorKind::Cpu));
         let joules = choice.cpu.joules + choice.gpu.joules;
         Ok(Some(self.one(position, choice.placement, place, (time, joules))))
     }
@@ -259,7 +259,7 @@ impl Programme<'_, '_, '_> {
             + (waits.cpu + chain.cpu).max(waits.gpu + onto_gpu + chain.gpu)
             + self.boundary.notification()
             + behind;
-        let (what, place) = (What::Chain(position, index), self.joined(&chain.cuts[0]));
+        let (what, place) = (What::Chain(position, index), self.joined(chain, 0));
         self.step(what, chain.stages.end, place, (time, chain.joules, true))
     }
 
@@ -269,7 +269,7 @@ impl Programme<'_, '_, '_> {
         if stage.inputs.len() == stage.input_count || !has_own_memory(self.boundary.device) {
             return Picos::ZERO;
         }
-        Lead::of_host(&self.explorer.parts, stage).gpu
+        StartDelays::of_host(&self.explorer.parts, stage).gpu
     }
 
     /// The plan that led to `state`.

@@ -1,4 +1,4 @@
-//! What the dynamic programme knows of stages decided so far.
+//! What the dynamic program knows of stages decided so far.
 
 use super::places::Place;
 use crate::plan::Placement;

@@ -22,10 +22,10 @@ use crate::workload::{DataType, Layer};
 
 pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 pub use division::{Block, Division, Extent};
-pub(crate) use time::Costs;
+pub use time::Costs;
 use work::Sharing;
 pub use work::depthwise_threads;
-pub(crate) use work::{Caches, Work};
+pub use work::{Caches, Work};
 
 /// What `layer` costs on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {

@@ -31,7 +31,10 @@ pub struct Group {
 /// first; thread 0 is the main thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CoreSet {
-    groups: [Option<Group>; MAX_CLUSTERS],
+    /// Threads on each cluster of the CPU.
+    threads: [u8; MAX_CLUSTERS],
+    /// The names of those that have some.
+    names: [Option<ClusterName>; MAX_CLUSTERS],
 }
 
 impl CoreSet {
@@ -89,16 +92,15 @@ impl CoreSet {
     }
 
     fn of(cpu: &Cpu, wanted: [u32; MAX_CLUSTERS]) -> Option<Self> {
-        let mut groups = [None; MAX_CLUSTERS];
-        let mut filled = 0;
-        for (cluster, (&threads, found)) in wanted.iter().zip(&cpu.clusters).enumerate() {
-            if threads > 0 {
-                groups[filled] = Some(Group { cluster, threads, name: found.name });
-                filled += 1;
-            }
-        }
         let total: u64 = wanted.iter().map(|&threads| u64::from(threads)).sum();
-        (1..=MAX_THREADS as u64).contains(&total).then_some(Self { groups })
+        if !(1..=MAX_THREADS as u64).contains(&total) {
+            return None;
+        }
+        let mut names = [None; MAX_CLUSTERS];
+        for ((name, &threads), cluster) in names.iter_mut().zip(&wanted).zip(&cpu.clusters) {
+            *name = (threads > 0).then_some(cluster.name);
+        }
+        Some(Self { threads: wanted.map(|threads| threads as u8), names })
     }
 
     /// Number of threads.
@@ -108,7 +110,10 @@ impl CoreSet {
 
     /// The threads by cluster, fastest first.
     pub fn groups(&self) -> impl Iterator<Item = Group> {
-        self.groups.into_iter().flatten()
+        let clusters = self.names.into_iter().zip(self.threads).enumerate();
+        clusters.filter_map(|(cluster, (name, threads))| {
+            Some(Group { cluster, threads: u32::from(threads), name: name? })
+        })
     }
 
     /// Index of the cluster that `thread` runs on; `None` beyond the last thread.

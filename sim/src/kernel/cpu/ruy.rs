@@ -32,7 +32,7 @@ pub struct Product {
 }
 
 /// A micro-kernel: the tile of the result it computes and the step it takes
-/// along the depth. Powers of two.
+/// along the depth. Powers of two in ruy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Output channels of a tile.

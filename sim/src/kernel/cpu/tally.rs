@@ -2,7 +2,7 @@
 
 use super::makespan::Makespan;
 use super::{Kernel, Library, Limit, MAX_THREADS, Schedule};
-use crate::kernel::{Execution, Phase, PhaseKind, Phases};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 
 /// Time of parallel work on one core by what it goes into, in nanoseconds.
@@ -115,14 +115,13 @@ impl Tally {
     }
 
     fn limit(&self) -> Limit {
-        let rest = [
+        largest(&[
+            (Limit::Serial, self.serial),
             (Limit::Compute, self.parallel.compute),
             (Limit::Packing, self.parallel.packing),
             (Limit::Memory, self.parallel.memory),
             (Limit::ForkJoin, self.fork),
-        ];
-        let first = (Limit::Serial, self.serial);
-        rest.into_iter().fold(first, |most, next| if next.1 > most.1 { next } else { most }).0
+        ])
     }
 }
 

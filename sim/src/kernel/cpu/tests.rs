@@ -2,7 +2,8 @@ use super::*;
 use crate::device::quantity::Quantity;
 use crate::kernel::{Phase, PhaseKind};
 use crate::workload::{
-    Conv2d, DataType, DepthwiseConv2d, Elementwise, Linear, MatMul, Norm, Operator, Padding, Shape, Softmax,
+    Conv2d, DataType, DepthwiseConv2d, Elementwise, Linear, MatMul, Norm, NormKind, Operator, Shape, Softmax,
+    Window,
 };
 
 /// The CPU of the Pixel 4: `large` 1, `med` 3, `small` 4.
@@ -15,16 +16,7 @@ pub(super) fn pixel4() -> Cpu {
 }
 
 fn conv(kernel: u32, channels: u32, groups: u32) -> Conv2d {
-    Conv2d {
-        input: Shape::image(28, 28, channels),
-        output_channels: channels,
-        kernel: [kernel; 2],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::symmetric(kernel / 2, kernel / 2),
-        groups,
-        bias: true,
-    }
+    Conv2d::new(Shape::image(28, 28, channels), channels, Window::same(kernel)).groups(groups)
 }
 
 fn linear(rows: u32) -> Layer {
@@ -167,15 +159,7 @@ fn xnnpack_products_cost_their_tiles_and_their_weights() {
 fn large_depthwise_windows_have_no_unrolled_kernel() {
     let depthwise = |kernel: u32| {
         let base = conv(kernel, 64, 1);
-        let operator = DepthwiseConv2d {
-            input: base.input,
-            multiplier: 1,
-            kernel: base.kernel,
-            stride: base.stride,
-            dilation: base.dilation,
-            padding: base.padding,
-            bias: true,
-        };
+        let operator = DepthwiseConv2d::new(base.input, base.window);
         Layer::new(Operator::DepthwiseConv2d(operator), DataType::F32)
     };
     let per_tap = |kernel: u32| {

@@ -11,12 +11,13 @@ use super::makespan::{self, Makespan};
 use super::ruy::{self, Product, Tile};
 use super::tally::{Shares, Tally};
 use super::team::{Team, contention};
-use super::traffic::folded;
 use super::{CoreSet, Kernel, NANOS_PER_MICRO, separate_passes, unsupported};
 use crate::device::cpu::{Cluster, Cpu, RuyRates};
 use crate::device::quantity::Quantity;
 use crate::kernel::Unsupported;
-use crate::workload::{Conv2d, DataType, DepthwiseConv2d, Function, Layer, MatMul, NormKind, Operator};
+use crate::workload::{
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Movement, Operator, Reduction,
+};
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
 /// the threshold that explains most, on all devices).
@@ -36,11 +37,6 @@ const I8_TILE: Tile = Tile { channels: 4, pixels: 4, depth: 16 };
 /// Passes of a softmax over its input: maximum, exponentials and their sum,
 /// division. Assumed; no measurement identifies them.
 const SOFTMAX_PASSES: f64 = 3.0;
-/// Passes of a layer norm: mean, variance, normalisation. Assumed, as one loop
-/// nest each.
-const LAYER_NORM_PASSES: f64 = 3.0;
-/// Passes of a root-mean-square norm: mean square, normalisation. Assumed.
-const RMS_NORM_PASSES: f64 = 2.0;
 
 /// Work only the main thread does, in units of the rates of the same name.
 #[derive(Default)]
@@ -115,7 +111,7 @@ impl ParallelWork {
                 + self.depthwise_taps * rates.depthwise_tap_ns.value
                 + self.depthwise_3x3_taps * or(rates.depthwise_3x3_tap_ns.as_ref(), &rates.depthwise_tap_ns)
                 + self.depthwise_outputs * rates.depthwise_output_ns.value
-                + self.depthwise_pixels * rates.depthwise_pixel_ns.as_ref().map_or(0.0, |rate| rate.value),
+                + self.depthwise_pixels * Quantity::or_zero(rates.depthwise_pixel_ns.as_ref()),
             packing: self.packed_weights * rates.pack_weight_ns.value
                 + self.packed_pixels * rates.pack_pixel_ns.value,
             memory: self.gemv_weights * rates.gemv_weight_ns.value,
@@ -134,7 +130,7 @@ struct Kernels<'a> {
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
     let kernels = Kernels::new(layer, cpu, cores)?;
     let mut tally =
-        if folded(&layer.operator) { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+        if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
     let output = layer.operator.output().elements();
     for function in separate_passes(layer) {
         tally.serial += kernels.function(function, output, false).nanos(kernels.team.main().rates);
@@ -148,20 +144,21 @@ impl<'a> Kernels<'a> {
     fn new(layer: &Layer, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
         let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
         let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
-        let (table, pick) = match layer.data_type {
-            DataType::F32 => ("ruy_f32", f32_rates),
-            DataType::I8 => ("ruy_i8", i8_rates),
-            other => {
+        let (table, pick, mixed) = match layer.data_type {
+            DataType::F32 => ("ruy_f32", f32_rates, &cpu.mixed_ruy_f32),
+            DataType::I8 => ("ruy_i8", i8_rates, &cpu.mixed_ruy_i8),
+            other @ (DataType::F16 | DataType::W4A16 | DataType::W8A16) => {
                 let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
                 return Err(unsupported(layer, reason));
             }
         };
-        let mixed = if layer.data_type == DataType::I8 { &cpu.mixed_ruy_i8 } else { &cpu.mixed_ruy_f32 };
         let team = Team::new(layer, cpu, cores, table, pick)?.with_mixed(mixed.as_ref());
-        let tile = match layer.data_type {
-            DataType::I8 if team.main().cluster.dot_product => DOT_PRODUCT_TILE,
-            DataType::I8 => I8_TILE,
-            _ => F32_TILE,
+        let tile = if layer.data_type == DataType::F32 {
+            F32_TILE
+        } else if team.main().cluster.dot_product {
+            DOT_PRODUCT_TILE
+        } else {
+            I8_TILE
         };
         Ok(Self { team, tile, element_bytes: layer.data_type.activation_bytes() })
     }
@@ -171,46 +168,40 @@ impl<'a> Kernels<'a> {
     /// the rates there are, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements();
-        let (kernel, work) = match operator {
-            Operator::Linear(linear) => {
-                let product = Product {
-                    channels: u64::from(linear.output_features),
-                    pixels: u64::from(linear.rows),
-                    depth: u64::from(linear.input_features),
-                };
-                // The GEMV path has its own kernel and nothing to keep in cache.
-                let beyond = if linear.rows == 1 { 0.0 } else { self.product_beyond_cache(product) };
-                let work = SerialWork { beyond_cache: beyond, ..SerialWork::default() };
-                return self.product(product, &work, Kernel::Gemm);
-            }
-            Operator::MatMul(product) => return self.batched_product(product),
-            Operator::Conv2d(conv) if conv.groups > 1 => (Kernel::ReferenceLoop, grouped_work(conv)),
-            Operator::Conv2d(conv) => return self.convolution(conv),
-            Operator::DepthwiseConv2d(conv) => return self.depthwise(conv),
-            Operator::Pool(pool) => {
-                let taps = output as f64 * window(pool.kernel) as f64;
+        let (kernel, work) = match operator.class() {
+            Class::Product(product) if product.trained => return self.linear(product),
+            Class::Product(product) => return self.batched_product(product),
+            Class::Convolution(conv) if conv.groups > 1 => (Kernel::ReferenceLoop, grouped_work(conv)),
+            Class::Convolution(conv) => return self.convolution(conv),
+            Class::Depthwise(conv) => return self.depthwise(conv),
+            Class::Pool(pool) => {
+                let taps = output as f64 * pool.window.taps() as f64;
                 (Kernel::Pool, SerialWork { pool_taps: taps, ..SerialWork::default() })
             }
-            Operator::Mean(mean) => {
-                let averaged = mean.input.elements() as f64;
-                (Kernel::Elementwise, SerialWork { averaged, ..SerialWork::default() })
+            Class::Reduction(reduction) => {
+                let work = match reduction {
+                    Reduction::Pixels { input } => {
+                        SerialWork { averaged: input.elements() as f64, ..SerialWork::default() }
+                    }
+                    Reduction::Exponentials => self.element_wise(output, SOFTMAX_PASSES),
+                    Reduction::Normalisation(statistic) => {
+                        let passes = output as f64 * f64::from(statistic.passes());
+                        let last = self.function(statistic.function(), output, false);
+                        SerialWork { element_wise: last.element_wise + passes, ..last }
+                    }
+                };
+                (Kernel::Elementwise, work)
             }
-            Operator::Concat(_) => {
+            Class::Movement(Movement::Joined(_)) => {
                 let (concatenated, beyond_cache) = (output as f64, self.beyond_cache(output));
                 (Kernel::Copy, SerialWork { concatenated, beyond_cache, ..SerialWork::default() })
             }
-            Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
+            Class::Movement(Movement::Range(_) | Movement::Rearranged { .. }) | Class::Gather { .. } => {
                 let beyond_cache = self.beyond_cache(output);
                 (Kernel::Copy, SerialWork { copied: output as f64, beyond_cache, ..SerialWork::default() })
             }
-            Operator::Elementwise(elementwise) => {
-                let broadcast = elementwise.other.is_some_and(|other| other != elementwise.input);
-                (Kernel::Elementwise, self.function(elementwise.function, output, broadcast))
-            }
-            Operator::Softmax(_) => (Kernel::Elementwise, self.element_wise(output, SOFTMAX_PASSES)),
-            Operator::Norm(norm) => {
-                let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
-                (Kernel::Elementwise, self.element_wise(output, passes))
+            Class::Elementwise(elementwise) => {
+                (Kernel::Elementwise, self.function(elementwise.function, output, elementwise.is_broadcast()))
             }
         };
         let mut tally = Tally::new(kernel);
@@ -232,7 +223,7 @@ impl<'a> Kernels<'a> {
         let passed = elements as f64;
         let work = SerialWork { beyond_cache: self.beyond_cache(elements), ..SerialWork::default() };
         match function {
-            _ if broadcast => SerialWork { broadcast: passed, ..work },
+            Function::Add | Function::Multiply if broadcast => SerialWork { broadcast: passed, ..work },
             Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => {
                 SerialWork { element_wise: passed, ..work }
             }
@@ -256,7 +247,7 @@ impl<'a> Kernels<'a> {
     }
 
     fn convolution(&self, conv: &Conv2d) -> Tally {
-        let depth = window(conv.kernel) * u64::from(conv.input.channels);
+        let depth = conv.window.taps() * u64::from(conv.input.channels);
         let product =
             Product { channels: u64::from(conv.output_channels), pixels: conv.output().pixels(), depth };
         if product.pixels == 1 {
@@ -264,10 +255,10 @@ impl<'a> Kernels<'a> {
         }
         let mut work =
             SerialWork { beyond_cache: self.product_beyond_cache(product), ..SerialWork::default() };
-        if conv.kernel == [1, 1] && conv.stride == [1, 1] {
+        if conv.window.kernel == [1, 1] && conv.window.stride == [1, 1] {
             return self.product(product, &work, Kernel::Gemm);
         }
-        work.im2col_rows = product.pixels as f64 * f64::from(conv.kernel[0]);
+        work.im2col_rows = product.pixels as f64 * f64::from(conv.window.kernel[0]);
         work.im2col_elements = product.pixels as f64 * depth as f64;
         self.product(product, &work, Kernel::Im2colGemm)
     }
@@ -304,13 +295,23 @@ impl<'a> Kernels<'a> {
         tally
     }
 
+    /// A product with weights.
+    fn linear(&self, product: workload::Product) -> Tally {
+        let (channels, pixels, depth) =
+            (u64::from(product.outputs), u64::from(product.rows), u64::from(product.inner));
+        let product = Product { channels, pixels, depth };
+        // The GEMV path has its own kernel and nothing to keep in cache.
+        let beyond_cache = if pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
+        self.product(product, &SerialWork { beyond_cache, ..SerialWork::default() }, Kernel::Gemm)
+    }
+
     /// One product after the other: the right operand of each takes the place
     /// of the weights, and no packed operand serves twice.
-    fn batched_product(&self, product: &MatMul) -> Tally {
+    fn batched_product(&self, product: workload::Product) -> Tally {
         let one = Product {
-            channels: u64::from(product.n),
-            pixels: u64::from(product.m),
-            depth: u64::from(product.k),
+            channels: u64::from(product.outputs),
+            pixels: u64::from(product.rows),
+            depth: u64::from(product.inner),
         };
         let mut tally = self.product(one, &SerialWork::default(), Kernel::Gemm);
         let operator = self.team.main().rates.operator_ns.value;
@@ -324,7 +325,7 @@ impl<'a> Kernels<'a> {
     fn depthwise(&self, conv: &DepthwiseConv2d) -> Tally {
         let output = conv.output();
         let elements = output.elements();
-        let macs = elements * window(conv.kernel);
+        let macs = elements * conv.window.taps();
         let (three_by_three, other) =
             if self.has_3x3_kernel(conv) { (macs as f64, 0.0) } else { (0.0, macs as f64) };
         let work = ParallelWork {
@@ -353,10 +354,10 @@ impl<'a> Kernels<'a> {
     /// 1 or 2, no dilation).
     fn has_3x3_kernel(&self, conv: &DepthwiseConv2d) -> bool {
         self.element_bytes == 1
-            && conv.kernel == [3, 3]
+            && conv.window.kernel == [3, 3]
             && conv.multiplier == 1
-            && conv.dilation == [1, 1]
-            && matches!(conv.stride, [1, 1] | [2, 2])
+            && conv.window.dilation == [1, 1]
+            && matches!(conv.window.stride, [1, 1] | [2, 2])
             && conv.input.channels.is_multiple_of(DEPTHWISE_3X3_CHANNELS)
     }
 
@@ -378,7 +379,7 @@ impl<'a> Kernels<'a> {
         let per_piece = &per_piece[..threads as usize];
         let makespan = match division {
             Division::Rows { .. } => makespan::static_rows(pieces, per_piece),
-            _ => makespan::self_scheduled(pieces, per_piece),
+            Division::Undivided | Division::Blocks { .. } => makespan::self_scheduled(pieces, per_piece),
         };
         tally.add_parallel(&makespan, &shares);
         tally.blocks = pieces;
@@ -389,14 +390,9 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Positions of a window.
-fn window(kernel: [u32; 2]) -> u64 {
-    u64::from(kernel[0]) * u64::from(kernel[1])
-}
-
 /// A grouped convolution: TFLite falls back to its reference loop nest.
 fn grouped_work(conv: &Conv2d) -> SerialWork {
-    let taps = conv.output().elements() as f64 * window(conv.kernel) as f64;
+    let taps = conv.output().elements() as f64 * conv.window.taps() as f64;
     let depth = f64::from(conv.input.channels / conv.groups);
     SerialWork { reference_macs: taps * depth, reference_taps: taps, ..SerialWork::default() }
 }

@@ -5,7 +5,7 @@
 //! stay in a cache between operators.
 
 use super::{Library, separate_passes};
-use crate::workload::{Conv2d, Layer, Operator};
+use crate::workload::{Class, Conv2d, Layer};
 
 /// Bytes of one cache line, on every Arm and Apple core the rates cover.
 pub(super) const CACHE_LINE_BYTES: u64 = 64;
@@ -18,18 +18,27 @@ pub(super) fn bytes(layer: &Layer, library: Library) -> u64 {
     let element = layer.data_type.activation_bytes();
     let output = layer.operator.output().elements() * element;
     let weights = |count| layer.data_type.weight_bytes(count).0;
-    let main = match &layer.operator {
-        Operator::Conv2d(conv) if conv.groups > 1 && library == Library::Xnnpack => {
+    let operator = &layer.operator;
+    let main = match operator.class() {
+        Class::Convolution(conv) if conv.groups > 1 && library == Library::Xnnpack => {
             grouped_input_bytes(conv, element)
                 + (output as f64 * grouped_output_factor(conv, element)) as u64
-                + weights(layer.operator.parameters())
+                + weights(operator.parameters())
         }
-        Operator::Embedding(table) => {
-            let vectors = u64::from(table.rows) * u64::from(table.features);
-            u64::from(table.rows) * INDEX_BYTES + weights(vectors) + output
+        Class::Gather { rows, features } => {
+            let vectors = u64::from(rows) * u64::from(features);
+            u64::from(rows) * INDEX_BYTES + weights(vectors) + output
         }
-        Operator::Norm(_) if folded(&layer.operator) => 0,
-        operator => input_elements(operator) * element + weights(operator.parameters()) + output,
+        Class::Movement(_) => 2 * output,
+        Class::Elementwise(_) if operator.folds() => 0,
+        Class::Product(_)
+        | Class::Convolution(_)
+        | Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_) => {
+            operator.input_elements() * element + weights(operator.parameters()) + output
+        }
     };
     let passes: u64 = separate_passes(layer).map(|function| if function.is_binary() { 3 } else { 2 }).sum();
     main + passes * output
@@ -52,50 +61,13 @@ pub(super) fn grouped_output_factor(conv: &Conv2d, element: u64) -> f64 {
     (CACHE_LINE_BYTES as f64 / pixel_bytes.max(1) as f64).max(1.0)
 }
 
-/// Whether inference frameworks fold the operator into its neighbour.
-pub(super) fn folded(operator: &Operator) -> bool {
-    matches!(operator, Operator::Norm(norm) if norm.kind == crate::workload::NormKind::Batch)
-}
-
-/// Elements of all inputs. [`Operator::input_elements`] collects a list; a
-/// search asks too often for that.
-fn input_elements(operator: &Operator) -> u64 {
-    match operator {
-        Operator::Linear(linear) => u64::from(linear.rows) * u64::from(linear.input_features),
-        Operator::MatMul(product) => {
-            let [batch, m, k, n] = [product.batch, product.m, product.k, product.n].map(u64::from);
-            batch * k * (m + n)
-        }
-        Operator::Conv2d(conv) => conv.input.elements(),
-        Operator::DepthwiseConv2d(conv) => conv.input.elements(),
-        Operator::Pool(pool) => pool.input.elements(),
-        Operator::Mean(mean) => mean.input.elements(),
-        Operator::Concat(_) | Operator::Slice(_) | Operator::Reshape(_) => operator.output().elements(),
-        Operator::Elementwise(function) => {
-            function.input.elements() + function.other.map_or(0, |other| other.elements())
-        }
-        Operator::Softmax(softmax) => softmax.input.elements(),
-        Operator::Norm(norm) => norm.input.elements(),
-        Operator::Embedding(table) => u64::from(table.rows),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{DataType, Padding, Shape};
+    use crate::workload::{DataType, Operator, Shape, Window};
 
     fn conv(groups: u32) -> Conv2d {
-        Conv2d {
-            input: Shape::image(14, 14, 64),
-            output_channels: 64,
-            kernel: [1, 1],
-            stride: [1, 1],
-            dilation: [1, 1],
-            padding: Padding::NONE,
-            groups,
-            bias: false,
-        }
+        Conv2d::new(Shape::image(14, 14, 64), 64, Window::valid(1)).groups(groups).bias(false)
     }
 
     #[test]

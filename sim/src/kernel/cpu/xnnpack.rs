@@ -8,14 +8,15 @@
 mod micro_kernel;
 
 use super::makespan::Makespan;
+use super::ruy::Tile;
 use super::tally::{Shares, Tally};
 use super::team::{Member, Team, contention};
-use super::traffic::{CACHE_LINE_BYTES, folded, grouped_input_bytes, grouped_output_factor};
+use super::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_factor};
 use super::{CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, separate_passes, unsupported};
 use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Unsupported;
-use crate::workload::{Conv2d, DataType, Function, Layer, NormKind, Operator};
-use micro_kernel::{Tile, micro_kernel};
+use crate::workload::{Class, Conv2d, DataType, Function, Layer, Operator, Reduction};
+use micro_kernel::micro_kernel;
 
 /// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
 const FIRST_LEVEL_BYTES: f64 = 32_768.0;
@@ -31,10 +32,6 @@ const TILES_PER_THREAD: u64 = 5;
 const UNROLLED_DEPTHWISE_TAPS: u64 = 25;
 /// Passes of a softmax besides its exponentials: maximum, scaling. Assumed.
 const SOFTMAX_PLAIN_PASSES: f64 = 2.0;
-/// Passes of a layer norm: mean, variance, normalisation. Assumed.
-const LAYER_NORM_PASSES: f64 = 3.0;
-/// Passes of a root-mean-square norm: mean square, normalisation. Assumed.
-const RMS_NORM_PASSES: f64 = 2.0;
 
 /// Work of an operator, in units of the rates of the same name. Only products
 /// have memory terms (beyond caches, allocation), as in the CPU model's equation.
@@ -122,7 +119,7 @@ struct Kernels<'a> {
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
     let kernels = Kernels::new(layer, cpu, cores)?;
     let mut tally =
-        if folded(&layer.operator) { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+        if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
     let output = layer.operator.output().elements() as f64;
     for function in separate_passes(layer) {
         kernels.add(&mut tally, &function_work(function, output), kernels.threads);
@@ -162,43 +159,28 @@ impl<'a> Kernels<'a> {
     /// the rates there are, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements() as f64;
-        let (kernel, work) = match operator {
-            Operator::Linear(linear) => {
-                let [rows, channels, depth] =
-                    [linear.rows, linear.output_features, linear.input_features].map(u64::from);
-                return self.product(&self.plain_product(rows, channels, depth, 1), Kernel::Gemm, 0.0, 0.0);
-            }
-            Operator::MatMul(product) => {
-                // The right operand is no weight: it is packed on every call.
+        let (kernel, work) = match operator.class() {
+            Class::Product(product) => {
                 let [groups, rows, depth, channels] =
-                    [product.batch, product.m, product.k, product.n].map(u64::from);
-                let packed = if rows == 1 { 0.0 } else { (groups * depth * channels) as f64 };
+                    [product.batch, product.rows, product.inner, product.outputs].map(u64::from);
+                // An activation on the right is no weight: it is packed on every call.
+                let is_packed = !product.trained && rows > 1;
+                let packed = if is_packed { (groups * depth * channels) as f64 } else { 0.0 };
                 let shape = self.plain_product(rows, channels, depth, groups);
                 return self.product(&shape, Kernel::Gemm, 0.0, packed);
             }
-            Operator::Conv2d(conv) => return self.convolution(conv),
-            Operator::DepthwiseConv2d(conv) => (Kernel::Depthwise, depthwise_work(conv.kernel, output)),
-            Operator::Pool(pool) => {
-                let taps = output * window(pool.kernel) as f64;
+            Class::Convolution(conv) => return self.convolution(conv),
+            Class::Depthwise(conv) => (Kernel::Depthwise, depthwise_work(conv.window.taps(), output)),
+            Class::Pool(pool) => {
+                let taps = output * pool.window.taps() as f64;
                 (Kernel::Pool, Work { pool_taps: taps, ..Work::default() })
             }
-            Operator::Mean(mean) => {
-                let elements = mean.input.elements() as f64;
-                (Kernel::Elementwise, Work { element_wise: elements, ..Work::default() })
-            }
-            Operator::Concat(_) | Operator::Embedding(_) | Operator::Slice(_) | Operator::Reshape(_) => {
+            Class::Reduction(reduction) => (Kernel::Elementwise, reduction_work(reduction, output)),
+            Class::Movement(_) | Class::Gather { .. } => {
                 (Kernel::Copy, Work { copied: output, ..Work::default() })
             }
-            Operator::Elementwise(elementwise) => {
+            Class::Elementwise(elementwise) => {
                 (Kernel::Elementwise, function_work(elementwise.function, output))
-            }
-            Operator::Softmax(_) => {
-                let element_wise = output * SOFTMAX_PLAIN_PASSES;
-                (Kernel::Elementwise, Work { element_wise, sigmoids: output, ..Work::default() })
-            }
-            Operator::Norm(norm) => {
-                let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
-                (Kernel::Elementwise, Work { element_wise: output * passes, ..Work::default() })
             }
         };
         self.run(kernel, &work, None)
@@ -221,24 +203,24 @@ impl<'a> Kernels<'a> {
 
     fn convolution(&self, conv: &Conv2d) -> Tally {
         let groups = u64::from(conv.groups);
-        let window_rows = u64::from(conv.kernel[0]) * u64::from(conv.input.width);
+        let window_rows = u64::from(conv.window.kernel[0]) * u64::from(conv.input.width);
         let window_bytes = window_rows * u64::from(conv.input.channels) * self.element_bytes;
         let reread = if window_bytes as f64 > WINDOW_ROWS_BYTES {
-            f64::from(conv.kernel[0]) / f64::from(conv.stride[0])
+            f64::from(conv.window.kernel[0]) / f64::from(conv.window.stride[0])
         } else {
             1.0
         };
         let product = Product {
             pixels: conv.output().pixels(),
             channels: u64::from(conv.output_channels) / groups,
-            depth: window(conv.kernel) * (u64::from(conv.input.channels) / groups),
+            depth: conv.window.taps() * (u64::from(conv.input.channels) / groups),
             groups,
-            window: window(conv.kernel),
+            window: conv.window.taps(),
             input_traffic: grouped_input_bytes(conv, self.element_bytes) as f64 * reread,
             input_bytes: (conv.input.elements() * self.element_bytes) as f64,
             output_factor: grouped_output_factor(conv, self.element_bytes),
         };
-        let kernel = if conv.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
+        let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
         self.product(&product, kernel, 1.0, 0.0)
     }
 
@@ -331,18 +313,26 @@ fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
     f64::from(member.threads) / shares.nanos()
 }
 
-fn window(kernel: [u32; 2]) -> u64 {
-    u64::from(kernel[0]) * u64::from(kernel[1])
-}
-
-fn depthwise_work(kernel: [u32; 2], output: f64) -> Work {
-    let taps = window(kernel);
+fn depthwise_work(taps: u64, output: f64) -> Work {
     let macs = output * taps as f64;
     if taps > UNROLLED_DEPTHWISE_TAPS {
         Work { large_depthwise_taps: macs, ..Work::default() }
     } else {
         Work { depthwise_taps: macs, ..Work::default() }
     }
+}
+
+/// A reduction that writes `output` elements.
+fn reduction_work(reduction: Reduction, output: f64) -> Work {
+    let (passes, last) = match reduction {
+        Reduction::Pixels { input } => {
+            return Work { element_wise: input.elements() as f64, ..Work::default() };
+        }
+        Reduction::Exponentials => (SOFTMAX_PLAIN_PASSES, Function::Sigmoid),
+        Reduction::Normalisation(statistic) => (f64::from(statistic.passes()), statistic.function()),
+    };
+    let last = function_work(last, output);
+    Work { element_wise: last.element_wise + output * passes, ..last }
 }
 
 /// An element-wise function: those with an exponential in them cost more.

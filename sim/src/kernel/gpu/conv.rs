@@ -4,22 +4,28 @@
 
 use super::latency::Cost;
 use super::select::{self, Kernel};
-use super::tile::{Task, Tile};
-use super::work_group::{ConvMapping, Dispatch, Linearisation};
-use super::{
-    Extent, Modelled, SLICE_BYTES, lanes, missing_table, saturated, tile, value_or_zero, work_group,
+use super::work_group::Dispatch;
+use super::{Modelled, extent, lanes, missing_table, saturated, work_group};
+use crate::device::gpu::family::{ConvGrid, ConvMapping, Extent, Linearisation, SLICE_BYTES, Tile, TileTask};
+use crate::device::gpu::{
+    ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, ResidentKernel, WinogradKernel,
 };
-use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, WinogradKernel};
+use crate::device::quantity::Quantity;
 use crate::kernel::Unsupported;
-use crate::workload::{Conv2d, DataType, Layer, Linear, Linked, MatMul, slices};
+use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
 
 /// Bytes of the 16-bit weights between one input and one output slice.
 const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
 /// Part of a cache's size by which a working set must exceed it until nothing of it is
 /// found there again: it is walked through in the same order each time.
 const SPILL_RAMP: f64 = 0.2;
-/// Products of the transformed domain: 6 x 6 for a 4x4 tile of a 3x3 window.
-const WINOGRAD_POINTS: u32 = 36;
+/// Pixels along a side of a Winograd tile, F(4x4, 3x3).
+pub const WINOGRAD_TILE: u32 = 4;
+/// Points along a side of the transformed domain: the tile and what a 3x3 window reads
+/// around it.
+pub const WINOGRAD_SIDE: u32 = WINOGRAD_TILE + 2;
+/// Products of the transformed domain.
+pub const WINOGRAD_POINTS: u32 = WINOGRAD_SIDE * WINOGRAD_SIDE;
 
 /// Bytes of `blocks` weight blocks of four by four channels. Integer models are
 /// computed, and kept, in 16 bits; only the weights of weight-only formats stay packed.
@@ -34,7 +40,7 @@ pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
 /// A convolution as the generic kernel runs it.
 struct Problem<'a> {
     kernel: Kernel,
-    task: Task,
+    task: TileTask,
     /// Output, as the grid sees it.
     output: Extent,
     /// Loop trips of a thread.
@@ -60,26 +66,27 @@ struct Mapped {
 
 /// Convolution with any window, stride, dilation and grouping.
 pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
-    let output = Extent::of(conv.output());
-    let input = Extent::of(conv.input);
-    let window = conv.kernel[0].saturating_mul(conv.kernel[1]);
+    let output = extent(conv.output());
+    let input = extent(conv.input);
+    let window = conv.window.kernel[0].saturating_mul(conv.window.kernel[1]);
     let grouped = conv.groups > 1;
     let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
     let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
     let problem = Problem {
         kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
-        task: Task {
+        task: TileTask {
             shape: output,
             source_slices: input.slices,
             output_slices: output.slices,
-            trivial: conv.is_pointwise(),
+            trivial: conv.window.is_pointwise(),
+            compute_units: gpu.compute_units,
         },
         output,
         iterations: window.saturating_mul(group_source),
         folded: false,
         row_weights: false,
         group_slices: grouped.then(|| (output.slices / conv.groups).max(1)),
-        horizontal_stride: conv.stride[1],
+        horizontal_stride: conv.window.stride[1],
         input_bytes: input.bytes(),
         weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
         linked: &layer.linked,
@@ -88,61 +95,70 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
     problem.model(table.unwrap_or(&gpu.conv_generic), gpu)
 }
 
-/// Matrix product of several rows: a 1x1 convolution over an image of one row.
-pub(super) fn of_linear(linear: &Linear, layer: &Layer, gpu: &Gpu) -> Modelled {
-    let source_slices = slices(linear.input_features);
-    let output = Extent { width: linear.rows, height: 1, slices: slices(linear.output_features) };
-    let blocks = u64::from(source_slices) * u64::from(output.slices);
-    let problem = Problem {
-        kernel: Kernel::ConvGeneric,
-        task: Task { shape: output, source_slices, output_slices: output.slices, trivial: true },
-        output,
-        iterations: source_slices,
-        folded: gpu.linear_lowering == LinearLowering::FullyConnected,
-        row_weights: false,
-        group_slices: None,
-        horizontal_stride: 1,
-        input_bytes: Extent { slices: source_slices, ..output }.bytes(),
-        weight_bytes: weight_bytes(blocks, layer.data_type),
-        linked: &layer.linked,
-    };
-    problem.model(&gpu.conv_generic, gpu)
-}
-
-/// Product of two activations: the right operand is taken as weights that differ
-/// from row to row of an image whose rows are the batch. Rearranging it into the
-/// layout of weights, a launch of its own in the delegate, is not counted.
-pub(super) fn of_mat_mul(product: &MatMul, layer: &Layer, gpu: &Gpu) -> Modelled {
-    let source_slices = slices(product.k);
-    let output = Extent { width: product.m, height: product.batch, slices: slices(product.n) };
+/// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two
+/// activations are multiplied, the right operand is taken as weights that differ from row
+/// to row; rearranging it into the layout of weights, a launch of its own in the delegate,
+/// is not counted.
+pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let source_slices = slices(product.inner);
+    let output = Extent { width: product.rows, height: product.batch, slices: slices(product.outputs) };
     let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
+    let trained = product.trained;
+    let kernel = if trained { Kernel::ConvGeneric } else { Kernel::MatMul };
     let problem = Problem {
-        kernel: Kernel::MatMul,
-        task: Task { shape: output, source_slices, output_slices: output.slices, trivial: true },
-        output,
-        iterations: source_slices,
-        folded: true,
-        row_weights: true,
-        group_slices: None,
-        horizontal_stride: 1,
-        input_bytes: Extent { slices: source_slices, ..output }.bytes(),
-        weight_bytes: blocks * WEIGHT_BLOCK_BYTES,
-        linked: &layer.linked,
+        folded: !trained || gpu.linear_lowering == LinearLowering::FullyConnected,
+        row_weights: !trained,
+        weight_bytes: if trained {
+            weight_bytes(blocks, layer.data_type)
+        } else {
+            blocks * WEIGHT_BLOCK_BYTES
+        },
+        ..Problem::pointwise(kernel, output, [source_slices, output.slices], layer, gpu)
     };
     problem.model(&gpu.conv_generic, gpu)
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
+    /// Products of each pixel of `shape`, with weights that differ from row to row and are left to be counted.
+    fn pointwise(
+        kernel: Kernel,
+        shape: Extent,
+        [source_slices, output_slices]: [u32; 2],
+        layer: &'a Layer,
+        gpu: &Gpu,
+    ) -> Self {
+        let compute_units = gpu.compute_units;
+        Self {
+            kernel,
+            task: TileTask { shape, source_slices, output_slices, trivial: true, compute_units },
+            output: shape,
+            iterations: source_slices,
+            folded: true,
+            row_weights: true,
+            group_slices: None,
+            horizontal_stride: 1,
+            input_bytes: Extent { slices: source_slices, ..shape }.bytes(),
+            weight_bytes: 0,
+            linked: &layer.linked,
+        }
+    }
+
     fn map(&self, gpu: &Gpu) -> Mapped {
-        let (chosen, unroll) = tile::choose(&self.task, gpu);
-        let mapping =
-            work_group::conv_mapping(self.task.shape, chosen, self.folded, self.row_weights, gpu.family);
+        let rules = gpu.family.rules();
+        let (chosen, unroll) = (rules.tile)(&self.task);
+        let mapping = (rules.map_convolution)(&ConvGrid {
+            threads: work_group::grid(self.task.shape, chosen),
+            folded: self.folded,
+            row_weights: self.row_weights,
+        });
         let chosen = if self.folded { chosen.folded() } else { chosen };
         let chosen = self.group_slices.map_or(chosen, |slices| within_group(chosen, slices));
         let threads = work_group::grid(self.output, chosen);
-        let grid = mapping.grid(threads);
-        let group = mapping.work_group(grid, gpu);
+        let linearisation = mapping.linearisation;
+        let grid = linearisation.grid(threads);
+        let group = mapping.fixed_group.unwrap_or_else(|| work_group::conv_work_group(grid, gpu));
         let dispatch = Dispatch::new(self.kernel, chosen, grid, group, self.iterations);
+        let dispatch = Dispatch { linearisation, ..dispatch };
         Mapped { lanes: lanes_of(&mapping, &dispatch, threads, gpu), dispatch, unroll }
     }
 
@@ -151,8 +167,8 @@ impl Problem<'_> {
         if self.task.trivial {
             return 0.0;
         }
-        let rows = if tile.y > 1 { value_or_zero(table.row_reuse_factor.as_ref()) } else { 0.0 };
-        value_or_zero(table.window_reuse_factor.as_ref()) + rows
+        let rows = if tile.y > 1 { Quantity::or_zero(table.row_reuse_factor.as_ref()) } else { 0.0 };
+        Quantity::or_zero(table.window_reuse_factor.as_ref()) + rows
     }
 
     /// Relative rise of the latency as `bytes` are more than the cache keeps.
@@ -162,7 +178,7 @@ impl Problem<'_> {
             return 0.0;
         };
         let spilled = ((bytes as f64 / cache - 1.0) / SPILL_RAMP).clamp(0.0, 1.0);
-        value_or_zero(table.spill_latency_factor.as_ref()) * spilled
+        Quantity::or_zero(table.spill_latency_factor.as_ref()) * spilled
     }
 
     fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
@@ -172,6 +188,7 @@ impl Problem<'_> {
         let slices = f64::from(dispatch.tile.slices);
         let texels = f64::from(dispatch.tile.texels());
         let stride = f64::from(self.horizontal_stride);
+        let kernel = if trivial { ResidentKernel::Trivial } else { ResidentKernel::Other };
         let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
 
         let mut latency_us = (table.latency_us.value
@@ -203,18 +220,13 @@ impl Problem<'_> {
         let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
-            launch_us: table.launch_us.value,
-            unit_us: value_or_zero(table.unit_us.as_ref()),
             latency_us,
             throughput_us,
-            sharpness: table.roofline_sharpness.value,
             loop_factor,
-            resident_waves: gpu.resident_waves(dispatch.tile.texels(), trivial),
-            tail_rounding: value_or_zero(table.tail_rounding_factor.as_ref()),
-            transform_us: 0.0,
-            traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
+            resident_waves: gpu.resident_waves(dispatch.tile.texels(), kernel),
+            tail_rounding: Quantity::or_zero(table.tail_rounding_factor.as_ref()),
             epilogue_us: table.wave_us.value * waves * texels,
-            bytes,
+            ..Cost::new(table.common(), bytes, bytes as f64 + second_operands)
         };
         Modelled { dispatch, cost }
     }
@@ -243,24 +255,17 @@ fn lanes_of(mapping: &ConvMapping, dispatch: &Dispatch, threads: [u32; 3], gpu: 
 /// launch is the middle kernel's.
 pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
     let table = gpu.winograd.as_ref().ok_or_else(|| missing_table(layer, Kernel::Winograd, "winograd"))?;
-    let input = Extent::of(conv.input);
-    let output = Extent::of(conv.output());
-    let tiles = saturated(u64::from(output.width.div_ceil(4)) * u64::from(output.height.div_ceil(4)));
+    let input = extent(conv.input);
+    let output = extent(conv.output());
+    let [columns, rows] = [output.width, output.height].map(|side| u64::from(side.div_ceil(WINOGRAD_TILE)));
+    let tiles = saturated(columns * rows);
     let points = Extent { width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
     let blocks = u64::from(WINOGRAD_POINTS) * u64::from(input.slices) * u64::from(output.slices);
+    // The delegate hands the tile rule the convolution's input.
     let problem = Problem {
-        kernel: Kernel::Winograd,
-        // The delegate hands the tile rule the convolution's input.
-        task: Task { shape: input, source_slices: input.slices, output_slices: output.slices, trivial: true },
         output: points,
-        iterations: input.slices,
-        folded: true,
-        row_weights: true,
-        group_slices: None,
-        horizontal_stride: 1,
-        input_bytes: input.bytes(),
         weight_bytes: weight_bytes(blocks, layer.data_type),
-        linked: &layer.linked,
+        ..Problem::pointwise(Kernel::Winograd, input, [input.slices, output.slices], layer, gpu)
     };
     let bytes = problem.input_bytes + output.bytes() + problem.weight_bytes;
     let transformed_input = Extent { slices: input.slices, ..points }.bytes();
@@ -277,17 +282,12 @@ fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], g
     let texels = f64::from(dispatch.tile.texels());
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     Cost {
-        launch_us: table.launch_us.value,
         latency_us: table.latency_us.value + table.latency_slice_us.value * slices,
         throughput_us: table.throughput_slice_us.value * slices + table.throughput_texel_us.value * texels,
-        sharpness: table.roofline_sharpness.value,
-        loop_factor: 1.0,
         transform_us: table.forward_us_per_byte.value * forward as f64
             + table.inverse_us_per_byte.value * inverse as f64,
-        traffic_us: table.traffic_us_per_byte.value * bytes as f64,
         epilogue_us: table.wave_us.value * waves * texels,
-        bytes,
-        ..Cost::default()
+        ..Cost::new(table.common(), bytes, bytes as f64)
     }
 }
 
@@ -296,36 +296,29 @@ fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], g
 pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
     let missing = || missing_table(layer, Kernel::ConvConstants, "conv_constants");
     let table: &ConvConstantsKernel = gpu.conv_constants.as_ref().ok_or_else(missing)?;
-    let input = Extent::of(conv.input);
-    let output = Extent::of(conv.output());
+    let input = extent(conv.input);
+    let output = extent(conv.output());
     let tile = Tile::new(1, 1, output.slices.max(1));
-    let grid = work_group::grid(output, tile);
-    let dispatch =
-        Dispatch::new(Kernel::ConvConstants, tile, grid, work_group::generic_work_group(grid, gpu), 1);
+    let dispatch = Dispatch::over(Kernel::ConvConstants, output, tile, 1, gpu);
 
-    let window = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
+    let window = f64::from(conv.window.kernel[0]) * f64::from(conv.window.kernel[1]);
     let reads = window * f64::from(input.slices);
     let slices = f64::from(output.slices);
     let products = window * f64::from(conv.input.channels) * slices;
-    let taps = u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
+    let taps = u64::from(conv.window.kernel[0]) * u64::from(conv.window.kernel[1]);
     let blocks = taps * u64::from(input.slices) * u64::from(output.slices);
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
     let waiting =
-        if select::in_dot_form(conv) { value_or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
+        if select::in_dot_form(conv) { Quantity::or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
     let cost = Cost {
-        launch_us: table.launch_us.value,
         latency_us: table.latency_read_us.value * reads * (1.0 + waiting)
             + table.latency_slice_us.value * slices,
         throughput_us: table.throughput_read_us.value * reads
             + table.throughput_product_us.value * products
             + table.throughput_slice_us.value * slices,
-        sharpness: table.roofline_sharpness.value,
-        loop_factor: 1.0,
-        traffic_us: table.traffic_us_per_byte.value * (bytes as f64 + second_operands),
-        bytes,
-        ..Cost::default()
+        ..Cost::new(table.common(), bytes, bytes as f64 + second_operands)
     };
     Ok(Modelled { dispatch, cost })
 }
@@ -335,8 +328,7 @@ mod tests {
     use super::super::execute;
     use super::*;
     use crate::device::gpu::GpuFamily;
-    use crate::device::quantity::Quantity;
-    use crate::workload::Operator;
+    use crate::workload::{Linear, Operator};
 
     fn gpu() -> Gpu {
         toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap()

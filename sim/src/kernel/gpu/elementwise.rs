@@ -3,32 +3,38 @@
 
 use super::latency::Cost;
 use super::select::{self, Kernel};
-use super::tile::Tile;
 use super::work_group::{self, Dispatch};
-use super::{Extent, Modelled, saturated, value_or_zero};
-use crate::device::gpu::{Gpu, GpuFamily};
-use crate::workload::{CHANNELS_PER_SLICE, Concat, Layer, Linked, NormKind, Operator, slices};
+use super::{Modelled, extent, saturated};
+use crate::device::gpu::Gpu;
+use crate::device::gpu::family::{Extent, Tile};
+use crate::device::quantity::Quantity;
+use crate::workload::{CHANNELS_PER_SLICE, Concat, Elementwise, Layer, Linked, Shape, slices};
+
+/// What a thread computes of a kernel with one for each slice of a pixel.
+const TEXEL: Tile = Tile::new(1, 1, 1);
+
+/// What a thread computes of a kernel with one for each pixel.
+fn whole_pixel(output: Extent) -> Tile {
+    Tile::new(1, 1, output.slices.max(1))
+}
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
 pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     let table = &gpu.concat;
     let channels = concat.channels.iter().fold(0_u32, |sum, &channels| sum.saturating_add(channels));
-    let output = Extent::of(concat.extent.with_channels(channels));
+    let output = extent(concat.extent.with_channels(channels));
     let misaligned = concat.channels.iter().any(|channels| channels % CHANNELS_PER_SLICE != 0);
     let iterations = if misaligned {
         output.slices.max(1)
     } else {
         saturated(concat.channels.iter().map(|&channels| u64::from(copy_iterations(slices(channels)))).sum())
     };
-    let tile = Tile::new(1, 1, output.slices.max(1));
-    let grid = work_group::grid(output, tile);
-    let group = work_group::generic_work_group(grid, gpu);
-    let dispatch = Dispatch::new(Kernel::Concat, tile, grid, group, iterations);
+    let dispatch = Dispatch::over(Kernel::Concat, output, whole_pixel(output), iterations, gpu);
 
     let inputs = concat.channels.len() as f64 / f64::from(iterations.max(1));
     let work = f64::from(output.slices.max(1)) / f64::from(iterations.max(1));
     let mut latency_us = table.latency_us.value
-        + value_or_zero(table.latency_slice_us.as_ref()) * work
+        + Quantity::or_zero(table.latency_slice_us.as_ref()) * work
         + table.latency_input_us.value * inputs;
     let mut throughput_us = table.throughput_us.value * work + table.throughput_input_us.value * inputs;
     if misaligned {
@@ -39,16 +45,10 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     let bytes = 2 * output.bytes();
     let second_operands = f64::from(tensor_operands(&layer.linked)) * output.bytes() as f64;
     let cost = Cost {
-        launch_us: table.launch_us.value,
-        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us,
         throughput_us,
-        sharpness: table.roofline_sharpness.value,
         loop_factor: if linked > 0 { 1.0 + table.linked_factor.value } else { 1.0 },
-        traffic_us: table.traffic_us_per_byte.value
-            * (bytes as f64 + table.linked_traffic_factor.value * second_operands),
-        bytes,
-        ..Cost::default()
+        ..Cost::new(table.common(), bytes, bytes as f64 + table.linked_traffic_factor.value * second_operands)
     };
     Modelled { dispatch, cost }
 }
@@ -65,40 +65,45 @@ fn copy_iterations(slices: u32) -> u32 {
     if slices.is_multiple_of(2) { slices / 2 } else { slices }
 }
 
-/// Every operator without a kernel family of its own.
-///
-/// The public GPU table holds no such kernels: the dispatch is the delegate's,
-/// the cost a launch, a soft roofline of slice visits, and bytes.
-pub(super) fn elementwise(operator: &Operator, gpu: &Gpu) -> Modelled {
-    let output = Extent::of(operator.output());
-    match operator {
-        Operator::Softmax(softmax) => {
-            let passes = select::softmax_passes(gpu.family);
-            let dispatch = per_pixel(Kernel::Softmax, output, passes.saturating_mul(output.slices), gpu);
-            model(dispatch, Extent::of(softmax.input).bytes() + output.bytes(), gpu)
-        }
-        Operator::Norm(norm) if norm.kind != NormKind::Batch => {
-            let dispatch = norm_dispatch(output, gpu);
-            model(dispatch, Extent::of(norm.input).bytes() + output.bytes(), gpu)
-        }
-        Operator::Elementwise(function) => {
-            let second = function.other.map_or(0, |other| Extent::of(other).bytes());
-            let dispatch = per_texel(Kernel::Elementwise, output, 1, gpu);
-            model(dispatch, Extent::of(function.input).bytes() + second + output.bytes(), gpu)
-        }
-        Operator::Embedding(_) => model(per_texel(Kernel::Gather, output, 1, gpu), 2 * output.bytes(), gpu),
-        Operator::Slice(slice) => {
-            let dispatch = per_texel(Kernel::Slice, output, reads_per_texel(&[slice.first_channel]), gpu);
-            model(dispatch, 2 * output.bytes(), gpu)
-        }
-        Operator::Reshape(reshape) => {
-            let reads = reads_per_texel(&[reshape.input.channels, reshape.output.channels]);
-            let dispatch = per_texel(Kernel::Reshape, output, reads, gpu);
-            model(dispatch, Extent::of(reshape.input).bytes() + output.bytes(), gpu)
-        }
-        // A normalisation by trained statistics is a multiply-add per element.
-        _ => model(per_texel(Kernel::Elementwise, output, 1, gpu), 2 * output.bytes(), gpu),
-    }
+// The public GPU table holds none of the kernels below: the dispatch is the delegate's,
+// the cost a launch, a soft roofline of slice visits, and bytes.
+
+/// A softmax over each pixel's channels.
+pub(super) fn softmax(output: Extent, gpu: &Gpu) -> Modelled {
+    let passes = gpu.family.rules().softmax_passes;
+    let iterations = passes.saturating_mul(output.slices);
+    let dispatch = Dispatch::over(Kernel::Softmax, output, whole_pixel(output), iterations, gpu);
+    model(dispatch, 2 * output.bytes(), gpu)
+}
+
+/// A normalisation by each pixel's statistics.
+pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
+    model(norm_dispatch(output, gpu), 2 * output.bytes(), gpu)
+}
+
+/// A function of one tensor, or of two.
+pub(super) fn elementwise(function: &Elementwise, gpu: &Gpu) -> Modelled {
+    let output = extent(function.input);
+    let second = function.other.map_or(0, |other| extent(other).bytes());
+    model(Dispatch::over(Kernel::Elementwise, output, TEXEL, 1, gpu), 2 * output.bytes() + second, gpu)
+}
+
+/// Rows looked up in a table.
+pub(super) fn gather(output: Extent, gpu: &Gpu) -> Modelled {
+    model(Dispatch::over(Kernel::Gather, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
+}
+
+/// A range of channels.
+pub(super) fn slice(first_channel: u32, output: Extent, gpu: &Gpu) -> Modelled {
+    let dispatch = Dispatch::over(Kernel::Slice, output, TEXEL, reads_per_texel(&[first_channel]), gpu);
+    model(dispatch, 2 * output.bytes(), gpu)
+}
+
+/// Elements under another extent.
+pub(super) fn reshape(input: Shape, output: Shape, gpu: &Gpu) -> Modelled {
+    let reads = reads_per_texel(&[input.channels, output.channels]);
+    let (input, output) = (extent(input), extent(output));
+    model(Dispatch::over(Kernel::Reshape, output, TEXEL, reads, gpu), input.bytes() + output.bytes(), gpu)
 }
 
 /// Reads that gather the four channels of a texel: one where the `channels` it is
@@ -108,28 +113,14 @@ fn reads_per_texel(channels: &[u32]) -> u32 {
     if whole { 1 } else { CHANNELS_PER_SLICE }
 }
 
-/// One thread per slice of each pixel.
-fn per_texel(kernel: Kernel, output: Extent, iterations: u32, gpu: &Gpu) -> Dispatch {
-    let tile = Tile::new(1, 1, 1);
-    let grid = work_group::grid(output, tile);
-    Dispatch::new(kernel, tile, grid, work_group::generic_work_group(grid, gpu), iterations)
-}
-
-/// One thread per pixel, which visits slices `iterations` times.
-fn per_pixel(kernel: Kernel, output: Extent, iterations: u32, gpu: &Gpu) -> Dispatch {
-    let tile = Tile::new(1, 1, output.slices.max(1));
-    let grid = work_group::grid(output, tile);
-    Dispatch::new(kernel, tile, grid, work_group::generic_work_group(grid, gpu), iterations)
-}
-
 /// Passes of a normalisation over a pixel's channels: sums of the values and of
 /// their squares, then the result.
 const NORM_PASSES: u32 = 2;
 
 /// A normalisation: the threads of a group along z share a pixel's slices.
 fn norm_dispatch(output: Extent, gpu: &Gpu) -> Dispatch {
-    if !select::norm_uses_group(output, gpu.family) {
-        let tile = Tile::new(1, 1, output.slices.max(1));
+    if !select::norm_uses_group(output, gpu.family.rules()) {
+        let tile = whole_pixel(output);
         let iterations = NORM_PASSES.saturating_mul(output.slices);
         return Dispatch::new(Kernel::Norm, tile, work_group::grid(output, tile), [8, 8, 1], iterations);
     }
@@ -141,7 +132,8 @@ fn norm_dispatch(output: Extent, gpu: &Gpu) -> Dispatch {
 }
 
 fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
-    let mut threads = norm_threads(gpu).min(gpu.max_work_group_size);
+    let most = gpu.max_work_group_size;
+    let mut threads = gpu.family.rules().norm_threads.map_or(most, |threads| threads.min(most));
     if output.width.saturating_mul(output.height) == 1 {
         while threads >= output.slices.max(1).saturating_mul(2) {
             threads /= 2;
@@ -164,31 +156,12 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
     [columns, rows.max(1), slices]
 }
 
-/// Threads of a normalising group that the delegate wishes for.
-fn norm_threads(gpu: &Gpu) -> u32 {
-    match gpu.family {
-        // Some members of these generations get 64 or 256.
-        GpuFamily::Adreno3xx | GpuFamily::Adreno4xx | GpuFamily::Adreno5xx => 128,
-        GpuFamily::Adreno6xx | GpuFamily::Adreno7xx => 256,
-        GpuFamily::Amd => 512,
-        GpuFamily::Generic => gpu.max_work_group_size,
-        // Mali keeps local memory in main memory; NVIDIA allows no more along z.
-        _ => 64,
-    }
-}
-
 fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
     let table = &gpu.elementwise;
     let cost = Cost {
-        launch_us: table.launch_us.value,
-        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
-        sharpness: table.roofline_sharpness.value,
-        loop_factor: 1.0,
-        traffic_us: table.traffic_us_per_byte.value * bytes as f64,
-        bytes,
-        ..Cost::default()
+        ..Cost::new(table.common(), bytes, bytes as f64)
     };
     Modelled { dispatch, cost }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::device::gpu::LanguageKernels;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
-use crate::workload::{Layer, Operator};
+use crate::workload::{Class, Layer};
 
 /// Which kernel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -47,10 +47,10 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
     let activations =
         Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
     let traffic = |bytes| moving(bytes, kernels);
-    let (kernel, bytes, micros) = match &layer.operator {
-        Operator::Linear(linear) => {
+    let (kernel, bytes, micros) = match layer.operator.class() {
+        Class::Product(product) if product.trained => {
             let weights = layer.data_type.weight_bytes(layer.operator.parameters());
-            let rows = u64::from(linear.rows);
+            let rows = u64::from(product.rows);
             let read = Bytes(weights.0.saturating_mul(rows)) + activations;
             let by_row = traffic(read);
             let whole = weights + activations;
@@ -63,15 +63,20 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
                 (LanguageKernel::MatrixMatrix, whole, at_once)
             }
         }
-        Operator::MatMul(_) => {
+        Class::Product(_) => {
             let micros = traffic(activations).max(multiplying(layer, kernels));
             (LanguageKernel::Attention, activations, micros)
         }
-        Operator::Embedding(table) => {
-            let bytes = u64::from(table.rows) * u64::from(table.features) * activation_bytes;
+        Class::Gather { rows, features } => {
+            let bytes = u64::from(rows) * u64::from(features) * activation_bytes;
             (LanguageKernel::Elementwise, Bytes(2 * bytes), traffic(Bytes(2 * bytes)))
         }
-        _ => (LanguageKernel::Elementwise, activations, traffic(activations)),
+        Class::Convolution(_)
+        | Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_) => (LanguageKernel::Elementwise, activations, traffic(activations)),
     };
     let mut phases = Phases::default();
     let launch = Picos::from_micros(kernels.launch_us.value);
@@ -100,7 +105,7 @@ fn multiplying(layer: &Layer, kernels: &LanguageKernels) -> f64 {
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::workload::{DataType, Linear};
+    use crate::workload::{DataType, Linear, Operator};
 
     fn kernels() -> LanguageKernels {
         let profile = Profile::load("snapdragon-8gen3").unwrap();

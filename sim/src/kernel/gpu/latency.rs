@@ -9,8 +9,8 @@
 
 use super::work_group::Dispatch;
 use super::{Launch, Limit};
-use crate::device::gpu::Gpu;
-use crate::kernel::{Execution, Phase, PhaseKind, Phases};
+use crate::device::gpu::{CommonParameters, Gpu};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 
 /// What a kernel's launch costs, in microseconds; the terms of its equation.
@@ -40,6 +40,22 @@ pub(super) struct Cost {
     pub(super) epilogue_us: f64,
     /// Bytes of inputs, output and weights.
     pub(super) bytes: u64,
+}
+
+impl Cost {
+    /// The part of the cost that is alike for every kernel table: a loop of no latency and no work, and
+    /// `bytes`, of which `moved` (with second operands, as the table weighs them) take time.
+    pub(super) fn new(common: CommonParameters, bytes: u64, moved: f64) -> Self {
+        Self {
+            launch_us: common.launch_us,
+            unit_us: common.unit_us,
+            sharpness: common.roofline_sharpness,
+            loop_factor: 1.0,
+            traffic_us: common.traffic_us_per_byte * moved,
+            bytes,
+            ..Self::default()
+        }
+    }
 }
 
 /// How work-groups fill the GPU.
@@ -109,6 +125,21 @@ fn soft_maximum(a: f64, b: f64, sharpness: f64) -> f64 {
     high * (1.0 + (low / high).powf(power)).powf(power.recip())
 }
 
+/// What takes the largest part of a launch that starts in `launch_us` and whose full and last rounds have
+/// so many waves on a compute unit and take so long.
+fn limit(cost: &Cost, launch_us: f64, rounds: [(f64, f64); 2]) -> Limit {
+    let bound = |by_latency: bool| -> f64 {
+        let waits = |waves: f64| cost.latency_us >= waves * cost.throughput_us;
+        rounds.iter().filter(|&&(waves, _)| waits(waves) == by_latency).map(|(_, micros)| micros).sum()
+    };
+    largest(&[
+        (Limit::Launch, launch_us),
+        (Limit::Latency, bound(true)),
+        (Limit::Throughput, bound(false) + cost.epilogue_us),
+        (Limit::Traffic, cost.traffic_us + cost.transform_us),
+    ])
+}
+
 /// The phases of a launch. `second_operands` are the bytes that linked sums read
 /// besides the cost's own.
 pub(super) fn execution(
@@ -143,22 +174,13 @@ pub(super) fn execution(
     push(PhaseKind::MemoryTraffic, cost.traffic_us, 1);
     phases.spread(Bytes(cost.bytes + second_operands), |kind| kind != PhaseKind::Launch);
 
-    let bound = |waves: f64, micros: f64| {
-        if cost.latency_us >= waves * cost.throughput_us { (micros, 0.0) } else { (0.0, micros) }
-    };
-    let (full_latency, full_throughput) = bound(occupancy.full_waves, full_us);
-    let (last_latency, last_throughput) = bound(last_waves, last_us);
-    let limit = largest([
-        (Limit::Launch, launch_us),
-        (Limit::Latency, full_latency + last_latency),
-        (Limit::Throughput, full_throughput + last_throughput + cost.epilogue_us),
-        (Limit::Traffic, cost.traffic_us + cost.transform_us),
-    ]);
+    let rounds = [(occupancy.full_waves, full_us), (last_waves, last_us)];
     let detail = Launch {
         kernel: dispatch.kernel,
         tile: [dispatch.tile.x, dispatch.tile.y, dispatch.tile.slices],
         grid: dispatch.grid,
         work_group: dispatch.work_group,
+        linearisation: dispatch.linearisation,
         groups: dispatch.groups,
         threads_per_group: dispatch.threads(),
         waves_per_group,
@@ -166,19 +188,8 @@ pub(super) fn execution(
         full_rounds: occupancy.full_rounds,
         last_round_groups: occupancy.last_round_groups,
         slots: occupancy.slots,
-        limit,
+        limit: limit(cost, launch_us, rounds),
         residual_factor: None,
     };
     Execution { phases, detail }
-}
-
-/// The limit with the largest part of the time; the first of equals.
-fn largest(parts: [(Limit, f64); 4]) -> Limit {
-    let mut most = parts[0];
-    for part in &parts[1..] {
-        if part.1 > most.1 {
-            most = *part;
-        }
-    }
-    most.0
 }

@@ -2,39 +2,33 @@
 
 use super::latency::Cost;
 use super::select::Kernel;
-use super::tile::Tile;
 use super::work_group::Dispatch;
-use super::{Extent, Modelled, value_or_zero, work_group};
-use crate::device::gpu::{Gpu, GpuFamily};
+use super::{Modelled, extent, work_group};
+use crate::device::gpu::Gpu;
+use crate::device::gpu::family::{Extent, Tile};
+use crate::device::quantity::Quantity;
 use crate::workload::{Pool, PoolKind, Shape};
 
 /// Pooling over a window: one thread computes one slice of one pixel.
 pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
     let table = &gpu.pool;
-    let (input, output) = (Extent::of(pool.input), Extent::of(pool.output()));
+    let (input, output) = (extent(pool.input), extent(pool.output()));
     let tile = Tile::new(1, 1, 1);
-    let grid = work_group::grid(output, tile);
-    let group = work_group::generic_work_group(grid, gpu);
-    let window = pool.kernel[0].saturating_mul(pool.kernel[1]);
+    let window = pool.window.kernel[0].saturating_mul(pool.window.kernel[1]);
     let bytes = input.bytes() + output.bytes();
     let rise = match pool.kind {
         PoolKind::Max => 1.0,
         PoolKind::Average => 1.0 + table.average_factor.value,
     };
-    let stride = f64::from(pool.stride[1]);
-    let dispatch = Dispatch::new(Kernel::Pool, tile, grid, group, window);
+    let stride = f64::from(pool.window.stride[1]);
+    let dispatch = Dispatch::over(Kernel::Pool, output, tile, window, gpu);
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let cost = Cost {
-        launch_us: table.launch_us.value,
-        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value + table.throughput_stride_us.value * stride,
-        sharpness: table.roofline_sharpness.value,
         loop_factor: rise,
-        traffic_us: table.traffic_us_per_byte.value * bytes as f64,
-        epilogue_us: value_or_zero(table.wave_us.as_ref()) * waves * rise,
-        bytes,
-        ..Cost::default()
+        epilogue_us: Quantity::or_zero(table.wave_us.as_ref()) * waves * rise,
+        ..Cost::new(table.common(), bytes, bytes as f64)
     };
     Modelled { dispatch, cost }
 }
@@ -48,9 +42,9 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
 pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let table = &gpu.mean;
     let batch = input.batch;
-    let extent = Extent::of(Shape { batch: 1, ..input });
+    let extent = extent(Shape { batch: 1, ..input });
     let tile = Tile::new(1, 1, 1);
-    let reduction = reduction_group(extent, gpu.family);
+    let reduction = reduction_group(extent, gpu.family.rules().reduction_threads);
     let dispatch = if let Some([width, height]) = reduction {
         let reads = extent.width.div_ceil(width).saturating_mul(extent.height.div_ceil(height));
         // Groups are counted along the batch and the slices.
@@ -62,21 +56,16 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
         Dispatch::new(Kernel::Mean, tile, grid, [1, 1, work_group::slices_of_group(grid[2])], reads)
     };
     let steps = reduction.map_or(0, |[width, height]| reduction_steps(width * height));
-    let wave_us = table.wave_us.value + value_or_zero(table.reduction_step_us.as_ref()) * f64::from(steps);
+    let wave_us =
+        table.wave_us.value + Quantity::or_zero(table.reduction_step_us.as_ref()) * f64::from(steps);
     let lone_reads = if reduction.is_some() { 0.0 } else { f64::from(dispatch.iterations) };
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let bytes = u64::from(batch) * (extent.bytes() + Extent { width: 1, height: 1, ..extent }.bytes());
     let cost = Cost {
-        launch_us: table.launch_us.value,
-        unit_us: value_or_zero(table.unit_us.as_ref()),
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
-        sharpness: table.roofline_sharpness.value,
-        loop_factor: 1.0,
-        traffic_us: table.traffic_us_per_byte.value * bytes as f64,
         epilogue_us: wave_us * waves + table.lone_read_us.value * lone_reads,
-        bytes,
-        ..Cost::default()
+        ..Cost::new(table.common(), bytes, bytes as f64)
     };
     Modelled { dispatch, cost }
 }
@@ -88,9 +77,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
 /// This is TFLite 2.15's rule as far as measurements tell: `LiteRT` also asks for
 /// four reads per thread before it grows a group, which 14x14 means on Adreno
 /// contradict (mobile-ml-benchmark data set).
-fn reduction_group(image: Extent, family: GpuFamily) -> Option<[u32; 2]> {
-    let most = most_reducing_threads(family);
-    let least = if family.is_apple() { 16 } else { most / 4 };
+fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
     let mut group = [1_u32; 2];
     'grow: for (axis, size) in [image.width, image.height].into_iter().enumerate() {
         while size >= group[axis] * 2 {
@@ -101,19 +88,6 @@ fn reduction_group(image: Extent, family: GpuFamily) -> Option<[u32; 2]> {
         }
     }
     (group[0] * group[1] >= least).then_some(group)
-}
-
-/// Most threads of a reducing group. `LiteRT` allows 32 on `PowerVR`; TFLite up to
-/// 2.15 has no such limit, and the means that a GE8320 was measured on agree: 7x7
-/// ones are summed by lone threads, and a 56x56 one takes a thread 14 reads, not 112
-/// (mobile-ml-benchmark data set).
-fn most_reducing_threads(family: GpuFamily) -> u32 {
-    match family {
-        GpuFamily::Adreno3xx => 128,
-        GpuFamily::MaliMidgard => 32,
-        family if family.is_mali() => 64,
-        _ => 256,
-    }
 }
 
 /// Steps in which a group of `threads` adds up its sums through local memory: each
@@ -127,9 +101,11 @@ fn reduction_steps(threads: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::gpu::GpuFamily;
 
     fn group(side: u32, family: GpuFamily) -> Option<[u32; 2]> {
-        reduction_group(Extent { width: side, height: side, slices: 64 }, family)
+        let image = Extent { width: side, height: side, slices: 64 };
+        reduction_group(image, family.rules().reduction_threads)
     }
 
     #[test]

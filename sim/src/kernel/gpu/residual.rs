@@ -1,10 +1,11 @@
 //! The learned correction of a launch: its features, and the stretch of its
 //! phases.
 
-use super::{Extent, Kernel, Launch, SLICE_BYTES};
+use super::{Kernel, Launch, extent};
+use crate::device::gpu::family::{Extent, SLICE_BYTES};
 use crate::device::gpu::{Correction, Feature, Features, Gpu, KernelTable};
 use crate::kernel::Execution;
-use crate::workload::{Layer, Operator, slices};
+use crate::workload::{Class, Layer, Movement, Operator, slices};
 
 /// Floor of a logarithm's argument, where there are no bytes of the kind: a few
 /// texels (activations) or one block (weights).
@@ -58,7 +59,7 @@ pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>)
 pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let operator = &layer.operator;
     let window = Window::of(operator);
-    let (input, output) = (input_of(operator), Extent::of(operator.output()));
+    let (input, output) = (input_of(operator), extent(operator.output()));
     let units = f64::from(gpu.compute_units);
     let groups_per_unit = f64::from(launch.groups) / units;
     let waves = f64::from(launch.waves_per_group);
@@ -103,20 +104,17 @@ fn remainder(count: f64, period: f64) -> f64 {
     (count / period).fract()
 }
 
-/// The inputs of an operator, as if they were one tensor.
+/// What an operator reads first; of what only moves elements, as many as it moves.
 fn input_of(operator: &Operator) -> Extent {
-    match operator {
-        Operator::Conv2d(conv) => Extent::of(conv.input),
-        Operator::DepthwiseConv2d(conv) => Extent::of(conv.input),
-        Operator::Pool(pool) => Extent::of(pool.input),
-        Operator::Mean(mean) => Extent::of(mean.input),
-        Operator::Linear(linear) => {
-            Extent { width: linear.rows, height: 1, slices: slices(linear.input_features) }
-        }
-        Operator::MatMul(product) => {
-            Extent { width: product.m, height: product.batch, slices: slices(product.k) }
-        }
-        other => Extent::of(other.output()),
+    let output = operator.output();
+    match operator.class() {
+        Class::Movement(_) | Class::Gather { .. } => extent(output),
+        Class::Product(_)
+        | Class::Convolution(_)
+        | Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_) => extent(operator.input_shapes().next().unwrap_or(output)),
     }
 }
 
@@ -130,41 +128,35 @@ struct Window {
 
 impl Window {
     fn of(operator: &Operator) -> Self {
-        let point = Self { side: 1.0, stride: 1.0, trivial: true, weight_bytes: 0.0 };
         let blocks = |source: u32, output: u32| {
             f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
         };
-        match operator {
-            Operator::Conv2d(conv) => {
-                let taps = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
+        let (trivial, weight_bytes) = match operator.class() {
+            Class::Convolution(conv) => {
                 let dense = blocks(conv.input.channels, conv.output_channels);
-                Self {
-                    side: f64::from(conv.kernel[0]),
-                    stride: f64::from(conv.stride[0]),
-                    trivial: conv.is_pointwise(),
-                    weight_bytes: taps * dense / f64::from(conv.groups.max(1)),
-                }
+                let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
+                (conv.window.is_pointwise(), weight_bytes)
             }
-            Operator::DepthwiseConv2d(conv) => {
-                let taps = f64::from(conv.kernel[0]) * f64::from(conv.kernel[1]);
-                Self {
-                    side: f64::from(conv.kernel[0]),
-                    stride: f64::from(conv.stride[0]),
-                    trivial: false,
-                    weight_bytes: taps * f64::from(slices(conv.input.channels)) * SLICE_BYTES as f64,
-                }
+            Class::Depthwise(conv) => {
+                let slices = f64::from(slices(conv.input.channels));
+                (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)
             }
-            Operator::Pool(pool) => {
-                Self { side: f64::from(pool.kernel[0]), stride: f64::from(pool.stride[0]), ..point }
+            Class::Product(product) => {
+                (true, f64::from(product.batch) * blocks(product.inner, product.outputs))
             }
-            Operator::Linear(linear) => {
-                Self { weight_bytes: blocks(linear.input_features, linear.output_features), ..point }
-            }
-            Operator::MatMul(product) => {
-                Self { weight_bytes: f64::from(product.batch) * blocks(product.k, product.n), ..point }
-            }
-            Operator::Concat(concat) => Self { side: concat.channels.len() as f64, ..point },
-            _ => point,
-        }
+            Class::Pool(_)
+            | Class::Reduction(_)
+            | Class::Elementwise(_)
+            | Class::Movement(_)
+            | Class::Gather { .. } => (true, 0.0),
+        };
+        let (side, stride) = if let Some(window) = operator.window() {
+            (f64::from(window.kernel[0]), f64::from(window.stride[0]))
+        } else if let Class::Movement(Movement::Joined(concat)) = operator.class() {
+            (concat.channels.len() as f64, 1.0)
+        } else {
+            (1.0, 1.0)
+        };
+        Self { side, stride, trivial, weight_bytes }
     }
 }

@@ -10,9 +10,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Extent;
-use crate::device::gpu::{Gpu, GpuFamily};
-use crate::workload::{Conv2d, DepthwiseConv2d, Padding, Pool, PoolKind, slices};
+use crate::device::gpu::family::{Extent, Family};
+use crate::workload::{Conv2d, DepthwiseConv2d, Window, slices};
 
 /// A kernel of the TFLite GPU delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -80,49 +79,27 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// The kernel of a two-dimensional convolution, in the order the delegate tries
-/// them.
-pub(super) fn conv2d(conv: &Conv2d, gpu: &Gpu) -> Kernel {
-    if is_matrix_vector(conv) {
-        Kernel::FullyConnected
-    } else if suits_winograd(conv, gpu.family) {
-        Kernel::Winograd
-    } else if conv.groups > 1 {
-        Kernel::GroupedConv
-    } else if fits_constant_memory(conv, gpu.family) {
-        Kernel::ConvConstants
-    } else {
-        Kernel::ConvGeneric
-    }
-}
-
 /// A 1x1 convolution of one pixel, which a graph rewrite turns into a fully
 /// connected layer.
-fn is_matrix_vector(conv: &Conv2d) -> bool {
+pub(super) fn is_matrix_vector(conv: &Conv2d) -> bool {
     let input = conv.input;
-    conv.is_pointwise() && conv.groups == 1 && (input.batch, input.height, input.width) == (1, 1, 1)
+    conv.window.is_pointwise() && conv.groups == 1 && (input.batch, input.height, input.width) == (1, 1, 1)
 }
 
 /// Whether the delegate expects F(4x4, 3x3) to pay off: a dense, undilated 3x3
 /// window of stride 1, enough slices on both sides and enough 4x4 tiles.
-fn suits_winograd(conv: &Conv2d, family: GpuFamily) -> bool {
-    if conv.kernel != [3, 3] || conv.stride != [1, 1] || conv.dilation != [1, 1] || conv.groups != 1 {
+pub(super) fn suits_winograd(conv: &Conv2d, rules: &Family) -> bool {
+    if conv.window.kernel != [3, 3]
+        || conv.window.stride != [1, 1]
+        || conv.window.dilation != [1, 1]
+        || conv.groups != 1
+    {
         return false;
     }
-    let (least_source, least_output, least_tiles) = winograd_thresholds(family);
-    slices(conv.input.channels) >= least_source
-        && slices(conv.output_channels) >= least_output
-        && winograd_tiles(conv) >= least_tiles
-}
-
-/// Least source slices, output slices and 4x4 tiles of a Winograd convolution.
-fn winograd_thresholds(family: GpuFamily) -> (u32, u32, u32) {
-    match family {
-        GpuFamily::Adreno6xx => (32, 32, 128),
-        family if family.is_adreno() => (32, 32, 64),
-        GpuFamily::Amd => (16, 8, 32),
-        _ => (16, 16, 32),
-    }
+    let least = &rules.winograd;
+    slices(conv.input.channels) >= least.source_slices
+        && slices(conv.output_channels) >= least.output_slices
+        && winograd_tiles(conv) >= least.tiles
 }
 
 /// 4x4 tiles of the output. The delegate counts one image's, whatever the batch.
@@ -136,21 +113,13 @@ fn winograd_tiles(conv: &Conv2d) -> u32 {
 const MOST_CONSTANT_SLICES: u32 = 8;
 
 /// Whether the weights fit the constant memory that the delegate dares to use.
-///
-/// `LiteRT` also tries this kernel on GPUs it does not recognise; the generic
-/// family leaves it out, as its members (CPUs under `PoCL`) have no such memory.
-fn fits_constant_memory(conv: &Conv2d, family: GpuFamily) -> bool {
-    let most_bytes = match family {
-        GpuFamily::Adreno3xx | GpuFamily::Adreno4xx | GpuFamily::Adreno5xx => 2560,
-        GpuFamily::Adreno6xx | GpuFamily::Adreno7xx => 3584,
-        GpuFamily::Nvidia => 1024,
-        _ => return false,
-    };
+pub(super) fn fits_constant_memory(conv: &Conv2d, rules: &Family) -> bool {
     let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
     let (source_slices, output_slices) = (source.div_ceil(4), output.div_ceil(4));
     let padded = if in_dot_form(conv) { output * source_slices } else { source * output_slices } * 4;
-    let weights = padded * u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
-    weights * size_of::<u16>() as u64 <= most_bytes && slices(conv.output_channels) <= MOST_CONSTANT_SLICES
+    let weights = padded * u64::from(conv.window.kernel[0]) * u64::from(conv.window.kernel[1]);
+    weights * size_of::<u16>() as u64 <= rules.constant_bytes
+        && slices(conv.output_channels) <= MOST_CONSTANT_SLICES
 }
 
 /// Whether the kernel with constant weights computes every output channel by dot
@@ -161,48 +130,20 @@ pub(super) fn in_dot_form(conv: &Conv2d) -> bool {
     output % 4 != 0 && (source % 4 == 0 || output * source.div_ceil(4) < source * output.div_ceil(4))
 }
 
-/// The kernel of a depthwise convolution.
-pub(super) fn depthwise(conv: &DepthwiseConv2d, family: GpuFamily) -> Kernel {
-    let plain_3x3 = conv.multiplier == 1 && conv.kernel == [3, 3];
-    let has_3x3 = match family {
-        GpuFamily::MaliMidgard | GpuFamily::MaliValhall2 => false,
-        // The other Malis have it for 16-bit activations in textures, which is
-        // how the delegate stores them there.
-        _ => true,
-    };
-    if has_3x3
-        && plain_3x3
-        && conv.stride == [1, 1]
-        && conv.dilation == [1, 1]
-        && conv.padding == Padding::symmetric(1, 1)
-    {
-        Kernel::Depthwise3x3
-    } else if family.is_apple() && plain_3x3 && conv.stride[0] == 2 && conv.dilation[0] == 1 {
-        Kernel::DepthwiseStrideH2
-    } else {
-        Kernel::DepthwiseGeneric
-    }
+/// Whether a depthwise convolution is the 3x3 kernel's: of stride 1, padded by one pixel.
+pub(super) fn suits_depthwise_3x3(conv: &DepthwiseConv2d, rules: &Family) -> bool {
+    rules.has_depthwise_3x3 && conv.multiplier == 1 && conv.window == Window::same(3)
 }
 
-/// An average over the whole image, which the converter turns into a mean.
-pub(super) fn is_global_average(pool: &Pool) -> bool {
-    pool.kind == PoolKind::Average
-        && pool.kernel == [pool.input.height, pool.input.width]
-        && pool.padding == Padding::NONE
+/// Whether it is that of the 3x3 kernel of vertical stride 2.
+pub(super) fn suits_depthwise_stride_h2(conv: &DepthwiseConv2d, rules: &Family) -> bool {
+    let Window { kernel, stride, dilation, .. } = conv.window;
+    let is_3x3 = conv.multiplier == 1 && kernel == [3, 3];
+    rules.has_depthwise_stride_h2 && is_3x3 && stride[0] == 2 && dilation[0] == 1
 }
 
-/// Passes over a pixel's channels that softmax takes: two where exponents are
-/// tracked on the fly, else maximum, sum and quotient.
-pub(super) fn softmax_passes(family: GpuFamily) -> u32 {
-    match family {
-        GpuFamily::Adreno6xx | GpuFamily::Adreno7xx | GpuFamily::AppleA9 | GpuFamily::AppleBionic => 2,
-        _ => 3,
-    }
-}
-
-/// Whether a normalisation shares a pixel's channels among the threads of a
-/// group; Adreno lets one thread do few slices of many pixels.
-pub(super) fn norm_uses_group(input: Extent, family: GpuFamily) -> bool {
+/// Whether a normalisation shares a pixel's channels among the threads of a group.
+pub(super) fn norm_uses_group(input: Extent, rules: &Family) -> bool {
     let pixels = u64::from(input.width) * u64::from(input.height);
-    !(family.is_adreno() && input.slices <= 32 && pixels >= 128)
+    !(rules.norms_few_slices_alone && input.slices <= 32 && pixels >= 128)
 }

@@ -1,7 +1,7 @@
 //! Layers as matrix products.
 
 use crate::kernel::Unsupported;
-use crate::workload::{DataType, Layer, Operator};
+use crate::workload::{Class, DataType, Layer};
 
 /// What the rows of a product are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,47 +37,32 @@ impl Product {
         let linked = &layer.linked;
         let output_transfers = 1 + u64::from(linked.additions()) + u64::from(linked.multiplications());
         let integers = layer.data_type == DataType::I8;
-        match &layer.operator {
-            Operator::Linear(linear) => Ok(Self {
-                batch: 1,
-                rows: linear.rows.into(),
-                inner: linear.input_features.into(),
-                outputs: linear.output_features.into(),
-                kind: Rows::Tokens,
-                trained_weights: true,
-                integers,
-                output_transfers,
-            }),
-            Operator::MatMul(product) => Ok(Self {
-                batch: product.batch.into(),
-                rows: product.m.into(),
-                inner: product.k.into(),
-                outputs: product.n.into(),
-                kind: Rows::Tokens,
-                trained_weights: false,
-                integers,
-                output_transfers,
-            }),
-            Operator::Conv2d(conv) => {
-                let groups = u64::from(conv.groups);
-                let window = u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
-                Ok(Self {
-                    batch: groups,
-                    rows: conv.output().pixels(),
-                    inner: window * (u64::from(conv.input.channels) / groups),
-                    outputs: u64::from(conv.output_channels) / groups,
-                    kind: Rows::Pixels,
-                    trained_weights: true,
-                    integers,
-                    output_transfers,
-                })
+        let (batch, [rows, inner, outputs], kind, trained_weights) = match layer.operator.class() {
+            Class::Product(product) => {
+                let extents = [product.rows, product.inner, product.outputs].map(u64::from);
+                (u64::from(product.batch), extents, Rows::Tokens, product.trained)
             }
-            other => Err(Unsupported {
-                processor: "NPU",
-                operator: other.to_string(),
-                reason: "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU"
-                    .into(),
-            }),
-        }
+            Class::Convolution(conv) => {
+                let groups = u64::from(conv.groups);
+                let inner = conv.window.taps() * u64::from(conv.group_channels());
+                let outputs = u64::from(conv.output_channels) / groups;
+                (groups, [conv.output().pixels(), inner, outputs], Rows::Pixels, true)
+            }
+            Class::Depthwise(_)
+            | Class::Pool(_)
+            | Class::Reduction(_)
+            | Class::Elementwise(_)
+            | Class::Movement(_)
+            | Class::Gather { .. } => {
+                return Err(Unsupported {
+                    processor: "NPU",
+                    operator: layer.operator.to_string(),
+                    reason:
+                        "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU"
+                            .into(),
+                });
+            }
+        };
+        Ok(Self { batch, rows, inner, outputs, kind, trained_weights, integers, output_transfers })
     }
 }

@@ -1,4 +1,4 @@
-//! A language model beside somebody else's work.
+//! A language model beside a background load.
 //!
 //! Responsible for: whole steps, all layers one after another, with frames between. Not
 //! for: rates without company (`generation`), whose shortcut of one layer for all of
@@ -6,10 +6,12 @@
 
 use serde::Serialize;
 
+use super::written::append;
 use super::{GenerationPlan, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::{Placement, Plan};
+use crate::schedule::ScheduleError;
 use crate::simulate::{BackgroundReport, BackgroundWork, SimulateError, Simulator};
 use crate::workload::{LanguageTask, Stage, StepStages, TokenStep};
 
@@ -43,7 +45,10 @@ pub fn generate_beside(
         let whole = Plan::new(plan.synchronisation, chain.placements);
         Ok::<_, SimulateError>(simulator.run(&chain.stages, &whole)?.background)
     };
-    let lacks = || SimulateError::PlanLength { placements: plan.prefill.len(), stages: task.turns.len() };
+    let lacks = || {
+        let (placements, stages) = (plan.prefill.len(), task.turns.len());
+        SimulateError::from(ScheduleError::PlanLength { placements, stages })
+    };
     let (Some(turn), Some(prefill)) = (task.turns.first(), plan.prefill.first()) else { return Err(lacks()) };
     let mut prompt = Chain::default();
     prompt.step(&task.stages(task.prefill(0)), prefill, task.model.layers);
@@ -76,16 +81,9 @@ impl Chain {
     }
 
     fn part(&mut self, stages: &[Stage], placements: &[Placement]) {
-        let offset = self.stages.len();
-        for (index, stage) in stages.iter().enumerate() {
-            let mut stage = stage.clone();
-            for input in &mut stage.inputs {
-                *input += offset;
-            }
-            if index == 0 {
-                stage.inputs.extend(offset.checked_sub(1));
-            }
-            self.stages.push(stage);
+        let offset = append(&mut self.stages, stages);
+        if let Some(first) = self.stages.get_mut(offset) {
+            first.inputs.extend(offset.checked_sub(1));
         }
         self.placements.extend_from_slice(placements);
     }
@@ -95,7 +93,8 @@ impl Chain {
 mod tests {
     use super::*;
     use crate::device::quantity::Quantity;
-    use crate::explore::language::{LanguageStrategy, plan_language};
+    use crate::explore::Strategy;
+    use crate::explore::language::plan_language;
     use crate::plan::synchronisation::Mechanism;
     use crate::workload::{Turn, WeightFormat, language_model};
 
@@ -114,7 +113,7 @@ mod tests {
     }
 
     /// Frames a second and the loss of speed, in prefill and decode.
-    fn beside(strategy: LanguageStrategy) -> [(f64, f64); 2] {
+    fn beside(strategy: Strategy) -> [(f64, f64); 2] {
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let model = language_model("llama3-8b").unwrap();
         let turn = Turn { prompt_tokens: 256, generated_tokens: 8 };
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_prompt_read_by_the_gpu_alone_stops_the_game_and_an_answer_slows_it() {
         // HeteroInfer, section 5.7: no frame a second while reading, 46 while answering.
-        let [(reading, _), (answering, _)] = beside(LanguageStrategy::GpuOnly);
+        let [(reading, _), (answering, _)] = beside(Strategy::GpuOnly);
         assert!(reading < 2.0, "{reading}");
         assert!((42.0..52.0).contains(&answering), "{answering}");
     }
@@ -137,7 +136,7 @@ mod tests {
     #[test]
     fn with_products_on_the_npu_the_game_keeps_its_frames() {
         // HeteroInfer, section 5.7: 0.5 % slower.
-        let [(frames, slowdown), _] = beside(LanguageStrategy::HeteroLayer);
+        let [(frames, slowdown), _] = beside(Strategy::HeteroLayer);
         assert!((frames - 60.0).abs() < 1e-9, "{frames}");
         assert!((0.2..0.8).contains(&slowdown), "{slowdown}");
     }
@@ -145,7 +144,7 @@ mod tests {
     #[test]
     fn a_shared_answer_loses_a_sixth_of_its_speed_and_the_game_no_frame() {
         // HeteroInfer, section 5.7: 17.7 %.
-        let [_, (frames, slowdown)] = beside(LanguageStrategy::HeteroTensor);
+        let [_, (frames, slowdown)] = beside(Strategy::HeteroTensor);
         assert!((frames - 60.0).abs() < 1e-9, "{frames}");
         assert!((15.0..20.0).contains(&slowdown), "{slowdown}");
     }

@@ -8,38 +8,13 @@
 //! head of each sequence.
 
 use super::{Graph, GraphError, Node, NodeId, Source};
-use crate::workload::operator::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Linear, MatMul, Mean, Norm, Operator, Pool,
-    Reshape, Slice, Softmax,
-};
+use crate::workload::operator::{BatchOf, Class, Operator, Reduction, Reshape};
 use crate::workload::shape::Shape;
-
-/// Whether `shape` is a matrix of tokens.
-fn is_tokens(shape: Shape) -> bool {
-    (shape.batch, shape.height) == (1, 1)
-}
-
-/// `count` times `shape`: so many images.
-fn images(shape: Shape, count: u32) -> Shape {
-    Shape { batch: shape.batch.saturating_mul(count), ..shape }
-}
-
-/// `count` times `shape`: so many times its rows where it is a matrix of tokens, else so
-/// many images.
-fn repeated(shape: Shape, count: u32) -> Shape {
-    if is_tokens(shape) {
-        Shape { width: shape.width.saturating_mul(count), ..shape }
-    } else {
-        images(shape, count)
-    }
-}
 
 /// Whether an operator looks at pixels in relation to each other.
 fn is_of_images(operator: &Operator) -> bool {
-    matches!(
-        operator,
-        Operator::Conv2d(_) | Operator::DepthwiseConv2d(_) | Operator::Pool(_) | Operator::Mean(_)
-    )
+    let mean = matches!(operator.class(), Class::Reduction(Reduction::Pixels { .. }));
+    mean || operator.window().is_some()
 }
 
 impl Graph {
@@ -59,13 +34,13 @@ impl Graph {
             .zip(&self.inputs)
             .map(|(index, &shape)| {
                 let of_images = readers(Source::Input(index)).any(|node| is_of_images(&node.operator));
-                if of_images { images(shape, count) } else { repeated(shape, count) }
+                if of_images { shape.images(count) } else { shape.repeated(count) }
             })
             .collect();
         let mut batch = Batch { count, inputs, nodes: Vec::new(), moved: Vec::new() };
         for (index, node) in self.nodes.iter().enumerate() {
             let result = Source::Node(NodeId(index as u32));
-            let feeds_product = readers(result).any(|node| matches!(node.operator, Operator::MatMul(_)));
+            let feeds_product = readers(result).any(|node| node.operator.multiplies_activations());
             batch.add(node, feeds_product)?;
         }
         Self::new(self.name.clone(), self.data_type, batch.inputs, batch.nodes)
@@ -102,7 +77,9 @@ impl Batch {
         };
         let mut sources: Vec<Source> = node.inputs.iter().map(moved).collect();
         let given: Vec<Shape> = sources.iter().map(|&source| self.shape(source)).collect();
-        let operator = self.operator(node, &given, feeds_product)?;
+        let batch = BatchOf { count: self.count, given: &given, feeds_product };
+        let mixed = || GraphError::NoBatch { node: node.name.clone() };
+        let operator = node.operator.batched(&batch).ok_or_else(mixed)?;
         if let (Operator::Linear(linear), &[read]) = (&operator, given.as_slice()) {
             let rows = Shape::tokens(linear.rows, linear.input_features);
             if read != rows {
@@ -112,50 +89,10 @@ impl Batch {
             }
         }
         // Before any shape is derived from it, so that none can overflow.
-        super::check_operator(&operator)
-            .map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
+        operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
         let id = self.push(node.name.clone(), operator, sources);
         self.moved.push(id);
         Ok(())
-    }
-
-    /// What `node` computes for the whole batch, reading `given`.
-    fn operator(&self, node: &Node, given: &[Shape], feeds_product: bool) -> Result<Operator, GraphError> {
-        let count = self.count;
-        let first = given.first().copied().unwrap_or(Shape::tokens(1, 1));
-        let times = |value: u32| value.saturating_mul(count);
-        Ok(match &node.operator {
-            Operator::Linear(linear) => Operator::Linear(Linear { rows: times(linear.rows), ..*linear }),
-            Operator::MatMul(product) => Operator::MatMul(MatMul { batch: times(product.batch), ..*product }),
-            Operator::Conv2d(conv) => Operator::Conv2d(Conv2d { input: first, ..*conv }),
-            Operator::DepthwiseConv2d(conv) => {
-                Operator::DepthwiseConv2d(DepthwiseConv2d { input: first, ..*conv })
-            }
-            Operator::Pool(pool) => Operator::Pool(Pool { input: first, ..*pool }),
-            Operator::Mean(mean) if is_tokens(first) && mean.input.width > 1 => {
-                return Err(GraphError::NoBatch { node: node.name.clone() });
-            }
-            Operator::Mean(_) => Operator::Mean(Mean { input: first }),
-            Operator::Concat(join) => {
-                let extent = first.with_channels(join.extent.channels);
-                Operator::Concat(Concat { extent, channels: join.channels.clone() })
-            }
-            Operator::Elementwise(function) => {
-                let other = function.other.and(given.get(1).copied());
-                Operator::Elementwise(Elementwise { input: first, other, ..*function })
-            }
-            Operator::Softmax(_) => Operator::Softmax(Softmax { input: first }),
-            Operator::Norm(norm) => Operator::Norm(Norm { input: first, ..*norm }),
-            Operator::Embedding(table) => {
-                Operator::Embedding(Embedding { rows: times(table.rows), ..*table })
-            }
-            Operator::Slice(slice) => Operator::Slice(Slice { input: first, ..*slice }),
-            Operator::Reshape(reshape) => {
-                let output = reshape.output;
-                let output = if feeds_product { images(output, count) } else { repeated(output, count) };
-                Operator::Reshape(Reshape { input: first, output })
-            }
-        })
     }
 }
 

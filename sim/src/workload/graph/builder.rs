@@ -2,59 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Graph, GraphError, Node, NodeId, Source, check, check_operator};
+use super::{Graph, GraphError, Node, NodeId, Source};
 use crate::workload::operator::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Operator, Pool, PoolKind, Reshape, Slice, Softmax,
+    Operator, Pool, PoolKind, Reshape, Slice, Softmax, Window, check_shape,
 };
-use crate::workload::shape::{DataType, Padding, Shape};
-
-/// A window that slides over an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
-    /// Height and width.
-    pub kernel: [u32; 2],
-    /// Vertical and horizontal stride.
-    pub stride: [u32; 2],
-    /// Vertical and horizontal dilation.
-    pub dilation: [u32; 2],
-    /// Padding around the image.
-    pub padding: Padding,
-}
-
-impl Window {
-    /// A square window without padding.
-    pub const fn valid(size: u32) -> Self {
-        Self { kernel: [size, size], stride: [1, 1], dilation: [1, 1], padding: Padding::NONE }
-    }
-
-    /// A square window, padded by half its size: with an odd `size` and stride
-    /// 1 the output has the input's extent.
-    pub const fn same(size: u32) -> Self {
-        Self::same_rectangle(size, size)
-    }
-
-    /// A `height` by `width` window, padded by half of each.
-    pub const fn same_rectangle(height: u32, width: u32) -> Self {
-        Self {
-            kernel: [height, width],
-            padding: Padding::symmetric(height / 2, width / 2),
-            ..Self::valid(height)
-        }
-    }
-
-    /// With one stride for both directions.
-    #[must_use]
-    pub const fn stride(self, stride: u32) -> Self {
-        Self { stride: [stride, stride], ..self }
-    }
-
-    /// With other padding.
-    #[must_use]
-    pub const fn padding(self, padding: Padding) -> Self {
-        Self { padding, ..self }
-    }
-}
+use crate::workload::shape::{DataType, Shape};
 
 /// Builds a [`Graph`] node by node.
 ///
@@ -102,7 +55,7 @@ impl GraphBuilder {
     pub fn input(&mut self, shape: Shape) -> Source {
         let index = self.inputs.len() as u32;
         // A placeholder keeps shape inference sound after a mistake.
-        self.inputs.push(match check::shape("graph input", shape) {
+        self.inputs.push(match check_shape("graph input", shape) {
             Ok(()) => shape,
             Err(error) => {
                 self.error.get_or_insert(GraphError::Input { index, error });
@@ -129,12 +82,13 @@ impl GraphBuilder {
     }
 
     /// Adds any operator, named after `stem`.
-    pub fn operator(&mut self, stem: &str, operator: Operator, inputs: &[Source]) -> Source {
+    pub fn operator(&mut self, stem: &str, operator: impl Into<Operator>, inputs: &[Source]) -> Source {
+        let operator = operator.into();
         let stem = if self.scope.is_empty() { stem.to_owned() } else { format!("{}.{stem}", self.scope) };
         let uses = self.uses.entry(stem.clone()).or_insert(0);
         *uses += 1;
         let name = format!("{stem}{uses}");
-        if let Err(error) = check_operator(&operator) {
+        if let Err(error) = operator.check() {
             self.error.get_or_insert(GraphError::Operator { node: name.clone(), error });
         }
         if self.error.is_some() {
@@ -162,45 +116,27 @@ impl GraphBuilder {
     }
 
     fn any_conv(&mut self, from: Source, channels: u32, window: Window, bias: bool) -> Source {
-        let conv = Conv2d {
-            input: self.shape(from),
-            output_channels: channels,
-            kernel: window.kernel,
-            stride: window.stride,
-            dilation: window.dilation,
-            padding: window.padding,
-            groups: 1,
-            bias,
-        };
-        self.operator("conv", Operator::Conv2d(conv), &[from])
+        let conv = Conv2d::new(self.shape(from), channels, window).bias(bias);
+        self.operator("conv", conv, &[from])
     }
 
     /// A depthwise convolution and its batch normalisation.
     pub fn depthwise_norm(&mut self, from: Source, window: Window) -> Source {
-        let conv = DepthwiseConv2d {
-            input: self.shape(from),
-            multiplier: 1,
-            kernel: window.kernel,
-            stride: window.stride,
-            dilation: window.dilation,
-            padding: window.padding,
-            bias: false,
-        };
-        let conv = self.operator("depthwise", Operator::DepthwiseConv2d(conv), &[from]);
+        let conv = DepthwiseConv2d::new(self.shape(from), window).bias(false);
+        let conv = self.operator("depthwise", conv, &[from]);
         self.norm(conv, NormKind::Batch)
     }
 
-    /// A pooling window; its dilation is not used.
+    /// A pooling window.
     pub fn pool(&mut self, from: Source, kind: PoolKind, window: Window) -> Source {
-        let Window { kernel, stride, padding, .. } = window;
-        let pool = Pool { kind, input: self.shape(from), kernel, stride, padding };
-        self.operator("pool", Operator::Pool(pool), &[from])
+        let pool = Pool { kind, input: self.shape(from), window };
+        self.operator("pool", pool, &[from])
     }
 
     /// The mean of each channel over all pixels.
     pub fn mean(&mut self, from: Source) -> Source {
         let mean = Mean { input: self.shape(from) };
-        self.operator("mean", Operator::Mean(mean), &[from])
+        self.operator("mean", mean, &[from])
     }
 
     /// A linear layer with bias over tokens.
@@ -212,21 +148,21 @@ impl GraphBuilder {
             output_features: features,
             bias: true,
         };
-        self.operator("linear", Operator::Linear(linear), &[from])
+        self.operator("linear", linear, &[from])
     }
 
     /// A product of two activations: batches of `[m, k] x [k, n]`.
     pub fn matmul(&mut self, left: Source, right: Source) -> Source {
         let (a, b) = (self.shape(left), self.shape(right));
         let product = MatMul { batch: a.batch, m: a.width, k: a.channels, n: b.channels };
-        self.operator("matmul", Operator::MatMul(product), &[left, right])
+        self.operator("matmul", product, &[left, right])
     }
 
     /// A function of one tensor.
     pub fn activate(&mut self, from: Source, function: Function) -> Source {
         let elementwise = Elementwise { function, input: self.shape(from), other: None };
-        let stem = check::function_name(function);
-        self.operator(&stem, Operator::Elementwise(elementwise), &[from])
+        let stem = function.word();
+        self.operator(&stem, elementwise, &[from])
     }
 
     /// The sum of two tensors.
@@ -241,8 +177,8 @@ impl GraphBuilder {
 
     fn binary(&mut self, function: Function, first: Source, second: Source) -> Source {
         let elementwise = Elementwise { function, input: self.shape(first), other: Some(self.shape(second)) };
-        let stem = check::function_name(function);
-        self.operator(&stem, Operator::Elementwise(elementwise), &[first, second])
+        let stem = function.word();
+        self.operator(&stem, elementwise, &[first, second])
     }
 
     /// A concatenation along channels.
@@ -252,19 +188,19 @@ impl GraphBuilder {
             extent: shapes.first().copied().unwrap_or(Shape::tokens(1, 1)),
             channels: shapes.iter().map(|shape| shape.channels).collect(),
         };
-        self.operator("concat", Operator::Concat(concat), parts)
+        self.operator("concat", concat, parts)
     }
 
     /// `channels` channels from `first_channel` on.
     pub fn slice(&mut self, from: Source, first_channel: u32, channels: u32) -> Source {
         let slice = Slice { input: self.shape(from), first_channel, channels };
-        self.operator("slice", Operator::Slice(slice), &[from])
+        self.operator("slice", slice, &[from])
     }
 
     /// The same elements under another extent.
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
         let reshape = Reshape { input: self.shape(from), output };
-        self.operator("reshape", Operator::Reshape(reshape), &[from])
+        self.operator("reshape", reshape, &[from])
     }
 
     /// All elements of an image as the features of one token.
@@ -277,18 +213,18 @@ impl GraphBuilder {
     /// Softmax over channels.
     pub fn softmax(&mut self, from: Source) -> Source {
         let softmax = Softmax { input: self.shape(from) };
-        self.operator("softmax", Operator::Softmax(softmax), &[from])
+        self.operator("softmax", softmax, &[from])
     }
 
     /// A normalisation.
     pub fn norm(&mut self, from: Source, kind: NormKind) -> Source {
         let norm = Norm { kind, input: self.shape(from) };
-        self.operator("norm", Operator::Norm(norm), &[from])
+        self.operator("norm", norm, &[from])
     }
 
     /// A look-up of the indices `from` in a table of `vocabulary` vectors.
     pub fn embedding(&mut self, from: Source, vocabulary: u32, features: u32) -> Source {
         let embedding = Embedding { rows: self.shape(from).width, vocabulary, features };
-        self.operator("embedding", Operator::Embedding(embedding), &[from])
+        self.operator("embedding", embedding, &[from])
     }
 }

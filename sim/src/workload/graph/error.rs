@@ -1,74 +1,10 @@
-//! What can be wrong with an operator or a graph, and how to mend it.
+//! What can be wrong with a graph, and how to mend it.
 
 use thiserror::Error;
 
 use super::Source;
-use super::check::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
+use crate::workload::operator::{MAX_WORK, OperatorError};
 use crate::workload::shape::Shape;
-
-/// What is wrong with one operator.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[allow(missing_docs, reason = "each message names its fields")]
-pub enum OperatorError {
-    /// A dimension, stride, dilation or group count of zero.
-    #[error("{dimension} is 0, expected at least 1")]
-    Zero { dimension: &'static str },
-    /// A dimension beyond [`MAX_DIMENSION`].
-    #[error("{dimension} is {found}, expected at most {MAX_DIMENSION}")]
-    DimensionTooLarge { dimension: &'static str, found: u64 },
-    /// A tensor beyond [`MAX_ELEMENTS`].
-    #[error("{tensor} has {found} elements, expected at most {MAX_ELEMENTS}")]
-    TensorTooLarge { tensor: &'static str, found: u128 },
-    /// More work than [`MAX_WORK`].
-    #[error("it takes {found} steps, expected at most {MAX_WORK}")]
-    TooMuchWork { found: u128 },
-    /// A window that does not fit its padded input once.
-    #[error("the window covers {reach} {axis}, but the padded input has {padded}")]
-    WindowTooLarge { axis: &'static str, reach: u64, padded: u64 },
-    /// Channels that are not a multiple of the groups.
-    #[error("{channels} {which} channels do not divide into {groups} groups")]
-    Groups { which: &'static str, channels: u32, groups: u32 },
-    /// A function of one tensor given two, or the reverse.
-    #[error("the function {function} reads {expected} tensors, found {found}")]
-    OperandCount { function: String, found: u32, expected: u32 },
-    /// A second operand that is neither the first's extent nor one value a channel.
-    #[error("the second operand is {second}, expected {first} or 1x1x{}", first.channels)]
-    Broadcast { first: Shape, second: Shape },
-    /// A reshape between extents of different size.
-    #[error("{input} has {} elements, but {output} has {}", input.elements(), output.elements())]
-    ElementCount { input: Shape, output: Shape },
-    /// A slice beyond the last channel.
-    #[error("the slice ends at channel {end}, but the input has {channels}")]
-    SliceRange { end: u64, channels: u32 },
-    /// A concatenation of no tensors.
-    #[error("it joins no tensors, expected at least 1")]
-    NothingToJoin,
-}
-
-impl OperatorError {
-    /// One sentence on how to mend it.
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::Zero { .. } => {
-                "Every extent, stride, dilation and group count is at least 1; only paddings may be 0."
-            }
-            Self::DimensionTooLarge { .. } => "Dimensions are limited to 2^24; check for a misplaced digit.",
-            Self::TensorTooLarge { .. } => "Tensors are limited to 2^40 elements; split the operator.",
-            Self::TooMuchWork { .. } => {
-                "Work is limited to 2^53 so that counts stay exact in floating point; split the operator."
-            }
-            Self::WindowTooLarge { .. } => "Add padding or choose a smaller kernel or dilation.",
-            Self::Groups { .. } => "Choose a number of groups that divides input and output channels.",
-            Self::OperandCount { .. } => "Sums and products read two tensors, other functions one.",
-            Self::Broadcast { .. } => {
-                "The second operand has the extent of the first or one value a channel."
-            }
-            Self::ElementCount { .. } => "A reshape keeps the number of elements.",
-            Self::SliceRange { .. } => "Take fewer channels or start at a lower one.",
-            Self::NothingToJoin => "List the channels of each tensor to join.",
-        }
-    }
-}
 
 /// What is wrong with a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

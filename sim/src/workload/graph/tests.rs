@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::workload::operator::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Pool, PoolKind, Reshape, Slice, Softmax,
+    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MAX_ELEMENTS, MatMul, Mean,
+    Norm, NormKind, Pool, PoolKind, Reshape, Slice, Softmax, Window,
 };
 use crate::workload::shape::Padding;
 
@@ -12,16 +12,7 @@ fn linear(rows: u32, input_features: u32, output_features: u32) -> Operator {
 }
 
 fn conv(input: Shape) -> Conv2d {
-    Conv2d {
-        input,
-        output_channels: 32,
-        kernel: [3, 3],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::NONE,
-        groups: 1,
-        bias: true,
-    }
+    Conv2d::new(input, 32, Window::valid(3))
 }
 
 fn node(name: &str, operator: Operator, inputs: &[Source]) -> Node {
@@ -38,7 +29,7 @@ fn message(nodes: Vec<Node>) -> String {
 }
 
 fn operator_message(operator: &Operator) -> String {
-    check_operator(operator).expect_err("the operator is unsound").to_string()
+    operator.check().expect_err("the operator is unsound").to_string()
 }
 
 const INPUT: Source = Source::Input(0);
@@ -114,11 +105,17 @@ fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
             "it takes 1152921504606846976 steps, expected at most 9007199254740992",
         ),
         (
-            Operator::Conv2d(Conv2d { kernel: [5, 5], ..convolution }),
+            Operator::Conv2d(Conv2d {
+                window: Window { kernel: [5, 5], ..convolution.window },
+                ..convolution
+            }),
             "the window covers 5 rows, but the padded input has 4",
         ),
         (
-            Operator::Conv2d(Conv2d { dilation: [1, 3], ..convolution }),
+            Operator::Conv2d(Conv2d {
+                window: Window { dilation: [1, 3], ..convolution.window },
+                ..convolution
+            }),
             "the window covers 7 columns, but the padded input has 6",
         ),
         (
@@ -130,8 +127,20 @@ fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
             "12 output channels do not divide into 8 groups",
         ),
         (Operator::Conv2d(Conv2d { groups: 0, ..convolution }), "groups is 0, expected at least 1"),
-        (Operator::Conv2d(Conv2d { stride: [0, 1], ..convolution }), "stride is 0, expected at least 1"),
-        (Operator::Conv2d(Conv2d { dilation: [0, 1], ..convolution }), "dilation is 0, expected at least 1"),
+        (
+            Operator::Conv2d(Conv2d {
+                window: Window { stride: [0, 1], ..convolution.window },
+                ..convolution
+            }),
+            "stride is 0, expected at least 1",
+        ),
+        (
+            Operator::Conv2d(Conv2d {
+                window: Window { dilation: [0, 1], ..convolution.window },
+                ..convolution
+            }),
+            "dilation is 0, expected at least 1",
+        ),
         (
             Operator::Elementwise(Elementwise {
                 function: Function::Add,
@@ -209,26 +218,17 @@ fn any_padding() -> impl Strategy<Value = Padding> {
 fn any_window_operator() -> impl Strategy<Value = Operator> {
     (0..3_u8, any_shape(), pair(), pair(), pair(), any_padding(), extent(), extent()).prop_map(
         |(kind, input, kernel, stride, dilation, padding, first, groups)| match kind {
-            0 => Operator::Conv2d(Conv2d {
+            0 => Operator::Conv2d(
+                Conv2d::new(input, first, Window { kernel, stride, dilation, padding }).groups(groups),
+            ),
+            1 => Operator::DepthwiseConv2d(
+                DepthwiseConv2d::new(input, Window { kernel, stride, dilation, padding }).multiplier(first),
+            ),
+            _ => Operator::Pool(Pool {
+                kind: PoolKind::Max,
                 input,
-                output_channels: first,
-                kernel,
-                stride,
-                dilation,
-                padding,
-                groups,
-                bias: true,
+                window: Window { stride, ..Window::of(kernel).padding(padding) },
             }),
-            1 => Operator::DepthwiseConv2d(DepthwiseConv2d {
-                input,
-                multiplier: first,
-                kernel,
-                stride,
-                dilation,
-                padding,
-                bias: true,
-            }),
-            _ => Operator::Pool(Pool { kind: PoolKind::Max, input, kernel, stride, padding }),
         },
     )
 }
@@ -264,7 +264,7 @@ proptest! {
     fn no_dimensions_make_a_check_or_a_checked_operator_panic(
         operator in prop_oneof![any_window_operator(), any_other_operator()]
     ) {
-        if check_operator(&operator).is_ok() {
+        if operator.check().is_ok() {
             let output = operator.output();
             prop_assert!(output.elements() <= MAX_ELEMENTS);
             prop_assert!(operator.macs() <= MAX_WORK);
@@ -273,7 +273,7 @@ proptest! {
             prop_assert!(operator.input_elements() > 0);
             prop_assert!(!operator.to_string().is_empty());
         } else {
-            prop_assert!(check_operator(&operator).is_err_and(|error| !error.help().is_empty()));
+            prop_assert!(operator.check().is_err_and(|error| !error.help().is_empty()));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a language model is asked: turns of a prompt and an answer.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{LanguageModel, TokenStep, WeightFormat};
 use crate::workload::fuse::Stage;
@@ -8,7 +9,8 @@ use crate::workload::shape::DataType;
 
 /// One prompt and its answer. The answer's first token comes with the prompt's; those
 /// behind it are generated one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Turn {
     /// Tokens of the prompt.
     pub prompt_tokens: u32,

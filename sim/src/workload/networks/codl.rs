@@ -7,8 +7,8 @@
 //! input of the graph. Oddities of the timed lists are kept and named.
 
 use super::{finish, vgg};
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::PoolKind;
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{PoolKind, Window};
 use crate::workload::shape::{DataType, Padding, Shape};
 
 /// Half-extent pooling.

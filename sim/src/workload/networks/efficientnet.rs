@@ -2,8 +2,8 @@
 //! and deepened, with squeeze-and-excitation in each block.
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::Function;
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{Function, Window};
 use crate::workload::shape::{DataType, Shape};
 
 /// Input height and width: the resolution the network is evaluated at.

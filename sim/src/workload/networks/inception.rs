@@ -7,8 +7,8 @@
 //! times, EPEW'25.
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::PoolKind;
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{PoolKind, Window};
 use crate::workload::shape::{DataType, Shape};
 
 const POINT: Window = Window::same(1);

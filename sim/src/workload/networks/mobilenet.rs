@@ -1,8 +1,8 @@
 //! `MobileNetV2` (Sandler et al., CVPR'18, table 2).
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::Function;
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{Function, Window};
 use crate::workload::shape::{DataType, Shape};
 
 /// Expansion, output channels, repetitions and first stride of each stage.

@@ -2,8 +2,8 @@
 //! is the v1.5 variant, which strides in the 3x3 convolution.
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::{Function, PoolKind};
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{Function, PoolKind, Window};
 use crate::workload::shape::{DataType, Padding, Shape};
 
 /// Channels of the four stages' 3x3 convolutions.

@@ -2,8 +2,8 @@
 
 use super::codl::{HALVE, STRIDED};
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::PoolKind;
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{PoolKind, Window};
 use crate::workload::shape::{DataType, Padding, Shape};
 
 /// 3x3 channels and number of bottleneck blocks of each backbone stage.

@@ -79,16 +79,35 @@ fn row(operator: &Operator, padded: bool) -> Option<String> {
         stride[0]
     };
     Some(match operator {
-        Operator::Conv2d(conv) => {
-            window("conv", conv.input, conv.kernel, square(conv.stride), conv.padding, conv.groups)
-        }
+        Operator::Conv2d(conv) => window(
+            "conv",
+            conv.input,
+            conv.window.kernel,
+            square(conv.window.stride),
+            conv.window.padding,
+            conv.groups,
+        ),
         Operator::DepthwiseConv2d(conv) => {
             let channels = conv.input.channels;
-            window("dwconv", conv.input, conv.kernel, square(conv.stride), conv.padding, channels)
+            window(
+                "dwconv",
+                conv.input,
+                conv.window.kernel,
+                square(conv.window.stride),
+                conv.window.padding,
+                channels,
+            )
         }
         Operator::Pool(pool) => {
             let channels = pool.input.channels;
-            window("pool", pool.input, pool.kernel, square(pool.stride), pool.padding, channels)
+            window(
+                "pool",
+                pool.input,
+                pool.window.kernel,
+                square(pool.window.stride),
+                pool.window.padding,
+                channels,
+            )
         }
         Operator::Mean(mean) => {
             let kernel = [mean.input.height, mean.input.width];

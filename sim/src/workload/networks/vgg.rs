@@ -1,8 +1,8 @@
 //! VGG-16 (Simonyan and Zisserman, ICLR'15, table 1, configuration D).
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::{Function, PoolKind};
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{Function, PoolKind, Window};
 use crate::workload::shape::{DataType, Shape};
 
 /// Channels and number of the 3x3 convolutions in each block.

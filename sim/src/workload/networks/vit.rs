@@ -2,8 +2,8 @@
 //! for 224x224 images, with attention spelled out in operators.
 
 use super::finish;
-use crate::workload::graph::{Graph, GraphBuilder, Source, Window};
-use crate::workload::operator::{Function, NormKind};
+use crate::workload::graph::{Graph, GraphBuilder, Source};
+use crate::workload::operator::{Function, NormKind, Window};
 use crate::workload::shape::{DataType, Shape};
 
 /// Layers of both networks.

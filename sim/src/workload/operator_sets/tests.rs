@@ -39,10 +39,10 @@ fn sets_have_the_counts_and_the_mean_work_of_their_readings() {
 
 #[test]
 fn every_listed_set_exists_and_is_sound() {
-    for (name, summary) in OPERATOR_SETS {
+    for (name, summary, _) in OPERATOR_SETS {
         assert!(!summary.is_empty());
         for (operation, operator) in set(name) {
-            assert_eq!(crate::workload::check_operator(&operator), Ok(()), "{operation} of {name}");
+            assert_eq!(operator.check(), Ok(()), "{operation} of {name}");
         }
     }
     assert_eq!(operator_set("epew-pool"), None);
@@ -130,7 +130,7 @@ fn training_operations_cover_the_intervals_of_the_paper() {
     for (_, operator) in set("epew-train-conv") {
         let Operator::Conv2d(conv) = operator else { panic!("{operator} is no convolution") };
         extents.extend([conv.output_channels, conv.input.channels]);
-        kernels.insert((conv.kernel[0], conv.stride[0]));
+        kernels.insert((conv.window.kernel[0], conv.window.stride[0]));
     }
     assert_eq!((extents.iter().min(), extents.iter().max()), (Some(&4), Some(&1024)));
     assert_eq!(kernels.len(), 8);

@@ -1,5 +1,7 @@
 //! Parts of a layer, on one thread or several, make the whole.
 
+use std::ops::Range;
+
 use super::*;
 
 #[test]
@@ -13,8 +15,8 @@ fn results_do_not_depend_on_the_threads() {
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![0.0; 50 * 96];
         let mut pool = ThreadPool::new(threads).unwrap();
-        let part = Part::whole(&layer.operator);
-        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), &part).unwrap();
+        let part = Region::of(layer.operator.output());
+        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), part).unwrap();
         output
     };
     assert_eq!(run(1), run(2));
@@ -22,7 +24,7 @@ fn results_do_not_depend_on_the_threads() {
 }
 
 /// Runs each of `parts` on its own and compares all of the output.
-fn check_parts(operator: Operator, parts: &[Part]) {
+fn check_parts(operator: Operator, parts: &[Region]) {
     let layer = layer(operator, &[]);
     let [kernel, bias] = weight_counts(&layer.operator).map(|count| numbers(count, 3));
     let weights = Weights { kernel: &kernel, bias: &bias };
@@ -34,25 +36,16 @@ fn check_parts(operator: Operator, parts: &[Part]) {
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![UNTOUCHED; elements];
         for part in parts {
-            prepared.run(&mut pool, &inputs, &mut Output::from(output.as_mut_slice()), part).unwrap();
+            prepared.run(&mut pool, &inputs, &mut Output::from(output.as_mut_slice()), *part).unwrap();
         }
         let reference = Reference::new(&layer, weights, &inputs).unwrap();
-        let agreement = reference.compare(&output, &Part::whole(&layer.operator), 1);
-        assert_eq!(agreement.unwrap_or_else(|error| panic!("{set}: {error}")).elements, elements);
+        let compared = reference.compare(&output, Region::of(layer.operator.output()), 1);
+        assert_eq!(compared.unwrap_or_else(|error| panic!("{set}: {error}")), elements);
     }
 }
 
 fn convolution(groups: u32, stride: u32) -> Operator {
-    Operator::Conv2d(Conv2d {
-        input: Shape::image(9, 9, 6),
-        output_channels: 44,
-        kernel: [3, 3],
-        stride: [stride, stride],
-        dilation: [1, 1],
-        padding: Padding::symmetric(1, 1),
-        groups,
-        bias: true,
-    })
+    Operator::Conv2d(Conv2d::new(Shape::image(9, 9, 6), 44, Window::same(3).stride(stride)).groups(groups))
 }
 
 /// The operators that can be cut along the height of their output, besides
@@ -62,16 +55,8 @@ fn operators_with_lines() -> Vec<Operator> {
     let (kernel, padding) = ([3, 3], Padding::symmetric(1, 1));
     let multiply = Elementwise { function: Function::Multiply, input, other: Some(input) };
     vec![
-        Operator::DepthwiseConv2d(DepthwiseConv2d {
-            input,
-            multiplier: 1,
-            kernel,
-            stride: [1, 1],
-            dilation: [1, 1],
-            padding,
-            bias: true,
-        }),
-        Operator::Pool(Pool { kind: PoolKind::Max, input, kernel, stride: [1, 1], padding }),
+        Operator::DepthwiseConv2d(DepthwiseConv2d::new(input, Window::of(kernel).padding(padding))),
+        Operator::Pool(Pool { kind: PoolKind::Max, input, window: Window::of(kernel).padding(padding) }),
         Operator::Linear(Linear { rows: 19, input_features: 33, output_features: 40, bias: true }),
         Operator::MatMul(MatMul { batch: 3, m: 11, k: 16, n: 34 }),
         Operator::Elementwise(multiply),
@@ -87,7 +72,8 @@ fn operators_with_lines() -> Vec<Operator> {
 fn two_parts_of_the_channels_make_the_whole() {
     for (groups, stride, cut) in [(1, 1, 19), (1, 2, 32), (2, 1, 30)] {
         let operator = convolution(groups, stride);
-        let parts = [0..cut, cut..44].map(|channels| Part::of_channels(&operator, channels));
+        let parts = [0..cut, cut..44]
+            .map(|channels| Region { channels: channels.into(), ..Region::of(operator.output()) });
         check_parts(operator, &parts);
     }
 }
@@ -96,9 +82,10 @@ fn two_parts_of_the_channels_make_the_whole() {
 fn two_parts_of_the_height_make_the_whole() {
     let convolutions = [(1, 1), (1, 2), (2, 1)].map(|(groups, stride)| convolution(groups, stride));
     for operator in operators_with_lines().into_iter().chain(convolutions) {
-        let lines = operands::lines(operator.output());
+        let lines = operator.output().lines();
         let cut = 2 * lines / 3;
-        let parts = [0..cut, cut..lines].map(|lines| Part::of_lines(&operator, lines));
+        let parts =
+            [0..cut, cut..lines].map(|lines| Region { rows: lines.into(), ..Region::of(operator.output()) });
         check_parts(operator, &parts);
     }
 }
@@ -106,7 +93,8 @@ fn two_parts_of_the_height_make_the_whole() {
 #[test]
 fn a_convolution_is_cut_along_both_channels_and_height() {
     let operator = convolution(1, 1);
-    let corner = |channels, lines| Part { channels, lines };
+    let corner =
+        |channels: Range<u32>, lines: Range<u32>| Region { channels: channels.into(), rows: lines.into() };
     let parts = [corner(0..17, 0..4), corner(17..44, 0..4), corner(0..40, 4..9), corner(40..44, 4..9)];
     check_parts(operator, &parts);
 }
@@ -114,13 +102,14 @@ fn a_convolution_is_cut_along_both_channels_and_height() {
 #[test]
 fn the_division_is_the_simulators_on_ruys_tile() {
     use coexec_sim::kernel::cpu::ruy::{self, Product, Tile};
+    use coexec_sim::plan::Region;
     let linear = Linear { rows: 196, input_features: 512, output_features: 512, bias: false };
     let layer = layer(Operator::Linear(linear), &[]);
     let kernel = numbers(512 * 512, 1);
     let weights = Weights { kernel: &kernel, bias: &[] };
     for set in InstructionSet::available() {
         let prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
-        let division = prepared.division(&Part::whole(&layer.operator), 4).unwrap();
+        let division = prepared.division(Region::of(layer.operator.output()), 4).unwrap();
         let map = ruy::block_map(
             Product { channels: 512, pixels: 196, depth: 512 },
             Tile { channels: 8, pixels: 8, depth: 1 },

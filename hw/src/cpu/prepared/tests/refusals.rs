@@ -1,6 +1,7 @@
 //! What cannot run is refused.
 
 use super::*;
+use coexec_sim::plan::Region;
 
 #[test]
 fn what_does_not_fit_is_refused() {
@@ -12,22 +13,22 @@ fn what_does_not_fit_is_refused() {
     let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, set);
     assert!(matches!(
         prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
-        Err(PrepareError::Weights(OperandError::WeightCount { .. }))
+        Err(PrepareError::Weights(OperandError::Count { .. }))
     ));
-    let absent = InstructionSet::ALL.into_iter().find(|set| !set.is_available()).unwrap();
+    let absent = InstructionSet::ALL.iter().copied().find(|set| !set.is_available()).unwrap();
     assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
     assert!(matches!(Prepared::<f16>::new(&layer, &weights, portable), Err(PrepareError::DataType { .. })));
     let mut prepared = prepare(&weights, portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
     let mut output = [0.0; 8];
-    let part = Part::whole(&layer.operator);
+    let part = Region::of(layer.operator.output());
     let mut run = |input: &[f32], room: usize| {
-        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), &part)
+        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), part)
     };
-    assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::InputLength { expected: 6, .. })));
-    assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::OutputLength { expected: 8, .. })));
+    assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::Count { expected: 6, .. })));
+    assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::Count { expected: 8, .. })));
     assert!(run(&[0.0; 6], 8).is_ok());
-    assert_eq!(operands::lines(layer.operator.output()), 2);
+    assert_eq!(layer.operator.output().lines(), 2);
 }
 
 #[test]
@@ -37,10 +38,10 @@ fn an_index_beyond_the_table_is_refused() {
     let weights = Weights { kernel: &[0.0; 6], bias: &[] };
     let mut prepared = Prepared::<f32>::new(&layer, &weights, InstructionSet::Portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
-    let part = Part::whole(&layer.operator);
+    let part = Region::of(layer.operator.output());
     for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
         let mut output = [0.0; 2];
-        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), &part);
+        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), part);
         assert_eq!(result.is_ok(), accepted, "index {index}");
     }
 }

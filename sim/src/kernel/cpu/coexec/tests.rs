@@ -2,7 +2,7 @@ use super::*;
 use crate::device::cpu::{CoexecRates, InstructionSet};
 use crate::kernel::cpu::{Kernel, Library, execute};
 use crate::kernel::{Execution, PhaseKind};
-use crate::workload::{Conv2d, DepthwiseConv2d, Linear, Operator, Padding, Shape};
+use crate::workload::{Conv2d, DepthwiseConv2d, Linear, Operator, Shape, Window};
 
 /// A server's eight cores with AVX-512.
 fn server() -> Cpu {
@@ -73,27 +73,10 @@ fn a_product_with_one_row_reads_whole_panels_once() {
 
 #[test]
 fn windows_are_found_through_pointers_and_padding_is_not_read() {
-    let conv = Conv2d {
-        input: Shape::image(14, 14, 32),
-        output_channels: 32,
-        kernel: [3, 3],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::symmetric(1, 1),
-        groups: 1,
-        bias: true,
-    };
+    let conv = Conv2d::new(Shape::image(14, 14, 32), 32, Window::same(3));
     let conv = Layer::new(Operator::Conv2d(conv), DataType::F32);
     assert_close(nanos(&conv, &only(CoexecUnit::WindowPointer), "1large"), 196.0 * 9.0);
-    let depthwise = DepthwiseConv2d {
-        input: Shape::image(3, 3, 85),
-        multiplier: 1,
-        kernel: [3, 3],
-        stride: [1, 1],
-        dilation: [1, 1],
-        padding: Padding::symmetric(1, 1),
-        bias: true,
-    };
+    let depthwise = DepthwiseConv2d::new(Shape::image(3, 3, 85), Window::same(3));
     let depthwise = Layer::new(Operator::DepthwiseConv2d(depthwise), DataType::F32);
     // 85 channels are a chunk of 64, a vector of 16 and 5 more; of 3x3 windows over 3x3
     // pixels, (2 + 3 + 2)^2 positions are inside.

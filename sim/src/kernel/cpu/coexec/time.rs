@@ -11,23 +11,24 @@ const MOST_SINGLE_BLOCKS: usize = 64;
 
 /// A table of rates as plain numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Costs {
+pub struct Costs {
     /// Nanoseconds of each unit.
-    pub(crate) nanos: [f64; CoexecUnit::ALL.len()],
+    pub nanos: [f64; CoexecUnit::ALL.len()],
     /// Weights that a core finds in a cache, in bytes.
-    pub(crate) near_weight_bytes: f64,
+    pub near_weight_bytes: f64,
     /// Waking the first worker and waiting for it, in nanoseconds.
-    pub(crate) first_fork_ns: f64,
+    pub first_fork_ns: f64,
     /// What each further one adds.
-    pub(crate) further_thread_ns: f64,
+    pub further_thread_ns: f64,
     /// What each further thread adds to parallel work.
-    pub(crate) contention: f64,
+    pub contention: f64,
     /// What the slowest thread takes more than the fastest.
-    pub(crate) straggler: f64,
+    pub straggler: f64,
 }
 
 impl Costs {
-    pub(crate) fn of(rates: &CoexecRates) -> Self {
+    /// The costs that the rates of a profile say.
+    pub fn of(rates: &CoexecRates) -> Self {
         Self {
             nanos: rates.rates(),
             near_weight_bytes: rates.near_weight_bytes.value,
@@ -68,7 +69,7 @@ impl Costs {
     }
 
     /// Time of the work on the threads of one cluster, in nanoseconds.
-    pub(crate) fn time(&self, work: &Work) -> f64 {
+    pub fn time(&self, work: &Work) -> f64 {
         let (threads, nanos) = (work.threads(), self.nanos(work));
         if threads == 1 {
             return self.operator_ns() + nanos;

@@ -5,7 +5,8 @@ use super::division::{Division, Extent};
 use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
 use crate::workload::{
-    Conv2d, DepthwiseConv2d, Elementwise, Function, Layer, MatMul, NormKind, Operator, Padding, Pool, Shape,
+    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, Layer, Operator, Pool, Reduction, Shape,
+    Window,
 };
 
 /// Depthwise multiply-accumulates that justify one more thread (TFLite, depthwise
@@ -15,10 +16,6 @@ const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
 const CHUNK_VECTORS: usize = 4;
 /// Passes of a softmax besides its exponentials: maximum, sum, scaling.
 const SOFTMAX_PLAIN_PASSES: f64 = 3.0;
-/// Passes of a layer norm: mean, variance, normalisation, shift.
-const LAYER_NORM_PASSES: f64 = 4.0;
-/// Passes of a root-mean-square norm: mean square, normalisation.
-const RMS_NORM_PASSES: f64 = 2.0;
 /// Caches of a core that a profile does not tell of.
 const ASSUMED_L1_BYTES: u32 = 32 * 1024;
 const ASSUMED_L2_BYTES: u32 = 512 * 1024;
@@ -36,14 +33,15 @@ pub fn depthwise_threads(macs: u64, most: usize) -> usize {
 
 /// What of a cluster decides how the kernels' loops run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caches {
+pub struct Caches {
     set: InstructionSet,
     l1_bytes: f64,
     l2_bytes: f64,
 }
 
 impl Caches {
-    pub(crate) fn of(cluster: &Cluster) -> Self {
+    /// Those of the cluster, with usual sizes where its profile says none.
+    pub fn of(cluster: &Cluster) -> Self {
         Self {
             set: cluster.instruction_set.unwrap_or(InstructionSet::Neon),
             l1_bytes: f64::from(cluster.l1_cache_bytes.unwrap_or(ASSUMED_L1_BYTES)),
@@ -65,7 +63,7 @@ pub(super) enum Sharing {
 
 /// One pass over a tensor: an operator, or a function linked behind it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub struct Work {
     pub(super) kernel: Kernel,
     /// Pixels and output channels of the micro-kernel's tile.
     pub(super) tile: [u32; 2],
@@ -90,7 +88,7 @@ struct Product {
 impl Work {
     /// The work of the layer: of its operator, then of each linked function that runs as a
     /// pass of its own.
-    pub(crate) fn of_layer(layer: &Layer, caches: &Caches, threads: usize) -> impl Iterator<Item = Self> {
+    pub fn of_layer(layer: &Layer, caches: &Caches, threads: usize) -> impl Iterator<Item = Self> {
         let bytes = layer.data_type.activation_bytes() as usize;
         let operator = Self::of_operator(&layer.operator, bytes, caches, threads);
         let output = layer.operator.output();
@@ -117,49 +115,38 @@ impl Work {
 
     fn of_operator(operator: &Operator, bytes: usize, caches: &Caches, threads: usize) -> Self {
         let output = operator.output();
-        match operator {
-            Operator::Linear(linear) => Product {
-                pixels: linear.rows as usize,
-                channels: linear.output_features as usize,
-                taps: 1,
-                inputs: linear.input_features as usize,
-                groups: 1,
-                pixel_stride: Some(linear.input_features as usize),
-                element_bytes: bytes,
-            }
-            .work(caches, threads),
-            Operator::Conv2d(conv) => Product::of_conv2d(conv, bytes).work(caches, threads),
-            Operator::MatMul(product) => Self::batched(product, bytes, caches, threads),
-            Operator::DepthwiseConv2d(conv) => Self::depthwise(conv, bytes, caches, threads),
-            Operator::Pool(pool) => Self::pool(pool, bytes, caches),
-            Operator::Mean(mean) => Self::mean(mean.input, bytes, caches),
-            Operator::Concat(_) | Operator::Slice(_) | Operator::Reshape(_) | Operator::Embedding(_) => {
+        match operator.class() {
+            Class::Product(product) => Self::products(product, bytes, caches, threads),
+            Class::Convolution(conv) => Product::of_conv2d(conv, bytes).work(caches, threads),
+            Class::Depthwise(conv) => Self::depthwise(conv, bytes, caches, threads),
+            Class::Pool(pool) => Self::pool(pool, bytes, caches),
+            Class::Reduction(reduction) => Self::reduction(reduction, output, bytes, caches),
+            Class::Movement(_) | Class::Gather { .. } => {
                 let mut work = Self::new(Kernel::Copy);
                 work.add(CoexecUnit::Pixel, output.pixels() as f64);
                 work.add(CoexecUnit::CopiedElement, output.elements() as f64);
                 work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
                 work
             }
-            Operator::Elementwise(Elementwise { function, input, other }) => {
-                let tensors = if other.is_some_and(|other| other == *input) { 3 } else { 2 };
-                Self::function(*function, *input, tensors, bytes, caches)
-            }
-            Operator::Softmax(softmax) => {
-                let mut work = Self::function(Function::Sigmoid, softmax.input, 2, bytes, caches);
-                let elements = softmax.input.elements() as f64;
-                work.add(CoexecUnit::Element, elements * SOFTMAX_PLAIN_PASSES);
-                work
-            }
-            Operator::Norm(norm) if norm.kind == NormKind::Batch => {
-                Self::function(Function::Add, norm.input, 2, bytes, caches)
-            }
-            Operator::Norm(norm) => {
-                let mut work = Self::function(Function::Add, norm.input, 2, bytes, caches);
-                let passes = if norm.kind == NormKind::Rms { RMS_NORM_PASSES } else { LAYER_NORM_PASSES };
-                work.add(CoexecUnit::Element, norm.input.elements() as f64 * (passes - 1.0));
-                work
+            Class::Elementwise(Elementwise { function, input, other }) => {
+                let tensors = if other == Some(input) { 3 } else { 2 };
+                Self::function(function, input, tensors, bytes, caches)
             }
         }
+    }
+
+    fn reduction(reduction: Reduction, output: Shape, bytes: usize, caches: &Caches) -> Self {
+        let (function, more_passes) = match reduction {
+            Reduction::Pixels { input } => return Self::mean(input, bytes, caches),
+            Reduction::Exponentials => (Function::Sigmoid, SOFTMAX_PLAIN_PASSES),
+            // Each part of a statistic has its pass, and is applied in one.
+            Reduction::Normalisation(statistic) => {
+                (statistic.function(), 2.0 * f64::from(statistic.passes()) - 1.0)
+            }
+        };
+        let mut work = Self::function(function, output, 2, bytes, caches);
+        work.add(CoexecUnit::Element, output.elements() as f64 * more_passes);
+        work
     }
 
     /// A function of `tensors` tensors of `shape`, the result among them.
@@ -198,8 +185,7 @@ impl Work {
     fn depthwise(conv: &DepthwiseConv2d, bytes: usize, caches: &Caches, threads: usize) -> Self {
         let (input, output) = (conv.input, conv.output());
         let mut work = Self::new(Kernel::Depthwise);
-        let positions =
-            positions_inside(input, output, conv.kernel, conv.stride, conv.dilation, conv.padding);
+        let positions = positions_inside(input, output, &conv.window);
         let channels = output.channels as usize;
         work.add(CoexecUnit::WindowPixel, output.pixels() as f64);
         let units = [CoexecUnit::DepthwiseChunk, CoexecUnit::DepthwiseVector, CoexecUnit::DepthwiseLane];
@@ -208,17 +194,18 @@ impl Work {
         } else {
             work.windows(channels, positions, units, caches);
         }
-        let macs = output.elements() * u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
+        let macs = output.elements() * conv.window.taps();
         let lines = output.batch as usize * output.height as usize;
         let threads = depthwise_threads(macs, threads).min(lines);
         let size = |elements: u64| elements as f64 * bytes as f64;
-        let window = u64::from(conv.kernel[0]) * u64::from(conv.kernel[1]);
+        let window = conv.window.taps();
         let weights = size(window * u64::from(output.channels));
-        let rows = size(u64::from(conv.kernel[0]) * u64::from(input.width) * u64::from(input.channels));
+        let rows =
+            size(u64::from(conv.window.kernel[0]) * u64::from(input.width) * u64::from(input.channels));
         let tensors = size(input.elements() + output.elements());
         if weights + rows > caches.l1_bytes {
             // Rows under the window are gone when the next line reads them again.
-            let again = f64::from(conv.kernel[0]) / f64::from(conv.stride[0]);
+            let again = f64::from(conv.window.kernel[0]) / f64::from(conv.window.stride[0]);
             work.add(
                 CoexecUnit::DepthwiseBeyondL1Byte,
                 size(input.elements()) * again.max(1.0) + size(output.elements()),
@@ -237,9 +224,9 @@ impl Work {
     }
 
     fn pool(pool: &Pool, bytes: usize, caches: &Caches) -> Self {
-        let output = Operator::Pool(*pool).output();
+        let output = pool.output();
         let mut work = Self::new(Kernel::Pool);
-        let positions = positions_inside(pool.input, output, pool.kernel, pool.stride, [1, 1], pool.padding);
+        let positions = positions_inside(pool.input, output, &pool.window);
         work.add(CoexecUnit::WindowPixel, output.pixels() as f64);
         let units = [CoexecUnit::PoolChunk, CoexecUnit::PoolVector, CoexecUnit::PoolLane];
         work.windows(output.channels as usize, positions, units, caches);
@@ -256,19 +243,16 @@ impl Work {
         work
     }
 
-    /// Products of two inputs: the right operands are packed on every run.
-    fn batched(product: &MatMul, bytes: usize, caches: &Caches, threads: usize) -> Self {
-        let one = Product {
-            pixels: product.m as usize,
-            channels: product.n as usize,
-            taps: 1,
-            inputs: product.k as usize,
-            groups: product.batch as usize,
-            pixel_stride: Some(product.k as usize),
-            element_bytes: bytes,
-        };
-        let mut work = one.work(caches, threads);
-        work.add(CoexecUnit::CopiedElement, (one.groups * one.inputs * one.channels) as f64);
+    /// Plain products; the right operands that are no weights are packed on every run.
+    fn products(product: workload::Product, bytes: usize, caches: &Caches, threads: usize) -> Self {
+        let [groups, pixels, inputs, channels] =
+            [product.batch, product.rows, product.inner, product.outputs].map(|extent| extent as usize);
+        let pixel_stride = Some(inputs);
+        let plain = Product { pixels, channels, taps: 1, inputs, groups, pixel_stride, element_bytes: bytes };
+        let mut work = plain.work(caches, threads);
+        if !product.trained {
+            work.add(CoexecUnit::CopiedElement, (groups * inputs * channels) as f64);
+        }
         work
     }
 }
@@ -276,14 +260,13 @@ impl Work {
 impl Product {
     fn of_conv2d(conv: &Conv2d, element_bytes: usize) -> Self {
         let groups = conv.groups.max(1) as usize;
-        let is_pointwise = conv.is_pointwise() && conv.stride == [1, 1] && conv.padding == Padding::NONE;
         Self {
             pixels: conv.output().pixels() as usize,
             channels: conv.output_channels as usize / groups,
-            taps: conv.kernel[0] as usize * conv.kernel[1] as usize,
+            taps: conv.window.taps() as usize,
             inputs: conv.input.channels as usize / groups,
             groups,
-            pixel_stride: is_pointwise.then_some(conv.input.channels as usize),
+            pixel_stride: conv.window.is_pointwise().then_some(conv.input.channels as usize),
             element_bytes,
         }
     }
@@ -366,16 +349,10 @@ fn beyond(bytes: f64, cache: f64) -> f64 {
 
 /// Window positions that read pixels of the image and not the padding, over all output
 /// pixels.
-fn positions_inside(
-    input: Shape,
-    output: Shape,
-    kernel: [u32; 2],
-    stride: [u32; 2],
-    dilation: [u32; 2],
-    padding: Padding,
-) -> f64 {
+fn positions_inside(input: Shape, output: Shape, window: &Window) -> f64 {
     let axis = |size: u32, outputs: u32, axis: usize, before: u32| -> f64 {
-        let [kernel, stride, dilation] = [kernel[axis], stride[axis], dilation[axis].max(1)];
+        let [kernel, stride, dilation] =
+            [window.kernel[axis], window.stride[axis], window.dilation[axis].max(1)];
         let of = |at: u32| {
             let start = at * stride;
             let first = before.saturating_sub(start).div_ceil(dilation);
@@ -384,7 +361,7 @@ fn positions_inside(
         };
         (0..outputs).map(of).sum()
     };
-    let vertical = axis(input.height, output.height, 0, padding.top);
-    let horizontal = axis(input.width, output.width, 1, padding.left);
+    let vertical = axis(input.height, output.height, 0, window.padding.top);
+    let horizontal = axis(input.width, output.width, 1, window.padding.left);
     f64::from(output.batch) * vertical * horizontal
 }

@@ -1,21 +1,12 @@
 //! Micro-kernels XNNPACK selects per core type and data type.
 
 use crate::device::cpu::{Cluster, Core};
+use crate::kernel::cpu::ruy::Tile;
 use crate::workload::DataType;
 
-/// A micro-kernel: pixels by output channels, and the depth's granularity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tile {
-    /// Pixels (MR).
-    pub(super) pixels: u64,
-    /// Output channels (NR).
-    pub(super) channels: u64,
-    /// The depth is rounded up to a multiple of this.
-    pub(super) depth: u64,
-}
-
+/// A tile of MR pixels and NR output channels.
 const fn tile(pixels: u64, channels: u64, depth: u64) -> Tile {
-    Tile { pixels, channels, depth }
+    Tile { channels, pixels, depth }
 }
 
 /// Micro-kernel XNNPACK (at 75db3c0) selects for `cluster`.
@@ -25,11 +16,11 @@ pub(super) fn micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
         DataType::F16 => tile(6, 16, 1),
         DataType::I8 if cluster.int8_matrix_product => tile(4, 16, 8),
         DataType::I8 if cluster.dot_product => tile(4, 16, 4),
-        DataType::I8 => match cluster.core {
-            Core::CortexA53 | Core::CortexA55 | Core::Kryo => tile(4, 16, 1),
-            _ => tile(2, 8, 8),
-        },
-        _ => f32_micro_kernel(cluster.core),
+        DataType::I8 if matches!(cluster.core, Core::CortexA53 | Core::CortexA55 | Core::Kryo) => {
+            tile(4, 16, 1)
+        }
+        DataType::I8 => tile(2, 8, 8),
+        DataType::F32 | DataType::W4A16 | DataType::W8A16 => f32_micro_kernel(cluster.core),
     }
 }
 
@@ -49,7 +40,19 @@ fn f32_micro_kernel(core: Core) -> Tile {
         Core::CortexA72 | Core::CortexA77 | Core::ExynosM5 => tile(4, 8, 1),
         Core::CortexX3 | Core::NeoverseV2 => tile(8, 8, 1),
         Core::CortexX4 | Core::Oryon => tile(4, 16, 1),
-        _ => tile(7, 8, 1),
+        Core::CortexA78
+        | Core::CortexA510
+        | Core::CortexA520
+        | Core::CortexA710
+        | Core::CortexA715
+        | Core::CortexA720
+        | Core::CortexX1
+        | Core::CortexX2
+        | Core::NeoverseN2
+        | Core::NeoverseV1
+        | Core::Kryo
+        | Core::Apple
+        | Core::Other => tile(7, 8, 1),
     }
 }
 

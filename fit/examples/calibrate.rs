@@ -1,0 +1,24 @@
+//! Fits the GPU of a phone to measured runs of a CSV file, and writes its profile to standard output.
+
+use std::error::Error;
+use std::path::Path;
+
+use coexec_fit::calibrate::gpu::{Options, calibrate};
+use coexec_fit::measure::{benchmark_gpu, draw};
+use coexec_sim::Profile;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/mobile-ml-benchmark");
+    let runs = draw::rows(&benchmark_gpu::read(&folder, "pixel4")?.runs, 100, 0);
+    let mut profile = Profile::load("pixel4")?;
+    let base = profile.gpu.as_ref().ok_or("the profile has no GPU")?;
+    let source = "100 runs of mobile-ml-benchmark".to_owned();
+    let options = Options { source, folds: 0, seed: 0, correctable: Vec::new() };
+    let fitted = calibrate(base, &runs, &options, &|_, _| {});
+    for table in &fitted.tables {
+        eprintln!("{} fitted to {} layers", table.table, table.layers);
+    }
+    profile.gpu = Some(fitted.gpu);
+    print!("{}", profile.to_toml()?);
+    Ok(())
+}

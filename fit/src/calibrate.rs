@@ -1,0 +1,42 @@
+//! Measured runs in, fitted parameters out.
+//!
+//! Responsible for: fitting kernel models to runs, and saying how well each
+//! parameter is known. Not for: reading runs, or judging predictions on other
+//! runs. Invariant: what is fitted is never validated on the same points.
+
+mod conformal;
+pub mod cpu;
+pub mod gpu;
+pub mod host;
+pub mod interference;
+pub mod learning;
+pub mod least_squares;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+/// The part that each of `networks` is in, in random order but of equal sizes.
+fn deal(networks: usize, folds: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..networks).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let mut fold_of = vec![0; networks];
+    for (place, network) in order.into_iter().enumerate() {
+        fold_of[network] = place % folds;
+    }
+    fold_of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deal;
+
+    #[test]
+    fn parts_are_equal_and_the_same_for_a_seed() {
+        let folds = deal(82, 5, 7);
+        let sizes: Vec<usize> = (0..5).map(|fold| folds.iter().filter(|&&of| of == fold).count()).collect();
+        assert_eq!(sizes, [17, 17, 16, 16, 16]);
+        assert_eq!(folds, deal(82, 5, 7));
+        assert_ne!(folds, deal(82, 5, 8));
+    }
+}

@@ -1,0 +1,44 @@
+//! Intervals of predictions from the errors on networks kept out of the fit.
+//!
+//! Responsible for: intervals that are a factor either way, the same for every
+//! network. Not for: those of single layers, which widen with the distance from
+//! what was measured (`gpu::spread`).
+
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+
+/// Part of the networks beyond each end of an interval.
+const TAIL: f64 = 0.05;
+/// Fewest networks an interval is made of: the extremes of 10 hold 9 of 11 more.
+const LEAST_NETWORKS: usize = 10;
+
+/// The ends, as factors of a prediction, of the interval that holds one more network with 90 % (conformal
+/// prediction: the ends are values that occurred, counted as if one more had); none
+/// of too few networks.
+pub(super) fn factor_interval(mut factors: Vec<f64>) -> Option<[f64; 2]> {
+    let count = factors.len();
+    if count < LEAST_NETWORKS {
+        return None;
+    }
+    factors.sort_by(f64::total_cmp);
+    let beyond = (TAIL * (count + 1) as f64).floor().max(1.0) as usize;
+    Some([factors[beyond - 1], factors[count - beyond]].map(|end| rounded(end, VALUE_DIGITS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_network_in_ten_lies_outside() {
+        // 99 values: 5 below the low end or on it, 5 above the high end or on it.
+        let factors: Vec<f64> = (1..100).map(f64::from).collect();
+        assert_eq!(factor_interval(factors), Some([5.0, 95.0]));
+    }
+
+    #[test]
+    fn few_networks_give_their_extremes_and_too_few_nothing() {
+        let factors: Vec<f64> = (1..=10).rev().map(f64::from).collect();
+        assert_eq!(factor_interval(factors.clone()), Some([1.0, 10.0]));
+        assert_eq!(factor_interval(factors[1..].to_vec()), None);
+    }
+}

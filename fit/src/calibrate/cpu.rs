@@ -1,0 +1,156 @@
+//! Fits the rates of TFLite's CPU kernels, or of coexec's own, to times of networks or
+//! single layers.
+//!
+//! Responsible for: one table per core type and number format, each from the
+//! runs on all its core counts at once; what mixed core sets cost; the errors on
+//! networks kept out of the fit, and the intervals they give. Not for: the kernel model, whose
+//! equations are only evaluated. Invariant: a held-out prediction comes from a
+//! fit that saw no run of its network; the result depends on the runs, the
+//! options and nothing else.
+
+mod coexec;
+mod evidence;
+mod fit;
+mod mixed;
+mod rates;
+mod spread;
+mod terms;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::measure::SkippedRow;
+use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
+use crate::validate::cpu::{Baselines, Jobs, point, predict, within};
+use crate::validate::point::Point;
+use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::workload::DataType;
+
+use evidence::{Evidence, Usable};
+pub use fit::Known;
+use spread::spreads;
+
+/// How to calibrate.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Parts the networks are divided into; each is predicted by a fit on the
+    /// others. At least 2.
+    pub folds: usize,
+    /// Seed of the division.
+    pub seed: u64,
+    /// CPUs of other devices, whose tables say what to expect of a core type
+    /// before any run; generic figures of its class do where there are none.
+    pub others: &'a [Cpu],
+    /// The kernels that ran. XNNPACK's rates cannot be fitted: its runs are left out.
+    pub library: Library,
+    /// What the tables' `source` says.
+    pub source: &'a str,
+}
+
+/// One fitted table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FittedTable {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Number format: [`DataType::F32`] or [`DataType::I8`].
+    pub data_type: DataType,
+    /// The kernels whose rates it holds.
+    pub library: Library,
+    /// Runs it was fitted to.
+    pub runs: usize,
+    /// How well its parameters are known.
+    pub parameters: Vec<Known>,
+}
+
+/// A calibrated CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// The CPU with the fitted tables, from all networks.
+    pub cpu: Cpu,
+    /// The tables that were fitted.
+    pub tables: Vec<FittedTable>,
+    /// Each run, predicted by a fit that did not see its network, with an interval
+    /// from the errors on networks of the other parts.
+    pub held_out: Vec<Point>,
+    /// How far predictions on each core set may be off, from all `held_out`.
+    pub spreads: Vec<CoreSetSpread>,
+    /// Runs that were not used, and why.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// Fits `cpu` to the runs of `table`. Tables of clusters that did not run alone,
+/// and what mixed core sets cost where none ran, stay as they are.
+/// `progress` is told how many fits of the CPU are done, and of how many.
+pub fn calibrate(
+    cpu: &Cpu,
+    table: &CpuTable,
+    options: &Options<'_>,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Calibration {
+    let evidence = Evidence::of(cpu, table, options);
+    let folds = options.folds.max(2);
+    let fold_of = super::deal(evidence.networks.len(), folds, options.seed);
+    let done = AtomicUsize::new(0);
+    let fit = |held_out: Option<usize>| {
+        let seen = |network: usize| held_out != Some(fold_of[network]);
+        let fitted = evidence.fit(cpu, &seen, options.source);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds + 1);
+        fitted
+    };
+    // The fits are independent of each other.
+    let ((cpu, tables), without_fold): (_, Vec<Cpu>) =
+        rayon::join(|| fit(None), || (0..folds).into_par_iter().map(|fold| fit(Some(fold)).0).collect());
+    let held_out = held_out(&evidence, &fold_of, &without_fold);
+    let spreads = spreads(held_out.iter().map(HeldOut::factor));
+    let without_fold: Vec<Vec<CoreSetSpread>> = (0..folds)
+        .map(|fold| {
+            let others = held_out.iter().filter(|held| fold_of[held.network] != fold);
+            self::spreads(others.map(HeldOut::factor))
+        })
+        .collect();
+    let held_out = held_out
+        .iter()
+        .map(|held| within(held.point.clone(), held.run, &without_fold[fold_of[held.network]]))
+        .collect();
+    Calibration { cpu, tables, held_out, spreads, left_out: evidence.left_out }
+}
+
+/// A run and what a fit without its network says.
+struct HeldOut<'a> {
+    run: &'a CpuRun,
+    network: usize,
+    point: Point,
+}
+
+impl<'a> HeldOut<'a> {
+    /// The run and its measured over predicted time.
+    fn factor(&self) -> (&'a CpuRun, f64) {
+        (self.run, self.point.measured_us / self.point.predicted_us)
+    }
+}
+
+/// Each usable run, predicted by the fit without the part its network is in.
+fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]) -> Vec<HeldOut<'a>> {
+    let jobs =
+        |fold: usize| Jobs { cpu: &without_fold[fold], library: evidence.library, layers: &evidence.layers };
+    let fit = |fold: usize| {
+        let seen = evidence.runs.iter().filter(|run| fold_of[run.network] != fold);
+        Baselines::fit(jobs(fold), seen.map(|run| run.run))
+    };
+    let baselines: Vec<Baselines> = (0..without_fold.len()).into_par_iter().map(fit).collect();
+    let predicted = |usable: &Usable<'a>| {
+        let Usable { run, network, .. } = *usable;
+        let fold = fold_of[network];
+        // Only a mixed core set can lack a table: of a cluster that never ran alone.
+        let predicted_us = predict(run, &without_fold[fold], &evidence.layers, evidence.library).ok()?;
+        let point = Point { unseen: true, ..point(run, predicted_us) };
+        Some(HeldOut { run, network, point: baselines[fold].beside(jobs(fold), run, point) })
+    };
+    evidence.runs.iter().filter_map(predicted).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The rates of coexec's own kernels: what is expected of them before any run, and the
+//! table of what was fitted.
+//!
+//! Unlike with the rates of TFLite's kernels the time is not a sum of terms, as the slowest
+//! thread depends on rates, so a fit evaluates the equation itself.
+
+use super::fit::{Known, Parameter, Prior, Scale};
+use crate::calibrate::least_squares::Stop;
+use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
+use coexec_sim::kernel::cpu::coexec::Costs;
+
+/// Relative error expected of a prediction: the same layer on two machines of one kind
+/// differs by 5 %.
+const EXPECTED_ERROR: f64 = 0.05;
+/// Deviation of the logarithm that all rates have in common, and of each on top.
+const COMMON_DEVIATION: f64 = 0.7;
+const SINGLE_DEVIATION: f64 = 0.7;
+/// Expected cost of waking a worker, and what each further one adds, in nanoseconds (a
+/// fork and join of a server's cores).
+const FORK_NS: f64 = 1_500.0;
+const FURTHER_THREAD_NS: f64 = 500.0;
+/// Deviation of their logarithms.
+const FORK_DEVIATION: f64 = 1.0;
+/// Weights that are expected to be near, in bytes (a last-level cache), and the deviation
+/// of the logarithm.
+const NEAR_WEIGHT_BYTES: f64 = 32e6;
+const NEAR_WEIGHT_DEVIATION: f64 = 1.0;
+/// Expected contention and spread between threads, and their deviations.
+const CONTENTION: f64 = 0.03;
+const STRAGGLER: f64 = 0.1;
+const FACTOR_DEVIATION: f64 = 0.2;
+/// What a fit may find for the two: within the profile's ranges, and the slowest thread not
+/// faster than the others.
+const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
+const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
+/// When a fit has converged: far below what two runs of one layer differ by.
+const STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+/// How many times the cycles a core needs that executes in order.
+const IN_ORDER: f64 = 3.0;
+
+/// What is expected of cores like those of `cpu.clusters[index]`.
+pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
+    let cluster = &cpu.clusters[index];
+    let ghz = cluster.clock_mhz.value / 1e3;
+    let lanes = cluster.instruction_set.unwrap_or(InstructionSet::Neon).lanes() as f64;
+    let in_order =
+        matches!(cluster.core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520);
+    let slower = if in_order { IN_ORDER } else { 1.0 };
+    let rate = |unit: CoexecUnit| Parameter {
+        key: unit.key(),
+        scale: Scale::Logarithm,
+        expected: (cycles(unit, lanes) * slower / ghz).ln(),
+        deviation: SINGLE_DEVIATION,
+        shares: vec![0],
+    };
+    let parameter =
+        |key, scale, expected, deviation| Parameter { key, scale, expected, deviation, shares: Vec::new() };
+    let nanos = Scale::Nanoseconds;
+    let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
+    let others = [
+        parameter("near_weight_bytes", Scale::Logarithm, NEAR_WEIGHT_BYTES.ln(), NEAR_WEIGHT_DEVIATION),
+        parameter("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
+        parameter("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
+        parameter("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),
+        parameter("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
+    ];
+    Prior {
+        parameters: CoexecUnit::ALL.into_iter().map(rate).chain(others).collect(),
+        shared: vec![COMMON_DEVIATION],
+        expected_error: EXPECTED_ERROR,
+        stop: STOP,
+    }
+}
+
+/// Cycles expected of a unit on a core that executes out of order, with two pipes of
+/// `lanes` numbers (what the loops are made of, and fits on servers with AVX-512).
+fn cycles(unit: CoexecUnit, lanes: f64) -> f64 {
+    match unit {
+        CoexecUnit::MultiplyAccumulate => 0.5 / lanes,
+        CoexecUnit::TileCall | CoexecUnit::Pixel => 20.0,
+        CoexecUnit::ContinuedCall => 100.0,
+        CoexecUnit::WindowPointer => 6.0,
+        CoexecUnit::EdgePixel => 12.0,
+        CoexecUnit::CopiedInput => 0.3,
+        CoexecUnit::ProductOutput => 0.03,
+        CoexecUnit::Block | CoexecUnit::Operator => 150.0,
+        CoexecUnit::VectorWeight | CoexecUnit::Element => 1.0 / lanes,
+        CoexecUnit::FarWeightByte => 0.15,
+        CoexecUnit::WindowPixel => 45.0,
+        CoexecUnit::DepthwiseChunk => 5.0,
+        CoexecUnit::DepthwiseVector => 2.5,
+        CoexecUnit::DepthwiseLane => 2.3,
+        CoexecUnit::PoolChunk | CoexecUnit::MeanChunk => 4.0,
+        CoexecUnit::PoolVector | CoexecUnit::MeanVector => 1.3,
+        CoexecUnit::PoolLane | CoexecUnit::MeanLane => 1.6,
+        CoexecUnit::ActivationElement => 2.0 / lanes,
+        CoexecUnit::ExponentialElement => 20.0 / lanes,
+        CoexecUnit::CopiedElement => 0.6 / lanes,
+        CoexecUnit::StreamedByte | CoexecUnit::DepthwiseBeyondL1Byte => 0.015,
+        CoexecUnit::BeyondL2Byte => 0.06,
+    }
+}
+
+/// What the kernels cost by values in the order of the prior.
+pub(super) fn costs(values: &[f64]) -> Costs {
+    let (nanos, others) = values.split_at(CoexecUnit::ALL.len());
+    Costs {
+        nanos: std::array::from_fn(|unit| nanos[unit]),
+        near_weight_bytes: others[0],
+        first_fork_ns: others[1],
+        further_thread_ns: others[2],
+        contention: others[3],
+        straggler: others[4],
+    }
+}
+
+/// The table of what is known, in the order of the prior, with that source.
+pub(super) fn table(known: &[Known], source: &str) -> CoexecRates {
+    let mut table = CoexecRates::free(source);
+    let (rates, others) = known.split_at(CoexecUnit::ALL.len());
+    for (rate, known) in table.rates_mut().into_iter().zip(rates) {
+        *rate = known.quantity();
+    }
+    let CoexecRates {
+        near_weight_bytes,
+        fork_us,
+        further_thread_us,
+        contention_factor,
+        straggler_factor,
+        ..
+    } = &mut table;
+    let places = [near_weight_bytes, fork_us, further_thread_us, contention_factor, straggler_factor];
+    for (place, known) in places.into_iter().zip(others) {
+        *place = known.quantity();
+    }
+    table
+}

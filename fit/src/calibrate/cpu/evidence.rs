@@ -1,0 +1,149 @@
+//! What there is to fit to: the usable runs, sorted by the table they tell of.
+
+use std::collections::BTreeSet;
+
+use super::fit::{Observation, Prior, Work};
+use super::rates::table_mut;
+use super::terms::Terms;
+use super::{FittedTable, Options, coexec, mixed, rates};
+use crate::measure::SkippedRow;
+use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
+use crate::validate::cpu::{Layers, layers};
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
+use coexec_sim::kernel::cpu::{CoreSet, Library, NANOS_PER_MICRO};
+use coexec_sim::workload::DataType;
+
+/// A run that can be used.
+#[derive(Clone, Copy)]
+pub(super) struct Usable<'a> {
+    /// The run.
+    pub(super) run: &'a CpuRun,
+    /// Index of its network.
+    pub(super) network: usize,
+    /// Whether cores of two or more clusters worked together.
+    pub(super) mixed: bool,
+}
+
+/// The runs on one cluster in one number format.
+struct TableRuns {
+    cluster: usize,
+    data_type: DataType,
+    prior: Prior,
+    observations: Vec<Observation>,
+}
+
+/// All that can be used of a table of runs.
+pub(super) struct Evidence<'a> {
+    /// Names of the networks, in order.
+    pub(super) networks: Vec<&'a str>,
+    /// Their layers.
+    pub(super) layers: Layers<'a>,
+    /// The runs, in the order of the table.
+    pub(super) runs: Vec<Usable<'a>>,
+    /// The kernels that ran.
+    pub(super) library: Library,
+    tables: Vec<TableRuns>,
+    /// Runs that cannot be used, and why.
+    pub(super) left_out: Vec<SkippedRow>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Of `table` for a fit of `cpu`, with what the CPUs of other devices let expect.
+    pub(super) fn of(cpu: &Cpu, table: &'a CpuTable, options: &Options<'_>) -> Self {
+        let names: BTreeSet<&str> = table.runs.iter().map(|run| run.network.as_str()).collect();
+        let mut evidence = Self {
+            networks: names.into_iter().collect(),
+            layers: layers(&table.networks),
+            runs: Vec::new(),
+            library: options.library,
+            tables: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for run in &table.runs {
+            if let Err(reason) = evidence.add(cpu, run, options.others) {
+                evidence.left_out.push(SkippedRow { line: run.line, reason });
+            }
+        }
+        evidence
+    }
+
+    fn add(&mut self, cpu: &Cpu, run: &'a CpuRun, others: &[Cpu]) -> Result<(), String> {
+        let network = self
+            .networks
+            .binary_search(&run.network.as_str())
+            .map_err(|_| format!("the network {} is not listed", run.network))?;
+        let layers = self
+            .layers
+            .get(&(run.network.as_str(), run.data_type))
+            .ok_or_else(|| format!("the operators of {} are not known", run.network))?;
+        let cores = CoreSet::parse(&run.core_set, cpu).map_err(|error| error.to_string())?;
+        let mut groups = cores.groups();
+        let (Some(group), None) = (groups.next(), groups.next()) else {
+            self.runs.push(Usable { run, network, mixed: true });
+            return Ok(());
+        };
+        let work = match (self.library, run.data_type) {
+            (Library::Ruy, _) => {
+                Work::Ruy(Box::new(Terms::of(layers, cpu, &cores, group).map_err(|error| error.to_string())?))
+            }
+            (Library::Coexec, DataType::F32) => {
+                let (caches, threads) = (Caches::of(&cpu.clusters[group.cluster]), cores.threads() as usize);
+                let works = layers.iter().flat_map(|layer| CoexecWork::of_layer(layer, &caches, threads));
+                Work::Coexec(works.collect())
+            }
+            (library, data_type) => return Err(format!("there is no fit of {library} in {data_type}")),
+        };
+        let (cluster, data_type) = (group.cluster, run.data_type);
+        let is_here = |runs: &TableRuns| runs.cluster == cluster && runs.data_type == data_type;
+        let table = self.tables.iter().position(is_here).unwrap_or(self.tables.len());
+        if table == self.tables.len() {
+            let prior = match work {
+                Work::Ruy(_) => rates::prior(cpu, cluster, data_type, others),
+                Work::Coexec(_) => coexec::prior(cpu, cluster),
+            };
+            self.tables.push(TableRuns { cluster, data_type, prior, observations: Vec::new() });
+        }
+        let measured_ns = run.measured_us * NANOS_PER_MICRO;
+        self.tables[table].observations.push(Observation { network, work, measured_ns });
+        self.runs.push(Usable { run, network, mixed: false });
+        Ok(())
+    }
+
+    /// `cpu` with every table fitted to the runs of the networks that were `seen`.
+    pub(super) fn fit(
+        &self,
+        cpu: &Cpu,
+        seen: &dyn Fn(usize) -> bool,
+        source: &str,
+    ) -> (Cpu, Vec<FittedTable>) {
+        let mut cpu = cpu.clone();
+        let mut tables = Vec::new();
+        for TableRuns { cluster, data_type, prior, observations } in &self.tables {
+            let observations: Vec<&Observation> =
+                observations.iter().filter(|run| seen(run.network)).collect();
+            let mut parameters = prior.fit(&observations);
+            let cluster = &mut cpu.clusters[*cluster];
+            if self.library == Library::Coexec {
+                cluster.coexec_f32 = Some(coexec::table(&parameters, source));
+            } else {
+                let is_used = |rate| observations.iter().any(|run| run.work.uses(rate));
+                let table = rates::table(&mut parameters, is_used, source);
+                *table_mut(cluster, *data_type) = Some(table);
+            }
+            tables.push(FittedTable {
+                cluster: cluster.name.as_str().to_owned(),
+                data_type: *data_type,
+                library: self.library,
+                runs: observations.len(),
+                parameters,
+            });
+        }
+        if self.library == Library::Ruy {
+            let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
+            let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
+            mixed::fit(&mut cpu, &together, &self.layers, source);
+        }
+        (cpu, tables)
+    }
+}

@@ -1,0 +1,105 @@
+//! What it costs that cores of several clusters work together: a slowdown and a
+//! fork cost for each number format, fitted to the runs of mixed core sets.
+
+use nalgebra::DVector;
+
+use super::fit::QUANTILE_95;
+use super::rates::table_of;
+use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::measure::benchmark_cpu::CpuRun;
+use crate::validate::cpu::{Layers, predict};
+use coexec_sim::device::cpu::{Cpu, MixedClusters};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::workload::DataType;
+
+/// Relative error expected of a prediction, and where the loss turns from squares
+/// to absolute values: mixed core sets repeat to 3 to 9 % on the phone where they
+/// repeat worst (mobile-ml-benchmark, Galaxy S10).
+const EXPECTED_ERROR: f64 = 0.05;
+/// Deviation of the logarithm of the slowdown from no slowdown: the largest known is
+/// 1.4 (CPU model, table 4).
+const SLOWDOWN_DEVIATION: f64 = 0.2;
+/// Deviation of the logarithm of the fork cost from the largest of the clusters'.
+const FORK_DEVIATION: f64 = 1.0;
+/// Least fork cost, in microseconds: a logarithm of zero is none.
+const LEAST_FORK_US: f64 = 0.1;
+/// When a fit has converged: far below what two runs of one network differ by.
+const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
+
+/// A run of a mixed core set, as far as the two parameters matter.
+struct Observation {
+    /// Time without slowdown and with free forks, in microseconds.
+    work_us: f64,
+    /// Parallel regions with more than one thread.
+    forks: f64,
+    measured_us: f64,
+}
+
+/// Fits `cpu`, whose clusters have been fitted alone, to `runs` of mixed core sets,
+/// one number format after the other.
+pub(super) fn fit(cpu: &mut Cpu, runs: &[&CpuRun], layers: &Layers<'_>, source: &str) {
+    for data_type in [DataType::F32, DataType::I8] {
+        let of_format = runs.iter().filter(|run| run.data_type == data_type);
+        let observations: Vec<Observation> = of_format.filter_map(|run| observe(cpu, run, layers)).collect();
+        if !observations.is_empty() {
+            let fitted = fit_format(&observations, expected_fork_us(cpu, data_type), source);
+            *mixed_mut(cpu, data_type) = Some(fitted);
+        }
+    }
+}
+
+fn mixed_mut(cpu: &mut Cpu, data_type: DataType) -> &mut Option<MixedClusters> {
+    if data_type == DataType::I8 { &mut cpu.mixed_ruy_i8 } else { &mut cpu.mixed_ruy_f32 }
+}
+
+/// A run taken apart; none where a cluster has no table.
+fn observe(cpu: &Cpu, run: &CpuRun, layers: &Layers<'_>) -> Option<Observation> {
+    let mut probe = cpu.clone();
+    let mut time = |fork_us: f64| {
+        *mixed_mut(&mut probe, run.data_type) = Some(MixedClusters {
+            source: String::new(),
+            slowdown_factor: Quantity::plain(1.0),
+            fork_us: Quantity::plain(fork_us),
+        });
+        predict(run, &probe, layers, Library::Ruy).ok()
+    };
+    let work_us = time(0.0)?;
+    Some(Observation { work_us, forks: time(1.0)? - work_us, measured_us: run.measured_us })
+}
+
+/// The largest fork cost of the clusters.
+fn expected_fork_us(cpu: &Cpu, data_type: DataType) -> f64 {
+    let tables = cpu.clusters.iter().filter_map(|cluster| table_of(cluster, data_type));
+    tables.map(|table| table.fork_us.value).fold(LEAST_FORK_US, f64::max)
+}
+
+fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str) -> MixedClusters {
+    let start = DVector::from_vec(vec![0.0, expected_fork_us.ln()]);
+    let runs = observations.len();
+    let solution = minimise(&start, runs + start.len(), STOP, |logarithms, residuals| {
+        let [slowdown, fork_us] = [logarithms[0].exp(), logarithms[1].exp()];
+        for (residual, run) in residuals.iter_mut().zip(observations) {
+            let predicted_us = slowdown * (run.work_us + run.forks * fork_us);
+            *residual = pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0);
+        }
+        residuals[runs] = logarithms[0] / SLOWDOWN_DEVIATION;
+        residuals[runs + 1] = (logarithms[1] - expected_fork_us.ln()) / FORK_DEVIATION;
+    });
+    MixedClusters {
+        source: source.to_owned(),
+        slowdown_factor: quantity(&solution, 0),
+        fork_us: quantity(&solution, 1),
+    }
+}
+
+/// A fitted value and its interval.
+fn quantity(solution: &Solution, index: usize) -> Quantity {
+    let value_at = |away: f64| rounded((solution.parameters[index] + away).exp(), VALUE_DIGITS);
+    let ci95 = solution.inverse_normal.as_ref().map(|variance| {
+        let half = QUANTILE_95 * variance[(index, index)].sqrt();
+        [value_at(-half), value_at(half)]
+    });
+    Quantity { value: value_at(0.0), source: Some("fit".to_owned()), ci95 }
+}

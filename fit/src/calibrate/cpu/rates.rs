@@ -1,0 +1,271 @@
+//! The rates of a table as a list, and what is expected of them before any run.
+
+use std::sync::LazyLock;
+
+use super::fit::{Known, Parameter, Prior, Scale};
+use crate::calibrate::least_squares::Stop;
+use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::statistics;
+use coexec_sim::workload::DataType;
+
+/// Number of rates in a table.
+pub(super) const COUNT: usize = 22;
+/// Keys of the table's other parameters, which come behind the rates in a fit.
+const OTHERS: [&str; 3] = ["fork_us", "contention_factor", "whole_cluster_slowdown_factor"];
+
+/// What a rate has in common with others: on a core that is slower than its class
+/// at one of a kind, expect all of the kind to be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Arithmetic of matrix products.
+    Product,
+    /// Depthwise convolutions.
+    Depthwise,
+    /// The reference loop nest.
+    Reference,
+    /// Everything else: copies, functions, dispatch.
+    Other,
+}
+
+/// Number of kinds.
+const KINDS: usize = 4;
+
+/// One rate of a table.
+pub(super) struct Rate {
+    /// Its key in the profile.
+    key: &'static str,
+    /// Its kind.
+    kind: Kind,
+    /// Its place in a table; an absent special rate starts as the general one, or as
+    /// free.
+    pub(super) of: fn(&mut RuyRates) -> &mut Quantity,
+    /// Takes a special rate out of a table, as if nobody had told it apart; none
+    /// for a rate that every table has.
+    take_out: Option<fn(&mut RuyRates)>,
+    /// Cycles per unit on a core that executes out of order and on one that
+    /// executes in order (CPU model: generic priors, 32-bit floating point; a
+    /// special rate starts near the general one).
+    cycles: [f64; 2],
+}
+
+/// A rate that every table has.
+macro_rules! rate {
+    ($field:ident, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| &mut rates.$field,
+            take_out: None,
+            cycles: $cycles,
+        }
+    };
+    ($field:ident or free, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| rates.$field.get_or_insert_with(|| Quantity::plain(0.0)),
+            take_out: Some(|rates| rates.$field = None),
+            cycles: $cycles,
+        }
+    };
+    ($field:ident or $general:ident, $kind:ident, $cycles:expr) => {
+        Rate {
+            key: stringify!($field),
+            kind: Kind::$kind,
+            of: |rates| {
+                let general = &rates.$general;
+                rates.$field.get_or_insert_with(|| general.clone())
+            },
+            take_out: Some(|rates| rates.$field = None),
+            cycles: $cycles,
+        }
+    };
+}
+
+/// The rates. Their order is that of the fit's parameters.
+pub(super) const RATES: [Rate; COUNT] = [
+    rate!(multiply_accumulate_ns, Product, [0.14, 0.4]),
+    rate!(tile_ns, Product, [40.0, 350.0]),
+    rate!(pack_weight_ns, Other, [1.5, 8.0]),
+    rate!(pack_pixel_ns, Other, [0.7, 3.0]),
+    rate!(gemv_weight_ns, Other, [1.0, 6.0]),
+    rate!(depthwise_tap_ns, Depthwise, [0.6, 3.0]),
+    rate!(depthwise_3x3_tap_ns or depthwise_tap_ns, Depthwise, [0.5, 2.0]),
+    rate!(depthwise_output_ns, Depthwise, [0.2, 1.0]),
+    rate!(depthwise_pixel_ns or free, Depthwise, [5.0, 10.0]),
+    rate!(im2col_row_ns, Other, [25.0, 60.0]),
+    rate!(im2col_element_ns, Other, [0.3, 0.5]),
+    rate!(reference_multiply_accumulate_ns, Reference, [2.0, 8.0]),
+    rate!(reference_tap_ns, Reference, [5.0, 35.0]),
+    rate!(element_wise_ns, Other, [1.2, 3.0]),
+    rate!(broadcast_element_ns or element_wise_ns, Other, [1.0, 3.0]),
+    rate!(activation_element_ns or element_wise_ns, Other, [2.0, 6.0]),
+    rate!(mean_element_ns or element_wise_ns, Other, [1.0, 3.0]),
+    rate!(pool_tap_ns, Other, [1.2, 2.5]),
+    rate!(copy_element_ns, Other, [1.0, 4.0]),
+    rate!(concat_element_ns or copy_element_ns, Other, [1.0, 4.0]),
+    rate!(beyond_cache_element_ns, Other, [0.5, 0.3]),
+    rate!(operator_ns, Other, [1500.0, 4000.0]),
+];
+
+/// A table in which everything is free.
+pub(super) fn free() -> RuyRates {
+    static FREE: LazyLock<RuyRates> = LazyLock::new(|| {
+        let rates = RATES.iter().map(|rate| rate.key).chain(OTHERS);
+        let zeros = rates.map(|key| (key.to_owned(), toml::Value::Float(0.0)));
+        let source = ("source".to_owned(), toml::Value::String(String::new()));
+        let table = toml::Value::Table(zeros.chain([source]).collect());
+        table.try_into().expect("a test holds that the keys are those of a table")
+    });
+    FREE.clone()
+}
+
+/// The cluster's table for a number format.
+pub(super) fn table_mut(cluster: &mut Cluster, data_type: DataType) -> &mut Option<RuyRates> {
+    if data_type == DataType::I8 { &mut cluster.ruy_i8 } else { &mut cluster.ruy_f32 }
+}
+
+/// The cluster's table for a number format.
+pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Option<&RuyRates> {
+    if data_type == DataType::I8 { cluster.ruy_i8.as_ref() } else { cluster.ruy_f32.as_ref() }
+}
+
+/// How far the logarithms of rates are expected to be from what is known of cores
+/// like these: of all rates together, of those of a kind, and of each on its own
+/// (standard deviations; chosen by cross-validation on fits to 5, 10, 30 and all
+/// networks, with and without other devices).
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Deviations {
+    /// Of all rates together.
+    common: f64,
+    /// Of all rates of a kind, on top.
+    kind: f64,
+    /// Of one rate, on top.
+    single: f64,
+}
+
+impl Deviations {
+    /// Where only the class of the cores is known: nobody measured cores like these.
+    const CLASS: Self = Self { common: 1.0, kind: 0.5, single: 0.5 };
+    /// Where other devices' fitted rates say what such cores need.
+    const PROFILES: Self = Self { common: 0.5, kind: 0.5, single: 0.3 };
+}
+
+/// Relative error expected of a prediction; cross-validated errors are flat from 1 to 2.5 %.
+const EXPECTED_ERROR: f64 = 0.02;
+/// Fork cost expected before any run, in microseconds, and the deviation of its logarithm
+/// (CPU model).
+const FORK_US: f64 = 8.0;
+const FORK_DEVIATION: f64 = 1.0;
+/// Expected contention and whole-cluster slowdown, their standard deviation (CPU model), and
+/// the profile's range of both.
+const FACTOR: f64 = 0.03;
+const FACTOR_DEVIATION: f64 = 0.1;
+const FACTOR_RANGE: [f64; 2] = [-0.1, 10.0];
+/// When a fit has converged: far below what two runs of one network differ by.
+const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
+
+/// A fitted table of another device and the cluster it is of.
+type Alike<'a> = (&'a Cluster, &'a RuyRates);
+
+/// What cores like those of `cpu.clusters[index]` need, in cycles, at its clock: medians over
+/// the fitted tables of `others` that are of the same micro-architecture, or else of the same
+/// class; generic figures of the class where there are none.
+pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
+    let cluster = &cpu.clusters[index];
+    let class = usize::from(is_in_order(cpu, index));
+    let alike = alike(cpu, index, data_type, others);
+    let deviations = if alike.is_empty() { Deviations::CLASS } else { Deviations::PROFILES };
+    let median = |value: &dyn Fn(&Cluster, &mut RuyRates) -> f64, generic: f64| {
+        let logarithms = alike.iter().map(|(cluster, rates)| value(cluster, &mut (*rates).clone()).ln());
+        let finite: Vec<f64> = logarithms.filter(|value| value.is_finite()).collect();
+        statistics::median(&finite).unwrap_or(generic)
+    };
+    let rate = |rate: &Rate| {
+        let nanos = |other: &Cluster, rates: &mut RuyRates| {
+            (rate.of)(rates).value * other.clock_mhz.value / cluster.clock_mhz.value
+        };
+        let generic = (rate.cycles[class] / (cluster.clock_mhz.value / 1e3)).ln();
+        Parameter {
+            key: rate.key,
+            scale: Scale::Logarithm,
+            expected: median(&nanos, generic),
+            deviation: deviations.single,
+            shares: vec![0, 1 + rate.kind as usize],
+        }
+    };
+    let fork = median(&|_, rates| rates.fork_us.value * 1e3, (FORK_US * 1e3).ln());
+    let factor = Scale::Factor(FACTOR_RANGE);
+    let expected = [
+        (Scale::Nanoseconds, fork, FORK_DEVIATION),
+        (factor, FACTOR, FACTOR_DEVIATION),
+        (factor, FACTOR, FACTOR_DEVIATION),
+    ];
+    let others = OTHERS.into_iter().zip(expected).map(|(key, (scale, expected, deviation))| Parameter {
+        key,
+        scale,
+        expected,
+        deviation,
+        shares: Vec::new(),
+    });
+    Prior {
+        parameters: RATES.iter().map(rate).chain(others).collect(),
+        shared: [deviations.common].into_iter().chain([deviations.kind; KINDS]).collect(),
+        expected_error: EXPECTED_ERROR,
+        stop: STOP,
+    }
+}
+
+/// The table of what is known, in the order of the prior, with that source. Special rates
+/// that no run is of are left out, of both.
+pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, source: &str) -> RuyRates {
+    let mut table = RuyRates { source: source.to_owned(), ..free() };
+    for (rate, known) in RATES.iter().zip(known.iter()) {
+        *(rate.of)(&mut table) = known.quantity();
+    }
+    let RuyRates { fork_us, contention_factor, whole_cluster_slowdown_factor, .. } = &mut table;
+    let others = [fork_us, contention_factor, whole_cluster_slowdown_factor];
+    for (place, known) in others.into_iter().zip(&known[COUNT..]) {
+        *place = known.quantity();
+    }
+    for (_, rate) in RATES.iter().enumerate().filter(|(index, _)| !is_used(*index)) {
+        if let Some(take_out) = rate.take_out {
+            take_out(&mut table);
+            known.retain(|known| known.key != rate.key);
+        }
+    }
+    table
+}
+
+/// The tables of `others` that tell most of `cpu.clusters[index]`: where 8-bit
+/// products run on the same instructions, of the same micro-architecture; then of
+/// the same class; then those with other instructions.
+fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
+    let cluster = &cpu.clusters[index];
+    let class = is_in_order(cpu, index);
+    let mut of_class: Vec<Alike<'a>> = Vec::new();
+    for other in others {
+        for (index, cluster) in other.clusters.iter().enumerate() {
+            if is_in_order(other, index) == class {
+                of_class.extend(table_of(cluster, data_type).map(|rates| (cluster, rates)));
+            }
+        }
+    }
+    let same_product =
+        |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
+    let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
+    let of = |wanted: &dyn Fn(&Cluster) -> bool| -> Vec<Alike<'a>> {
+        of_class.iter().copied().filter(|(other, _)| wanted(other)).collect()
+    };
+    let choices = [of(&|other| same_product(other) && same_core(other)), of(&same_product), of(&same_core)];
+    choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or(of_class)
+}
+
+/// Whether the cores of a cluster execute in order, or as slowly: Arm's little
+/// cores, and all but the fastest of cores that have no name to tell by.
+fn is_in_order(cpu: &Cpu, index: usize) -> bool {
+    let core = cpu.clusters[index].core;
+    matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520)
+        || (matches!(core, Core::Apple | Core::Other) && index > 0)
+}

@@ -1,0 +1,102 @@
+//! A network's time on equal cores, taken apart by what it is proportional to.
+//!
+//! The kernel model stays the only place of its equations: it is evaluated with
+//! one rate at a time set to a nanosecond and all others to zero, with and
+//! without contention. Invariant: put together again, the terms give the kernel
+//! model's time (up to its rounding to picoseconds), for any rates.
+
+use super::rates::{COUNT, RATES, free, table_mut};
+use coexec_sim::device::cpu::{Cpu, RuyRates};
+use coexec_sim::kernel::Unsupported;
+use coexec_sim::kernel::cpu::{CoreSet, Group, Library, execute};
+use coexec_sim::workload::{DataType, Layer};
+
+/// Picoseconds in a nanosecond.
+const PICOS_PER_NANO: f64 = 1e3;
+/// A nanosecond, in microseconds.
+const NANO_IN_MICROS: f64 = 1e-3;
+
+/// Units of work by rate, and what else the time depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Terms {
+    /// Units whose time other threads do not stretch.
+    alone: [f64; COUNT],
+    /// Units whose time each further thread stretches by the contention factor.
+    contended: [f64; COUNT],
+    /// Parallel regions with more than one thread.
+    forks: f64,
+    /// Threads besides the main one.
+    further_threads: f64,
+    /// 1 where all cores of the cluster work, else 0.
+    whole_cluster: f64,
+}
+
+impl Terms {
+    /// The terms of `layers` on `cores`, which are all of one cluster.
+    ///
+    /// # Errors
+    /// The kernel model has no kernel for a layer.
+    pub(super) fn of(
+        layers: &[Layer],
+        cpu: &Cpu,
+        cores: &CoreSet,
+        group: Group,
+    ) -> Result<Self, Unsupported> {
+        let data_type = layers.first().map_or(DataType::F32, |layer| layer.data_type);
+        let nanos = |set: &dyn Fn(&mut RuyRates)| -> Result<f64, Unsupported> {
+            let mut probe = cpu.clone();
+            let mut rates = free();
+            set(&mut rates);
+            *table_mut(&mut probe.clusters[group.cluster], data_type) = Some(rates);
+            let mut picos = 0.0;
+            for layer in layers {
+                picos += execute(layer, &probe, cores, Library::Ruy)?.phases.duration().0 as f64;
+            }
+            Ok(picos / PICOS_PER_NANO)
+        };
+        let further_threads = f64::from(group.threads - 1);
+        let (mut alone, mut contended) = ([0.0; COUNT], [0.0; COUNT]);
+        for ((alone, contended), rate) in alone.iter_mut().zip(&mut contended).zip(RATES) {
+            *alone = nanos(&|rates| (rate.of)(rates).value = 1.0)?;
+            if *alone > 0.0 && further_threads > 0.0 {
+                let stretched = nanos(&|rates| {
+                    (rate.of)(rates).value = 1.0;
+                    rates.contention_factor.value = 1.0;
+                })?;
+                *contended = (stretched - *alone) / further_threads;
+                *alone -= *contended;
+            }
+        }
+        let dispatch = |rates: &mut RuyRates| rates.operator_ns.value = 1.0;
+        let slowed = nanos(&|rates| {
+            dispatch(rates);
+            rates.whole_cluster_slowdown_factor.value = 1.0;
+        })?;
+        let plain = nanos(&|rates| dispatch(rates))?;
+        Ok(Self {
+            alone,
+            contended,
+            forks: nanos(&|rates| rates.fork_us.value = NANO_IN_MICROS)?,
+            further_threads,
+            whole_cluster: if plain > 0.0 { slowed / plain - 1.0 } else { 0.0 },
+        })
+    }
+
+    /// Whether any of the work is the rate's.
+    pub(super) fn uses(&self, rate: usize) -> bool {
+        self.alone[rate] > 0.0 || self.contended[rate] > 0.0
+    }
+
+    /// The time in nanoseconds, with the rates, fork cost, contention and slowdown of the
+    /// whole cluster in `values`.
+    pub(super) fn nanos(&self, values: &[f64]) -> f64 {
+        let (rates, others) = values.split_at(COUNT);
+        let (fork_ns, contention, slowdown) = (others[0], others[1], others[2]);
+        let stretch = 1.0 + contention * self.further_threads;
+        let mut nanos = self.forks * fork_ns;
+        for ((alone, contended), rate) in self.alone.iter().zip(&self.contended).zip(rates) {
+            nanos += (alone + contended * stretch) * rate;
+        }
+        nanos * (1.0 + slowdown * self.whole_cluster)
+    }
+}

@@ -1,0 +1,291 @@
+//! Fit of a GPU's kernel tables to measured layers.
+//!
+//! Responsible for: which run belongs to which table, the order of the fits, and
+//! cross-validation. Not for: the fit of one table (`fit`). Invariants: the
+//! cross-validated errors are those of networks a fit has not seen; the result is
+//! the same for a seed, on any number of threads.
+
+mod fit;
+mod kernel_ridge;
+pub mod prior;
+mod residual;
+mod spread;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::measure::{GpuRun, SkippedRow};
+use crate::validate::gpu::{Predictor, deviations};
+use crate::validate::interval::Uncertainty;
+use crate::validate::point::Point;
+use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
+use coexec_sim::kernel::gpu::execute;
+use coexec_sim::workload::Operator;
+
+pub use fit::{Fitted, TableFit, TradeOff};
+
+/// Standard deviation of a parameter's logarithm around the base's value: a factor
+/// of 4.5 either way is one deviation.
+const PRIOR_DEVIATION: f64 = 1.5;
+/// The same for grouped convolution around the generic one it is a variant of.
+const GROUPED_DEVIATION: f64 = 0.5;
+
+/// How to calibrate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What the runs are, for the source of each fitted value.
+    pub source: String,
+    /// Folds of the cross-validation, no more than there are networks; fewer than two
+    /// for none.
+    pub folds: usize,
+    /// Seed of the partition of the networks into folds.
+    pub seed: u64,
+    /// Tables that may have a learned correction of what the fitted equations leave.
+    pub correctable: Vec<KernelTable>,
+}
+
+/// A fitted GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibrated {
+    /// The base with its fitted tables.
+    pub gpu: Gpu,
+    /// What was fitted, table by table.
+    pub tables: Vec<TableFit>,
+    /// Each run beside the prediction of the fit that had not seen its network, in the
+    /// order of the folds; none without folds, or where all runs are of one network.
+    /// The 90 % interval is scaled on the errors of the other folds.
+    pub held_out: Vec<Point>,
+    /// The fits of the cross-validation.
+    pub folds: Vec<Fold>,
+    /// How far the predictions of `gpu` may be off, from the cross-validated errors:
+    /// what the profile's `[calibration]` keeps for intervals.
+    pub spreads: Vec<TableSpread>,
+    /// What the learned correction of each table that has one is worth: the part of the
+    /// held-out error (mean distance of logarithms) of the equations alone that it takes
+    /// away, below zero where it adds some. None without folds.
+    pub gains: Vec<(KernelTable, f64)>,
+    /// Runs that no table of the base describes.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// A fit that saw the runs of all networks but some.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fold {
+    /// The base with the tables of that fit.
+    pub gpu: Gpu,
+    /// The networks it did not see.
+    pub held_out: HashSet<String>,
+}
+
+/// Fits the tables of `base` to `runs`. The values of `base` are the centre of the
+/// prior and decide what few runs do not; its counts and rules are taken as they
+/// are. A parameter that is 0 in `base` stays 0. `progress` is told how many fits are
+/// done, and of how many.
+pub fn calibrate(
+    base: &Gpu,
+    runs: &[GpuRun],
+    options: &Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Calibrated {
+    let mut base = base.without_residual();
+    base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
+    let (classified, left_out) = classify(&base, runs);
+    let folds = folds(&classified, options);
+    let done = AtomicUsize::new(0);
+    let fit = |held_out: Option<usize>| {
+        let used: Vec<Classified<'_>> =
+            classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
+        let mut fitted = fit_tables(&base, &used, &options.source);
+        let correctable: Vec<Classified<'_>> =
+            used.into_iter().filter(|member| options.correctable.contains(&member.table)).collect();
+        fitted.0.residual = residual::fit(&fitted.0, &correctable, &options.source, options.seed);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.count + 1);
+        fitted
+    };
+    let ((gpu, tables), without_fold) = rayon::join(
+        || fit(None),
+        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>(),
+    );
+    let held_out = HeldOut::of_folds(&classified, &folds, &without_fold);
+    let of_fold =
+        |(fold, (gpu, _)): (usize, (Gpu, Vec<TableFit>))| Fold { gpu, held_out: folds.networks(fold) };
+    Calibrated {
+        spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
+        held_out: held_out_points(&held_out, &without_fold),
+        gains: gains(&gpu, &held_out),
+        folds: without_fold.into_iter().enumerate().map(of_fold).collect(),
+        gpu,
+        tables,
+        left_out,
+    }
+}
+
+/// A run and the table that describes it.
+#[derive(Clone, Copy)]
+struct Classified<'a> {
+    table: KernelTable,
+    run: &'a GpuRun,
+}
+
+/// Finds the table of each run.
+fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<SkippedRow>) {
+    let (mut classified, mut left_out) = (Vec::new(), Vec::new());
+    for run in runs {
+        match execute(&run.layer, base) {
+            Ok(execution) => classified.push(Classified { table: execution.detail.kernel.table(), run }),
+            Err(unsupported) => left_out.push(SkippedRow { line: run.line, reason: unsupported.to_string() }),
+        }
+    }
+    (classified, left_out)
+}
+
+/// Fits every table that has runs. Grouped convolution comes after the generic
+/// one, whose fit is the centre of its prior.
+fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, Vec<TableFit>) {
+    let mut gpu = base.clone();
+    let mut fits = Vec::new();
+    for &table in KernelTable::ALL {
+        let runs: Vec<&GpuRun> =
+            classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let deviation = if table == KernelTable::GroupedConv {
+            gpu.grouped_conv = Some(gpu.conv_generic.clone());
+            GROUPED_DEVIATION
+        } else {
+            PRIOR_DEVIATION
+        };
+        gpu.switch_on_optional(table);
+        fits.push(fit::fit_table(&mut gpu, table, &fit::samples(&runs), deviation, source));
+    }
+    (gpu, fits)
+}
+
+/// The networks, in folds.
+struct Folds<'a> {
+    of_network: HashMap<&'a str, usize>,
+    count: usize,
+}
+
+impl Folds<'_> {
+    fn holds(&self, fold: Option<usize>, run: &GpuRun) -> bool {
+        fold.is_some() && self.of_network.get(run.network.as_str()).copied() == fold
+    }
+
+    /// The networks of one fold.
+    fn networks(&self, fold: usize) -> HashSet<String> {
+        let members = self.of_network.iter().filter(|(_, of)| **of == fold);
+        members.map(|(network, _)| (*network).to_owned()).collect()
+    }
+}
+
+/// Deals the networks of the runs into folds; one network makes no folds.
+fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
+    let of_network =
+        deal(classified.iter().map(|member| member.run.network.as_str()), options.folds, options.seed);
+    let count = of_network.values().max().map_or(0, |last| last + 1);
+    Folds { of_network, count }
+}
+
+/// Deals networks into at most `folds` folds of one or more, shuffled by the seed;
+/// into none where fewer than two would have any.
+fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> HashMap<&'a str, usize> {
+    let networks: BTreeSet<&str> = networks.collect();
+    let folds = folds.min(networks.len());
+    if folds < 2 {
+        return HashMap::new();
+    }
+    networks.iter().copied().zip(super::deal(networks.len(), folds, seed)).collect()
+}
+
+/// A run of a network that a fold's fit had not seen, beside its prediction.
+struct HeldOut {
+    /// Which network, in the order in which they first occur among the runs.
+    network: usize,
+    table: KernelTable,
+    point: Point,
+    uncertainty: Uncertainty,
+}
+
+impl HeldOut {
+    /// The held-out runs of each fold, predicted by the fit without it.
+    fn of_folds(
+        classified: &[Classified<'_>],
+        folds: &Folds<'_>,
+        fits: &[(Gpu, Vec<TableFit>)],
+    ) -> Vec<Vec<Self>> {
+        let deviations = deviations(classified.iter().map(|member| member.run));
+        let mut networks: HashMap<&str, usize> = HashMap::new();
+        for member in classified {
+            let next = networks.len();
+            networks.entry(&member.run.network).or_insert(next);
+        }
+        fits.par_iter()
+            .enumerate()
+            .map(|(fold, (gpu, tables))| {
+                let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
+                    classified.iter().partition(|member| folds.holds(Some(fold), member.run));
+                let known: Vec<TableSpread> = tables.iter().filter_map(spread::known).collect();
+                let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
+                let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.layer.operator).collect();
+                let predictions = held_out.into_iter().filter_map(|member| {
+                    // A fold's fit has the tables of the base, which describe every classified run.
+                    let (point, uncertainty) = predictor.point(member.run).ok()?;
+                    let unseen = !seen.contains(&member.run.layer.operator);
+                    let deviation_us = deviations.of(member.run);
+                    let network = networks.get(member.run.network.as_str()).copied()?;
+                    let table = member.table;
+                    Some(Self { network, table, point: Point { unseen, deviation_us, ..point }, uncertainty })
+                });
+                predictions.collect()
+            })
+            .collect()
+    }
+
+    fn error(&self) -> spread::HeldOut {
+        let Point { unseen, measured_us, predicted_us, .. } = self.point;
+        spread::HeldOut {
+            uncertainty: self.uncertainty,
+            network: self.network,
+            unseen,
+            error: (measured_us / predicted_us).ln(),
+        }
+    }
+}
+
+/// What the correction of each table of `gpu` that has one is worth on held-out runs.
+fn gains(gpu: &Gpu, held_out: &[Vec<HeldOut>]) -> Vec<(KernelTable, f64)> {
+    let corrected = gpu.residual.iter().flat_map(|residual| &residual.table);
+    let gain = |table: KernelTable| {
+        let points = held_out.iter().flatten().filter(|held| held.table == table).map(|held| &held.point);
+        let mut errors = [0.0; 2];
+        for point in points {
+            for (error, predicted_us) in errors.iter_mut().zip([point.predicted_us, point.physics_us]) {
+                *error += (predicted_us / point.measured_us).ln().abs();
+            }
+        }
+        let [with, without] = errors;
+        (without > 0.0).then(|| (table, 1.0 - with / without))
+    };
+    corrected.filter_map(|corrected| gain(corrected.table)).collect()
+}
+
+/// The held-out points with their intervals.
+fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (fold, (members, (_, tables))) in held_out.iter().zip(fits).enumerate() {
+        let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
+        let errors: Vec<spread::HeldOut> =
+            others.flat_map(|(_, others)| others).map(HeldOut::error).collect();
+        let spreads = spread::spreads(tables, &errors);
+        points
+            .extend(members.iter().map(|member| member.point.clone().within(&member.uncertainty, &spreads)));
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! Fit of one kernel table: robust least squares of the logarithm of the time, in
+//! the logarithms of the parameters, with a Gaussian prior around the base.
+//!
+//! Invariant: every parameter stays positive, and one that the runs do not inform
+//! stays where the base has it.
+
+use std::collections::HashMap;
+
+use nalgebra::DVector;
+use serde::Serialize;
+
+use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::measure::GpuRun;
+use crate::validate::gpu::predict;
+use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
+use coexec_sim::workload::Layer;
+
+/// Error from which the loss grows linearly: 10 %, a few times the repeat noise.
+const LOSS_SCALE: f64 = 0.1;
+/// Scales of the successive fits. The first is almost least squares, which pulls a
+/// poor base into the valley; the last is the loss itself.
+const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];
+
+/// When the first fit ends: it only has to find the valley.
+const ROUGH: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
+/// When the last fit ends: further decreases change no prediction by a thousandth.
+const FINE: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+
+/// Where the fits of a table start: by how much the logarithms of its latencies lie
+/// above the prior's centre and those of its throughputs below. The two explain the
+/// same times in part, and a fit that starts with too much of one may stay there.
+const STARTS: [f64; 3] = [0.0, 2.0, -2.0];
+/// Distinct layers from which a table is fitted from every start: fewer leave minima
+/// that they cannot tell apart, and the centre is then the better guide (reference
+/// implementation of the GPU model).
+const MANY_LAYERS: usize = 60;
+
+/// What the names of latencies start with.
+const LATENCY: &str = "latency_";
+
+/// A parameter that no run tells of until it is nearly right, as only layers about as
+/// large as the cache change with it: values on this grid are tried too.
+const TRIED: &str = "cache_bytes";
+/// Ratio of neighbours on that grid, and how many lie on either side of the centre.
+const TRIED_RATIO: f64 = 1.1;
+const TRIED_STEPS: i32 = 30;
+/// When the fit from one of them ends: the other parameters only have to follow.
+const TRY: Stop = Stop { iterations: 2, relative_decrease: 1e-3 };
+
+/// Units of log-parameter in one coordinate of the search. Predictions are whole
+/// picoseconds; with this unit, the optimiser's derivative step moves a parameter
+/// by 0.06 %, far above what rounding hides.
+const COORDINATE: f64 = 100.0;
+
+/// Range of a parameter's logarithm: what a profile may hold, less a margin.
+const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
+
+/// Deviations either side of the mean that hold 95 % of a normal distribution.
+const DEVIATIONS_95: f64 = 1.96;
+
+/// Significant digits of the ends of an interval.
+const INTERVAL_DIGITS: i32 = 3;
+
+/// Part of the prior's variance above which the runs say too little of a value.
+const UNINFORMED: f64 = 0.5;
+
+/// Correlation from which two parameters count as trading off.
+const TRADING_OFF: f64 = 0.9;
+
+/// A distinct layer: the median of its runs.
+pub(super) struct Sample<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) log_us: f64,
+    /// Square root of the number of runs.
+    weight: f64,
+}
+
+impl Sample<'_> {
+    /// Runs of the layer.
+    pub(super) fn runs(&self) -> f64 {
+        self.weight * self.weight
+    }
+}
+
+/// The distinct layers of `runs`, in the order in which they first occur.
+pub(super) fn samples<'a>(runs: &[&'a GpuRun]) -> Vec<Sample<'a>> {
+    let mut index_of: HashMap<&'a Layer, usize> = HashMap::new();
+    let mut times: Vec<(&'a Layer, Vec<f64>)> = Vec::new();
+    for run in runs {
+        let index = *index_of.entry(&run.layer).or_insert(times.len());
+        if index == times.len() {
+            times.push((&run.layer, Vec::new()));
+        }
+        times[index].1.push(run.measured_us);
+    }
+    times
+        .into_iter()
+        .map(|(layer, times)| {
+            let middle = median(&times).expect("a layer is listed with its first time");
+            Sample { layer, log_us: middle.ln(), weight: (times.len() as f64).sqrt() }
+        })
+        .collect()
+}
+
+/// A fitted parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// Key in its table.
+    pub key: &'static str,
+    /// Value in the base.
+    pub base: f64,
+    /// Value.
+    pub value: f64,
+    /// 95 % interval.
+    pub ci95: [f64; 2],
+    /// Whether the runs say more of it than the base did.
+    pub informed: bool,
+}
+
+/// Two parameters of which one can rise as the other falls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TradeOff {
+    /// The parameters.
+    pub keys: [&'static str; 2],
+    /// Correlation of their logarithms.
+    pub correlation: f64,
+}
+
+/// The fit of one table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableFit {
+    /// Key of the table in `[gpu]`.
+    pub table: &'static str,
+    /// Distinct layers.
+    pub layers: usize,
+    /// Whether the optimiser ended at a minimum rather than at its last iteration.
+    pub converged: bool,
+    /// The parameters, in the order of the table.
+    pub parameters: Vec<Fitted>,
+    /// Pairs the runs hardly tell apart.
+    pub trade_offs: Vec<TradeOff>,
+    /// Covariance of the logarithms of the parameters: rows of the lower triangle.
+    #[serde(skip)]
+    pub covariance: Vec<Vec<f64>>,
+}
+
+/// Fits `table` of `gpu` to `samples`. `deviation` is the prior's, of the logarithm
+/// of a parameter.
+pub(super) fn fit_table(
+    gpu: &mut Gpu,
+    table: KernelTable,
+    samples: &[Sample<'_>],
+    deviation: f64,
+    source: &str,
+) -> TableFit {
+    let waits = hides_latency(gpu);
+    // What is 0 is switched off, and has no logarithm.
+    let centre: Vec<(usize, &'static str, f64)> = gpu
+        .parameters_mut(table)
+        .map(|parameters| parameters.quantities)
+        .unwrap_or_default()
+        .into_iter()
+        .enumerate()
+        .filter(|(_, (_, quantity))| quantity.value > 0.0)
+        .filter(|(_, (key, _))| waits || !key.starts_with(LATENCY))
+        .map(|(index, (key, quantity))| (index, key, quantity.value))
+        .collect();
+    let solution = solve(gpu, table, samples, &centre, deviation);
+    let spread = Spread::of(&solution, samples.len(), deviation);
+    let parameters: Vec<Fitted> = centre
+        .iter()
+        .enumerate()
+        .map(|(position, &(_, key, base))| {
+            let log = log_of(base, solution.parameters[position]);
+            let half = DEVIATIONS_95 * spread.deviation(position);
+            let value = rounded(log.exp(), VALUE_DIGITS);
+            let [low, high] = [log - half, log + half]
+                .map(|log| rounded(log.clamp(LOG_RANGE[0], LOG_RANGE[1]).exp(), INTERVAL_DIGITS));
+            let ci95 = [low.min(value), high.max(value)];
+            Fitted { key, base, value, ci95, informed: spread.prior_left(position) < UNINFORMED }
+        })
+        .collect();
+    if let Some(written) = gpu.parameters_mut(table) {
+        source.clone_into(written.source);
+        let mut quantities = written.quantities;
+        for (&(index, ..), fitted) in centre.iter().zip(&parameters) {
+            let quantity = &mut *quantities[index].1;
+            quantity.value = fitted.value;
+            quantity.ci95 = Some(fitted.ci95);
+            quantity.source = Some(if fitted.informed {
+                source.to_owned()
+            } else {
+                format!("prior {}, hardly informed by: {source}", rounded(fitted.base, VALUE_DIGITS))
+            });
+        }
+    }
+    let keys: Vec<&'static str> = centre.iter().map(|&(_, key, _)| key).collect();
+    TableFit {
+        table: table.key(),
+        layers: samples.len(),
+        converged: solution.converged,
+        parameters,
+        trade_offs: spread.trade_offs(&keys),
+        covariance: spread.covariance(keys.len()),
+    }
+}
+
+/// Whether threads of other waves run while one waits. A core of a CPU device runs one
+/// thread after the other: a loop's time is its threads' together, whose number times what
+/// one takes would pass for a latency, as most groups have the same number.
+fn hides_latency(gpu: &Gpu) -> bool {
+    !gpu.family.rules().runs_threads_in_turn
+}
+
+/// Logarithm of a parameter at a coordinate of the search.
+fn log_of(base: f64, coordinate: f64) -> f64 {
+    (base.ln() + COORDINATE * coordinate).clamp(LOG_RANGE[0], LOG_RANGE[1])
+}
+
+/// Where a fit starts that leans towards latency by `lean`; see [`STARTS`].
+fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> DVector<f64> {
+    let coordinates = centre.iter().map(|&(_, key, _)| {
+        let direction = match key {
+            _ if key.starts_with(LATENCY) => 1.0,
+            _ if key.starts_with("throughput") => -1.0,
+            _ => 0.0,
+        };
+        direction * lean / COORDINATE
+    });
+    DVector::from_iterator(centre.len(), coordinates)
+}
+
+/// Minimises the loss, stage by stage, and keeps the best of the starts.
+fn solve(
+    gpu: &Gpu,
+    table: KernelTable,
+    samples: &[Sample<'_>],
+    centre: &[(usize, &'static str, f64)],
+    deviation: f64,
+) -> Solution {
+    let mut trial = gpu.clone();
+    let write = |trial: &mut Gpu, coordinates: &DVector<f64>| {
+        let Some(mut parameters) = trial.parameters_mut(table) else { return };
+        for (&(index, _, base), &coordinate) in centre.iter().zip(coordinates) {
+            parameters.quantities[index].1.value = log_of(base, coordinate).exp();
+        }
+    };
+    let mut stage = |start: &DVector<f64>, scale: f64, stop: Stop| {
+        minimise(start, samples.len() + centre.len(), stop, |coordinates, out| {
+            write(&mut trial, coordinates);
+            let (errors, priors) = out.split_at_mut(samples.len());
+            for (sample, out) in samples.iter().zip(errors) {
+                // What has no prediction makes the residual no number, which rejects the step.
+                let log_us = predict(sample.layer, &trial).map_or(f64::NAN, f64::ln);
+                *out = sample.weight.sqrt() * pseudo_huber(log_us - sample.log_us, scale);
+            }
+            for (out, &coordinate) in priors.iter_mut().zip(coordinates) {
+                *out = LOSS_SCALE * COORDINATE * coordinate / deviation;
+            }
+        })
+    };
+    let [first, last] = LOSS_STAGES;
+    let mut from = |lean: f64| {
+        let rough = stage(&start(centre, lean), first, ROUGH);
+        stage(&rough.parameters, last, FINE)
+    };
+    let [middle, others @ ..] = STARTS;
+    let mut best = from(middle);
+    if samples.len() >= MANY_LAYERS {
+        for lean in others {
+            best = better(best, from(lean));
+        }
+        // Phones' tables have such a size for depthwise convolutions, whose layers are of
+        // all sizes and find it.
+        let tried = centre.iter().position(|&(_, key, _)| key == TRIED && table != KernelTable::Depthwise);
+        if let Some(position) = tried {
+            let tries = (-TRIED_STEPS..=TRIED_STEPS).map(|step| {
+                let mut at = best.parameters.clone();
+                at[position] = f64::from(step) * TRIED_RATIO.ln() / COORDINATE;
+                stage(&at, last, TRY)
+            });
+            if let Some(tried) = tries.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+                best = better(best, stage(&tried.parameters, last, FINE));
+            }
+        }
+    }
+    best
+}
+
+/// The one with the lower cost; the first of equals.
+fn better(one: Solution, other: Solution) -> Solution {
+    if other.cost < one.cost { other } else { one }
+}
+
+/// How well the parameters are known.
+struct Spread<'a> {
+    solution: &'a Solution,
+    /// Variance of a residual, of which the loss's scale is the unit.
+    residual_variance: f64,
+    /// The prior's deviation.
+    prior: f64,
+}
+
+impl<'a> Spread<'a> {
+    /// The prior's rows count as one observation a parameter, so that as many
+    /// degrees of freedom are left as there are samples.
+    fn of(solution: &'a Solution, samples: usize, prior: f64) -> Self {
+        Self { solution, residual_variance: 2.0 * solution.cost / samples.max(1) as f64, prior }
+    }
+
+    /// Inverse normal matrix, in logarithms of parameters.
+    fn inverse(&self, row: usize, column: usize) -> f64 {
+        // The prior's rows make the normal matrix positive definite; rounding may not.
+        let prior_only = if row == column { (self.prior / LOSS_SCALE).powi(2) } else { 0.0 };
+        self.solution
+            .inverse_normal
+            .as_ref()
+            .map_or(prior_only, |inverse| inverse[(row, column)] * COORDINATE * COORDINATE)
+    }
+
+    /// Standard deviation of the logarithm of a parameter; at most the prior's.
+    fn deviation(&self, position: usize) -> f64 {
+        (self.inverse(position, position) * self.residual_variance).sqrt().min(self.prior)
+    }
+
+    /// Rows of the lower triangle.
+    fn covariance(&self, parameters: usize) -> Vec<Vec<f64>> {
+        let entry = |row, column| self.inverse(row, column) * self.residual_variance;
+        (0..parameters).map(|row| (0..=row).map(|column| entry(row, column)).collect()).collect()
+    }
+
+    /// Part of the prior's variance that the runs leave.
+    fn prior_left(&self, position: usize) -> f64 {
+        self.inverse(position, position) * (LOSS_SCALE / self.prior).powi(2)
+    }
+
+    fn trade_offs(&self, keys: &[&'static str]) -> Vec<TradeOff> {
+        let mut found = Vec::new();
+        for (row, &first) in keys.iter().enumerate() {
+            for (column, &second) in keys.iter().enumerate().skip(row + 1) {
+                let scale = (self.inverse(row, row) * self.inverse(column, column)).sqrt();
+                let correlation = self.inverse(row, column) / scale;
+                if correlation.abs() >= TRADING_OFF {
+                    found.push(TradeOff { keys: [first, second], correlation });
+                }
+            }
+        }
+        found
+    }
+}

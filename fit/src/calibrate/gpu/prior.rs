@@ -1,0 +1,266 @@
+//! What to expect of a GPU's kernels before any run: from its clock, arithmetic
+//! rate and memory bandwidth, or from what other phones' kernels were found to need.
+//!
+//! Responsible for: the centre of the prior of each parameter. Not for: how far a
+//! fit may leave it, nor the fit. Invariants: a centre never depends on a run's time,
+//! and tables that no run belongs to stay as the base has them.
+
+mod hardware;
+
+use std::collections::HashSet;
+
+use thiserror::Error;
+
+use crate::measure::GpuRun;
+use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::device::memory::Memory;
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::kernel::gpu::execute;
+use hardware::Hardware;
+
+/// A phone as its profile has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Phone<'a> {
+    /// Its GPU.
+    pub gpu: &'a Gpu,
+    /// Its memory, whose peak bandwidth bounds the GPU's traffic.
+    pub memory: &'a Memory,
+}
+
+/// Where the centre of a fit's prior comes from.
+#[derive(Clone, Debug, Default)]
+pub enum Prior<'a> {
+    /// The base's values.
+    #[default]
+    Base,
+    /// The phone's clock, arithmetic rate and memory bandwidth.
+    Hardware,
+    /// The fitted values of other phones, each parameter scaled as the hardware
+    /// prior changes from them to this phone: their geometric mean.
+    Profiles(Vec<Phone<'a>>),
+}
+
+/// A hardware constant the prior needs is not in a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the profile of the {gpu} has no {key} under [gpu], which the prior of its fit is made from")]
+pub struct MissingConstant {
+    /// Name of the GPU.
+    pub gpu: String,
+    /// Key that is missing.
+    pub key: &'static str,
+}
+
+impl Prior<'_> {
+    /// `base` with the prior's centre in each table that a run belongs to; what a fit
+    /// takes as its base. A table of the other phones that the runs need and the base
+    /// does not have is added.
+    ///
+    /// # Errors
+    /// A profile lacks a hardware constant the prior is made from.
+    pub fn centre(&self, base: Phone<'_>, runs: &[GpuRun]) -> Result<Gpu, MissingConstant> {
+        let mut gpu = base.gpu.clone();
+        let others: &[Phone<'_>] = match self {
+            Self::Base => return Ok(gpu),
+            Self::Hardware => &[],
+            Self::Profiles(others) => others,
+        };
+        let hardware = Hardware::of(base)?;
+        let others = others
+            .iter()
+            .map(|&other| Ok((other.gpu.clone(), Hardware::of(other)?)))
+            .collect::<Result<Vec<(Gpu, Hardware)>, MissingConstant>>()?;
+        lend_tables(&mut gpu, &others);
+        let used: HashSet<KernelTable> = runs
+            .iter()
+            .filter_map(|run| execute(&run.layer, &gpu).ok())
+            .map(|execution| execution.detail.kernel.table())
+            .collect();
+        return_tables(&mut gpu, base.gpu, &used);
+        for table in KernelTable::ALL.iter().copied().filter(|table| used.contains(table)) {
+            // A base that was fitted has these; one that was not must lead to the same fit.
+            gpu.switch_on_optional(table);
+            set_centre(&mut gpu, table, &hardware, &others);
+        }
+        Ok(gpu)
+    }
+}
+
+/// Adds the tables that the GPU does not have and another phone does.
+fn lend_tables(gpu: &mut Gpu, others: &[(Gpu, Hardware)]) {
+    for (other, _) in others {
+        gpu.grouped_conv = gpu.grouped_conv.take().or_else(|| other.grouped_conv.clone());
+        gpu.winograd = gpu.winograd.take().or_else(|| other.winograd.clone());
+        gpu.conv_constants = gpu.conv_constants.take().or_else(|| other.conv_constants.clone());
+    }
+}
+
+/// Takes back the added tables that no run belongs to.
+fn return_tables(gpu: &mut Gpu, base: &Gpu, used: &HashSet<KernelTable>) {
+    if !used.contains(&KernelTable::GroupedConv) {
+        gpu.grouped_conv.clone_from(&base.grouped_conv);
+    }
+    if !used.contains(&KernelTable::Winograd) {
+        gpu.winograd.clone_from(&base.winograd);
+    }
+    if !used.contains(&KernelTable::ConvConstants) {
+        gpu.conv_constants.clone_from(&base.conv_constants);
+    }
+}
+
+/// Writes the prior's centre into a table. A parameter that is 0 is switched off and
+/// stays so; one that neither hardware nor another phone speaks of keeps its value.
+fn set_centre(gpu: &mut Gpu, table: KernelTable, hardware: &Hardware, others: &[(Gpu, Hardware)]) {
+    let mut others: Vec<(Gpu, &Hardware)> =
+        others.iter().map(|(gpu, hardware)| (gpu.clone(), hardware)).collect();
+    let Some(parameters) = gpu.parameters_mut(table) else { return };
+    *parameters.source = match others.len() {
+        0 => format!("prior from {hardware}"),
+        count => format!("prior from {count} other phones' values, scaled to {hardware}"),
+    };
+    for (key, quantity) in parameters.quantities {
+        if quantity.value <= 0.0 {
+            continue;
+        }
+        let own = hardware.expected(table, key);
+        let ratios: Vec<f64> = others
+            .iter_mut()
+            .filter_map(|(other, hardware)| {
+                let value = value_of(other, table, key)?;
+                let expected = own.and_then(|_| hardware.expected(table, key)).unwrap_or(1.0);
+                Some((value / expected).ln())
+            })
+            .collect();
+        let scale = match ratios.len() {
+            0 => 1.0,
+            count => (ratios.iter().sum::<f64>() / count as f64).exp(),
+        };
+        let unscaled = if ratios.is_empty() { quantity.value } else { 1.0 };
+        *quantity = Quantity::plain(own.unwrap_or(unscaled) * scale);
+    }
+}
+
+/// A parameter of another phone; none where it does not have it, or has it switched off.
+fn value_of(gpu: &mut Gpu, table: KernelTable, key: &str) -> Option<f64> {
+    let parameters = gpu.parameters_mut(table)?.quantities;
+    let (_, quantity) = parameters.into_iter().find(|(other, _)| *other == key)?;
+    Some(quantity.value).filter(|&value| value > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Family;
+    use coexec_sim::device::profile::Profile;
+    use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window};
+
+    fn profile(name: &str) -> (Gpu, Memory) {
+        let profile = Profile::load(name).unwrap();
+        (profile.gpu.unwrap(), profile.memory)
+    }
+
+    fn phone(profile: &(Gpu, Memory)) -> Phone<'_> {
+        Phone { gpu: &profile.0, memory: &profile.1 }
+    }
+
+    /// A convolution of many channels, with a window and without.
+    fn runs() -> Vec<GpuRun> {
+        let run = |window: u32| {
+            let conv = Conv2d::new(Shape::image(14, 14, 96), 96, Window::same(window));
+            GpuRun {
+                network: "net".to_owned(),
+                family: Family::Conv2d,
+                layer: Layer::new(Operator::Conv2d(conv), DataType::F32),
+                kernel: String::new(),
+                measured_us: 1.0,
+                line: 1,
+            }
+        };
+        vec![run(1), run(3)]
+    }
+
+    #[test]
+    fn a_texel_costs_what_the_arithmetic_peak_says() {
+        // Adreno 640: 64 lanes of 16 products on 768 of 1536 multipliers at 585 MHz.
+        let hardware = Hardware::of(phone(&profile("pixel4"))).unwrap();
+        assert!((hardware.texel_us() - 64.0 * 16.0 / (768.0 * 585.0)).abs() < 1e-12);
+        let bytes = hardware.expected(KernelTable::ConvGeneric, "traffic_us_per_byte").unwrap();
+        assert!((bytes - 0.5 / 34_100.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn every_parameter_of_every_table_has_an_expectation() {
+        for device in ["pixel4", "galaxy-s10", "mi8se", "galaxy-a03s", "iphone7", "iphone-xs"] {
+            let mut profile = profile(device);
+            let hardware = Hardware::of(phone(&profile)).unwrap();
+            for &table in KernelTable::ALL {
+                let Some(parameters) = profile.0.parameters_mut(table) else { continue };
+                for (key, _) in parameters.quantities {
+                    let expected = hardware.expected(table, key);
+                    assert!(expected.is_some_and(|value| value > 0.0), "{device} {table:?} {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_hardware_prior_forgets_what_was_fitted_and_keeps_what_no_run_speaks_of() {
+        let base = profile("pixel4");
+        let mut other = base.clone();
+        other.0.conv_generic.throughput_texel_us.value *= 7.0;
+        let centre = |base: &(Gpu, Memory)| Prior::Hardware.centre(phone(base), &runs()).unwrap();
+        assert_eq!(centre(&base).conv_generic, centre(&other).conv_generic);
+        assert_ne!(centre(&base).conv_generic, base.0.conv_generic);
+        assert_eq!(centre(&base).mean, base.0.mean);
+        assert_eq!(centre(&base).residency, base.0.residency);
+    }
+
+    #[test]
+    fn a_phone_alone_among_the_others_lends_its_values_unchanged_to_its_twin() {
+        let pixel4 = profile("pixel4");
+        let centre = Prior::Profiles(vec![phone(&pixel4)]).centre(phone(&pixel4), &runs()).unwrap();
+        let (mut expected, mut found) = (pixel4.0.conv_generic.clone(), centre.conv_generic);
+        for ((key, expected), (_, found)) in
+            expected.parameters_mut().quantities.into_iter().zip(found.parameters_mut().quantities)
+        {
+            assert!((found.value / expected.value - 1.0).abs() < 1e-12, "{key}");
+        }
+    }
+
+    #[test]
+    fn twice_the_clock_halves_what_another_phone_lends_in_time_and_leaves_factors() {
+        let slow = profile("pixel4");
+        let mut fast = slow.clone();
+        fast.0.clock_mhz.as_mut().unwrap().value *= 2.0;
+        let centre = Prior::Profiles(vec![phone(&slow)]).centre(phone(&fast), &runs()).unwrap();
+        let half = slow.0.conv_generic.throughput_texel_us.value / 2.0;
+        assert!((centre.conv_generic.throughput_texel_us.value / half - 1.0).abs() < 1e-12);
+        let factor = slow.0.conv_generic.window_latency_factor.value;
+        assert!((centre.conv_generic.window_latency_factor.value / factor - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn another_phone_lends_a_table_only_where_the_runs_need_it() {
+        let donor = profile("galaxy-s10");
+        let mut base = donor.clone();
+        base.0.winograd = None;
+        let lent = |runs: &[GpuRun]| {
+            Prior::Profiles(vec![phone(&donor)]).centre(phone(&base), runs).unwrap().winograd
+        };
+        assert!(lent(&runs()).is_none());
+        let mut wide = runs();
+        if let Operator::Conv2d(conv) = &mut wide[1].layer.operator {
+            conv.input = Shape::image(56, 56, 256);
+            conv.output_channels = 256;
+        }
+        assert!(lent(&wide).is_some());
+    }
+
+    #[test]
+    fn a_profile_without_a_clock_is_named() {
+        let mut base = profile("pixel4");
+        base.0.clock_mhz = None;
+        let error = Prior::Hardware.centre(phone(&base), &runs()).unwrap_err();
+        assert_eq!((error.key, error.gpu.as_str()), ("clock_mhz", "Adreno 640"));
+        assert!(Prior::Base.centre(phone(&base), &runs()).is_ok());
+    }
+}

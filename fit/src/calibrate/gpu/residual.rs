@@ -1,0 +1,200 @@
+//! Fit of the learned correction of a GPU: kernel ridge regression of what the
+//! fitted equations leave, table by table.
+//!
+//! Invariant: a table is corrected only where that lowers the error of layers
+//! whose networks the correction has not seen.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nalgebra::{DMatrix, DVector};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::fit::{Sample, samples};
+use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
+use super::{Classified, deal};
+use crate::measure::GpuRun;
+use coexec_sim::device::gpu::{
+    Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable,
+};
+use coexec_sim::kernel::gpu::{execute, features};
+use coexec_sim::statistics::rounded;
+use coexec_sim::workload::Operator;
+
+/// Fewest distinct layers to learn from, and fewest that some fold keeps out.
+const FEWEST_LAYERS: usize = 20;
+const FEWEST_KEPT_OUT: usize = 8;
+
+/// Most examples among which length scales are searched at a time.
+const SEARCH_EXAMPLES: usize = 250;
+
+/// Points of a table: one for so many layers, within bounds. Twice as many lower
+/// the error by about 0.1 points of MAPE.
+const LAYERS_PER_POINT: usize = 3;
+const FEWEST_POINTS: usize = 40;
+const MOST_POINTS: usize = 240;
+
+/// Least part of a length scale that a feature varies by, to count.
+const LEAST_VARIATION: f64 = 0.15;
+
+/// Folds, by network, that decide whether a correction helps.
+const FOLDS: usize = 4;
+
+/// Runs from which on a launch tells what is its own from the noise of a run.
+const FEWEST_REPEATS: f64 = 2.0;
+
+/// Decimals of a weight, a logarithm: 0.01 %.
+const WEIGHT_UNIT: f64 = 1e4;
+/// Significant digits of a length scale.
+const SCALE_DIGITS: i32 = 3;
+
+/// What the equations of `gpu` leave of the runs they were fitted on; none where no
+/// table gains.
+pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], source: &str, seed: u64) -> Option<Residual> {
+    let tables = KernelTable::ALL.iter().copied().filter_map(|table| {
+        let runs: Vec<&GpuRun> =
+            classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
+        fit_table(gpu, table, &runs, seed)
+    });
+    let table: Vec<ResidualTable> = tables.collect();
+    (!table.is_empty()).then(|| Residual { source: source.to_owned(), table })
+}
+
+fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Option<ResidualTable> {
+    let samples = samples(runs);
+    if samples.len() < FEWEST_LAYERS {
+        return None;
+    }
+    let examples = examples(gpu, &samples)?;
+    let mut order: Vec<usize> = (0..samples.len()).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let part = order.len().div_ceil(order.len().div_ceil(SEARCH_EXAMPLES));
+    let parts: Vec<Vec<usize>> = order.chunks(part).map(<[usize]>::to_vec).collect();
+    let mut smoothness = smoothness(&examples, &parts);
+    let features = varying(&mut smoothness, &examples);
+    let most = (samples.len() / LAYERS_PER_POINT).clamp(FEWEST_POINTS, MOST_POINTS);
+    let points = examples.subset(&representatives(&examples, &smoothness, most));
+    let among = smoothness.similarities(&points.features, &points.features);
+    let alike = smoothness.similarities(&points.features, &examples.features);
+    let normal = Normal::new(&alike, &examples, &smoothness);
+    if !helps(&normal, &alike, &among, &examples, &smoothness, &kept_out(&samples, runs, seed)) {
+        return None;
+    }
+    let weights = normal.weights(&among, smoothness.variance)?;
+    let mut corrected = ResidualTable {
+        table,
+        length_scales: features
+            .iter()
+            .map(|&feature| rounded(smoothness.rates[feature as usize].recip(), SCALE_DIGITS))
+            .collect(),
+        features,
+        weights: weights.iter().map(|weight| (weight * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect(),
+        points: Vec::new(),
+        own: Vec::new(),
+    };
+    corrected.points = points.features.iter().map(|features| corrected.point(features)).collect();
+    corrected.own = own(&corrected, &examples, &alike.tr_mul(&weights), &smoothness);
+    Some(corrected)
+}
+
+/// What repeated runs of the launch of each point take beyond the `smooth` correction
+/// of the examples, as far as it is more than the noise of runs.
+fn own(
+    table: &ResidualTable,
+    examples: &Examples,
+    smooth: &DVector<f64>,
+    smoothness: &Smoothness,
+) -> Vec<f64> {
+    let mut of_point: HashMap<Vec<i16>, (f64, f64)> = HashMap::new();
+    for (index, features) in examples.features.iter().enumerate() {
+        let (runs, beyond) = of_point.entry(table.point(features)).or_default();
+        *runs += examples.runs[index];
+        *beyond += examples.runs[index] * (examples.residuals[index] - smooth[index]);
+    }
+    let of_repeated = |point: &Vec<i16>| match of_point.get(point) {
+        Some(&(runs, beyond)) if runs >= FEWEST_REPEATS => smoothness.kept(runs) * beyond / runs,
+        _ => 0.0,
+    };
+    table.points.iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
+}
+
+/// The layers with what the equations leave; none where one has no prediction.
+fn examples(gpu: &Gpu, samples: &[Sample<'_>]) -> Option<Examples> {
+    let mut examples = Examples::default();
+    for sample in samples {
+        let execution = execute(sample.layer, gpu).ok()?;
+        let residual = sample.log_us - execution.phases.duration().as_micros().ln();
+        examples.features.push(features(sample.layer, &execution.detail, gpu));
+        examples.residuals.push(residual.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE));
+        examples.runs.push(sample.runs());
+    }
+    Some(examples)
+}
+
+/// The features in which the examples differ by a part of a length scale; the
+/// others are switched off.
+fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
+    let range = |feature: Feature| {
+        let values = || examples.features.iter().map(|features: &Features| features[feature as usize]);
+        values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
+    };
+    let mut varying = Vec::new();
+    for &feature in Feature::ALL {
+        if range(feature) * smoothness.rates[feature as usize] >= LEAST_VARIATION {
+            varying.push(feature);
+        } else {
+            smoothness.rates[feature as usize] = 0.0;
+        }
+    }
+    varying
+}
+
+/// The samples that each fold keeps out: those whose operator occurs in networks
+/// of that fold only.
+fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
+    let networks = runs.iter().map(|run| run.network.as_str());
+    let fold_of = deal(networks, FOLDS, seed);
+    let mut only_in: HashMap<&Operator, Option<usize>> = HashMap::new();
+    for run in runs {
+        let fold = fold_of.get(run.network.as_str()).copied();
+        let only = only_in.entry(&run.layer.operator).or_insert(fold);
+        if *only != fold {
+            *only = None;
+        }
+    }
+    let mut kept_out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, sample) in samples.iter().enumerate() {
+        if let Some(Some(fold)) = only_in.get(&sample.layer.operator) {
+            kept_out.entry(*fold).or_default().push(index);
+        }
+    }
+    kept_out.into_values().collect()
+}
+
+/// Whether the correction lowers the error of layers kept out of its fit. Where too
+/// few layers tell, it does not.
+fn helps(
+    normal: &Normal,
+    alike: &DMatrix<f64>,
+    among: &DMatrix<f64>,
+    examples: &Examples,
+    smoothness: &Smoothness,
+    kept_out: &[Vec<usize>],
+) -> bool {
+    if kept_out.iter().map(Vec::len).sum::<usize>() < FEWEST_KEPT_OUT {
+        return false;
+    }
+    let (mut corrected, mut uncorrected) = (0.0, 0.0);
+    for fold in kept_out {
+        let held_out = examples.subset(fold);
+        let to_points = alike.select_columns(fold);
+        let others = normal.without(&Normal::new(&to_points, &held_out, smoothness));
+        let Some(weights) = others.weights(among, smoothness.variance) else { return false };
+        let residuals = DVector::from_column_slice(&held_out.residuals);
+        let runs = DVector::from_column_slice(&held_out.runs);
+        uncorrected += residuals.abs().dot(&runs);
+        corrected += (residuals - to_points.tr_mul(&weights)).abs().dot(&runs);
+    }
+    corrected < uncorrected
+}

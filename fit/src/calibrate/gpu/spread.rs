@@ -1,0 +1,209 @@
+//! How far a calibrated GPU's predictions may be off, from the cross-validated
+//! errors: the near and far deviation of each kernel table and the quantile that
+//! holds 90 % of the errors.
+
+use std::collections::HashMap;
+
+use super::fit::TableFit;
+use crate::validate::interval::Uncertainty;
+use coexec_sim::device::gpu::{KernelTable, TableSpread};
+use coexec_sim::statistics::rounded;
+
+/// Part of the errors an interval holds.
+const COVERAGE: f64 = 0.9;
+
+/// Deviations to choose from, in logarithms of a time: 0.5 to 50 %.
+const DEVIATIONS: [f64; 14] =
+    [0.005, 0.007, 0.01, 0.014, 0.02, 0.03, 0.04, 0.055, 0.08, 0.11, 0.15, 0.21, 0.3, 0.5];
+
+/// Errors of layers nobody had seen that decide alone; where there are fewer, those
+/// of seen layers join in.
+const ENOUGH_UNSEEN: usize = 20;
+/// Fewest errors that say anything.
+const FEWEST: usize = 5;
+
+/// Networks from which on each layer counts for itself: their differences then
+/// average out.
+const ENOUGH_NETWORKS: usize = 12;
+/// Part of a network that sums of weights may be short of.
+const ROUNDING: f64 = 1e-6;
+
+/// Significant digits of a covariance and of a quantile.
+const DIGITS: i32 = 3;
+
+/// An error of a prediction of a network that the fit had not seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldOut {
+    pub(super) uncertainty: Uncertainty,
+    /// Which network it is of.
+    pub(super) network: usize,
+    pub(super) unseen: bool,
+    /// Logarithm of measured over predicted time.
+    pub(super) error: f64,
+}
+
+/// The spread of the predictions of each table in `fits`, from `errors` of fits on
+/// parts of the runs. A table of which hardly any network was held out has none.
+pub(super) fn spreads(fits: &[TableFit], errors: &[HeldOut]) -> Vec<TableSpread> {
+    fits.iter().filter_map(|fit| spread(fit, errors)).collect()
+}
+
+fn spread(fit: &TableFit, errors: &[HeldOut]) -> Option<TableSpread> {
+    let known = known(fit)?;
+    let table = known.table;
+    let of_table: Vec<HeldOut> =
+        errors.iter().filter(|held_out| held_out.uncertainty.table == table).copied().collect();
+    let unseen: Vec<HeldOut> = of_table.iter().filter(|held_out| held_out.unseen).copied().collect();
+    let errors = if unseen.len() >= ENOUGH_UNSEEN { unseen } else { of_table };
+    if errors.len() < FEWEST {
+        return None;
+    }
+    let candidates = DEVIATIONS.iter().flat_map(|&near| DEVIATIONS.iter().map(move |&far| (near, far)));
+    let (near, far) = candidates.min_by(|&a, &b| surprise(&errors, a).total_cmp(&surprise(&errors, b)))?;
+    let quantile = rounded(quantile(&errors, near, far), DIGITS);
+    Some(TableSpread { near, far, quantile, ..known })
+}
+
+/// What a fit alone tells: the covariance of the parameters.
+pub(super) fn known(fit: &TableFit) -> Option<TableSpread> {
+    Some(TableSpread {
+        table: KernelTable::ALL.iter().copied().find(|table| table.key() == fit.table)?,
+        near: 0.0,
+        far: 0.0,
+        quantile: 0.0,
+        parameters: fit.parameters.iter().map(|parameter| parameter.key.to_owned()).collect(),
+        covariance: fit
+            .covariance
+            .iter()
+            .map(|row| row.iter().map(|&value| rounded(value, DIGITS)).collect())
+            .collect(),
+    })
+}
+
+/// Negative log-likelihood of errors that are Laplace distributed, as absolute
+/// percentage errors suggest: outliers do not set the deviations.
+fn surprise(errors: &[HeldOut], (near, far): (f64, f64)) -> f64 {
+    errors
+        .iter()
+        .map(|held_out| {
+            let scale = held_out.uncertainty.deviation(near, far) / std::f64::consts::SQRT_2;
+            scale.ln() + held_out.error.abs() / scale
+        })
+        .sum()
+}
+
+/// Deviations that hold 90 % of the errors, and of one more that counts as larger
+/// than all: the finite-sample correction of conformal prediction.
+///
+/// Layers of a network err alike. Where there are few networks, the next one is
+/// drawn from networks rather than layers: each counts the same, however many
+/// layers it has, and so does the one more. Nine leave the largest error; it is all
+/// that fewer have to say.
+fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
+    let mut layers: HashMap<usize, f64> = HashMap::new();
+    for held_out in errors {
+        *layers.entry(held_out.network).or_default() += 1.0;
+    }
+    let few = layers.len() < ENOUGH_NETWORKS;
+    let drawn = if few { layers.len() } else { errors.len() } as f64;
+    let mut scores: Vec<(f64, f64)> = errors
+        .iter()
+        .map(|held_out| {
+            let score = held_out.error.abs() / held_out.uncertainty.deviation(near, far);
+            (score, if few { layers[&held_out.network].recip() } else { 1.0 })
+        })
+        .collect();
+    scores.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Thirds of networks do not add up to whole ones in binary.
+    let wanted = COVERAGE * (drawn + 1.0) - ROUNDING;
+    let mut held = 0.0;
+    let reached = scores.iter().find(|(_, weight)| {
+        held += weight;
+        held >= wanted
+    });
+    reached.or(scores.last()).map_or(0.0, |(score, _)| *score)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit() -> TableFit {
+        TableFit {
+            table: "conv_generic",
+            layers: 0,
+            converged: true,
+            parameters: Vec::new(),
+            trade_offs: Vec::new(),
+            covariance: Vec::new(),
+        }
+    }
+
+    /// Errors that are ten times as large far from the points as beside them.
+    fn errors(unseen: bool) -> Vec<HeldOut> {
+        (0..200)
+            .map(|index| {
+                let similarity = f64::from(index % 2);
+                let size = if similarity > 0.5 { 0.01 } else { 0.1 };
+                HeldOut {
+                    uncertainty: Uncertainty {
+                        table: KernelTable::ConvGeneric,
+                        similarity,
+                        parameter_variance: 0.0,
+                        physics_us: 1.0,
+                    },
+                    network: index as usize,
+                    unseen,
+                    error: size * f64::from(index) / 200.0,
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn nine_of_ten_errors_lie_within_and_the_far_ones_get_the_wider_interval() {
+        let errors = errors(true);
+        let spread = &spreads(&[fit()], &errors)[0];
+        assert!(spread.far > 3.0 * spread.near, "{spread:?}");
+        let within = |held_out: &&HeldOut| {
+            held_out.error.abs() <= spread.quantile * held_out.uncertainty.deviation(spread.near, spread.far)
+        };
+        let share = errors.iter().filter(within).count();
+        assert!((180..=184).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn few_networks_leave_the_largest_error_and_count_alike_whatever_their_layers() {
+        let mut errors = errors(true);
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = index % 5;
+            held_out.uncertainty.similarity = 1.0;
+            held_out.error = 0.01;
+        }
+        errors[0].error = 0.2;
+        assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = index;
+        }
+        assert!((quantile(&errors, 0.1, 0.0) - 0.1).abs() < 1e-9);
+        // One layer of the eleventh network weighs as much as nineteen of each other.
+        for (index, held_out) in errors.iter_mut().enumerate() {
+            held_out.network = if index == 0 { 10 } else { index % 10 };
+            held_out.error = if held_out.network == 10 { 0.2 } else { 0.01 };
+        }
+        assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn seen_layers_count_only_where_too_few_are_unseen() {
+        let mut some = errors(false);
+        for held_out in &mut some {
+            held_out.error *= 10.0;
+        }
+        let mixed: Vec<HeldOut> = errors(true).into_iter().chain(some.clone()).collect();
+        let unseen = &spreads(&[fit()], &errors(true))[0];
+        assert_eq!(&spreads(&[fit()], &mixed)[0], unseen);
+        assert!(spreads(&[fit()], &some)[0].near > unseen.near);
+        assert_eq!(spreads(&[fit()], &some[..4]), []);
+    }
+}

@@ -1,0 +1,143 @@
+//! Calibration against runs that the model itself made.
+
+use super::*;
+use crate::measure::Family;
+use crate::validate::figures;
+use crate::validate::gpu::predict;
+use crate::validate::score::score;
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::workload::{Conv2d, DataType, Layer, Linear, Shape, Window};
+
+fn pixel4() -> Gpu {
+    toml::from_str(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+}
+
+fn options() -> Options {
+    Options {
+        source: "runs the model made".to_owned(),
+        folds: 3,
+        seed: 7,
+        correctable: KernelTable::ALL.to_vec(),
+    }
+}
+
+fn conv(side: u32, channels: u32, output_channels: u32, window: u32, groups: u32) -> Operator {
+    Operator::Conv2d(
+        Conv2d::new(Shape::image(side, side, channels), output_channels, Window::same(window)).groups(groups),
+    )
+}
+
+/// Runs of four networks on `gpu`.
+fn runs(gpu: &Gpu) -> Vec<GpuRun> {
+    let mut runs = Vec::new();
+    for (number, side) in [56, 28, 14, 7].into_iter().enumerate() {
+        for channels in [16, 24, 40, 64, 96, 160, 256] {
+            let layers = [
+                (Family::Conv2d, conv(side, channels, 2 * channels, 1, 1)),
+                (Family::Conv2d, conv(side, channels, channels + 8 * side, 3, 1)),
+                (Family::GroupedConv2d, conv(side, channels, channels, 3, 4)),
+                (
+                    Family::FullyConnected,
+                    Operator::Linear(Linear {
+                        rows: 1,
+                        input_features: channels * side,
+                        output_features: 4 * channels,
+                        bias: true,
+                    }),
+                ),
+            ];
+            for (family, operator) in layers {
+                let layer = Layer::new(operator, DataType::F32);
+                let measured_us = predict(&layer, gpu).unwrap();
+                runs.push(GpuRun {
+                    network: format!("network{number}"),
+                    family,
+                    layer,
+                    kernel: String::new(),
+                    measured_us,
+                    line: 1,
+                });
+            }
+        }
+    }
+    runs
+}
+
+/// The phone with other values in the tables that [`runs`] touches, and with a
+/// grouped convolution that differs from the generic one by its launch only: the
+/// prior holds them together.
+fn slower(gpu: &Gpu) -> Gpu {
+    let mut gpu = gpu.clone();
+    for table in [KernelTable::ConvGeneric, KernelTable::FullyConnected] {
+        let factors = [1.6, 0.7, 1.3].into_iter().cycle();
+        for ((_, quantity), factor) in gpu.parameters_mut(table).unwrap().quantities.into_iter().zip(factors)
+        {
+            quantity.value *= factor;
+        }
+    }
+    let mut grouped = gpu.conv_generic.clone();
+    grouped.launch_us.value *= 1.3;
+    gpu.grouped_conv = Some(grouped);
+    gpu
+}
+
+#[test]
+fn the_model_is_recovered_from_its_own_runs() {
+    let base = pixel4();
+    let truth = slower(&base);
+    let runs = runs(&truth);
+    let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
+    let pairs: Vec<(f64, f64)> =
+        runs.iter().map(|run| (predict(&run.layer, &calibrated.gpu).unwrap(), run.measured_us)).collect();
+    let group = figures("all", &pairs);
+    assert!(group.mape_percent < 0.3 && group.p95_ape_percent < 1.0, "{group:?}");
+    let launch = &calibrated.gpu.conv_generic.launch_us;
+    let [low, high] = launch.ci95.unwrap();
+    assert!(low <= launch.value && launch.value <= high && high < 2.0 * low, "{launch:?}");
+    let errors = score(&calibrated.held_out);
+    assert!(errors.iter().all(|scored| scored.group.mape_percent < 5.0), "{errors:?}");
+}
+
+#[test]
+fn a_calibration_is_the_same_for_any_number_of_threads() {
+    let base = pixel4();
+    let runs = runs(&slower(&base));
+    let with_threads = |count| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().unwrap();
+        pool.install(|| calibrate(&base, &runs[..60], &options(), &|_, _| ()))
+    };
+    assert_eq!(with_threads(1), with_threads(3));
+}
+
+#[test]
+fn a_table_without_runs_and_a_parameter_of_zero_keep_their_values() {
+    let mut base = pixel4();
+    base.conv_generic.wave_us = Quantity::plain(0.0);
+    let runs = runs(&base);
+    let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
+    assert_eq!(calibrated.gpu.mean, base.mean);
+    assert_eq!(calibrated.gpu.conv_generic.wave_us, base.conv_generic.wave_us);
+    assert!(calibrated.tables.iter().all(|fit| fit.table != "mean"));
+}
+
+#[test]
+fn one_network_is_not_validated_on_itself() {
+    let base = pixel4();
+    let mut runs = runs(&base);
+    runs.retain(|run| run.network == "network0");
+    assert!(calibrate(&base, &runs, &options(), &|_, _| ()).held_out.is_empty());
+}
+
+#[test]
+fn a_run_that_no_table_describes_is_named() {
+    let mut base = pixel4();
+    base.conv_constants = None;
+    let mut runs = runs(&pixel4());
+    runs.retain(|run| run.family == Family::FullyConnected);
+    runs[3].layer = Layer::new(conv(112, 3, 16, 3, 1), DataType::F32);
+    runs[3].line = 44;
+    let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
+    assert_eq!(calibrated.left_out.len(), 1);
+    assert_eq!(calibrated.left_out[0].line, 44);
+    assert!(calibrated.left_out[0].reason.contains("conv_constants"), "{:?}", calibrated.left_out);
+}

@@ -1,0 +1,342 @@
+//! Fit of the host path to the times of whole inferences.
+//!
+//! Responsible for: the parameters of `[gpu.host]`, given the kernel models of
+//! their launches, and the predictions of networks kept out of both fits. Not
+//! for: the kernel models (`gpu`). Invariant: a held-out prediction comes from a
+//! kernel fit and a host fit that saw nothing of its network.
+
+use nalgebra::DVector;
+
+use super::conformal::factor_interval;
+use super::gpu::{Fitted, Fold};
+use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::measure::SkippedRow;
+use crate::measure::benchmark_gpu_network::GpuNetwork;
+use crate::validate::host::{Launches, Predictor, within};
+use crate::validate::point::Point;
+use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+
+/// Error from which the loss grows linearly, as in the fits of kernels.
+const LOSS_SCALE: f64 = 0.1;
+
+/// Error that is expected of a good fit, against which the prior is weighed: what
+/// the repetitions of an inference differ by on the six phones of the data set (0.8
+/// to 9 %, median 2.5 %).
+const EXPECTED_ERROR: f64 = 0.025;
+
+/// Deviations either side of the mean that hold 95 % of a normal distribution.
+const DEVIATIONS_95: f64 = 1.96;
+
+/// Part of the prior's variance above which the runs say too little of a value.
+const UNINFORMED: f64 = 0.5;
+
+/// What is expected of a parameter before any run.
+struct Prior {
+    key: &'static str,
+    /// Centre, where the base has no host path.
+    value: f64,
+    /// Standard deviation of its logarithm.
+    deviation: f64,
+}
+
+/// Key of the time of an inference without launches: only the sum of its two
+/// parts shows in a time from end to end.
+const INFERENCE: &str = "submit_us + read_back_us";
+
+/// The parameters, in the order of the search. The centres are what Adreno, Mali,
+/// `PowerVR` and Apple phones have in common: 0.6 to 3.8 ms an inference, launches
+/// up to 1.26 times as long, gaps below one launch, and what 100 GB/s leaves.
+const PRIORS: [Prior; 4] = [
+    Prior { key: INFERENCE, value: 1500.0, deviation: 1.5 },
+    Prior { key: "kernel_factor", value: 1.05, deviation: 0.15 },
+    Prior { key: "gap_us", value: 2.0, deviation: 2.0 },
+    Prior { key: "traffic_us_per_byte", value: 1e-5, deviation: 2.0 },
+];
+
+/// A fitted host path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostFit {
+    /// The parameters.
+    pub host: HostPath,
+    /// How well they are known. Of an inference's time without launches only the
+    /// sum is; it is divided as the base divides it, in halves where it does not.
+    pub parameters: Vec<Fitted>,
+    /// Networks it was fitted to.
+    pub networks: usize,
+    /// Whether the optimiser ended at a minimum rather than at its last iteration.
+    pub converged: bool,
+    /// Networks with a launch that the profile does not describe.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// Fits the host path of `gpu` to the times of `networks`, by robust least squares
+/// of the logarithm of the time. The base's host path is the centre of the prior;
+/// `source` says what the runs are. None where no network can be used.
+pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<HostFit> {
+    let references: Vec<&GpuNetwork> = networks.iter().collect();
+    let (evidence, left_out) = Evidence::of(gpu, &references);
+    (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, source) })
+}
+
+/// The predictions of networks that neither their kernels' fit nor their host
+/// path's saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOut {
+    /// Each network of a fold beside its prediction, in the order of the table. The
+    /// 90 % interval comes from the errors of the other folds.
+    pub points: Vec<Point>,
+    /// How far predictions may be off, from all `points`; none of too few networks.
+    pub spread: Option<InferenceSpread>,
+}
+
+/// Predicts each network by the fold that does not know it: its host path is
+/// fitted, with that fold's kernels, to the other networks.
+pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOut {
+    let predicted: Vec<Vec<(usize, Point)>> = folds
+        .iter()
+        .map(|fold| {
+            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.name);
+            let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
+            let (evidence, _) = Evidence::of(&fold.gpu, &seen);
+            if evidence.is_empty() {
+                return Vec::new();
+            }
+            let host = solve(&fold.gpu, &evidence, source).host;
+            let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
+            let predictor = Predictor::new(&gpu, seen);
+            let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
+            // What the fold has no kernel for is left out of the fit on all networks, too.
+            let point = |(index, network)| Some((index, predictor.point(network).ok()?));
+            members.filter_map(point).collect()
+        })
+        .collect();
+    let mut points: Vec<(usize, Point)> = Vec::new();
+    for (fold, members) in predicted.iter().enumerate() {
+        let others = predicted.iter().enumerate().filter(|(other, _)| *other != fold);
+        let spread = spread(others.flat_map(|(_, others)| others));
+        let unseen = |(index, point): &(usize, Point)| {
+            (*index, within(Point { unseen: true, ..point.clone() }, spread.as_ref()))
+        };
+        points.extend(members.iter().map(unseen));
+    }
+    points.sort_by_key(|(index, _)| *index);
+    HeldOut {
+        points: points.into_iter().map(|(_, point)| point).collect(),
+        spread: spread(predicted.iter().flatten()),
+    }
+}
+
+/// How far the predictions of `points` are off.
+fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<InferenceSpread> {
+    let factors: Vec<f64> = points.map(|(_, point)| point.measured_us / point.predicted_us).collect();
+    let networks = factors.len() as u32;
+    let [low_factor, high_factor] = factor_interval(factors)?;
+    Some(InferenceSpread { networks, low_factor, high_factor })
+}
+
+/// What a network says of the host path.
+struct Evidence {
+    launches: Launches,
+    log_us: f64,
+}
+
+impl Evidence {
+    fn of(gpu: &Gpu, networks: &[&GpuNetwork]) -> (Vec<Self>, Vec<SkippedRow>) {
+        let (mut evidence, mut left_out) = (Vec::new(), Vec::new());
+        for network in networks {
+            match Launches::of(network, gpu) {
+                Ok(launches) => evidence.push(Self { launches, log_us: network.measured_us.ln() }),
+                Err(error) => left_out.push(SkippedRow { line: network.line, reason: error.to_string() }),
+            }
+        }
+        (evidence, left_out)
+    }
+}
+
+/// The centre of the prior, in the order of [`PRIORS`], and the part of an
+/// inference's time without launches that comes before the first.
+fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
+    const HALF: f64 = 0.5;
+    let Some(host) = base else { return (PRIORS.map(|prior| prior.value), HALF) };
+    let inference = host.inference_us();
+    let known = [inference, host.kernel_factor.value, host.gap_us.value, host.traffic_us_per_byte.value];
+    let mut centre = PRIORS.map(|prior| prior.value);
+    // What is 0 has no logarithm.
+    centre.iter_mut().zip(known).filter(|(_, known)| *known > 0.0).for_each(|(value, known)| *value = known);
+    (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
+}
+
+/// Fits the parameters to at least one network.
+fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
+    let (centre, before) = centre(gpu.host.as_ref());
+    let solution = minimise(
+        &DVector::zeros(PRIORS.len()),
+        evidence.len() + PRIORS.len(),
+        Stop::default(),
+        |coordinates, out| {
+            let (errors, priors) = out.split_at_mut(evidence.len());
+            let value = |index: usize| centre[index] * coordinates[index].exp();
+            let values = [value(0), value(1), value(2), value(3)];
+            for (network, out) in evidence.iter().zip(errors) {
+                *out =
+                    pseudo_huber(inference_us(&values, network.launches).ln() - network.log_us, LOSS_SCALE);
+            }
+            for ((out, &coordinate), prior) in priors.iter_mut().zip(coordinates).zip(&PRIORS) {
+                *out = EXPECTED_ERROR * coordinate / prior.deviation;
+            }
+        },
+    );
+    let parameters: Vec<Fitted> =
+        (0..PRIORS.len()).map(|index| fitted(&solution, index, centre[index], evidence.len())).collect();
+    let quantity = |index: usize, part: f64| {
+        let Fitted { base, value, ci95, informed, .. } = parameters[index];
+        let source = if informed {
+            source.to_owned()
+        } else {
+            format!("prior {}, hardly informed by: {source}", rounded(base * part, VALUE_DIGITS))
+        };
+        let ci95 = ci95.map(|end| rounded(end * part, VALUE_DIGITS));
+        Quantity { value: rounded(value * part, VALUE_DIGITS), source: Some(source), ci95: Some(ci95) }
+    };
+    let host = HostPath {
+        source: source.to_owned(),
+        submit_us: quantity(0, before),
+        read_back_us: quantity(0, 1.0 - before),
+        kernel_factor: quantity(1, 1.0),
+        gap_us: quantity(2, 1.0),
+        traffic_us_per_byte: quantity(3, 1.0),
+    };
+    let (networks, converged) = (evidence.len(), solution.converged);
+    HostFit { host, parameters, networks, converged, left_out: Vec::new() }
+}
+
+/// The equation of [`HostPath`], of values in the order of [`PRIORS`].
+fn inference_us(values: &[f64; PRIORS.len()], launches: Launches) -> f64 {
+    let [inference, factor, gap, traffic] = values;
+    inference + factor * launches.alone_us + gap * launches.count as f64 + traffic * launches.bytes as f64
+}
+
+/// A parameter with its interval.
+fn fitted(solution: &Solution, index: usize, base: f64, networks: usize) -> Fitted {
+    let Prior { key, deviation: prior, .. } = PRIORS[index];
+    // The prior's rows stand for one observation a parameter, so that as many degrees
+    // of freedom are left as there are networks.
+    let variance = 2.0 * solution.cost / networks.max(1) as f64;
+    let inverse = solution.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
+    let prior_left = inverse.map_or(1.0, |inverse| inverse * (EXPECTED_ERROR / prior).powi(2));
+    let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
+    let log = base.ln() + solution.parameters[index];
+    let end = |deviations: f64| rounded((log + deviations * deviation).exp(), VALUE_DIGITS);
+    let value = rounded(log.exp(), VALUE_DIGITS);
+    let ci95 = [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)];
+    Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::host::predict;
+    use crate::validate::score::score;
+    use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linear, Operator, Shape};
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    fn host(submit_us: f64) -> HostPath {
+        HostPath {
+            source: "test".to_owned(),
+            submit_us: Quantity::plain(submit_us),
+            read_back_us: Quantity::plain(400.0),
+            kernel_factor: Quantity::plain(1.1),
+            gap_us: Quantity::plain(6.0),
+            traffic_us_per_byte: Quantity::plain(2e-5),
+        }
+    }
+
+    /// Networks of different mixes of compute, bytes and launches, timed by the
+    /// model with `host`.
+    fn networks(host: &HostPath) -> Vec<GpuNetwork> {
+        let gpu = Gpu { host: Some(host.clone()), ..pixel4() };
+        (1..=40_u32)
+            .map(|number| {
+                let linear = Linear {
+                    rows: 1 + 100 * (number % 7),
+                    input_features: 128 * (1 + number % 5),
+                    output_features: 1024,
+                    bias: true,
+                };
+                let input = Shape::image(14 * (1 + number % 4), 56, 64);
+                let relu = Elementwise { function: Function::Relu, input, other: None };
+                let layer = |operator| Layer::new(operator, DataType::F32);
+                let mut layers = vec![layer(Operator::Linear(linear)); 1 + (number % 11) as usize];
+                layers.extend(vec![layer(Operator::Elementwise(relu)); (number % 13) as usize]);
+                let network = GpuNetwork {
+                    name: format!("net{number}"),
+                    layers,
+                    measured_us: 1.0,
+                    deviation_us: None,
+                    line: u64::from(number),
+                };
+                GpuNetwork { measured_us: predict(&network, &gpu).unwrap(), ..network }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_host_path_that_made_the_times_is_found() {
+        let fit = fit(&pixel4(), &networks(&host(600.0)), "runs the model made").unwrap();
+        assert!(fit.converged && fit.networks == 40 && fit.left_out.is_empty(), "{fit:?}");
+        for (found, made) in fit.parameters.iter().zip([1000.0, 1.1, 6.0, 2e-5]) {
+            assert!((found.value / made - 1.0).abs() < 0.25, "{found:?}, made with {made}");
+            assert!(found.ci95[0] <= found.value && found.value <= found.ci95[1], "{found:?}");
+        }
+        assert!((fit.host.submit_us.value - fit.host.read_back_us.value).abs() < 1e-9, "in halves");
+    }
+
+    #[test]
+    fn only_the_sum_of_submission_and_read_back_is_fitted() {
+        let base = Gpu { host: Some(host(1200.0)), ..pixel4() };
+        let found = fit(&base, &networks(&host(600.0)), "runs").unwrap().host;
+        assert!((found.submit_us.value / found.read_back_us.value - 3.0).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn no_network_makes_no_fit_and_few_stay_near_the_prior() {
+        assert_eq!(fit(&pixel4(), &[], "runs"), None);
+        let few = fit(&pixel4(), &networks(&host(600.0))[..2], "runs").unwrap();
+        assert!(few.parameters.iter().any(|parameter| !parameter.informed), "{few:?}");
+        assert!((0.7..1.5).contains(&few.host.kernel_factor.value), "{few:?}");
+    }
+
+    #[test]
+    fn each_network_is_predicted_by_the_fold_without_it() {
+        let gpu = pixel4();
+        let networks = networks(&host(600.0));
+        let part = |remainder: usize| {
+            let names = networks.iter().enumerate().filter(move |(index, _)| index % 4 == remainder);
+            Fold { gpu: gpu.clone(), held_out: names.map(|(_, network)| network.name.clone()).collect() }
+        };
+        let HeldOut { points, spread } = held_out(&(0..4).map(part).collect::<Vec<_>>(), &networks, "runs");
+        assert_eq!(points.len(), networks.len());
+        assert!(points.iter().all(|point| point.unseen && point.flops_linear_us.is_some()));
+        assert!(points.iter().all(|point| point.low_us < point.high_us));
+        assert_eq!(spread.unwrap().networks, 40);
+        let errors = score(&points);
+        assert!(errors[0].group.mape_percent < 1.0, "{errors:?}");
+    }
+
+    #[test]
+    fn too_few_networks_give_no_interval() {
+        let gpu = pixel4();
+        let networks = &networks(&host(600.0))[..6];
+        let names = |part: &[GpuNetwork]| part.iter().map(|network| network.name.clone()).collect();
+        let folds =
+            [&networks[..3], &networks[3..]].map(|part| Fold { gpu: gpu.clone(), held_out: names(part) });
+        let held_out = held_out(&folds, networks, "runs");
+        assert_eq!((held_out.points.len(), held_out.spread), (6, None));
+        assert!(held_out.points.iter().all(|point| point.low_us.is_none()));
+    }
+}

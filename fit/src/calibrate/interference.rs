@@ -1,0 +1,289 @@
+//! Fit of how the memory's clients suffer from each other, to co-run measurements.
+//!
+//! Responsible for: the parameters of `[[memory.interference]]`, and the errors of
+//! slowdowns that the fit had not seen, beside those of plain max-min sharing. Not
+//! for: measuring, or the capacity the clients share (`concurrent_bandwidth_gbps`).
+//! Invariants: a curve is fitted to its own client's runs alone; a held-out
+//! prediction is the engine's, with curves that saw no run at that level of
+//! traffic.
+
+mod predict;
+
+use std::collections::BTreeSet;
+
+use nalgebra::DVector;
+
+use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use coexec_sim::device::memory::{Interference, Memory};
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::simulate::memory::curve;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use serde::Serialize;
+
+/// One client's time beside others' traffic, against its time alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoRun {
+    /// Who is slowed: `cpu`, `gpu`, `npu`, or a CPU cluster.
+    pub client: String,
+    /// What it moves alone, in gigabytes a second.
+    pub own_gbps: f64,
+    /// Threads that share its traffic; 1 for an accelerator.
+    pub streams: u32,
+    /// Who makes the other traffic.
+    pub others: String,
+    /// What the others move alone, in gigabytes a second.
+    pub others_gbps: f64,
+    /// Threads that share the others' traffic.
+    pub others_streams: u32,
+    /// Which setting of the others' traffic it was measured under: runs of one level
+    /// are held out together.
+    pub level: u32,
+    /// Time over time alone.
+    pub slowdown: f64,
+}
+
+/// A fitted curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterferenceFit {
+    /// The table, its values with their intervals.
+    pub interference: Interference,
+    /// Runs it was fitted to.
+    pub runs: usize,
+    /// Mean error over those runs, in percent of the slowdown.
+    pub error_percent: f64,
+    /// Whether the optimiser ended at a minimum rather than at its last iteration.
+    pub converged: bool,
+}
+
+/// Errors of one client's held-out runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeldOut {
+    /// The client.
+    pub client: String,
+    /// Runs predicted.
+    pub runs: usize,
+    /// Mean error of the curves, in percent of the slowdown.
+    pub error_percent: f64,
+    /// Mean error of max-min sharing alone, in percent of the slowdown.
+    pub plain_error_percent: f64,
+    /// Mean error of predicting no slowdown at all, in percent of the slowdown.
+    pub idle_error_percent: f64,
+}
+
+/// Parameters of a curve, in the order of the search.
+const PARAMETERS: usize = 5;
+
+/// Fewest runs of a client that can say where a curve of five parameters lies.
+pub const FEWEST_RUNS: usize = 2 * PARAMETERS;
+
+/// Error from which the loss grows linearly, as in the fits of kernels.
+const LOSS_SCALE: f64 = 0.1;
+
+/// Error expected of a good fit, against which the prior is weighed: what PCCS
+/// (MICRO'21) reached on CPUs.
+const EXPECTED_ERROR: f64 = 0.037;
+
+/// Deviation of a coordinate before any run: wide enough for a factor of seven
+/// either way, so that only what the runs say nothing of is held by it.
+const PRIOR_DEVIATION: f64 = 2.0;
+
+/// Deviations either side of the mean that hold 95 % of a normal distribution.
+const DEVIATIONS_95: f64 = 1.96;
+
+/// Step of the derivatives that carry the coordinates' covariance to the values.
+const DERIVATIVE_STEP: f64 = 1e-4;
+
+/// Where the search starts: onset and way to the saturation, as parts of the most
+/// others wanted. The loss has a kink at each point, and so more than one minimum.
+const STARTS: [[f64; 2]; 6] = [[0.02, 0.3], [0.02, 1.0], [0.2, 0.3], [0.2, 0.8], [0.5, 0.2], [0.5, 0.5]];
+
+/// Part of its bandwidth left to a crowded client, and its slowdown, at the start.
+const START_CROWDED: [f64; 2] = [0.5, 0.05];
+
+/// Fits a curve to the runs of each client that has [`FEWEST_RUNS`]; `source` says
+/// what the runs are.
+pub fn fit(runs: &[CoRun], source: &str) -> Vec<InterferenceFit> {
+    let usable: Vec<&CoRun> = runs.iter().filter(|run| is_usable(run)).collect();
+    fit_each(&usable, source)
+}
+
+/// Predicts the runs of each level by curves fitted to the other levels. `memory`
+/// says what clients get together.
+pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
+    let usable: Vec<&CoRun> = runs.iter().filter(|run| is_usable(run)).collect();
+    let levels: BTreeSet<u32> = usable.iter().map(|run| run.level).collect();
+    let plain = predict::Sharing::new(memory, &[]);
+    let mut errors: Vec<(&str, [f64; 3])> = Vec::with_capacity(usable.len());
+    for level in levels {
+        let (held_out, seen): (Vec<&CoRun>, Vec<&CoRun>) = usable.iter().partition(|run| run.level == level);
+        let fits = fit_each(&seen, "a fold");
+        let curves: Vec<Interference> = fits.into_iter().map(|fit| fit.interference).collect();
+        let disturbed = predict::Sharing::new(memory, &curves);
+        // A client with too few other runs has no curve to judge.
+        let judged = held_out.iter().filter(|run| curves.iter().any(|curve| curve.client == run.client));
+        errors.extend(judged.map(|run| {
+            let predicted = [disturbed.slowdown(run), plain.slowdown(run), 1.0];
+            (run.client.as_str(), predicted.map(|slowdown| relative_error(slowdown, run)))
+        }));
+    }
+    let clients: BTreeSet<&str> = errors.iter().map(|(client, _)| *client).collect();
+    clients.into_iter().map(|client| summary(client, &errors)).collect()
+}
+
+fn summary(client: &str, errors: &[(&str, [f64; 3])]) -> HeldOut {
+    let own: Vec<&[f64; 3]> =
+        errors.iter().filter(|(of, _)| *of == client).map(|(_, errors)| errors).collect();
+    let percent =
+        |which: usize| 100.0 * own.iter().map(|errors| errors[which]).sum::<f64>() / own.len() as f64;
+    HeldOut {
+        client: client.to_owned(),
+        runs: own.len(),
+        error_percent: percent(0),
+        plain_error_percent: percent(1),
+        idle_error_percent: percent(2),
+    }
+}
+
+/// Whether every number of a run is one that can be.
+fn is_usable(run: &CoRun) -> bool {
+    let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
+    is_rate(run.own_gbps)
+        && run.others_gbps.is_finite()
+        && run.others_gbps >= 0.0
+        && is_rate(run.slowdown)
+        && run.streams > 0
+        && run.others_streams > 0
+}
+
+fn relative_error(slowdown: f64, run: &CoRun) -> f64 {
+    (slowdown / run.slowdown - 1.0).abs()
+}
+
+/// One curve a client.
+fn fit_each(runs: &[&CoRun], source: &str) -> Vec<InterferenceFit> {
+    let clients: BTreeSet<&str> = runs.iter().map(|run| run.client.as_str()).collect();
+    clients
+        .into_iter()
+        .filter_map(|client| {
+            let own: Vec<&CoRun> = runs.iter().copied().filter(|run| run.client == client).collect();
+            let is_told = own.len() >= FEWEST_RUNS && own.iter().any(|run| run.others_gbps > 0.0);
+            is_told.then(|| fit_one(client, &own, source))
+        })
+        .collect()
+}
+
+/// Units of a client's coordinates: the most it moved, and the most others wanted.
+#[derive(Clone, Copy)]
+struct Scale {
+    own_gbps: f64,
+    others_gbps: f64,
+}
+
+impl Scale {
+    fn of(runs: &[&CoRun]) -> Self {
+        let most = |rate: fn(&CoRun) -> f64| runs.iter().map(|run| rate(run)).fold(0.0, f64::max);
+        Self { own_gbps: most(|run| run.own_gbps), others_gbps: most(|run| run.others_gbps) }
+    }
+
+    /// Onset, saturation, bandwidth alone, bandwidth crowded, slowdown: any
+    /// coordinates stand for a possible curve.
+    fn values(self, coordinates: &DVector<f64>) -> [f64; PARAMETERS] {
+        let part = |coordinate: f64| 1.0 / (1.0 + (-coordinate).exp());
+        let onset = self.others_gbps * part(coordinates[0]);
+        let alone = self.own_gbps * coordinates[2].exp();
+        [
+            onset,
+            onset + self.others_gbps * coordinates[1].exp(),
+            alone,
+            alone * part(coordinates[3]),
+            1.0 + coordinates[4].exp(),
+        ]
+    }
+
+    /// Coordinates of a start.
+    fn start([onset, way]: [f64; 2]) -> DVector<f64> {
+        let logit = |part: f64| (part / (1.0 - part)).ln();
+        let [crowded, slowdown] = START_CROWDED;
+        DVector::from_vec(vec![logit(onset), way.ln(), 0.0, logit(crowded), slowdown.ln()])
+    }
+}
+
+/// The table of a client; its values are possible, rounded or not.
+fn table(client: &str, values: [Quantity; PARAMETERS], source: &str) -> Interference {
+    let [onset_gbps, saturation_gbps, alone_gbps, crowded_gbps, crowded_slowdown_factor] = values;
+    Interference {
+        client: client.to_owned(),
+        source: source.to_owned(),
+        onset_gbps,
+        saturation_gbps,
+        alone_gbps,
+        crowded_gbps,
+        crowded_slowdown_factor,
+    }
+}
+
+fn fit_one(client: &str, runs: &[&CoRun], source: &str) -> InterferenceFit {
+    let scale = Scale::of(runs);
+    let solution = STARTS
+        .iter()
+        .map(|&start| search(runs, scale, &Scale::start(start)))
+        .reduce(|best, other| if other.cost < best.cost { other } else { best })
+        .expect("there is more than one start");
+    let interference = table(client, quantities(&solution, scale, runs.len(), source), source);
+    let fitted = curve(&interference);
+    let errors = runs.iter().map(|run| relative_error(predict::by_curve(&fitted, run), run));
+    let error_percent = 100.0 * errors.sum::<f64>() / runs.len() as f64;
+    InterferenceFit { interference, runs: runs.len(), error_percent, converged: solution.converged }
+}
+
+fn search(runs: &[&CoRun], scale: Scale, start: &DVector<f64>) -> Solution {
+    minimise(start, runs.len() + PARAMETERS, Stop::default(), |coordinates, out| {
+        let values = scale.values(coordinates);
+        let (errors, priors) = out.split_at_mut(runs.len());
+        if !is_possible(values) {
+            errors.fill(f64::NAN);
+            return;
+        }
+        let fitted = curve(&table("", values.map(Quantity::plain), ""));
+        for (out, run) in errors.iter_mut().zip(runs) {
+            *out = pseudo_huber((predict::by_curve(&fitted, run) / run.slowdown).ln(), LOSS_SCALE);
+        }
+        for ((out, coordinate), start) in priors.iter_mut().zip(coordinates.iter()).zip(start.iter()) {
+            *out = EXPECTED_ERROR * (coordinate - start) / PRIOR_DEVIATION;
+        }
+    })
+}
+
+/// Whether rounding and range of `f64` left a curve of the values.
+fn is_possible([onset, saturation, alone, crowded, slowdown]: [f64; PARAMETERS]) -> bool {
+    let are_finite = saturation.is_finite() && alone.is_finite() && slowdown.is_finite();
+    are_finite && onset < saturation && 0.0 < crowded && crowded <= alone
+}
+
+/// The values with their intervals, by the covariance of the coordinates.
+fn quantities(solution: &Solution, scale: Scale, runs: usize, source: &str) -> [Quantity; PARAMETERS] {
+    let values = scale.values(&solution.parameters);
+    // The prior's rows stand for one observation a parameter, so that as many
+    // degrees of freedom are left as there are runs.
+    let variance = 2.0 * solution.cost / runs as f64;
+    let gradient = |parameter: usize| {
+        DVector::from_fn(PARAMETERS, |coordinate, _| {
+            let mut moved = solution.parameters.clone();
+            moved[coordinate] += DERIVATIVE_STEP;
+            (scale.values(&moved)[parameter] - values[parameter]) / DERIVATIVE_STEP
+        })
+    };
+    std::array::from_fn(|parameter| {
+        let value = rounded(values[parameter], VALUE_DIGITS);
+        let ci95 = solution.inverse_normal.as_ref().map(|inverse| {
+            let gradient = gradient(parameter);
+            let deviation = (variance * (inverse * &gradient).dot(&gradient)).max(0.0).sqrt();
+            [-DEVIATIONS_95, DEVIATIONS_95].map(|away| rounded(value + away * deviation, VALUE_DIGITS))
+        });
+        let ci95 = ci95.map(|[low, high]| [low.min(value), high.max(value)]);
+        Quantity { value, source: Some(source.to_owned()), ci95 }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! Learning curves: how well convolutions of shapes nobody measured are predicted,
+//! by the number of measured ones a fit has seen.
+//!
+//! Responsible for: which runs a fit sees, and the error of its predictions of the
+//! others. Not for: the fits, which the caller hands in. Invariants: the networks
+//! predicted are in no fit, and of their layers only those count whose shape is in no
+//! other network; every fit of a curve predicts the same layers.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate::gpu::{self, calibrate};
+use crate::csv_rows;
+use crate::measure::{Family, GpuRun};
+use crate::validate::gpu::validate;
+use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::workload::Operator;
+
+/// Name of the series of the model linear in FLOPs.
+pub const FLOPS_LINEAR: &str = "FLOPs-linear";
+
+/// The error after one fit to few runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LearningPoint {
+    /// What was fitted.
+    pub series: String,
+    /// Runs the fit saw.
+    pub rows: usize,
+    /// Which random choice of that many runs, from 0.
+    pub draw: usize,
+    /// MAPE of the layers kept out.
+    pub mape_percent: f64,
+}
+
+/// One curve: fits of the kernel tables of a GPU.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// Name.
+    pub name: String,
+    /// The GPU, whose values are the prior's centre.
+    pub centre: &'a Gpu,
+    /// Whether what the equations leave is learned, too.
+    pub residual: bool,
+}
+
+impl Series<'_> {
+    /// The GPU fitted to `runs`.
+    fn fit(&self, runs: &[GpuRun]) -> Gpu {
+        let correctable = if self.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
+        let options = gpu::Options { source: "learning curve".to_owned(), folds: 0, seed: 0, correctable };
+        calibrate(self.centre, runs, &options, &|_, _| ()).gpu
+    }
+}
+
+/// Which fits to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Networks kept out of every fit.
+    pub held_out: usize,
+    /// Numbers of runs to fit to; one fit to all of them comes on top.
+    pub rows: Vec<usize>,
+    /// Random choices of each number of runs.
+    pub draws: usize,
+    /// Seed of the networks kept out and of the choices.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    /// The learning curve of the GPU model's paper trail: 20 networks kept out, 10 to
+    /// 300 rows, three draws of each.
+    fn default() -> Self {
+        Self { held_out: 20, rows: vec![10, 30, 100, 300], draws: 3, seed: 0 }
+    }
+}
+
+/// Fits each series to random choices of the convolutions in `runs` and predicts
+/// those of networks kept out. The points come series by series, the FLOPs-linear
+/// model last, by rising rows and draws; the last of a series saw all runs.
+/// `progress` is told how many fits are done, and of how many.
+///
+/// No point where there are no more networks than are kept out.
+pub fn learning_curve(
+    runs: &[GpuRun],
+    series: &[Series<'_>],
+    options: &Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Vec<LearningPoint> {
+    let Split { fit, predict } = Split::of(runs, options);
+    if predict.is_empty() {
+        return Vec::new();
+    }
+    let choices = choices(&fit, options);
+    let jobs: Vec<(&Series<'_>, &Choice)> =
+        series.iter().flat_map(|series| choices.iter().map(move |choice| (series, choice))).collect();
+    let done = AtomicUsize::new(0);
+    let scored: Vec<(f64, Option<f64>)> = jobs
+        .par_iter()
+        .map(|(series, choice)| {
+            let validation = validate(&series.fit(&choice.runs), None, &predict, Some(&choice.runs));
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+            let scored = validation.groups.first();
+            let mape = scored.map_or(f64::NAN, |scored| scored.group.mape_percent);
+            (mape, scored.and_then(|scored| scored.flops_linear_mape_percent))
+        })
+        .collect();
+    let point = |name: &str, choice: &Choice, mape_percent: f64| LearningPoint {
+        series: name.to_owned(),
+        rows: choice.runs.len(),
+        draw: choice.draw,
+        mape_percent,
+    };
+    let mut points: Vec<LearningPoint> = jobs
+        .iter()
+        .zip(&scored)
+        .map(|((series, choice), (mape, _))| point(&series.name, choice, *mape))
+        .collect();
+    // The model linear in FLOPs is the same beside every series.
+    points.extend(
+        choices
+            .iter()
+            .zip(&scored)
+            .filter_map(|(choice, (_, linear))| Some(point(FLOPS_LINEAR, choice, (*linear)?))),
+    );
+    points
+}
+
+/// The convolutions a fit may see, and those it is to predict.
+struct Split {
+    fit: Vec<GpuRun>,
+    predict: Vec<GpuRun>,
+}
+
+impl Split {
+    fn of(runs: &[GpuRun], options: &Options) -> Self {
+        let distinct: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
+        let mut networks: Vec<&str> = distinct.into_iter().collect();
+        networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
+        let fitted: HashSet<&str> = networks.into_iter().skip(options.held_out).collect();
+        let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) = runs
+            .iter()
+            .filter(|run| run.family == Family::Conv2d)
+            .cloned()
+            .partition(|run| fitted.contains(run.network.as_str()));
+        let seen: HashSet<&Operator> = fit.iter().map(|run| &run.layer.operator).collect();
+        let predict = held_out.into_iter().filter(|run| !seen.contains(&run.layer.operator)).collect();
+        Self { predict: if fit.is_empty() { Vec::new() } else { predict }, fit }
+    }
+}
+
+/// A random choice of the runs a fit may see.
+struct Choice {
+    draw: usize,
+    runs: Vec<GpuRun>,
+}
+
+fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
+    let mut sizes: Vec<usize> = options.rows.iter().copied().filter(|&rows| rows < fit.len()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut choices: Vec<Choice> = Vec::new();
+    for rows in sizes {
+        for draw in 0..options.draws {
+            // A stream of its own for each draw: a larger choice contains the smaller one.
+            let mut random = ChaCha8Rng::seed_from_u64(options.seed);
+            random.set_stream(1 + draw as u64);
+            let mut shuffled: Vec<&GpuRun> = fit.iter().collect();
+            shuffled.shuffle(&mut random);
+            choices.push(Choice { draw, runs: shuffled.into_iter().take(rows).cloned().collect() });
+        }
+    }
+    choices.push(Choice { draw: 0, runs: fit.to_vec() });
+    choices
+}
+
+/// Parses the points of a file of CSV.
+///
+/// # Errors
+/// The first row that is no point, with its line.
+pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
+    let help = "give a file with columns series, rows, draw and mape_percent";
+    csv_rows::read(text, help, |point: &LearningPoint| {
+        let is_percentage = point.mape_percent >= 0.0 && point.mape_percent.is_finite();
+        let problem = || format!("the error of {} after {} rows is no percentage", point.series, point.rows);
+        (!is_percentage).then(problem)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::gpu::predict;
+    use coexec_sim::workload::{Conv2d, DataType, Layer, Padding, Shape, Window};
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    /// Convolutions of six networks, as `gpu` would run them; each network has shapes
+    /// of its own and one that all have.
+    fn runs(gpu: &Gpu) -> Vec<GpuRun> {
+        let mut runs = Vec::new();
+        for network in 0..6_u32 {
+            for channels in [16, 32 + 8 * network, 80 + 8 * network, 128 + 8 * network] {
+                let conv = Conv2d::new(
+                    Shape::image(28, 28, channels),
+                    2 * channels,
+                    Window::valid(1).padding(Padding::symmetric(0, 0)),
+                );
+                let layer = Layer::new(Operator::Conv2d(conv), DataType::F32);
+                let measured_us = predict(&layer, gpu).unwrap();
+                runs.push(GpuRun {
+                    network: format!("network{network}"),
+                    family: Family::Conv2d,
+                    layer,
+                    kernel: String::new(),
+                    measured_us,
+                    line: 1,
+                });
+            }
+        }
+        runs
+    }
+
+    fn options() -> Options {
+        Options { held_out: 2, rows: vec![8, 4, 100], draws: 2, seed: 3 }
+    }
+
+    #[test]
+    fn a_prior_that_is_the_truth_needs_no_runs() {
+        let gpu = pixel4();
+        let series = [Series { name: "physics".into(), centre: &gpu, residual: false }];
+        let points = learning_curve(&runs(&gpu), &series, &options(), &|_, _| ());
+        let physics: Vec<&LearningPoint> = points.iter().filter(|point| point.series == "physics").collect();
+        assert_eq!(physics.iter().map(|point| point.rows).collect::<Vec<_>>(), [4, 4, 8, 8, 16]);
+        assert!(physics.iter().all(|point| point.mape_percent < 0.5), "{physics:?}");
+        let linear = points.iter().filter(|point| point.series == FLOPS_LINEAR).count();
+        assert_eq!(linear, physics.len());
+    }
+
+    #[test]
+    fn more_runs_bring_a_wrong_prior_closer() {
+        let gpu = pixel4();
+        let mut wrong = gpu.clone();
+        wrong.conv_generic.launch_us.value *= 5.0;
+        wrong.conv_generic.latency_us.value /= 5.0;
+        let series = [Series { name: "physics".into(), centre: &wrong, residual: false }];
+        let points =
+            learning_curve(&runs(&gpu), &series, &Options { rows: vec![1], ..options() }, &|_, _| ());
+        assert!(points[2].mape_percent < 0.3 * points[0].mape_percent, "{points:?}");
+    }
+
+    #[test]
+    fn no_fit_sees_a_network_or_a_shape_that_is_predicted() {
+        let all = runs(&pixel4());
+        let Split { fit, predict } = Split::of(&all, &options());
+        assert_eq!((fit.len(), predict.len()), (16, 6));
+        for run in &predict {
+            assert!(fit.iter().all(|other| other.network != run.network));
+            assert!(fit.iter().all(|other| other.layer.operator != run.layer.operator));
+        }
+        assert!(Split::of(&all, &Options { held_out: 6, ..options() }).predict.is_empty());
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let points =
+            vec![LearningPoint { series: "physics, best".into(), rows: 30, draw: 1, mape_percent: 8.25 }];
+        let content = csv_rows::write(&points).unwrap();
+        assert_eq!(of_csv(&Text { name: "curve.csv".into(), content: content.clone() }).unwrap(), points);
+        let bad = content.replace("8.25", "inf");
+        assert!(of_csv(&Text { name: "curve.csv".into(), content: bad }).is_err());
+    }
+}

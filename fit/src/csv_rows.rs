@@ -1,0 +1,47 @@
+//! Rows of CSV as values.
+//!
+//! Responsible for: writing values with a header, and reading them back, with the line of the
+//! first that is none. Not for: what the values mean.
+
+use coexec_sim::input::{InputError, Text};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// `rows` as CSV, with a header.
+///
+/// # Errors
+/// Memory for the text cannot be had; nothing else can fail.
+pub fn write(rows: &[impl Serialize]) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row)?;
+    }
+    text(writer)
+}
+
+/// What was written.
+pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
+    let bytes = writer.into_inner().map_err(|error| std::io::Error::from(error.error().kind()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The rows of `text`, of which none may have a `problem`; `help` says what file to give.
+pub(crate) fn read<T: DeserializeOwned>(
+    text: &Text,
+    help: &str,
+    problem: impl Fn(&T) -> Option<String>,
+) -> Result<Vec<T>, InputError> {
+    let mut reader = csv::Reader::from_reader(text.content.as_bytes());
+    let mut rows = Vec::new();
+    for (line, row) in (2..).zip(reader.deserialize()) {
+        let row: T = row.map_err(|error: csv::Error| {
+            let line = error.position().map_or(line, csv::Position::line);
+            text.refuse_at(None, line, error.to_string(), help)
+        })?;
+        if let Some(problem) = problem(&row) {
+            return Err(text.refuse_at(None, line, problem, help));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,162 @@
+//! What a CPU runs of a network, out of the GPU table's rows.
+//!
+//! The GPU delegate fuses what TFLite's CPU kernels run one by one. Three kinds
+//! of operations have no row of their own: padding, which a window's input gives
+//! away by a side that no tensor before it has; functions that a kernel's name
+//! links; and operations merged beyond recognition, whose numbers are missing
+//! from the sequence that kernel names count (CPU model, recovery of hidden
+//! operations). Responsible for: bringing them back. Not for: times.
+//! Invariant: a network is listed whole or, with the reason, not at all.
+
+use csv::StringRecord;
+
+use super::super::SkippedRow;
+use super::super::benchmark_gpu::operators::linked;
+use super::super::benchmark_gpu::{Columns, whole_networks};
+use super::super::benchmark_table::Table;
+use super::super::gaps::{Gaps, most_linked_column};
+use super::CpuNetwork;
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::workload::{Elementwise, Function, Operator, Shape, Slice};
+
+/// Networks and the rows that cannot be used.
+type Recovered = (Vec<CpuNetwork>, Vec<SkippedRow>);
+
+/// The networks of the GPU table, by name.
+///
+/// # Errors
+/// The text is no such table.
+pub(super) fn recover(text: &Text) -> Result<Recovered, InputError> {
+    let table = Table::of(text);
+    // Of the phones' kernel names those that say most serve.
+    let columns = Columns::of(&table, most_linked_column(&table)?)?;
+    let (networks, left_out) =
+        whole_networks(&table, &columns, |network: &mut Recovery, record| network.add_row(&columns, record));
+    let network = |(name, network): (String, Recovery)| CpuNetwork { name, operators: network.operators };
+    Ok((networks.into_iter().map(network).collect(), left_out))
+}
+
+/// The operators of one network so far.
+#[derive(Default)]
+struct Recovery {
+    operators: Vec<Operator>,
+    gaps: Gaps,
+}
+
+impl Recovery {
+    fn add_row(&mut self, columns: &Columns, record: &StringRecord) -> Result<(), String> {
+        let (_, operator) = columns.operator(record)?;
+        self.add(operator, columns.input_side(record), columns.kernel(record)?)
+    }
+
+    /// Adds `operator`, which reads an image of `input_side` (padding included)
+    /// and is run by the kernel of that name, with what is hidden before it and
+    /// linked behind it.
+    fn add(&mut self, operator: Operator, input_side: u32, kernel: &str) -> Result<(), String> {
+        let functions = linked(kernel)?;
+        let gap = self.gaps.before(&operator, input_side, kernel)?;
+        let channels = operator.inputs().first().map_or(0, |input| input.channels);
+        if gap.padded {
+            let input = Shape::image(input_side, input_side, channels);
+            // Padding copies as much as a slice that takes everything.
+            self.operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
+        }
+        let side = gap.side;
+        let input = Shape::image(side.max(1), side.max(1), channels);
+        for _ in 0..hidden_operations(gap.missing) {
+            self.operators.push(element_wise(Function::Multiply, input));
+        }
+        let output = operator.output();
+        let mut fuses = !matches!(operator, Operator::Concat(_));
+        self.operators.push(operator);
+        for &function in functions.functions() {
+            if !(fuses && function == Function::Relu) {
+                self.operators.push(element_wise(function, output));
+            }
+            fuses = function.is_binary();
+        }
+        Ok(())
+    }
+}
+
+/// Element-wise operations among so many missing numbers. One of three and more
+/// is an activation that the operation before it applies for free.
+fn hidden_operations(missing: u32) -> u32 {
+    match missing {
+        0..=2 => missing,
+        3..=5 => missing - 1,
+        more => more,
+    }
+}
+
+/// A function of tensors of that extent. The CPU model asks nothing of the
+/// second operand.
+fn element_wise(function: Function, input: Shape) -> Operator {
+    let other = match function {
+        Function::Add => Some(input),
+        // The products of the data set are squeeze-and-excitation scales.
+        Function::Multiply => Some(Shape { height: 1, width: 1, ..input }),
+        _ => None,
+    };
+    Operator::Elementwise(Elementwise { function, input, other })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recovered(rows: &[(&str, &str, &str)]) -> Recovered {
+        let header = "model,operation,feature,a|gpu|float,a|gpu|kernel\n".to_owned();
+        let row = |&(operation, feature, kernel): &(&str, &str, &str)| {
+            format!("net,{operation},\"{{{feature}}}\",1,{kernel}\n")
+        };
+        let content = std::iter::once(header).chain(rows.iter().map(row)).collect();
+        recover(&Text { name: "gpu.csv".into(), content }).unwrap()
+    }
+
+    fn names(rows: &[(&str, &str, &str)]) -> Vec<String> {
+        let (networks, left_out) = recovered(rows);
+        assert_eq!(left_out, []);
+        networks[0].operators.iter().map(ToString::to_string).collect()
+    }
+
+    const FIRST: &str = "'Input_shape': '224', 'Input_channel': 3, 'Output_shape': '112', 'Stride': '2', \
+                         'Kernel': '3', 'Filter': '8', 'Group': '1'";
+    const DEPTHWISE: &str = "'Input_shape': '114', 'Input_channel': 8, 'Output_shape': '112', 'Stride': '1', \
+                             'Kernel': '3', 'Filter': '1', 'Group': '1'";
+    const POINTWISE: &str = "'Input_shape': '112', 'Input_channel': 8, 'Output_shape': '112', 'Stride': '1', \
+                             'Kernel': '1', 'Filter': '8', 'Group': '1'";
+
+    #[test]
+    fn a_side_that_no_tensor_has_was_padded() {
+        let rows = [
+            ("CONV_2D", FIRST, "convolution_2d_0_linked_:_relu_1"),
+            ("DEPTHWISE_CONV_2D", DEPTHWISE, "depthwise_convolution_3"),
+        ];
+        let names = names(&rows);
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(names[1], "slice -> 114x114x8");
+    }
+
+    #[test]
+    fn a_missing_number_is_a_multiplication_of_the_input() {
+        let rows = [("CONV_2D", FIRST, "convolution_2d_0"), ("CONV_2D", POINTWISE, "convolution_2d_2")];
+        assert_eq!(names(&rows)[1], "element-wise -> 112x112x8");
+    }
+
+    #[test]
+    fn activations_are_free_behind_what_clamps_its_results() {
+        let kernel = "convolution_2d_0_linked_:_add_1_linked_:_relu_2_linked_:_hard_swish_3_linked_:_relu_4";
+        let names = names(&[("CONV_2D", FIRST, kernel)]);
+        // The sum, the hard swish and the relu behind it run; the first relu does not.
+        assert_eq!(names.len(), 4, "{names:?}");
+    }
+
+    #[test]
+    fn a_network_with_a_row_that_cannot_be_used_is_not_listed() {
+        let rows = [("CONV_2D", FIRST, "convolution_2d_0"), ("CONV_3D", FIRST, "convolution_3d_1")];
+        let (networks, left_out) = recovered(&rows);
+        assert_eq!((networks.len(), left_out.len()), (0, 1));
+        assert_eq!(left_out[0].line, 3);
+    }
+}

@@ -1,0 +1,240 @@
+//! Importer of the GPU table of the mobile-ml-benchmark data set: one row per
+//! operation of a network, with the time and the kernel that TFLite 2.15 reported
+//! on each phone.
+//!
+//! Responsible for: the CSV and which of its rows are runs. Not for: the operator that a
+//! row stands for (`operators`), or the end-to-end tables. Invariant: no
+//! file makes it panic; each row becomes a run or a [`SkippedRow`].
+
+pub(super) mod operators;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use csv::StringRecord;
+
+use super::benchmark_table::{self, OPERATIONS, Table, micros};
+use super::{Family, GpuRun, SkippedRow};
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::workload::{DataType, Layer, Operator};
+use operators::{Feature, MAX_SIDE, linked, operator};
+
+/// What follows the device's name in the columns of its times.
+const TIME_SUFFIX: &str = "|gpu|float";
+/// What follows the device's name in the columns of its kernels.
+pub(super) const KERNEL_SUFFIX: &str = "|gpu|kernel";
+/// Name of the Metal kernel that runs a depthwise convolution and the pointwise
+/// one behind it: no single layer describes it.
+pub(super) const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
+
+/// The rows of one phone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuTable {
+    /// Usable rows, in the order of the file.
+    pub runs: Vec<GpuRun>,
+    /// The others.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// Reads the table in `folder`, with the times of the phone whose columns are
+/// called `device` (`pixel4` for `pixel4|gpu|float`).
+///
+/// # Errors
+/// No such file, no table, or no such phone in it.
+pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
+    parse(&benchmark_table::read(folder, OPERATIONS)?, device)
+}
+
+/// The phones that the table in `folder` has times of.
+///
+/// # Errors
+/// No such file.
+pub fn devices(folder: &Path) -> Result<Vec<String>, InputError> {
+    let text = benchmark_table::read(folder, OPERATIONS)?;
+    Ok(phones(&Table::of(&text)).into_iter().map(str::to_owned).collect())
+}
+
+/// The phones that a table has times of.
+fn phones<'a>(table: &'a Table<'_>) -> Vec<&'a str> {
+    table.header.iter().filter_map(|name| name.strip_suffix(TIME_SUFFIX)).collect()
+}
+
+/// Parses the table; see [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
+    let table = Table::of(text);
+    let (columns, time) = Columns::of_phone(&table, device)?;
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    for &(line, ref record) in &table.records {
+        match columns.run(record, time, line) {
+            Ok(run) => runs.push(run),
+            Err(reason) => left_out.push(SkippedRow { line, reason }),
+        }
+    }
+    Ok(GpuTable { runs, left_out })
+}
+
+/// Where in a record things are.
+pub(super) struct Columns {
+    network: usize,
+    operation: usize,
+    feature: usize,
+    kernel: usize,
+}
+
+impl Columns {
+    /// The columns, with the kernel names of that one.
+    pub(super) fn of(table: &Table<'_>, kernel: usize) -> Result<Self, InputError> {
+        let needed = |name: &str| table.needed(name);
+        let (network, operation, feature) = (needed("model")?, needed("operation")?, needed("feature")?);
+        Ok(Self { network, operation, feature, kernel })
+    }
+
+    /// The columns with the kernel names of a phone, and that with its times.
+    pub(super) fn of_phone(table: &Table<'_>, device: &str) -> Result<(Self, usize), InputError> {
+        // What is no such table has no phones.
+        let columns = Self::of(table, 0)?;
+        let of = |suffix: &str| table.column(&format!("{device}{suffix}"));
+        match (of(TIME_SUFFIX), of(KERNEL_SUFFIX)) {
+            (Some(time), Some(kernel)) => Ok((Self { kernel, ..columns }, time)),
+            _ => Err(table.no_such_phone(device, &phones(table))),
+        }
+    }
+
+    /// Name of the network that a row is of.
+    pub(super) fn network<'a>(&self, record: &'a StringRecord) -> &'a str {
+        record.get(self.network).unwrap_or_default()
+    }
+
+    /// Name of the kernel that ran a row.
+    pub(super) fn kernel<'a>(&self, record: &'a StringRecord) -> Result<&'a str, String> {
+        record.get(self.kernel).ok_or_else(|| "no kernel".to_owned())
+    }
+
+    fn run(&self, record: &StringRecord, time: usize, line: u64) -> Result<GpuRun, String> {
+        let kernel = self.kernel(record)?;
+        let time = record.get(time).ok_or("no time")?;
+        let measured_us = micros(time)
+            .filter(|&time| time > 0.0)
+            .ok_or_else(|| format!("the time is {time:?}, expected microseconds above 0"))?;
+        if kernel.starts_with(FUSED_KERNEL) {
+            return Err(format!("the kernel {FUSED_KERNEL} runs two operations at once"));
+        }
+        let (family, operator) = self.operator(record)?;
+        Ok(GpuRun {
+            network: self.network(record).to_owned(),
+            family,
+            layer: Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 },
+            kernel: kernel.to_owned(),
+            measured_us,
+            line,
+        })
+    }
+
+    /// The operator of a row.
+    pub(super) fn operator(&self, record: &StringRecord) -> Result<(Family, Operator), String> {
+        let feature = Feature(record.get(self.feature).ok_or("no feature")?);
+        let (family, operator) = operator(record.get(self.operation).ok_or("no operation")?, &feature)?;
+        operator.check().map_err(|error| error.to_string())?;
+        Ok((family, operator))
+    }
+
+    /// Side of the image a row reads, padding included; 0 where it reads none.
+    pub(super) fn input_side(&self, record: &StringRecord) -> u32 {
+        Feature(record.get(self.feature).unwrap_or_default()).count("Input_shape", MAX_SIDE).unwrap_or(0)
+    }
+}
+
+/// What `add` makes of the rows of each network that is known whole, by name, and the rows
+/// that broke others.
+pub(super) fn whole_networks<N: Default>(
+    table: &Table<'_>,
+    columns: &Columns,
+    add: impl Fn(&mut N, &StringRecord) -> Result<(), String>,
+) -> (BTreeMap<String, N>, Vec<SkippedRow>) {
+    let (mut networks, mut broken) = (BTreeMap::new(), Vec::new());
+    let mut left_out = Vec::new();
+    for &(line, ref record) in &table.records {
+        let name = columns.network(record);
+        if let Err(reason) = add(networks.entry(name.to_owned()).or_default(), record) {
+            broken.push(name);
+            left_out.push(SkippedRow { line, reason: format!("{name} is not used: {reason}") });
+        }
+    }
+    networks.retain(|name, _| !broken.contains(&name.as_str()));
+    (networks, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coexec_sim::workload::{Function, Padding, Shape};
+
+    const HEADER: &str = "model,operation,feature,pixel4|gpu|float,pixel4|gpu|kernel\n";
+
+    fn table(rows: &str) -> GpuTable {
+        parse(&Text { name: "gpu.csv".into(), content: format!("{HEADER}{rows}") }, "pixel4").unwrap()
+    }
+
+    fn row(operation: &str, feature: &str, time: &str, kernel: &str) -> String {
+        format!("net,{operation},\"{{{feature}}}\",{time},{kernel}\n")
+    }
+
+    const CONV: &str = "'Input_shape': '31', 'Input_channel': 16, 'Output_shape': '15', 'Stride': '2', \
+                        'Kernel': '3', 'Filter': '24', 'Group': '1'";
+
+    #[test]
+    fn a_convolution_of_a_padded_input_is_unpadded() {
+        let table = table(&row("CONV_2D", CONV, "12.5", "convolution_2d_7_linked_:_add_8_linked_:_relu_9"));
+        let run = &table.runs[0];
+        let Operator::Conv2d(conv) = &run.layer.operator else { panic!("{run:?}") };
+        assert_eq!((conv.window.padding, conv.output()), (Padding::NONE, Shape::image(15, 15, 24)));
+        assert_eq!(run.layer.linked.functions(), [Function::Add, Function::Relu]);
+        assert_eq!((run.measured_us, run.line), (12.5, 2));
+    }
+
+    #[test]
+    fn a_padding_before_a_3x3_depthwise_convolution_is_part_of_it() {
+        let feature = "'Input_shape': '58', 'Input_channel': 24, 'Output_shape': '56', 'Stride': '1', \
+                       'Kernel': '3', 'Filter': '1', 'Group': '1'";
+        let table = table(&row("DEPTHWISE_CONV_2D", feature, "9", "depthwise_convolution_1"));
+        let Operator::DepthwiseConv2d(conv) = &table.runs[0].layer.operator else { panic!("{table:?}") };
+        assert_eq!((conv.input.height, conv.window.padding), (56, Padding::symmetric(1, 1)));
+    }
+
+    #[test]
+    fn each_row_that_cannot_be_used_says_its_line_and_why() {
+        let good = row("CONV_2D", CONV, "1", "convolution_2d_1");
+        let bad = [
+            row("CONV_2D", CONV, "nan", "convolution_2d_1"),
+            row("CONV_2D", CONV, "-1", "convolution_2d_1"),
+            row("CONV_3D", CONV, "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'3'", "'-'"), "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'31'", "'99'"), "1", "convolution_2d_1"),
+            row("CONV_2D", &CONV.replace("'Stride': '2',", ""), "1", "convolution_2d_1"),
+            row("CONV_2D", CONV, "1", "convolution_2d_1_linked_:_erf_2"),
+            row("CONV_2D", CONV, "1", "depthwise_conv_plus_1x1_conv_5_6_7"),
+            "net,CONV_2D\n".to_owned(),
+        ];
+        let table = table(&(good.clone() + &bad.concat() + &good));
+        assert_eq!(table.runs.len(), 2);
+        let lines: Vec<u64> = table.left_out.iter().map(|row| row.line).collect();
+        assert_eq!(lines, (3..12).collect::<Vec<u64>>());
+        let words =
+            ["\"nan\"", "\"-1\"", "CONV_3D", "Kernel is \"-\"", "not 15", "no Stride", "erf", "two", "no "];
+        for (row, word) in table.left_out.iter().zip(words) {
+            assert!(row.reason.contains(word), "{row:?} does not say {word}");
+        }
+    }
+
+    #[test]
+    fn a_phone_that_is_not_in_the_table_is_told_which_are() {
+        let text = Text { name: "gpu.csv".into(), content: HEADER.into() };
+        let error = parse(&text, "pixel5").unwrap_err();
+        assert!(error.help().contains("pixel4"), "{}", error.help());
+        let text = Text { name: "gpu.csv".into(), content: String::new() };
+        assert!(parse(&text, "pixel4").unwrap_err().to_string().contains("model"));
+    }
+}

@@ -1,0 +1,202 @@
+//! What a row of the data set's GPU table computed: the dictionary in its `feature`
+//! column, its operation and the functions linked to its kernel.
+//!
+//! Responsible for: operators. Not for: rows, times or whole networks. Invariant: no
+//! text makes it panic; what it does not know is refused with the reason.
+
+use crate::measure::Family;
+use coexec_sim::workload::{
+    CHANNELS_PER_SLICE, Concat, Conv2d, DepthwiseConv2d, Function, Linear, Linked, Mean, Operator, Padding,
+    Pool, PoolKind, Shape, Window,
+};
+
+/// What stands between a kernel and each function linked to it.
+pub(in crate::measure) const LINK: &str = "_linked_:_";
+/// Largest image side, window, stride or number of inputs: far beyond any phone's
+/// network, and small enough that products of four stay exact.
+pub(in crate::measure) const MAX_SIDE: u32 = 1 << 14;
+/// Largest number of channels, likewise.
+pub(in crate::measure) const MAX_CHANNELS: u32 = 1 << 20;
+
+/// The dictionary of a row: `{'Input_shape': '224', 'Input_channel': 3, ...}`.
+pub(in crate::measure) struct Feature<'a>(pub(in crate::measure) &'a str);
+
+impl Feature<'_> {
+    /// The whole number of `key`, from 1 to `most`.
+    pub(in crate::measure) fn count(&self, key: &str, most: u32) -> Result<u32, String> {
+        let quotes = |c: char| c == '\'' || c == '"' || c.is_whitespace();
+        let body = self.0.trim().trim_start_matches('{').trim_end_matches('}');
+        let value = body
+            .split(',')
+            .filter_map(|entry| entry.split_once(':'))
+            .find(|(name, _)| name.trim_matches(quotes) == key)
+            .map(|(_, value)| value.trim_matches(quotes))
+            .ok_or_else(|| format!("the feature has no {key}"))?;
+        value
+            .parse()
+            .ok()
+            .filter(|count| (1..=most).contains(count))
+            .ok_or_else(|| format!("{key} is {value:?}, expected a whole number from 1 to {most}"))
+    }
+}
+
+/// The operator of a row.
+pub(in crate::measure) fn operator(
+    operation: &str,
+    feature: &Feature<'_>,
+) -> Result<(Family, Operator), String> {
+    Ok(match operation {
+        "CONV_2D" => (Family::Conv2d, Operator::Conv2d(conv(feature, 1)?)),
+        "CONV_2D_GROUP" => {
+            let groups = feature.count("Group", MAX_CHANNELS)?;
+            (Family::GroupedConv2d, Operator::Conv2d(conv(feature, groups)?))
+        }
+        "DEPTHWISE_CONV_2D" => (Family::DepthwiseConv2d, Operator::DepthwiseConv2d(depthwise(feature)?)),
+        "FULLY_CONNECTED" => (Family::FullyConnected, Operator::Linear(linear(feature)?)),
+        "MEAN" => {
+            let side = feature.count("Input_shape", MAX_SIDE)?;
+            let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+            (Family::Mean, Operator::Mean(Mean { input: Shape::image(side, side, channels) }))
+        }
+        "CONCATENATION" => (Family::Concat, Operator::Concat(concat(feature)?)),
+        "MAX_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Max)?)),
+        "AVERAGE_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Average)?)),
+        other => return Err(format!("the operation {other:?} is not known")),
+    })
+}
+
+/// A window that slides over a square image.
+struct Square {
+    input: u32,
+    output: u32,
+    side: u32,
+    stride: u32,
+}
+
+impl Square {
+    fn of(feature: &Feature<'_>) -> Result<Self, String> {
+        Ok(Self {
+            input: feature.count("Input_shape", MAX_SIDE)?,
+            output: feature.count("Output_shape", MAX_SIDE)?,
+            side: feature.count("Kernel", MAX_SIDE)?,
+            stride: feature.count("Stride", MAX_SIDE)?,
+        })
+    }
+
+    /// The window, with the padding that turns the input into the output: none where the
+    /// input is large enough (the network padded it before), else "SAME".
+    fn window(&self) -> Result<Window, String> {
+        let needed = (self.output - 1) * self.stride + self.side;
+        let total = needed.saturating_sub(self.input);
+        let reached = (self.input + total - self.side) / self.stride + 1;
+        if reached != self.output {
+            return Err(format!(
+                "a window of {} with stride {} makes {reached} of {} pixels, not {}",
+                self.side, self.stride, self.input, self.output
+            ));
+        }
+        let (before, after) = (total / 2, total - total / 2);
+        let padding = Padding { top: before, bottom: after, left: before, right: after };
+        Ok(Window::valid(self.side).stride(self.stride).padding(padding))
+    }
+}
+
+fn conv(feature: &Feature<'_>, groups: u32) -> Result<Conv2d, String> {
+    let square = Square::of(feature)?;
+    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+    let output_channels = feature.count("Filter", MAX_CHANNELS)?;
+    if channels % groups != 0 || output_channels % groups != 0 {
+        return Err(format!("{groups} groups do not divide {channels} and {output_channels} channels"));
+    }
+    Ok(Conv2d::new(Shape::image(square.input, square.input, channels), output_channels, square.window()?)
+        .groups(groups))
+}
+
+fn depthwise(feature: &Feature<'_>) -> Result<DepthwiseConv2d, String> {
+    let mut square = Square::of(feature)?;
+    // The delegate merges a padding operation into the 3x3 kernel; the table lists
+    // the padded input, and the kernel it names is the one of padded convolutions.
+    if (square.side, square.stride) == (3, 1) && square.output + 2 == square.input {
+        square.input = square.output;
+    }
+    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+    Ok(DepthwiseConv2d::new(Shape::image(square.input, square.input, channels), square.window()?))
+}
+
+fn linear(feature: &Feature<'_>) -> Result<Linear, String> {
+    Ok(Linear {
+        rows: 1,
+        input_features: feature.count("Input_channel", MAX_CHANNELS)?,
+        output_features: feature.count("Filter", MAX_CHANNELS)?,
+        bias: true,
+    })
+}
+
+fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
+    let square = Square::of(feature)?;
+    Ok(Pool {
+        kind,
+        input: Shape::image(square.input, square.input, feature.count("Input_channel", MAX_CHANNELS)?),
+        window: square.window()?,
+    })
+}
+
+/// A concatenation: the table lists the first input's channels, the number of
+/// inputs and the output's channels. The others share what is left evenly, in pairs
+/// of slices, or whole slices, where first input and output are such: networks give
+/// their branches round numbers of channels, and the kernel copies slices in pairs.
+fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
+    let side = feature.count("Input_shape", MAX_SIDE)?;
+    let first = feature.count("Input_channel", MAX_CHANNELS)?;
+    let output = feature.count("Filter", MAX_CHANNELS)?;
+    let others = feature.count("Kernel", MAX_SIDE)? - 1;
+    let whole = |unit: &u32| first.is_multiple_of(*unit) && output.is_multiple_of(*unit);
+    let unit = [2 * CHANNELS_PER_SLICE, CHANNELS_PER_SLICE].into_iter().find(whole).unwrap_or(1);
+    let units = output.saturating_sub(first) / unit;
+    if others > units || (others == 0 && output != first) {
+        return Err(format!("{} inputs, the first of {first} channels, do not make {output}", others + 1));
+    }
+    let (each, extra) = (units.checked_div(others).unwrap_or(0), units.checked_rem(others).unwrap_or(0));
+    let rest = (0..others).map(|index| (each + u32::from(index < extra)) * unit);
+    Ok(Concat { extent: Shape::image(side, side, 0), channels: std::iter::once(first).chain(rest).collect() })
+}
+
+/// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.
+pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
+    let mut linked = Linked::default();
+    for name in kernel.split(LINK).skip(1) {
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        let function = match name {
+            "add" => Function::Add,
+            "mul" => Function::Multiply,
+            "relu" => Function::Relu,
+            // An upper bound, which precedes a relu: what the converter leaves of relu6.
+            "relu6" | "minimum" => Function::Relu6,
+            "hard_swish" => Function::HardSwish,
+            "sigmoid" => Function::Sigmoid,
+            other => return Err(format!("the linked function {other:?} is not known")),
+        };
+        if !linked.push(function) {
+            return Err(format!("the kernel {kernel:?} links too many functions"));
+        }
+    }
+    Ok(linked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inputs_of_a_concatenation_fill_its_output() {
+        for (first, output, inputs) in [(160, 576, 3), (192, 576, 4), (14, 102, 3), (40, 654, 9), (64, 64, 1)]
+        {
+            let feature = format!(
+                "'Input_shape': '14', 'Input_channel': {first}, 'Kernel': '{inputs}', 'Filter': '{output}'"
+            );
+            let concat = concat(&Feature(&feature)).unwrap();
+            assert_eq!(concat.channels.iter().sum::<u32>(), output, "{concat:?}");
+            assert_eq!(concat.channels.len(), inputs);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The tables of the mobile-ml-benchmark data set as such: their files, records and
+//! columns, and the cells of the end-to-end table.
+//!
+//! Responsible for: where a folder has them, flat or as the data set publishes them, and
+//! what is refused. Not for: what a row of operations stands for. Invariant: no file makes
+//! it panic; a cell that is no time is handed back with its line and the reason.
+
+use std::path::Path;
+
+use csv::{Position, StringRecord};
+
+use super::SkippedRow;
+use super::benchmark_cpu::CpuRun;
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::workload::DataType;
+
+/// Names of the table of operations on GPUs.
+pub(super) const OPERATIONS: [&str; 3] =
+    ["tflite_cnn_ops_gpu.csv", "dataset/cnn/tflite_cnn_real_ops_gpu.csv", "tflite_cnn_real_ops_gpu.csv"];
+/// Names of the end-to-end table.
+pub(super) const TIMES: [&str; 3] =
+    ["tflite_cnn_e2e.csv", "dataset/cnn/tflite_cnn_real_e2e.csv", "tflite_cnn_real_e2e.csv"];
+/// Core set under which the end-to-end table lists the GPU.
+pub(super) const GPU: &str = "gpu";
+
+/// The first of these files that is there; the error of the first where none is.
+pub(super) fn read(folder: &Path, names: [&str; 3]) -> Result<Text, InputError> {
+    let [flat, others @ ..] = names;
+    let mut text = Text::read(&folder.join(flat));
+    for name in others {
+        if matches!(text, Err(InputError::Unreadable { .. })) {
+            text = Text::read(&folder.join(name)).or(text);
+        }
+    }
+    text
+}
+
+/// A table with its records and their lines.
+pub(super) struct Table<'a> {
+    text: &'a Text,
+    pub(super) header: StringRecord,
+    pub(super) records: Vec<(u64, StringRecord)>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn of(text: &'a Text) -> Self {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
+        let header = reader.headers().cloned().unwrap_or_default();
+        // A record of a text is never broken: it may have any length, and its bytes are UTF-8.
+        let records = reader.into_records().filter_map(Result::ok);
+        let records = records.map(|record| (record.position().map_or(0, Position::line), record)).collect();
+        Self { text, header, records }
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<usize> {
+        self.header.iter().position(|column| column == name)
+    }
+
+    /// A column without which it is no such table.
+    pub(super) fn needed(&self, name: &str) -> Result<usize, InputError> {
+        self.column(name).ok_or_else(|| {
+            self.text.refuse(
+                "",
+                format!("there is no column {name:?}"),
+                "give the folder of the mobile-ml-benchmark data set, with its tables",
+            )
+        })
+    }
+
+    /// That the table has none of the columns of `device` that are read, only those of
+    /// `phones`.
+    pub(super) fn no_such_phone(&self, device: &str, phones: &[&str]) -> InputError {
+        InputError::Option {
+            option: "--device-column",
+            found: format!("{device:?}"),
+            expected: format!("one of the phones in {}: {}", self.text.name, phones.join(", ")),
+        }
+    }
+}
+
+/// The microseconds in a cell, from 0.
+pub(super) fn micros(cell: &str) -> Option<f64> {
+    cell.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0)
+}
+
+/// The columns of one core set and number format.
+struct Column<'a> {
+    core_set: &'a str,
+    data_type: DataType,
+    mean: usize,
+    deviation: Option<usize>,
+}
+
+/// The runs of `device` in the end-to-end table, on the core sets and in the number formats
+/// that are wanted, and the cells that hold no time.
+///
+/// # Errors
+/// No table, or no such column of the phone.
+pub(super) fn end_to_end(
+    text: &Text,
+    device: &str,
+    is_wanted: impl Fn(&str, DataType) -> bool,
+) -> Result<(Vec<CpuRun>, Vec<SkippedRow>), InputError> {
+    let table = Table::of(text);
+    let network = table.needed("model")?;
+    let (mut columns, mut phones) = (Vec::new(), Vec::new());
+    for (mean, name) in table.header.iter().enumerate() {
+        let parts: Vec<&str> = name.split('|').collect();
+        let (phone, core_set, format, data_type) = match parts[..] {
+            [phone, core_set, "float", "mean"] => (phone, core_set, "float", DataType::F32),
+            [phone, core_set, "quant", "mean"] => (phone, core_set, "quant", DataType::I8),
+            _ => continue,
+        };
+        if !is_wanted(core_set, data_type) {
+            continue;
+        }
+        if !phones.contains(&phone) {
+            phones.push(phone);
+        }
+        if phone == device {
+            let deviation = table.column(&format!("{phone}|{core_set}|{format}|std"));
+            columns.push(Column { core_set, data_type, mean, deviation });
+        }
+    }
+    if columns.is_empty() {
+        return Err(table.no_such_phone(device, &phones));
+    }
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    for &(line, ref record) in &table.records {
+        for column in &columns {
+            match column.run(record, network, line) {
+                Ok(run) => runs.extend(run),
+                Err(reason) => left_out.push(SkippedRow { line, reason }),
+            }
+        }
+    }
+    Ok((runs, left_out))
+}
+
+impl Column<'_> {
+    /// The run in a row; none where the cell is empty: not measured.
+    fn run(&self, record: &StringRecord, network: usize, line: u64) -> Result<Option<CpuRun>, String> {
+        let name = record.get(network).map_or("", str::trim);
+        if name.is_empty() {
+            return Err("no model".to_owned());
+        }
+        let Some(mean) = record.get(self.mean) else {
+            return Err(format!("{name}: the row ends before {}", self.core_set));
+        };
+        if mean.trim().is_empty() {
+            return Ok(None);
+        }
+        let measured_us = micros(mean).filter(|&time| time > 0.0).ok_or_else(|| {
+            format!("{name}: the time on {} is {mean:?}, expected microseconds above 0", self.core_set)
+        })?;
+        Ok(Some(CpuRun {
+            network: name.to_owned(),
+            core_set: self.core_set.to_owned(),
+            data_type: self.data_type,
+            measured_us,
+            deviation_us: self.deviation.and_then(|column| record.get(column)).and_then(micros),
+            line,
+        }))
+    }
+}

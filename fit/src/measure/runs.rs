@@ -1,0 +1,344 @@
+//! The project's own measured runs: a CSV file with one row a repetition, and the
+//! conditions it was measured under in a table beside it.
+//!
+//! Responsible for: the record, its columns, reading and writing. Not for:
+//! executing anything, or what a phone's cores are called. Invariants: raw
+//! repetitions are kept, outliers too; what is written reads back as the same
+//! measurements; a row that cannot be used is handed back with its line.
+
+mod fingerprint;
+mod medians;
+mod operator;
+mod row;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use csv::StringRecord;
+use thiserror::Error;
+
+use super::SkippedRow;
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::plan::Axis;
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::workload::{DataType, Layer};
+
+pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
+pub use medians::{ByProcessor, HostTimed};
+pub use row::{COLUMNS, Row};
+
+/// What stands behind counts of rows, rather than of channels.
+const ROWS: &str = "rows";
+/// Name of the runs in a folder.
+const FILE_NAME: &str = "runs.csv";
+/// Largest file of runs that is read: 30 repetitions of 10,000 operators, at 250
+/// bytes a row, fit in half of it.
+const MAX_RUNS_BYTES: u64 = 160 << 20;
+
+/// What was executed, where, and how long each repetition took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// What its rows have in common: unique in a file.
+    pub run: String,
+    /// Network or scenario it is part of: what cross-validation keeps together.
+    pub network: String,
+    /// The operator's name and layer; none where the whole network ran.
+    pub operator: Option<(String, Layer)>,
+    /// Number format of the model.
+    pub data_type: DataType,
+    /// Where it ran.
+    pub processor: ExecutedOn,
+    /// How the host and another processor learned of each other's results, where the host
+    /// took the time: from its call until it knew of the end. An operator on the GPU alone
+    /// without one was timed by events.
+    pub synchronisation: Option<Mechanism>,
+    /// Kernel, as whoever ran it names it.
+    pub kernel: Option<String>,
+    /// Dispatch of a GPU kernel.
+    pub dispatch: Option<Dispatch>,
+    /// Conditions, by their id in the table of fingerprints.
+    pub fingerprint: Option<String>,
+    /// The repetitions, in the order of the file.
+    pub repetitions: Vec<Repetition>,
+    /// Line of its first row, from 1.
+    pub line: u64,
+}
+
+/// One execution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repetition {
+    /// Which, from 0.
+    pub number: u32,
+    /// Time in microseconds.
+    pub measured_us: f64,
+    /// Whether whoever measured holds it for disturbed: kept, but in no median.
+    pub outlier: bool,
+}
+
+/// Where something ran.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ExecutedOn {
+    /// On the GPU: `gpu`.
+    Gpu,
+    /// On the NPU: `npu`.
+    Npu,
+    /// On a CPU core set: `1large2med`.
+    Cpu(String),
+    /// An operator cut along its output's channels, `1large2med:1016+gpu:2056`, or its height,
+    /// `1large2med:12rows+gpu:36rows`.
+    Split {
+        /// What it is cut along.
+        axis: Axis,
+        /// Core set.
+        cores: String,
+        /// Channels or rows that the cores computed.
+        cpu: u32,
+        /// Channels or rows that the GPU computed.
+        gpu: u32,
+    },
+    /// Under the plan in a file of that name beside the runs: `plan:NAME`.
+    Plan(String),
+}
+
+/// How a GPU kernel was launched: `56x56x32/8x4x4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dispatch {
+    /// Threads in each direction.
+    pub grid: [u32; 3],
+    /// Threads of a work-group in each direction.
+    pub work_group: [u32; 3],
+}
+
+/// A file of runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunTable {
+    /// What was measured, in the order of the file.
+    pub measurements: Vec<Measurement>,
+    /// The conditions they name.
+    pub fingerprints: Vec<Fingerprint>,
+    /// Networks that ran as a whole and whose layers are known.
+    pub networks: Vec<Network>,
+    /// Rows that cannot be used.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// A network that ran as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Name in the runs.
+    pub name: String,
+    /// Its layers, in order.
+    pub layers: Vec<Layer>,
+}
+
+/// Why measurements cannot be written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// What was run has no words in the syntax.
+    #[error("the run {run} cannot be written: {reason}")]
+    Unwritable {
+        /// Its id.
+        run: String,
+        /// Why.
+        reason: String,
+    },
+    /// The CSV writer failed.
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
+}
+
+/// The file that `path` names: itself, or the `runs.csv` in the folder it is.
+pub fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() }
+}
+
+/// Reads the runs at `path` (a file, or a folder that holds `runs.csv`), the
+/// fingerprints beside them, and the layers of whole networks that ran: of
+/// bundled ones, and of scenario files beside the runs.
+///
+/// # Errors
+/// No such file, no table of runs, or a bad table of fingerprints.
+pub fn read(path: &Path) -> Result<RunTable, InputError> {
+    let file = file_of(path);
+    let text = Text::read_up_to(&file, MAX_RUNS_BYTES)?;
+    let beside = fingerprints_path(&file);
+    let fingerprints =
+        if beside.exists() { fingerprints_of_toml(&Text::read(&beside)?)? } else { Vec::new() };
+    let mut table = parse(&text, fingerprints)?;
+    table.networks = medians::networks(&table.measurements, file.parent().unwrap_or(Path::new("")));
+    Ok(table)
+}
+
+/// Parses runs; see [`read`]. It looks for no networks.
+///
+/// # Errors
+/// A column is missing, unknown, or there twice.
+pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, InputError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
+    let header = reader.headers().cloned().unwrap_or_default();
+    row::check_header(&header, text)?;
+    let beside = fingerprints_path(Path::new(&text.name));
+    let mut parser = Parser { fingerprints: beside.display().to_string(), ..Parser::default() };
+    let mut table = RunTable { fingerprints, ..RunTable::default() };
+    let mut before = StringRecord::new();
+    for (index, record) in reader.records().enumerate() {
+        // Without a position (the reader gives each record one), count rows after the header.
+        let counted = index as u64 + 2;
+        let (line, added) = match record {
+            Ok(record) => {
+                let line = record.position().map_or(counted, csv::Position::line);
+                let row = row::of_record(&record, &mut before, &header);
+                (line, row.and_then(|row| parser.add(&row, (&before, &header), line, &mut table)))
+            }
+            Err(error) => (counted, Err(error.to_string())),
+        };
+        if let Err(reason) = added {
+            table.left_out.push(SkippedRow { line, reason });
+        }
+    }
+    Ok(table)
+}
+
+/// The measurements as CSV, with a header.
+///
+/// # Errors
+/// A layer the syntax has no words for.
+pub fn to_csv(measurements: &[Measurement]) -> Result<String, WriteError> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for measurement in measurements {
+        for (index, row) in row::of_measurement(measurement)?.into_iter().enumerate() {
+            if index == 0 {
+                writer.serialize(row)?;
+            } else {
+                writer.write_record(row::repeated(&row))?;
+            }
+        }
+    }
+    let bytes =
+        writer.into_inner().map_err(|error| csv::Error::from(std::io::Error::from(error.error().kind())))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The measurements read so far, by id.
+#[derive(Debug, Default)]
+struct Parser {
+    /// File that the fingerprints are in.
+    fingerprints: String,
+    /// Index in the table, and the first row.
+    known: HashMap<String, (usize, StringRecord)>,
+}
+
+impl Parser {
+    /// Adds a row, to the measurement it belongs to or as the first of one.
+    fn add(
+        &mut self,
+        row: &Row,
+        (record, header): (&StringRecord, &StringRecord),
+        line: u64,
+        table: &mut RunTable,
+    ) -> Result<(), String> {
+        let repetition = row.repetition()?;
+        if let Some((index, first)) = self.known.get(&row.run) {
+            let measurement = &mut table.measurements[*index];
+            if let Some(column) = row::differing(record, first, header) {
+                return Err(format!(
+                    "the {column} of run {} is not the one on line {}",
+                    row.run, measurement.line
+                ));
+            }
+            if measurement.repetitions.iter().any(|known| known.number == repetition.number) {
+                return Err(format!("repetition {} of run {} is there twice", repetition.number, row.run));
+            }
+            measurement.repetitions.push(repetition);
+            return Ok(());
+        }
+        let measurement = row.measurement(line)?;
+        if let Some(id) = &measurement.fingerprint
+            && !table.fingerprints.iter().any(|fingerprint| fingerprint.id == *id)
+        {
+            return Err(format!(
+                "there is no fingerprint {id:?} in {}, the table beside the runs",
+                self.fingerprints
+            ));
+        }
+        self.known.insert(row.run.clone(), (table.measurements.len(), record.clone()));
+        table.measurements.push(measurement);
+        Ok(())
+    }
+}
+
+impl fmt::Display for ExecutedOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu => f.write_str("gpu"),
+            Self::Npu => f.write_str("npu"),
+            Self::Cpu(cores) => f.write_str(cores),
+            Self::Split { axis, cores, cpu, gpu } => {
+                let unit = if *axis == Axis::Height { ROWS } else { "" };
+                write!(f, "{cores}:{cpu}{unit}+gpu:{gpu}{unit}")
+            }
+            Self::Plan(name) => write!(f, "plan:{name}"),
+        }
+    }
+}
+
+impl ExecutedOn {
+    /// Reads what [`Display`](fmt::Display) writes; what was expected otherwise.
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "the processor is {text:?}, expected gpu, npu, a core set, CORES:CHANNELS+gpu:CHANNELS, \
+                 CORES:Nrows+gpu:Nrows or plan:FILE"
+            )
+        };
+        let is_name = |name: &str| !name.is_empty() && !name.contains([':', '+', ' ']);
+        if let Some((cpu, gpu)) = text.split_once('+') {
+            let part = |text: &str| {
+                let (name, count) = text.split_once(':')?;
+                let rows = count.strip_suffix(ROWS);
+                let axis = if rows.is_some() { Axis::Height } else { Axis::Channels };
+                let count = rows.unwrap_or(count).parse().ok().filter(|&count: &u32| count > 0)?;
+                is_name(name).then(|| (axis, name.to_owned(), count))
+            };
+            return match (part(cpu), part(gpu)) {
+                (Some((axis, cores, cpu)), Some((other, name, gpu))) if axis == other && name == "gpu" => {
+                    Ok(Self::Split { axis, cores, cpu, gpu })
+                }
+                _ => Err(wrong()),
+            };
+        }
+        match text {
+            "gpu" => Ok(Self::Gpu),
+            "npu" => Ok(Self::Npu),
+            _ => match text.strip_prefix("plan:") {
+                Some(name) if !name.is_empty() => Ok(Self::Plan(name.to_owned())),
+                None if is_name(text) => Ok(Self::Cpu(text.to_owned())),
+                _ => Err(wrong()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [[x, y, z], [wx, wy, wz]] = [self.grid, self.work_group];
+        write!(f, "{x}x{y}x{z}/{wx}x{wy}x{wz}")
+    }
+}
+
+impl Dispatch {
+    /// Reads what [`Display`](fmt::Display) writes; what is wrong otherwise.
+    fn parse(text: &str) -> Result<Self, String> {
+        let three = |text: &str| {
+            <[u32; 3]>::try_from(operator::numbers(text)?).map_err(|_| "three numbers are needed".to_owned())
+        };
+        text.split_once('/')
+            .ok_or_else(|| "no / between grid and work-group".to_owned())
+            .and_then(|(grid, work_group)| Ok(Self { grid: three(grid)?, work_group: three(work_group)? }))
+            .map_err(|reason: String| format!("the dispatch is {text:?}, expected 56x56x32/8x4x4: {reason}"))
+    }
+}

@@ -1,0 +1,83 @@
+//! The conditions of runs: a TOML table beside them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use coexec_sim::input::Violation;
+use coexec_sim::input::{InputError, Text};
+
+/// What identifies the conditions of runs. What could not be read is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fingerprint {
+    /// What runs name it by.
+    pub id: String,
+    /// The device: maker, model, system-on-chip.
+    pub device: String,
+    /// Version of the tool that measured.
+    pub tool_version: String,
+    /// GPU driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// What the GPU's platform calls its version: `OpenCL 3.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opencl_version: Option<String>,
+    /// Cores that threads were bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<String>,
+    /// Frequency governor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Clocks of cores and GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<String>,
+    /// Temperature before the runs, in degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_c: Option<f64>,
+    /// When the runs were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+}
+
+/// The table as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FingerprintFile {
+    #[serde(default)]
+    fingerprint: Vec<Fingerprint>,
+}
+
+/// The table beside a file of runs: `runs.fingerprints.toml` of `runs.csv`.
+pub fn fingerprints_path(runs: &Path) -> PathBuf {
+    runs.with_extension("fingerprints.toml")
+}
+
+/// The table as TOML.
+///
+/// # Errors
+/// A value that TOML cannot say; those above all can be said.
+pub fn fingerprints_to_toml(fingerprints: &[Fingerprint]) -> Result<String, toml::ser::Error> {
+    toml::to_string(&FingerprintFile { fingerprint: fingerprints.to_vec() })
+}
+
+/// Parses the table.
+///
+/// # Errors
+/// Bad TOML, an unknown or missing key, an id that is empty or there twice.
+pub fn fingerprints_of_toml(text: &Text) -> Result<Vec<Fingerprint>, InputError> {
+    let file: FingerprintFile = text.parse()?;
+    let mut ids = HashSet::new();
+    for (index, fingerprint) in file.fingerprint.iter().enumerate() {
+        if fingerprint.id.is_empty() || !ids.insert(fingerprint.id.as_str()) {
+            return Err(text.reject(Violation {
+                key: format!("fingerprint[{index}].id"),
+                found: format!("{:?}", fingerprint.id),
+                expected: "an id of its own".to_owned(),
+            }));
+        }
+    }
+    Ok(file.fingerprint)
+}

@@ -1,0 +1,235 @@
+//! One row of a file of runs.
+
+use csv::StringRecord;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::operator::{self, Cells};
+use super::{Dispatch, ExecutedOn, Measurement, Repetition, WriteError};
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::workload::{DataType, Layer};
+
+/// Columns of a repetition alone; the others are the same in all rows of a run.
+const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
+
+/// The columns, in the order they are written; a file may have them in any order.
+pub const COLUMNS: [&str; 14] = [
+    "run",
+    "network",
+    "operator",
+    "inputs",
+    "linked",
+    "data_type",
+    "processor",
+    "synchronisation",
+    "kernel",
+    "dispatch",
+    "repetition",
+    "measured_us",
+    "outlier",
+    "fingerprint",
+];
+
+/// A row of a file of runs: one repetition. Rows of one run differ in
+/// `repetition`, `measured_us` and `outlier` only; a row whose `network` is empty
+/// repeats the other columns of the row before it, which is of the same run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Id of the run, unique in the file.
+    pub run: String,
+    /// Network or scenario it is part of: what cross-validation keeps together.
+    pub network: String,
+    /// The operator as an inline table of a scenario file,
+    /// `{ name = "fc1", linear = { rows = 50, input_features = 768, output_features = 3072 } }`;
+    /// empty where the whole network ran.
+    pub operator: Option<String>,
+    /// Extents of what the operator reads, `1x7x7x960;1x7x7x64` (batch, height,
+    /// width, channels), where it has none of its own.
+    pub inputs: Option<String>,
+    /// Functions linked behind the operator, in order: `add;relu`.
+    pub linked: Option<String>,
+    /// Number format of the model.
+    pub data_type: DataType,
+    /// `gpu`, `npu`, a core set (`1large2med`), an operator's cut
+    /// (`1large2med:1016+gpu:2056`, output channels, or `1large2med:12rows+gpu:36rows`), or
+    /// `plan:` and the name of a plan file beside the runs.
+    pub processor: String,
+    /// How the host and another processor learned of each other's results, where the host
+    /// took the time, from its call until it knew of the end; an operator on the GPU alone
+    /// was timed by events where this is empty.
+    pub synchronisation: Option<Mechanism>,
+    /// Kernel, as whoever ran it names it.
+    pub kernel: Option<String>,
+    /// Grid and work-group of a GPU kernel, in threads: `56x56x32/8x4x4`.
+    pub dispatch: Option<String>,
+    /// Which repetition, from 0.
+    pub repetition: u32,
+    /// Time in microseconds.
+    pub measured_us: f64,
+    /// Whether the repetition was disturbed: it is kept, but in no median.
+    pub outlier: bool,
+    /// Id in the table of fingerprints beside the runs; empty where the conditions
+    /// are not known.
+    pub fingerprint: Option<String>,
+}
+
+/// Refuses a header that lacks a column or has others.
+pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), InputError> {
+    let help = || format!("the columns are {}", COLUMNS.join(", "));
+    let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help()));
+    let times = |name: &str| header.iter().filter(|column| *column == name).count();
+    if let Some(missing) = COLUMNS.iter().find(|name| times(name) == 0) {
+        return refuse(None, format!("there is no column {missing:?}"));
+    }
+    match header.iter().find(|name| !COLUMNS.contains(name) || times(name) > 1) {
+        Some(name) => {
+            // Where it is there twice, the second.
+            let span = text.content.lines().next().and_then(|line| line.rfind(name));
+            let problem = if times(name) > 1 { "there twice" } else { "unknown" };
+            refuse(span.map(|start| start..start + name.len()), format!("the column {name:?} is {problem}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The cells of a row that repeats the one before it.
+pub(super) fn repeated(row: &Row) -> [String; COLUMNS.len()] {
+    COLUMNS.map(|column| match column {
+        "run" => row.run.clone(),
+        "repetition" => row.repetition.to_string(),
+        "measured_us" => row.measured_us.to_string(),
+        "outlier" => row.outlier.to_string(),
+        _ => String::new(),
+    })
+}
+
+/// The row in a record, or what is wrong with it. `before` is the record before it, and
+/// becomes this one.
+pub(super) fn of_record(
+    record: &StringRecord,
+    before: &mut StringRecord,
+    header: &StringRecord,
+) -> Result<Row, String> {
+    if record.len() != header.len() {
+        return Err(format!("{} cells, expected {}", record.len(), header.len()));
+    }
+    let repeats = repeats(record, before, header);
+    *before = if repeats { filled(record, before, header) } else { record.clone() };
+    if let Some(run) = cell(before, header, "run").filter(|run| !run.is_empty())
+        && cell(before, header, "network").is_some_and(str::is_empty)
+    {
+        return Err(format!(
+            "the row continues run {run:?} (its network is empty), but no row of that run with all its columns \
+             stands above it"
+        ));
+    }
+    let record = &*before;
+    record.deserialize(Some(header)).map_err(|error| match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => {
+            match err.field().and_then(|index| header.get(index as usize)) {
+                Some(column) => format!("{column}: {}", err.kind()),
+                None => err.kind().to_string(),
+            }
+        }
+        _ => error.to_string(),
+    })
+}
+
+/// Whether a record leaves it to the one `before` it what their run is.
+fn repeats(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> bool {
+    let run = cell(record, header, "run").unwrap_or_default();
+    let is_open = cell(record, header, "network").is_none_or(str::is_empty);
+    !run.is_empty() && is_open && cell(before, header, "run") == Some(run)
+}
+
+/// The cell of a column.
+fn cell<'a>(record: &'a StringRecord, header: &StringRecord, name: &str) -> Option<&'a str> {
+    record.get(header.iter().position(|column| column == name)?)
+}
+
+/// The record with what the one `before` it says of their run.
+fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> StringRecord {
+    let cells = header.iter().zip(record).zip(before);
+    cells.map(|((name, own), before)| if OF_REPETITION.contains(&name) { own } else { before }).collect()
+}
+
+impl Row {
+    /// What is of this repetition alone, or what is wrong with it.
+    pub(super) fn repetition(&self) -> Result<Repetition, String> {
+        let measured_us = self.measured_us;
+        if !(measured_us.is_finite() && measured_us > 0.0) {
+            return Err(format!("measured_us is {measured_us}, expected microseconds above 0"));
+        }
+        Ok(Repetition { number: self.repetition, measured_us, outlier: self.outlier })
+    }
+
+    /// The measurement that this row is the first of, or what is wrong with it.
+    pub(super) fn measurement(&self, line: u64) -> Result<Measurement, String> {
+        if self.run.is_empty() || self.network.is_empty() {
+            return Err("the run has no id or no network".to_owned());
+        }
+        let cells = |operator: &String| Cells {
+            operator: operator.clone(),
+            inputs: self.inputs.clone(),
+            linked: self.linked.clone(),
+        };
+        let operator = self.operator.as_ref().map(|text| operator::read(&cells(text))).transpose()?;
+        let data_type = self.data_type;
+        Ok(Measurement {
+            run: self.run.clone(),
+            network: self.network.clone(),
+            operator: operator.map(|(name, operator, linked)| (name, Layer { operator, linked, data_type })),
+            data_type,
+            processor: ExecutedOn::parse(&self.processor)?,
+            synchronisation: self.synchronisation,
+            kernel: self.kernel.clone(),
+            dispatch: self.dispatch.as_deref().map(Dispatch::parse).transpose()?,
+            fingerprint: self.fingerprint.clone(),
+            repetitions: vec![self.repetition()?],
+            line,
+        })
+    }
+}
+
+/// A column in which records of one run must agree and these do not.
+pub(super) fn differing<'a>(
+    record: &StringRecord,
+    first: &StringRecord,
+    header: &'a StringRecord,
+) -> Option<&'a str> {
+    let mut cells = header.iter().zip(record.iter().zip(first));
+    let differs = |(name, (own, first)): &(&str, (&str, &str))| own != first && !OF_REPETITION.contains(name);
+    cells.find(differs).map(|(name, _)| name)
+}
+
+/// The rows of a measurement.
+pub(super) fn of_measurement(measurement: &Measurement) -> Result<Vec<Row>, WriteError> {
+    let cells = match &measurement.operator {
+        None => None,
+        Some((name, layer)) => Some(
+            operator::write(name, layer)
+                .map_err(|reason| WriteError::Unwritable { run: measurement.run.clone(), reason })?,
+        ),
+    };
+    let (inputs, linked) =
+        cells.as_ref().map_or((None, None), |cells| (cells.inputs.clone(), cells.linked.clone()));
+    let row = |repetition: &Repetition| Row {
+        run: measurement.run.clone(),
+        network: measurement.network.clone(),
+        operator: cells.as_ref().map(|cells| cells.operator.clone()),
+        inputs: inputs.clone(),
+        linked: linked.clone(),
+        data_type: measurement.data_type,
+        processor: measurement.processor.to_string(),
+        synchronisation: measurement.synchronisation,
+        kernel: measurement.kernel.clone(),
+        dispatch: measurement.dispatch.map(|dispatch| dispatch.to_string()),
+        repetition: repetition.number,
+        measured_us: repetition.measured_us,
+        outlier: repetition.outlier,
+        fingerprint: measurement.fingerprint.clone(),
+    };
+    Ok(measurement.repetitions.iter().map(row).collect())
+}

@@ -1,0 +1,109 @@
+//! Predicted against measured: the error figures and nothing else.
+//!
+//! Responsible for: the figures, the groups they are given for, and what to
+//! compare them with: a model linear in FLOPs and the noise of the measurement
+//! itself. Not for: fitting, or reading runs. Invariant: a pair without a
+//! prediction is counted and named, never skipped in silence.
+
+pub mod choice;
+pub mod cpu;
+pub mod flops_linear;
+pub mod gpu;
+pub mod host;
+pub mod host_timed;
+pub mod interval;
+pub mod point;
+pub mod score;
+
+use crate::measure::SkippedRow;
+pub use coexec_sim::device::calibration::Group;
+use coexec_sim::statistics::quantile;
+use point::Point;
+use score::{Scored, score};
+
+/// A prediction counts as close within this part of the measured time.
+const CLOSE: f64 = 0.10;
+/// Part of the errors that the 95th percentile covers.
+const HIGH_PERCENTILE: f64 = 0.95;
+
+/// Predictions of a profile beside runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validation {
+    /// Figures by group, worst first.
+    pub groups: Vec<Scored>,
+    /// Each prediction beside its run, in the order of the runs.
+    pub points: Vec<Point>,
+    /// Runs the profile cannot predict.
+    pub left_out: Vec<SkippedRow>,
+}
+
+impl Validation {
+    /// Of `runs`, each of which `point` predicts; `line` is where a run comes from.
+    fn of<T, E: ToString>(
+        runs: &[T],
+        line: fn(&T) -> u64,
+        mut point: impl FnMut(&T) -> Result<Point, E>,
+    ) -> Self {
+        let (mut points, mut left_out) = (Vec::new(), Vec::new());
+        for run in runs {
+            match point(run) {
+                Ok(point) => points.push(point),
+                Err(error) => left_out.push(SkippedRow { line: line(run), reason: error.to_string() }),
+            }
+        }
+        Self { groups: score(&points), points, left_out }
+    }
+}
+
+/// The error figures of pairs of predicted and measured times, in one unit.
+pub fn figures(name: impl Into<String>, pairs: &[(f64, f64)]) -> Group {
+    let errors = || pairs.iter().map(|&(predicted, measured)| predicted / measured - 1.0);
+    let mut absolute: Vec<f64> = errors().map(f64::abs).collect();
+    absolute.sort_by(f64::total_cmp);
+    let count = pairs.len() as f64;
+    let close = absolute.iter().filter(|&&error| error <= CLOSE).count() as f64;
+    Group {
+        name: name.into(),
+        n: pairs.len(),
+        mape_percent: 100.0 * absolute.iter().sum::<f64>() / count,
+        median_ape_percent: 100.0 * quantile(&absolute, 0.5),
+        within_10_percent: 100.0 * close / count,
+        p95_ape_percent: 100.0 * quantile(&absolute, HIGH_PERCENTILE),
+        bias_percent: 100.0 * errors().sum::<f64>() / count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_relative_to_the_measured_time() {
+        let group = figures("gpu/conv2d/all", &[(110.0, 100.0), (100.0, 200.0), (30.0, 30.0), (39.0, 30.0)]);
+        assert_eq!(group.n, 4);
+        assert!((group.mape_percent - 22.5).abs() < 1e-9, "{group:?}");
+        assert!((group.median_ape_percent - 20.0).abs() < 1e-9, "{group:?}");
+        assert!((group.bias_percent - -2.5).abs() < 1e-9, "{group:?}");
+        assert!((group.p95_ape_percent - 47.0).abs() < 1e-9, "{group:?}");
+    }
+
+    #[test]
+    fn a_group_of_one_has_its_error_in_every_figure() {
+        let group = figures("one", &[(1.05, 1.0)]);
+        for figure in
+            [group.mape_percent, group.median_ape_percent, group.p95_ape_percent, group.bias_percent]
+        {
+            assert!((figure - 5.0).abs() < 1e-9, "{group:?}");
+        }
+        assert!((group.within_10_percent - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn an_empty_group_claims_no_accuracy() {
+        let group = figures("none", &[]);
+        assert_eq!(group.n, 0);
+        assert!(
+            group.mape_percent.is_nan() && group.within_10_percent.is_nan() && group.p95_ape_percent.is_nan()
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! The error figures of a GPU model, per family of operations.
+
+mod predictor;
+
+use std::collections::{HashMap, HashSet};
+
+use super::Validation;
+use super::point::Point;
+use crate::measure::GpuRun;
+use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::gpu::Gpu;
+use coexec_sim::kernel::Unsupported;
+use coexec_sim::kernel::gpu::execute;
+use coexec_sim::statistics::median;
+use coexec_sim::workload::{Layer, Operator};
+
+pub(crate) use predictor::Predictor;
+
+/// Time of `layer` alone on `gpu`, in microseconds.
+///
+/// # Errors
+/// The profile lacks the kernel's parameters.
+pub fn predict(layer: &Layer, gpu: &Gpu) -> Result<f64, Unsupported> {
+    Ok(execute(layer, gpu)?.phases.duration().as_micros())
+}
+
+/// Compares predictions of `gpu` with `runs`. A run is unseen where its operator
+/// (operation and shape) does not occur in `seen`, the runs that the profile was
+/// fitted on. `calibration` is that of the profile, for the intervals.
+pub fn validate(
+    gpu: &Gpu,
+    calibration: Option<&Calibration>,
+    runs: &[GpuRun],
+    seen: Option<&[GpuRun]>,
+) -> Validation {
+    let spreads = calibration.map_or(&[][..], |calibration| &calibration.gpu_table);
+    let mut predictor = Predictor::new(gpu, spreads, seen.unwrap_or_default());
+    let seen_operators: HashSet<&Operator> =
+        seen.unwrap_or_default().iter().map(|run| &run.layer.operator).collect();
+    let deviations = deviations(runs);
+    Validation::of(
+        runs,
+        |run| run.line,
+        |run| {
+            let (point, doubt) = predictor.point(run)?;
+            let unseen = seen.is_some() && !seen_operators.contains(&run.layer.operator);
+            let point = Point { unseen, deviation_us: deviations.of(run), ..point };
+            Ok::<_, Unsupported>(point.within(&doubt, spreads))
+        },
+    )
+}
+
+/// What runs of one layer differ by.
+pub(crate) struct Deviations<'a> {
+    /// Median of each layer that was measured more than once, in microseconds.
+    medians: HashMap<&'a Layer, f64>,
+}
+
+impl Deviations<'_> {
+    /// How far `run` is from the median of its layer, in microseconds; none where the
+    /// layer was measured once.
+    pub(crate) fn of(&self, run: &GpuRun) -> Option<f64> {
+        self.medians.get(&run.layer).map(|median| (run.measured_us - median).abs())
+    }
+}
+
+/// The deviations of `runs`.
+pub(crate) fn deviations<'a>(runs: impl IntoIterator<Item = &'a GpuRun>) -> Deviations<'a> {
+    let mut by_layer: HashMap<&Layer, Vec<f64>> = HashMap::new();
+    for run in runs {
+        by_layer.entry(&run.layer).or_default().push(run.measured_us);
+    }
+    by_layer.retain(|_, times| times.len() > 1);
+    let middle = |(layer, times): (_, Vec<f64>)| Some((layer, median(&times)?));
+    Deviations { medians: by_layer.into_iter().filter_map(middle).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Family;
+    use coexec_sim::workload::{DataType, Linear};
+
+    /// A run of a linear layer whose time is `3 us + 0.5 ns` a multiply-add.
+    fn run(output_features: u32, noise: f64) -> GpuRun {
+        let linear = Linear { rows: 1, input_features: 1000, output_features, bias: true };
+        GpuRun {
+            network: "net".to_owned(),
+            family: Family::FullyConnected,
+            layer: Layer::new(Operator::Linear(linear), DataType::F32),
+            kernel: "fully_connected_1".to_owned(),
+            measured_us: (3.0 + 0.5 * f64::from(output_features)) * noise,
+            line: 2,
+        }
+    }
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    #[test]
+    fn the_baseline_is_exact_where_time_is_linear_in_operations() {
+        let seen = [run(10, 1.0), run(100, 1.0), run(1000, 1.0)];
+        let groups = validate(&pixel4(), None, &[run(500, 1.0), run(10, 1.0)], Some(&seen)).groups;
+        let mut found: Vec<(&str, usize)> =
+            groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [("gpu/fully_connected/all", 2), ("gpu/fully_connected/unseen", 1)]);
+        assert!(groups.iter().all(|scored| scored.flops_linear_mape_percent.unwrap() < 1e-6));
+    }
+
+    #[test]
+    fn one_shape_makes_no_baseline() {
+        let seen = [run(100, 1.0), run(100, 1.1)];
+        let groups = validate(&pixel4(), None, &seen, Some(&seen)).groups;
+        assert_eq!((groups.len(), groups[0].flops_linear_mape_percent), (1, None));
+    }
+
+    #[test]
+    fn the_repeat_noise_is_the_deviation_from_the_median_of_a_layer() {
+        let runs = [run(100, 0.8), run(100, 1.0), run(100, 1.25), run(200, 5.0)];
+        let groups = validate(&pixel4(), None, &runs, None).groups;
+        // A quarter, nothing and a fifth of the measured times.
+        assert!((groups[0].repeat_noise_percent.unwrap() - 15.0).abs() < 1e-9);
+        assert!(validate(&pixel4(), None, &runs[2..], None).groups[0].repeat_noise_percent.is_none());
+    }
+}

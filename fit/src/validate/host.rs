@@ -1,0 +1,213 @@
+//! The error figures of whole inferences on a GPU: launches and host path.
+//!
+//! An inference is unseen where its network does not occur among those the
+//! profile was fitted on. With a profile that knows no host path, the sum of the
+//! launches stands for the inference: it falls short, and the figures say by how
+//! much.
+
+use std::collections::HashSet;
+
+use super::Validation;
+use super::flops_linear::{self, FlopsLinear};
+use super::point::Point;
+use crate::measure::benchmark_gpu_network::GpuNetwork;
+use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::gpu::{Gpu, InferenceSpread};
+use coexec_sim::kernel::Unsupported;
+use coexec_sim::kernel::gpu::execute;
+
+/// Group of whole inferences.
+const GROUP: &str = "gpu/end_to_end";
+
+/// What the model says of the launches of one network, without the host path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Launches {
+    /// Sum of their times, each alone, in microseconds.
+    pub alone_us: f64,
+    /// Bytes of tensors and weights they move.
+    pub bytes: u64,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Launches {
+    /// The launches of `network` on `gpu`.
+    ///
+    /// # Errors
+    /// The profile lacks a kernel's parameters.
+    pub fn of(network: &GpuNetwork, gpu: &Gpu) -> Result<Self, Unsupported> {
+        let mut launches = Self { count: network.layers.len(), ..Self::default() };
+        for layer in &network.layers {
+            let phases = execute(layer, gpu)?.phases;
+            launches.alone_us += phases.duration().as_micros();
+            launches.bytes += phases.bytes().0;
+        }
+        Ok(launches)
+    }
+
+    /// The inference, in microseconds; the sum of the launches where the profile
+    /// knows no host path.
+    pub fn inference_us(&self, gpu: &Gpu) -> f64 {
+        gpu.host.as_ref().map_or(self.alone_us, |host| {
+            let launches =
+                host.launch_us(self.alone_us, self.bytes) + host.gap_us.value * (self.count as f64 - 1.0);
+            host.inference_us() + launches
+        })
+    }
+}
+
+/// Time of an inference of `network` on `gpu`, in microseconds.
+///
+/// # Errors
+/// The profile lacks a kernel's parameters.
+pub fn predict(network: &GpuNetwork, gpu: &Gpu) -> Result<f64, Unsupported> {
+    Ok(Launches::of(network, gpu)?.inference_us(gpu))
+}
+
+/// Compares predictions of `gpu` with the times of `networks`. `seen` names the
+/// networks the profile was fitted on, which the FLOPs-linear baseline is fitted
+/// on too; `calibration` is that of the profile, for the intervals.
+pub fn validate(
+    gpu: &Gpu,
+    calibration: Option<&Calibration>,
+    networks: &[GpuNetwork],
+    seen: Option<&[GpuNetwork]>,
+) -> Validation {
+    let spread = calibration.and_then(|calibration| calibration.gpu_inference.as_ref());
+    let predictor = Predictor::new(gpu, seen.unwrap_or_default());
+    let names: HashSet<&str> = seen.unwrap_or_default().iter().map(|network| network.name.as_str()).collect();
+    Validation::of(
+        networks,
+        |network| network.line,
+        |network| {
+            let unseen = seen.is_some() && !names.contains(network.name.as_str());
+            Ok::<_, Unsupported>(within(Point { unseen, ..predictor.point(network)? }, spread))
+        },
+    )
+}
+
+/// A GPU's predictions of whole inferences, prepared once for many networks.
+pub(crate) struct Predictor<'a> {
+    gpu: &'a Gpu,
+    physics: Gpu,
+    baseline: Option<FlopsLinear>,
+}
+
+impl<'a> Predictor<'a> {
+    /// Of `gpu`, which was fitted on `seen`.
+    pub(crate) fn new<'b>(gpu: &'a Gpu, seen: impl IntoIterator<Item = &'b GpuNetwork>) -> Self {
+        let pairs = seen.into_iter().map(|network| (operations(network), network.measured_us));
+        Self { gpu, physics: gpu.without_residual(), baseline: FlopsLinear::fit(pairs) }
+    }
+
+    /// The prediction beside `network`, without its interval and as if the network
+    /// were seen.
+    pub(crate) fn point(&self, network: &GpuNetwork) -> Result<Point, Unsupported> {
+        let predicted_us = predict(network, self.gpu)?;
+        let physics_us = match self.gpu.residual {
+            Some(_) => predict(network, &self.physics)?,
+            None => predicted_us,
+        };
+        Ok(Point {
+            group: GROUP.to_owned(),
+            network: network.name.clone(),
+            what: network.name.clone(),
+            measured_us: network.measured_us,
+            deviation_us: network.deviation_us,
+            predicted_us,
+            physics_us,
+            flops_linear_us: self.baseline.map(|baseline| baseline.predict(operations(network))),
+            ..Point::default()
+        })
+    }
+}
+
+/// Multiply-adds of a network.
+fn operations(network: &GpuNetwork) -> f64 {
+    network.layers.iter().map(flops_linear::operations).sum()
+}
+
+/// The point with its 90 % interval, where `spread` tells one.
+pub(crate) fn within(point: Point, spread: Option<&InferenceSpread>) -> Point {
+    let Some(spread) = spread else { return point };
+    let [low, high] = spread.interval(point.predicted_us);
+    Point { low_us: Some(low), high_us: Some(high), ..point }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coexec_sim::device::gpu::HostPath;
+    use coexec_sim::device::quantity::Quantity;
+    use coexec_sim::workload::{DataType, Layer, Linear, Operator};
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    fn host() -> HostPath {
+        HostPath {
+            source: "test".to_owned(),
+            submit_us: Quantity::plain(600.0),
+            read_back_us: Quantity::plain(400.0),
+            kernel_factor: Quantity::plain(1.1),
+            gap_us: Quantity::plain(3.0),
+            traffic_us_per_byte: Quantity::plain(1e-5),
+        }
+    }
+
+    /// A network of linear layers of those output features, timed at `measured_us`.
+    fn network(name: &str, features: &[u32], measured_us: f64) -> GpuNetwork {
+        let layer = |&output_features: &u32| {
+            let linear = Linear { rows: 1, input_features: 512, output_features, bias: true };
+            Layer::new(Operator::Linear(linear), DataType::F32)
+        };
+        GpuNetwork {
+            name: name.to_owned(),
+            layers: features.iter().map(layer).collect(),
+            measured_us,
+            deviation_us: Some(0.02 * measured_us),
+            line: 2,
+        }
+    }
+
+    #[test]
+    fn an_inference_is_its_launches_each_with_its_gap_and_the_host_path_once() {
+        let gpu = Gpu { host: Some(host()), ..pixel4() };
+        let network = network("net", &[100, 1000, 500], 1.0);
+        let launches = Launches::of(&network, &gpu).unwrap();
+        let each: f64 = network
+            .layers
+            .iter()
+            .map(|layer| {
+                let phases = execute(layer, &gpu).unwrap().phases;
+                host().launch_us(phases.duration().as_micros(), phases.bytes().0)
+            })
+            .sum();
+        assert_eq!(launches.count, 3);
+        assert!((predict(&network, &gpu).unwrap() - (1000.0 + each)).abs() < 1e-6);
+        assert!((launches.inference_us(&pixel4()) - launches.alone_us).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_network_is_unseen_where_the_fit_did_not_have_it() {
+        let gpu = Gpu { host: Some(host()), ..pixel4() };
+        let networks: Vec<GpuNetwork> = [("a", 100), ("b", 4000), ("c", 900)]
+            .iter()
+            .map(|&(name, features)| {
+                let unmeasured = network(name, &[features], 1.0);
+                GpuNetwork { measured_us: predict(&unmeasured, &gpu).unwrap(), ..unmeasured }
+            })
+            .collect();
+        let validation = validate(&gpu, None, &networks, Some(&networks[..2]));
+        let mut names: Vec<(&str, usize)> =
+            validation.groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+        names.sort_unstable();
+        assert_eq!(names, [("gpu/end_to_end/all", 3), ("gpu/end_to_end/unseen", 1)]);
+        assert!(validation.groups.iter().all(|scored| scored.group.mape_percent < 1e-9));
+        assert!(validation.groups[0].flops_linear_mape_percent.is_some());
+        let unseen: Vec<bool> = validation.points.iter().map(|point| point.unseen).collect();
+        assert_eq!(unseen, [false, false, true]);
+        assert_eq!(validate(&gpu, None, &networks, None).groups.len(), 1);
+    }
+}

@@ -1,0 +1,204 @@
+//! How far a prediction may be off: its 90 % interval.
+//!
+//! The deviation of the logarithm of a prediction has a part that remains beside
+//! measured launches, and one that grows with the distance from them: what the
+//! equations miss, and how uncertain their parameters are. Both are scaled so that
+//! 90 % of the cross-validated errors lie within (split conformal prediction, with
+//! the deviation as the scale of the scores). Not responsible for: the scaling
+//! (`calibrate::gpu`).
+
+use nalgebra::{DMatrix, DVector};
+
+use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
+use coexec_sim::kernel::gpu::{correction, execute};
+use coexec_sim::kernel::{Execution, Unsupported};
+use coexec_sim::workload::Layer;
+
+/// Step of a parameter's logarithm in numerical derivatives: 1 %, far above the
+/// rounding to picoseconds.
+const STEP: f64 = 0.01;
+
+/// What decides the deviation of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Uncertainty {
+    /// The kernel table behind it.
+    pub(crate) table: KernelTable,
+    /// Similarity to the nearest point of the residual; 0 without one.
+    pub(crate) similarity: f64,
+    /// Variance of the logarithm of the time that the parameters leave.
+    pub(crate) parameter_variance: f64,
+    /// Prediction of the equations alone, in microseconds.
+    pub(crate) physics_us: f64,
+}
+
+impl Uncertainty {
+    /// Deviation of the logarithm of the time.
+    pub(crate) fn deviation(&self, near: f64, far: f64) -> f64 {
+        let apart = 1.0 - self.similarity * self.similarity;
+        (near * near + apart * (far * far + self.parameter_variance)).sqrt()
+    }
+}
+
+/// The uncertainties of a GPU's predictions: prepared once for many layers.
+#[derive(Clone, Debug)]
+pub(crate) struct Uncertainties<'a> {
+    gpu: &'a Gpu,
+    physics: Gpu,
+    tables: Vec<Covariance>,
+}
+
+/// The parameters of a table whose covariance is known.
+#[derive(Clone, Debug)]
+struct Covariance {
+    table: KernelTable,
+    /// Places in the table's list of parameters.
+    places: Vec<usize>,
+    matrix: DMatrix<f64>,
+}
+
+impl<'a> Uncertainties<'a> {
+    /// Of the predictions of `gpu`, whose parameters spread as `spreads` say.
+    pub(crate) fn new<'b>(gpu: &'a Gpu, spreads: impl Iterator<Item = &'b TableSpread>) -> Self {
+        let mut physics = gpu.without_residual();
+        let tables = spreads.filter_map(|spread| Covariance::of(spread, &mut physics)).collect();
+        Self { gpu, physics, tables }
+    }
+
+    /// Of the prediction of `layer`.
+    ///
+    /// # Errors
+    /// The profile lacks its kernel.
+    pub(crate) fn of(&mut self, layer: &Layer) -> Result<Uncertainty, Unsupported> {
+        let Execution { phases, detail: launch } = execute(layer, &self.physics)?;
+        let table = launch.kernel.table();
+        let similarity = correction(layer, &launch, self.gpu).map_or(0.0, |found| found.similarity);
+        let physics = &mut self.physics;
+        let parameter_variance = self
+            .tables
+            .iter()
+            .find(|known| known.table == table)
+            .map_or(0.0, |known| known.variance(layer, physics));
+        Ok(Uncertainty { table, similarity, parameter_variance, physics_us: phases.duration().as_micros() })
+    }
+}
+
+impl Covariance {
+    /// None where the profile has not all the parameters of the entry any more.
+    fn of(spread: &TableSpread, gpu: &mut Gpu) -> Option<Self> {
+        let keys: Vec<&str> =
+            gpu.parameters_mut(spread.table)?.quantities.into_iter().map(|(key, _)| key).collect();
+        let place = |wanted: &String| keys.iter().position(|key| key == wanted);
+        let places = spread.parameters.iter().map(place).collect::<Option<Vec<usize>>>()?;
+        let entry = |row: usize, column: usize| {
+            spread.covariance.get(row.max(column)).and_then(|values| values.get(row.min(column))).copied()
+        };
+        let matrix = DMatrix::from_fn(places.len(), places.len(), |row, column| {
+            entry(row, column).unwrap_or_default()
+        });
+        Some(Self { table: spread.table, places, matrix })
+    }
+
+    /// Variance of the logarithm of the time of `layer`.
+    fn variance(&self, layer: &Layer, gpu: &mut Gpu) -> f64 {
+        let gradient = DVector::from_iterator(
+            self.places.len(),
+            self.places.iter().map(|&place| self.derivative(place, layer, gpu)),
+        );
+        // Rounded entries may leave the matrix a little indefinite.
+        gradient.dot(&(&self.matrix * &gradient)).max(0.0)
+    }
+
+    /// Derivative of the logarithm of the time in that of a parameter.
+    fn derivative(&self, place: usize, layer: &Layer, gpu: &mut Gpu) -> f64 {
+        let Some(value) = self.parameter(place, gpu).map(|value| *value) else { return 0.0 };
+        let mut log_at = |log_factor: f64| {
+            if let Some(parameter) = self.parameter(place, gpu) {
+                *parameter = value * log_factor.exp();
+            }
+            execute(layer, gpu).map_or(0.0, |execution| execution.phases.duration().as_micros().ln())
+        };
+        let slope = (log_at(STEP) - log_at(-STEP)) / (2.0 * STEP);
+        if let Some(parameter) = self.parameter(place, gpu) {
+            *parameter = value;
+        }
+        if slope.is_finite() { slope } else { 0.0 }
+    }
+
+    fn parameter<'a>(&self, place: usize, gpu: &'a mut Gpu) -> Option<&'a mut f64> {
+        let quantity = gpu.parameters_mut(self.table)?.quantities.into_iter().nth(place)?.1;
+        Some(&mut quantity.value)
+    }
+}
+
+/// The 90 % interval of the time of `layer` alone on `gpu`, in microseconds; none
+/// where the profile cannot predict it, or its calibration does not say how far the
+/// kernel's predictions may be off.
+pub fn interval(layer: &Layer, gpu: &Gpu, calibration: &Calibration) -> Option<[f64; 2]> {
+    let predicted_us = execute(layer, gpu).ok()?.phases.duration().as_micros();
+    let uncertainty = Uncertainties::new(gpu, calibration.gpu_table.iter()).of(layer).ok()?;
+    around(predicted_us, &uncertainty, &calibration.gpu_table)
+}
+
+/// The 90 % interval around a prediction, in its unit.
+pub(crate) fn around(predicted: f64, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Option<[f64; 2]> {
+    let spread = spreads.iter().find(|spread| spread.table == uncertainty.table)?;
+    let half_width = spread.quantile * uncertainty.deviation(spread.near, spread.far);
+    Some([predicted * (-half_width).exp(), predicted * half_width.exp()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coexec_sim::workload::{DataType, Linear, Operator};
+
+    fn pixel4() -> Gpu {
+        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    }
+
+    fn layer() -> Layer {
+        let linear = Linear { rows: 1, input_features: 1024, output_features: 1000, bias: true };
+        Layer::new(Operator::Linear(linear), DataType::F32)
+    }
+
+    fn calibration(launch_variance: f64) -> Calibration {
+        Calibration {
+            source: "test".to_owned(),
+            gpu_table: vec![TableSpread {
+                table: KernelTable::FullyConnected,
+                near: 0.02,
+                far: 0.05,
+                quantile: 2.0,
+                parameters: vec!["launch_us".to_owned()],
+                covariance: vec![vec![launch_variance]],
+            }],
+            ..Calibration::default()
+        }
+    }
+
+    #[test]
+    fn without_a_residual_the_interval_holds_both_spreads() {
+        let gpu = pixel4();
+        let time = execute(&layer(), &gpu).unwrap().phases.duration().as_micros();
+        let [low, high] = interval(&layer(), &gpu, &calibration(0.0)).unwrap();
+        let half_width = 2.0 * 0.02_f64.hypot(0.05);
+        assert!(
+            ((high / time).ln() - half_width).abs() < 1e-9 && ((time / low).ln() - half_width).abs() < 1e-9
+        );
+    }
+
+    #[test]
+    fn an_uncertain_launch_widens_the_interval_by_its_part_of_the_time() {
+        let gpu = pixel4();
+        let time = execute(&layer(), &gpu).unwrap().phases.duration().as_micros();
+        let part = gpu.fully_connected.launch_us.value / time;
+        let [_, high] = interval(&layer(), &gpu, &calibration(0.3)).unwrap();
+        let expected = 2.0 * (0.02_f64.powi(2) + 0.05_f64.powi(2) + 0.3 * part * part).sqrt();
+        assert!(((high / time).ln() - expected).abs() < 1e-3, "{} {expected}", (high / time).ln());
+    }
+
+    #[test]
+    fn a_kernel_without_cross_validated_errors_has_no_interval() {
+        assert_eq!(interval(&layer(), &pixel4(), &Calibration::default()), None);
+    }
+}

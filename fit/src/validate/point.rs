@@ -1,0 +1,108 @@
+//! One prediction beside its measurement: what figures are drawn from and error
+//! figures computed from, as a row of a CSV file.
+//!
+//! Responsible for: the record and its file. Not for: where predictions come from
+//! (`gpu`, `host`, `cpu`) or what is made of them (`score`, the plots). Invariant: what
+//! is written reads back as the same points.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::csv_rows;
+use coexec_sim::input::{InputError, Text};
+
+/// A prediction and the run it stands beside. Times are microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// `gpu/<family>`, `cpu/<core set>/<float|quant>` `split/<operator>` or
+    /// `host_to_host/<operator>`.
+    pub group: String,
+    /// Network the run is part of.
+    pub network: String,
+    /// The layer, or the network again where the run is a whole inference.
+    pub what: String,
+    /// Whether the fit behind the prediction had not seen this layer (of a whole
+    /// inference: this network).
+    pub unseen: bool,
+    /// Measured time.
+    pub measured_us: f64,
+    /// What repeated measurements differ by: for a layer, from the median of its runs,
+    /// where there are several; for a network, the standard deviation of its
+    /// repetitions.
+    pub deviation_us: Option<f64>,
+    /// Predicted time.
+    pub predicted_us: f64,
+    /// Prediction of the same profile without its residual.
+    pub physics_us: f64,
+    /// Lower end of the 90 % interval.
+    pub low_us: Option<f64>,
+    /// Upper end of the 90 % interval.
+    pub high_us: Option<f64>,
+    /// Prediction of a model linear in FLOPs, fitted on the same runs.
+    pub flops_linear_us: Option<f64>,
+    /// Prediction of `CoDL`'s predictor, fitted on the same runs.
+    #[serde(default)]
+    pub codl_us: Option<f64>,
+    /// The same with a launch time fitted, too, which `CoDL`'s equation 3 has not.
+    #[serde(default)]
+    pub codl_launch_us: Option<f64>,
+    /// Kernel of a GPU launch.
+    pub kernel: Option<String>,
+    /// Work-groups of a GPU launch.
+    pub groups: Option<u32>,
+    /// Waves a compute unit gets of a GPU launch.
+    pub waves_per_unit: Option<f64>,
+    /// Trips of the main loop of a GPU launch.
+    pub iterations: Option<u32>,
+    /// Texels of a thread's tile of a GPU launch.
+    pub tile_size: Option<u32>,
+    /// Bytes of inputs, outputs and weights.
+    pub bytes: Option<u64>,
+}
+
+/// Parses the points of a file of CSV.
+///
+/// # Errors
+/// The first row that is no point, with its line.
+pub fn of_csv(text: &Text) -> Result<Vec<Point>, InputError> {
+    csv_rows::read(text, "give a file that `coexec validate --points` wrote", |point: &Point| {
+        let is_sound = point.measured_us > 0.0 && point.predicted_us > 0.0;
+        (!is_sound).then(|| format!("{} of {}: a time is not above 0", point.what, point.network))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point() -> Point {
+        Point {
+            group: "gpu/conv2d".into(),
+            network: "net, the second".into(),
+            what: "conv2d 3x3 56x56x24 -> 144".into(),
+            unseen: true,
+            measured_us: 100.0,
+            predicted_us: 98.5,
+            physics_us: 91.0,
+            low_us: Some(90.0),
+            groups: Some(35),
+            ..Point::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let points = vec![point(), Point { low_us: None, unseen: false, ..point() }];
+        let content = csv_rows::write(&points).unwrap();
+        assert_eq!(of_csv(&Text { name: "points.csv".into(), content }).unwrap(), points);
+    }
+
+    #[test]
+    fn a_row_that_is_no_point_is_refused_with_its_line() {
+        let content = csv_rows::write(&[point()]).unwrap().replace("98.5", "soon");
+        let error = of_csv(&Text { name: "points.csv".into(), content }).unwrap_err();
+        assert!(error.to_string().contains("line: 2"), "{error}");
+        let content = csv_rows::write(&[Point { measured_us: 0.0, ..point() }]).unwrap();
+        assert!(of_csv(&Text { name: "points.csv".into(), content }).is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Learning curves of six phones' GPUs on the mobile-ml-benchmark data set.
+
+use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
+use coexec_fit::calibrate::gpu::{self, calibrate};
+use coexec_fit::calibrate::learning::{FLOPS_LINEAR, LearningPoint, Options, Series, learning_curve};
+use coexec_fit::measure::benchmark_gpu::read;
+use coexec_fit::validate::score::score;
+use coexec_sim::device::profile::Profile;
+
+/// A phone, and two pairs of MAPEs of convolutions of unseen shapes, in percent, after
+/// 30 and after 100 random ones: what the reference implementation of the model
+/// reached on another split, and the most that is tolerated here. Splits differ: where
+/// the second is the larger, fits to all rows differ by as much.
+type Phone30And100 = (&'static str, [f64; 2], [f64; 2]);
+
+const PHONES: [Phone30And100; 6] = [
+    ("pixel4", [15.0, 11.4], [12.3, 9.0]),
+    ("s10", [12.0, 8.9], [15.4, 11.2]),
+    ("mi8se", [8.5, 5.2], [9.0, 5.9]),
+    ("a03s", [7.7, 7.6], [11.8, 6.6]),
+    ("iphone7", [11.0, 7.3], [9.7, 6.8]),
+    ("iphonexs", [9.1, 6.2], [10.1, 7.9]),
+];
+
+/// Numbers of rows of the limits.
+const ROWS: [usize; 2] = [30, 100];
+
+/// Splits whose errors are averaged: one's figures move with its networks.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+fn profiles() -> Vec<Profile> {
+    PHONES.iter().map(|(name, ..)| Profile::load(name).unwrap()).collect()
+}
+
+fn phone(profile: &Profile) -> Phone<'_> {
+    Phone { gpu: profile.gpu.as_ref().unwrap(), memory: &profile.memory }
+}
+
+/// Mean over splits and draws.
+fn mean(points: &[LearningPoint], series: &str, rows: usize) -> f64 {
+    let found: Vec<f64> = points
+        .iter()
+        .filter(|point| point.series == series && point.rows == rows)
+        .map(|point| point.mape_percent)
+        .collect();
+    found.iter().sum::<f64>() / found.len() as f64
+}
+
+/// The phones but one, as what is known of that one.
+fn others(profiles: &[Profile], index: usize) -> Vec<Phone<'_>> {
+    let is_other = |&(other, _): &(usize, &Profile)| other != index;
+    profiles.iter().enumerate().filter(is_other).map(|(_, profile)| phone(profile)).collect()
+}
+
+#[test]
+fn a_hundred_measured_convolutions_suffice_on_six_phones() {
+    let folder = crate::data();
+    let profiles = profiles();
+    let mut best = [Vec::new(), Vec::new()];
+    for (index, (name, limits, ceilings)) in PHONES.iter().enumerate() {
+        let runs = read(&folder, name).unwrap().runs;
+        let own = phone(&profiles[index]);
+        let hardware = Prior::Hardware.centre(own, &runs).unwrap();
+        let lent = Prior::Profiles(others(&profiles, index)).centre(own, &runs).unwrap();
+        let series = [
+            ("physics, hardware prior", &hardware, false),
+            ("physics, other phones' prior", &lent, false),
+            ("with residual, other phones' prior", &lent, true),
+        ]
+        .map(|(name, centre, residual)| Series { name: name.to_owned(), centre, residual });
+        let mut points = Vec::new();
+        for seed in SEEDS {
+            let options = Options { seed, rows: ROWS.to_vec(), ..Options::default() };
+            points.extend(learning_curve(&runs, &series, &options, &|_, _| ()));
+        }
+        for (place, rows) in ROWS.into_iter().enumerate() {
+            let errors: Vec<(&str, f64)> =
+                series.iter().map(|series| (&*series.name, mean(&points, &series.name, rows))).collect();
+            let least = errors.iter().map(|(_, error)| *error).fold(f64::INFINITY, f64::min);
+            let linear = mean(&points, FLOPS_LINEAR, rows);
+            println!(
+                "{name:9} {rows:3} rows, limit {}: {errors:.2?}, FLOPs-linear {linear:.1}",
+                limits[place]
+            );
+            assert!(least < ceilings[place], "{name}: {least} % after {rows} rows");
+            assert!(least < linear, "{name}: {least} % after {rows} rows, FLOPs-linear {linear} %");
+            best[place].push(least);
+        }
+    }
+    // Over the phones, splits matter less: here the published figures hold.
+    for (place, rows) in ROWS.into_iter().enumerate() {
+        let limit = PHONES.iter().map(|(_, limits, _)| limits[place]).sum::<f64>() / PHONES.len() as f64;
+        let found = best[place].iter().sum::<f64>() / PHONES.len() as f64;
+        println!("mean over phones, {rows} rows: {found:.2} %, limit {limit:.2} %");
+        assert!(found < limit, "{found} % after {rows} rows");
+    }
+}
+
+/// Phones whose fits are compared, and by how much the prior may move the error of convolutions
+/// and of depthwise convolutions of unseen shapes, relative. Convolutions hardly feel it (0.6 %
+/// at most). Depthwise ones do on the Mi 8 SE: 10.6 % with the hardware's prior, 8.9 % with
+/// the other phones', so that no more than this is claimed of them.
+const PRIOR_EFFECTS: [(&str, f64, f64); 2] = [("pixel4", 0.02, 0.1), ("mi8se", 0.02, 0.25)];
+
+#[test]
+fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
+    let folder = crate::data();
+    let profiles = profiles();
+    for (name, of_convolutions, of_depthwise) in PRIOR_EFFECTS {
+        let index = PHONES.iter().position(|(phone, ..)| *phone == name).unwrap();
+        let runs = read(&folder, name).unwrap().runs;
+        let own = phone(&profiles[index]);
+        let errors = |prior: &Prior<'_>| {
+            let centre = prior.centre(own, &runs).unwrap();
+            let options =
+                gpu::Options { source: "test".to_owned(), folds: 5, seed: 0, correctable: Vec::new() };
+            score(&calibrate(&centre, &runs, &options, &|_, _| ()).held_out)
+        };
+        let hardware = errors(&Prior::Hardware);
+        let lent = errors(&Prior::Profiles(others(&profiles, index)));
+        for (group, most) in
+            [("gpu/conv2d/unseen", of_convolutions), ("gpu/depthwise_conv2d/unseen", of_depthwise)]
+        {
+            let [found, other] = [&hardware, &lent].map(|errors| {
+                errors.iter().find(|scored| scored.group.name == group).unwrap().group.mape_percent
+            });
+            println!("{name:9} {group:30} hardware prior {found:5.2} %, other phones' {other:5.2} %");
+            assert!((found / other - 1.0).abs() < most, "{name} {group}: {found}, {other}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Registers of x86-64, and the micro-kernels on them: for AVX2 and fused multiply-add 6
+//! pixels by 16 channels, of whose sixteen registers twelve accumulate; for AVX-512 14 by 32,
+//! of whose 32 registers 28 do.
+
+use std::arch::x86_64::{
+    __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
+    _mm256_mul_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+};
+
+use coexec_sim::device::cpu::InstructionSet;
+
+use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
+use super::vector::{Plain, Register, Vector, register, vector};
+
+/// Registers of output channels of a tile.
+const VECTORS: usize = 2;
+/// Steps along the depth with sums of their own in the product with a vector:
+/// with [`VECTORS`], as many sums as two pipes of latency four keep in flight.
+const VECTOR_STEPS: usize = 4;
+
+pub(super) const AVX2: MicroKernel<f32> =
+    micro_kernel!("avx2,fma", f32, __m256, InstructionSet::Avx2.tile().pixels, VECTORS, VECTOR_STEPS);
+
+pub(super) const AVX512: MicroKernel<f32> =
+    micro_kernel!("avx512f", f32, __m512, InstructionSet::Avx512.tile().pixels, VECTORS, VECTOR_STEPS);
+
+register! {
+    __m256, f32, InstructionSet::Avx2.lanes();
+    broadcast(value) = _mm256_set1_ps(value);
+    load(from) = _mm256_loadu_ps(from);
+    store(to, stored) = _mm256_storeu_ps(to, stored);
+    add_product(sum, a, b) = _mm256_fmadd_ps(a, b, sum);
+    add = _mm256_add_ps; maximum = _mm256_max_ps; minimum = _mm256_min_ps;
+}
+vector!(__m256, f32, splat = _mm256_set1_ps, multiply = _mm256_mul_ps);
+
+register! {
+    __m512, f32, InstructionSet::Avx512.lanes();
+    broadcast(value) = _mm512_set1_ps(value);
+    load(from) = _mm512_loadu_ps(from);
+    store(to, stored) = _mm512_storeu_ps(to, stored);
+    add_product(sum, a, b) = _mm512_fmadd_ps(a, b, sum);
+    add = _mm512_add_ps; maximum = _mm512_max_ps; minimum = _mm512_min_ps;
+}
+vector!(__m512, f32, splat = _mm512_set1_ps, multiply = _mm512_mul_ps);

@@ -1,0 +1,199 @@
+//! What is simulated is what is executed: random graphs under random plans.
+//!
+//! Each case runs a plan on the device and holds, from the events of the device and time
+//! stamps of the host, that exactly the schedule's commands were done, in its order, each
+//! after those that it comes after, and that every result is right. Seeds are new in each
+//! run; `COEXEC_RANDOM_SEED`, or that of the other property tests, repeats one;
+//! `COEXEC_RANDOM_PLANS` says how many cases there are.
+
+mod draw;
+
+use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use coexec_sim::schedule::{Command, CommandId, Schedule, What, schedule};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::execute::meetings::Side;
+use crate::execute::program::{Progress, joined_by, setting};
+use crate::opencl::OpenClError;
+use crate::opencl::events::{finish, stamps};
+use draw::{Case, drawn};
+
+/// Cases of a plain run.
+const CASES: u64 = 60;
+/// Launches by which the clocks of host and device are compared.
+const COMPARISONS: usize = 8;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().expect("a number in the variable"))
+}
+
+#[test]
+fn what_is_executed_is_what_was_simulated() {
+    let Some((mut machine, _alone)) = machine() else { return };
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let seed = number("COEXEC_RANDOM_SEED").or_else(|| number("PROPTEST_RNG_SEED"));
+    let first = seed.unwrap_or_else(now);
+    let cases = number("COEXEC_RANDOM_PLANS").unwrap_or(CASES);
+    eprintln!("{cases} plans from COEXEC_RANDOM_SEED={first} on");
+    let (mut commands, mut left_out) = (0, 0);
+    for seed in (0..cases).map(|case| first.wrapping_add(case)) {
+        let case = drawn(&mut ChaCha8Rng::seed_from_u64(seed), &machine);
+        let context = format!("COEXEC_RANDOM_PLANS=1 COEXEC_RANDOM_SEED={seed}: {case}");
+        match executed_as_simulated(&mut machine, &case, &context) {
+            Some(done) => commands += done,
+            None => left_out += 1,
+        }
+    }
+    eprintln!("{commands} commands were executed as they were simulated; {left_out} plans have no kernels");
+    assert!(cases < CASES || 4 * left_out <= cases, "{left_out} of {cases} plans have no kernels");
+}
+
+/// Runs a case; how many commands were done, unless an operator has no kernel by the
+/// dispatch rules, or one with groups larger than this device has.
+fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> Option<usize> {
+    let Case { stages, plan, profile, meeting } = case;
+    machine.assume(plan.synchronisation, meeting.mechanism, meeting.memory);
+    let task = Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT };
+    let mut program = match Program::<f32>::new(machine, &task) {
+        Ok(program) => program,
+        Err(ExecuteError::OpenCl(OpenClError::Unsupported { .. } | OpenClError::WorkGroup { .. })) => {
+            return None;
+        }
+        Err(error) => panic!("{error}: {context}"),
+    };
+    let verified = program.verify(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
+    let uses_gpu = program.operations.iter().any(|operation| operation.gpu().next().is_some());
+    let memory = uses_gpu.then_some(meeting.memory);
+    let simulated = schedule(stages, plan, &setting(memory, profile)).unwrap();
+    let clocks = Clocks::compare(machine, &program);
+    program.spoil_results().unwrap();
+    let started = Instant::now();
+    let progress = program.carry_out(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
+    program.compare(&verified).unwrap_or_else(|error| panic!("{error}: {context}"));
+    if let Some(runtime) = machine.runtime() {
+        finish(runtime).unwrap();
+    }
+    let is_work = |command: &Command| is_work(&simulated, command, (case, &program));
+    let expected: Vec<CommandId> =
+        ids(&simulated).filter(|&id| is_work(&simulated.commands[id.index()])).collect();
+    let of_side = |side| {
+        let commands = &simulated.commands;
+        let is_its = |id: &CommandId| Side::of(&commands[id.index()]) == side;
+        expected.iter().copied().filter(is_its).collect::<Vec<_>>()
+    };
+    let on_host: Vec<CommandId> = progress.on_host.iter().map(|(id, _)| *id).collect();
+    let on_device: Vec<CommandId> = progress.on_device.iter().map(|(id, _)| *id).collect();
+    assert_eq!(on_host, of_side(Side::Host), "{context}");
+    assert_eq!(on_device, of_side(Side::Device), "{context}");
+    let times = times(&simulated, &progress, (started, clocks));
+    for &id in &expected {
+        for earlier in comes_after(&simulated, id, &is_work) {
+            let is_same = same_side(&simulated, earlier, id);
+            // A kernel that tells the host through a flag does so before its event ends.
+            let is_on_device = Side::of(&simulated.commands[earlier.index()]) == Side::Device;
+            let is_told = is_on_device && !is_same && meeting.uses_flags();
+            let ended = times[earlier.index()][usize::from(!is_told)].expect("it was done");
+            let began = times[id.index()][0].expect("it was done");
+            let slack = if is_same { 0 } else { clocks.map_or(0, Clocks::slack) };
+            assert!(ended <= began + slack, "{earlier:?} until {ended}, {id:?} from {began} ns: {context}");
+        }
+    }
+    Some(expected.len())
+}
+
+fn ids(schedule: &Schedule) -> impl Iterator<Item = CommandId> {
+    (0..schedule.commands.len() as u32).map(CommandId)
+}
+
+fn same_side(schedule: &Schedule, one: CommandId, other: CommandId) -> bool {
+    Side::of(&schedule.commands[one.index()]) == Side::of(&schedule.commands[other.index()])
+}
+
+/// Whether there is something to do: what meets in shared memory only orders the others,
+/// unless results are mapped, or were computed by both.
+fn is_work(schedule: &Schedule, command: &Command, (case, program): (&Case, &Program<f32>)) -> bool {
+    let uses_gpu = program.operations.iter().any(|operation| operation.gpu().next().is_some());
+    let maps = uses_gpu && case.meeting.maps();
+    match command.what {
+        What::Compute { .. } | What::Move { .. } => true,
+        What::Join { .. } => {
+            maps || joined_by(schedule, command).any(|stage| program.operations[stage].overlaps())
+        }
+        What::HandOver { .. } => maps && Side::of(command) == Side::Host,
+        What::ReadBack => maps,
+        What::Submit => false,
+    }
+}
+
+/// The commands that must have ended before that one starts: those that its edges name and
+/// the one before it in its queue; of those that are no work, all that they come after.
+fn comes_after(schedule: &Schedule, id: CommandId, is_work: &impl Fn(&Command) -> bool) -> Vec<CommandId> {
+    let (mut seen, mut waiting) = (HashSet::new(), vec![id]);
+    while let Some(id) = waiting.pop() {
+        let in_queue = (0..id.0).rev().map(CommandId).find(|&earlier| same_side(schedule, earlier, id));
+        for before in schedule.commands[id.index()].after.iter().copied().chain(in_queue) {
+            if seen.insert(before) && !is_work(&schedule.commands[before.index()]) {
+                waiting.push(before);
+            }
+        }
+    }
+    seen.into_iter().filter(|id| is_work(&schedule.commands[id.index()])).collect()
+}
+
+/// How far the device's clock is ahead of the host's, at least and at most, in nanoseconds
+/// since a moment of the host's.
+#[derive(Clone, Copy, Debug)]
+struct Clocks {
+    since: Instant,
+    ahead: [i128; 2],
+}
+
+impl Clocks {
+    /// From launches of a kernel: the device's clock says when each was queued, the host's
+    /// what came before and after.
+    fn compare(machine: &Machine, program: &Program<f32>) -> Option<Self> {
+        let kernel = program.operations.iter().find_map(|operation| operation.gpu().next())?;
+        let since = Instant::now();
+        let mut ahead = [i128::MIN, i128::MAX];
+        for _ in 0..COMPARISONS {
+            let before = since.elapsed().as_nanos().cast_signed();
+            let events = kernel.prepared.enqueue().unwrap();
+            let after = since.elapsed().as_nanos().cast_signed();
+            finish(machine.runtime()?).unwrap();
+            for (_, event) in &events {
+                let queued = i128::from(stamps(event).unwrap().queued);
+                ahead = [ahead[0].max(queued - after), ahead[1].min(queued - before)];
+            }
+        }
+        assert!(ahead[0] <= ahead[1], "the clocks drift: {ahead:?}");
+        Some(Self { since, ahead })
+    }
+
+    /// What the comparison leaves open.
+    fn slack(self) -> i128 {
+        self.ahead[1] - self.ahead[0]
+    }
+}
+
+/// When each command started and ended, in nanoseconds of the host's clock.
+fn times(
+    schedule: &Schedule,
+    progress: &Progress,
+    (started, clocks): (Instant, Option<Clocks>),
+) -> Vec<[Option<i128>; 2]> {
+    let mut times = vec![[None; 2]; schedule.commands.len()];
+    let since = clocks.map_or(started, |clocks| clocks.since);
+    for (id, stretch) in &progress.on_host {
+        times[id.index()] = stretch.map(|time| Some(time.duration_since(since).as_nanos().cast_signed()));
+    }
+    for (id, [first, last]) in &progress.on_device {
+        let ahead = clocks.expect("the device has kernels").ahead[0];
+        let (first, last) = (stamps(first).unwrap().started, stamps(last).unwrap().ended);
+        times[id.index()] = [first, last].map(|time| Some(i128::from(time) - ahead));
+    }
+    times
+}

@@ -1,0 +1,241 @@
+//! Graphs, plans and machines by chance, small and of every kind that hardware runs.
+
+use std::fmt;
+
+use coexec_sim::plan::{Part, Processor, Region, Span};
+use coexec_sim::schedule::schedule;
+use coexec_sim::workload::{
+    DataType, Function, GraphBuilder, NormKind, Operator, Padding, PoolKind, Shape, Source, Window, fuse,
+};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::super::*;
+use crate::execute::program::setting;
+
+/// Most operators of a graph.
+const MOST_OPERATORS: usize = 8;
+/// Devices whose dispatch rules and layouts are used.
+const DEVICES: [&str; 4] = ["pixel4", "h200", "xeon-pocl", "oneplus11"];
+
+/// What is executed, and how the processors meet.
+pub(super) struct Case {
+    pub(super) stages: Vec<Stage>,
+    pub(super) plan: Plan,
+    pub(super) profile: Profile,
+    pub(super) meeting: Meeting,
+}
+
+/// How the processors learn of each other and share memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meeting {
+    pub(super) mechanism: Mechanism,
+    pub(super) memory: Sharing,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?} by the rules of {}", self.meeting, self.profile.name)?;
+        for (index, (stage, placement)) in self.stages.iter().zip(&self.plan.placements).enumerate() {
+            write!(f, "{index}: {} of {:?}, ", stage.layer.operator, stage.inputs)?;
+            write!(f, "chain {:?}, on", self.plan.chain(index))?;
+            for Part { by, region } in placement.parts() {
+                write!(f, " {} {:?} x {:?}", by.kind(), region.rows.range(), region.channels.range())?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Meeting {
+    /// Whether kernels tell the host through flags.
+    pub(super) fn uses_flags(self) -> bool {
+        match self.mechanism {
+            Mechanism::SvmPolling | Mechanism::PinnedPolling | Mechanism::SleepThenPoll => true,
+            Mechanism::BlockingFinish | Mechanism::EventWait | Mechanism::EventPolling => false,
+        }
+    }
+
+    /// Whether results are mapped at meetings.
+    pub(super) fn maps(self) -> bool {
+        self.memory == Sharing::MappedBuffers && self.mechanism.modelled().maps()
+    }
+
+    /// One that works here.
+    fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Self {
+        let runtime = machine.runtime().expect("a device was opened");
+        let mut memories = vec![Sharing::Copies];
+        let is_fine = runtime.device().polls_shared_memory;
+        memories.extend(is_fine.then_some(Sharing::SharedVirtualMemory));
+        let maps = sharing::choose(runtime, Mechanism::EventWait) == Sharing::MappedBuffers;
+        memories.extend(maps.then_some(Sharing::MappedBuffers));
+        let mut mechanisms = vec![Mechanism::EventWait, Mechanism::EventPolling, Mechanism::BlockingFinish];
+        mechanisms.extend(is_fine.then_some(Mechanism::SvmPolling));
+        mechanisms.extend(maps.then_some(Mechanism::PinnedPolling));
+        Self { mechanism: one(random, &mechanisms), memory: one(random, &memories) }
+    }
+}
+
+fn one<T: Clone>(random: &mut ChaCha8Rng, choices: &[T]) -> T {
+    choices.choose(random).expect("there are some").clone()
+}
+
+/// A case.
+pub(super) fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Case {
+    let profile = Profile::load(one(random, &DEVICES)).unwrap();
+    let stages = graph(random);
+    let placements: Vec<Placement> = stages.iter().map(|stage| placement(random, stage, &profile)).collect();
+    let plan = chained(random, &stages, Plan::new(Modelled::SvmPolling, placements), &profile);
+    Case { stages, plan, profile, meeting: Meeting::drawn(random, machine) }
+}
+
+/// A graph whose operators read whatever was computed before, inputs of the workload too.
+fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
+    let mut net = GraphBuilder::new("a test", DataType::F32);
+    let image = Shape::image(one(random, &[9, 12]), 7, one(random, &[8, 12]));
+    let tokens = Shape::tokens(one(random, &[6, 8]), 16);
+    let mut tensors = vec![net.input(image), net.input(tokens)];
+    for _ in 0..random.random_range(1..=MOST_OPERATORS) {
+        // Mostly what came last, so that graphs are deep.
+        let back = random.random_range(1..=3_usize.min(tensors.len()));
+        let from = tensors[tensors.len() - back];
+        let other = one(random, &tensors);
+        tensors.push(operator(random, &mut net, from, other));
+    }
+    fuse(&net.build().unwrap())
+}
+
+/// An operator that reads `from` and, where it reads two that fit, `other`.
+fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other: Source) -> Source {
+    let (shape, beside) = (net.shape(from), net.shape(other));
+    if from != other && shape == beside && random.random_bool(0.5) {
+        return match random.random_range(0..3) {
+            0 => net.add(from, other),
+            1 => net.multiply(from, other),
+            _ => net.concat(&[from, other]),
+        };
+    }
+    let function = one(random, &[Function::Relu, Function::Sigmoid, Function::Tanh]);
+    if shape.height == 1 {
+        return match random.random_range(0..6) {
+            0..3 => net.linear(from, one(random, &[16, 24])),
+            3 => net.softmax(from),
+            4 => net.norm(from, NormKind::Layer),
+            _ => net.activate(from, function),
+        };
+    }
+    let odd = one(random, &[1, 3]);
+    let strided = Window::same(3).stride(2).padding(Padding { top: 1, bottom: 1, left: 0, right: 1 });
+    match random.random_range(0..12) {
+        0..4 => net.conv(from, one(random, &[8, 12, 16]), Window::same(odd)),
+        4 if shape.height > 4 => net.conv(from, 16, strided),
+        5..7 => net.depthwise_norm(from, Window::same(3)),
+        7 if shape.height > 4 => net.pool(from, one(random, &[PoolKind::Max, PoolKind::Average]), strided),
+        8 if shape.channels > 4 => net.slice(from, 4, shape.channels - 4),
+        9 => net.mean(from),
+        10 if shape.elements() < 2_000 => net.flatten(from),
+        _ => net.activate(from, function),
+    }
+}
+
+/// Who computes a stage: one processor, or both in up to four parts.
+fn placement(random: &mut ChaCha8Rng, stage: &Stage, profile: &Profile) -> Placement {
+    let cpu = Processor::Cpu(cores(profile));
+    let operator = &stage.layer.operator;
+    let mut by = [cpu, Processor::Gpu];
+    if random.random_bool(0.5) {
+        by.reverse();
+    }
+    let channels = cuts(random, Axis::Channels, operator);
+    let rows = cuts(random, Axis::Height, operator);
+    let whole = Region::of(operator.output());
+    let placed = match random.random_range(0..8) {
+        0..3 => return Placement::whole(by[0]),
+        3..5 => side_by_side(Axis::Channels, &channels, (whole, by)),
+        5..7 => side_by_side(Axis::Height, &rows, (whole, by)),
+        _ if channels.is_empty() || rows.is_empty() => Vec::new(),
+        // Some channels of the first rows, the others beside them, all of the rows behind.
+        _ => {
+            let (first, behind) = (Span::new(0, rows[0]), Span::new(rows[0], whole.rows.end));
+            let (left, right) = (Span::new(0, channels[0]), Span::new(channels[0], whole.channels.end));
+            let boxes = [(first, left), (first, right), (behind, whole.channels)];
+            let part = |(index, (rows, channels))| Part {
+                by: by[usize::from(index != 0)],
+                region: Region { rows, channels },
+            };
+            boxes.into_iter().enumerate().map(part).collect()
+        }
+    };
+    if placed.is_empty() { Placement::whole(by[0]) } else { Placement::of(&placed).unwrap() }
+}
+
+/// Where an operator is cut: once or twice, or nowhere where it cannot be. The GPU computes
+/// slices of four channels, and has no kernel for a single row of a linear layer of several.
+fn cuts(random: &mut ChaCha8Rng, axis: Axis, operator: &Operator) -> Vec<u32> {
+    let step = match (axis, operator) {
+        (Axis::Channels, _) => 4,
+        (Axis::Height, Operator::Linear(_)) => 2,
+        (Axis::Height, _) => 1,
+    };
+    let places = axis.extent(operator).map_or(0, |extent| (extent - 1) / step);
+    if places == 0 {
+        return Vec::new();
+    }
+    let mut cuts: Vec<u32> =
+        (0..random.random_range(1..=2)).map(|_| step * random.random_range(1..=places)).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// Parts from cut to cut of `whole`, the processors in turns.
+fn side_by_side(axis: Axis, cuts: &[u32], (whole, by): (Region, [Processor; 2])) -> Vec<Part> {
+    if cuts.is_empty() {
+        return Vec::new();
+    }
+    let ends = cuts.iter().copied().chain([whole.span(axis).end]);
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let part = |(index, (start, end))| Part {
+        by: by[index % 2],
+        region: Region::along(axis, Span::new(start, end)),
+    };
+    starts.zip(ends).enumerate().map(part).collect()
+}
+
+/// The plan with chains where stages can be chained: of one cut along the height, or behind
+/// an operator that is cut elsewhere, of a cut of its own.
+fn chained(random: &mut ChaCha8Rng, stages: &[Stage], plan: Plan, profile: &Profile) -> Plan {
+    let mut plan = plan.chained(vec![Some(0); stages.len()]);
+    plan.chains.fill(None);
+    let mut first: Option<(u32, Placement)> = None;
+    for (index, stage) in stages.iter().enumerate() {
+        if !plan.placements[index].is_cut() || random.random_bool(0.2) {
+            first = None;
+        }
+        let own = plan.placements[index];
+        if let Some((chain, begun)) = first.filter(|_| random.random_bool(0.9)) {
+            // The processors in the order in which the chain begins.
+            let by: Vec<Processor> = begun.parts().map(|part| part.by).collect();
+            let operator = &stage.layer.operator;
+            if let (Some(Axis::Height), [one, other], Some(&cut)) =
+                (begun.axis(), by.as_slice(), cuts(random, Axis::Height, operator).first())
+            {
+                let behind = operator.output().lines() - cut;
+                plan.placements[index] = Placement::cut(Axis::Height, [(*one, cut), (*other, behind)]);
+            }
+            plan.chains[index] = Some(chain);
+        } else if own.is_cut() {
+            first = Some((index as u32, own));
+            plan.chains[index] = Some(index as u32);
+        }
+        let so_far = Plan::new(plan.synchronisation, plan.placements[..=index].to_vec())
+            .chained(plan.chains[..=index].to_vec());
+        if schedule(&stages[..=index], &so_far, &setting(None, profile)).is_err() {
+            (plan.placements[index], plan.chains[index]) = (own, None);
+        }
+    }
+    let chains = std::mem::take(&mut plan.chains);
+    plan.chained(chains)
+}

@@ -1,0 +1,74 @@
+//! Numbers to compute with: weights and inputs without a pattern, the same for the same
+//! seed, of a size that neither grows nor vanishes along a network.
+
+use coexec_sim::workload::Operator;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::cpu::Element;
+use crate::operands::weight_counts;
+
+/// Uniform weights in plus or minus the root of this over their number keep the size of
+/// results behind a `ReLU` (He et al., "Delving deep into rectifiers", ICCV 2015).
+const UNIFORM_GAIN: f32 = 6.0;
+/// Biases, small beside results.
+const BIAS: f32 = 0.125;
+
+/// Numbers in [-1, 1), of eight bits: `f16` holds them all.
+fn drawn(count: usize, seed: u64) -> impl Iterator<Item = f32> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    std::iter::repeat_with(move || f32::from(random.random::<i8>()) / -f32::from(i8::MIN)).take(count)
+}
+
+/// The kernel and the bias of `operator`.
+pub(crate) fn weights(operator: &Operator, seed: u64) -> [Vec<f32>; 2] {
+    let [kernel, bias] = weight_counts(operator);
+    let channels = operator.output().channels.max(1) as usize;
+    let (scale, offset) = if let Operator::Norm(_) = operator {
+        // Normalisation scales by numbers around 1.
+        (0.5, 1.0)
+    } else {
+        ((UNIFORM_GAIN * channels as f32 / kernel.max(channels) as f32).sqrt(), 0.0)
+    };
+    [
+        drawn(kernel, seed).map(|number| offset + scale * number).collect(),
+        drawn(bias, !seed).map(|number| BIAS * number).collect(),
+    ]
+}
+
+/// An input of `operator`; indices where it looks things up.
+pub(crate) fn input<T: Element>(operator: &Operator, count: usize, seed: u64) -> Vec<T> {
+    if let Operator::Embedding(table) = operator {
+        let indices = (0..count as u64).map(|index| (index * 7 + seed) % u64::from(table.vocabulary));
+        return indices.map(|index| T::from_f32(index as f32)).collect();
+    }
+    drawn(count, seed).map(T::from_f32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use coexec_sim::workload::Linear;
+
+    use super::*;
+
+    #[test]
+    fn results_are_of_the_size_of_inputs() {
+        let linear = Linear { rows: 1, input_features: 600, output_features: 400, bias: true };
+        let operator = Operator::Linear(linear);
+        let ([kernel, bias], input) = (weights(&operator, 1), input::<f32>(&operator, 600, 2));
+        assert_eq!((kernel.len(), bias.len()), (240_000, 400));
+        let result = |channel: usize| -> f32 {
+            kernel[channel * 600..(channel + 1) * 600].iter().zip(&input).map(|(w, x)| w * x).sum()
+        };
+        let mean_square = (0..400).map(|channel| result(channel).powi(2)).sum::<f32>() / 400.0;
+        // Twice the inputs' third, of which a `ReLU` leaves half.
+        assert!((0.4..1.0).contains(&mean_square), "{mean_square}");
+    }
+
+    #[test]
+    fn numbers_depend_on_the_seed_alone() {
+        let draw = |seed| drawn(5, seed).collect::<Vec<_>>();
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3), draw(4));
+    }
+}

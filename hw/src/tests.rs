@@ -1,0 +1,20 @@
+//! What tests need of a machine.
+
+use crate::opencl::Device;
+
+/// The `OpenCL` device to test on, `COEXEC_OPENCL` or the first; where there is none the
+/// caller's test is skipped, or fails with `COEXEC_REQUIRE_OPENCL=1`.
+pub(crate) fn device() -> Option<Device> {
+    found(Device::select(&std::env::var("COEXEC_OPENCL").unwrap_or_default()))
+}
+
+/// What was looked for, where it is here.
+pub(crate) fn found<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
+    result
+        .inspect_err(|error| {
+            let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
+            assert!(!required, "{error}");
+            eprintln!("skipped: {error}");
+        })
+        .ok()
+}

@@ -1,0 +1,326 @@
+//! A model's nodes as operators of a graph.
+//!
+//! Responsible for: the order of work, the tensors, and emitting operators so that
+//! each reads the extent it expects. Reshapes, transposes and what only computes
+//! shapes cost nothing here until an operator needs another extent than is there;
+//! then one reshape moves the elements. Constants that an operator reads beside
+//! weights (a position a token, a mask) are inputs of the graph, which lie in memory.
+//! Not for: what a node means, which the files of `convert/` say.
+//! Invariant: whatever the file says, nothing here panics or loops for long.
+
+pub(super) mod elementwise;
+mod join;
+mod product;
+mod reduce;
+pub(super) mod rows;
+pub(super) mod shapes;
+mod skip;
+mod tensors;
+mod window;
+
+use std::collections::{HashMap, HashSet};
+
+use super::error::ImportError;
+use super::fold;
+use super::model::{Axes, Constant, ImageOrder, Model, SourceNode, TensorId, Work, elements};
+use super::view::{View, natural_shape, wide_axes};
+use super::{GivenInput, ImportOptions, Replacement};
+use coexec_sim::workload::{Node, Source};
+use coexec_sim::workload::{Padding, Shape};
+
+/// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
+const MAX_RANK: usize = 12;
+
+/// Longest name that is kept.
+const MAX_NAME: usize = 80;
+
+/// What is wrong with a node, before it has a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Problem {
+    /// Nothing stands for it.
+    Unknown(String),
+    /// Its operands do not fit.
+    Unsound(String),
+}
+
+pub(super) type Step<T> = Result<T, Problem>;
+
+pub(super) fn unknown<T>(reason: impl Into<String>) -> Step<T> {
+    Err(Problem::Unknown(reason.into()))
+}
+
+pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
+    Err(Problem::Unsound(reason.into()))
+}
+
+/// A tensor as far as it is known.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// Computed by the graph, or given to it.
+    View(View),
+    /// Known before.
+    Constant(Constant),
+}
+
+/// The graph's nodes and inputs, and what was put in the place of what.
+#[derive(Debug, Default)]
+pub(super) struct Converted {
+    pub(super) inputs: Vec<GivenInput>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) skipped: Vec<Replacement>,
+    pub(super) approximated: Vec<Replacement>,
+    /// What the model's outputs are, and what stand-ins should have read.
+    pub(super) wanted: Vec<Source>,
+}
+
+/// A moved tensor: where from, its extents and order in memory, and those it got.
+type Moved = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
+
+/// The conversion at work.
+pub(super) struct Converter<'a> {
+    model: &'a Model,
+    skip_unknown: bool,
+    values: Vec<Option<Value>>,
+    /// Nodes that read each tensor, the model's outputs included.
+    readers: Vec<u32>,
+    out: Converted,
+    names: HashSet<String>,
+    moved: HashMap<Moved, Source>,
+    /// Constants that became inputs of the graph.
+    given: HashMap<(TensorId, Shape), Source>,
+    /// Those inputs, which are stored as whoever reads them needs.
+    stored: HashSet<Source>,
+    /// Name of the node at work, unique.
+    name: String,
+    /// What the file calls it.
+    kind: String,
+}
+
+/// Converts `model`, whose inputs have extents.
+///
+/// # Errors
+/// The first node that has no counterpart, unless they are skipped, or makes no sense.
+pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converted, ImportError> {
+    let mut converter = Converter::new(model, options);
+    for &input in &model.inputs {
+        let tensor = &model.tensors[input];
+        converter.give(input, &tensor.name, tensor.extents.as_deref()).map_err(|problem| {
+            let reason = match problem {
+                Problem::Unknown(reason) | Problem::Unsound(reason) => reason,
+            };
+            ImportError::Unsound { node: tensor.name.clone(), kind: "input".to_owned(), reason }
+        })?;
+    }
+    for node in &model.nodes {
+        converter.node(node)?;
+    }
+    for &output in &model.outputs {
+        if let Some(Value::View(view)) = &converter.values[output] {
+            let source = view.source;
+            converter.out.wanted.push(source);
+        }
+    }
+    Ok(converter.out)
+}
+
+impl<'a> Converter<'a> {
+    fn new(model: &'a Model, options: &ImportOptions) -> Self {
+        let mut readers = vec![0; model.tensors.len()];
+        let reads = model.nodes.iter().flat_map(|node| node.reads.iter().copied().flatten());
+        for tensor in reads.chain(model.outputs.iter().copied()) {
+            readers[tensor] += 1;
+        }
+        let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
+        Self {
+            model,
+            skip_unknown: options.skip_unknown,
+            values: model.tensors.iter().map(constant).collect(),
+            readers,
+            out: Converted::default(),
+            names: HashSet::new(),
+            moved: HashMap::new(),
+            given: HashMap::new(),
+            stored: HashSet::new(),
+            name: String::new(),
+            kind: String::new(),
+        }
+    }
+
+    /// An input of the model: images lie with their channels innermost.
+    fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
+        let extents = extents.unwrap_or_default().to_vec();
+        Self::check_extents(&extents)?;
+        let order = if extents.len() == 4 && self.model.order == ImageOrder::ChannelsFirst {
+            [0, 2, 3, 1].into_iter().filter(|&axis| extents[axis] != 1).collect()
+        } else {
+            wide_axes(&extents)
+        };
+        let shape = match (&extents[..], self.model.order) {
+            (&[batch, channels, height, width], ImageOrder::ChannelsFirst)
+            | (&[batch, height, width, channels], ImageOrder::ChannelsLast) => {
+                Some(Shape { batch, height, width, channels })
+            }
+            _ => natural_shape(&order.iter().map(|&axis: &usize| extents[axis]).collect::<Vec<u32>>()),
+        };
+        let Some(shape) = shape else { return unsound("it is too large") };
+        let source = self.input(name, shape);
+        let view = View { source, shape, extents, order: Some(order), padding: Padding::NONE };
+        self.values[tensor] = Some(Value::View(view));
+        Ok(())
+    }
+
+    fn input(&mut self, name: &str, shape: Shape) -> Source {
+        let name = self.unique(name);
+        self.out.inputs.push(GivenInput { name, shape });
+        Source::Input(self.out.inputs.len() as u32 - 1)
+    }
+
+    fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
+        self.name = clean(&node.name);
+        self.kind.clone_from(&node.kind);
+        let before = self.out.nodes.len();
+        let done = match self.folded(node) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.computed(node),
+            Err(problem) => Err(problem),
+        };
+        let named = |problem| {
+            let (node, kind) = (node.name.clone(), node.kind.clone());
+            match problem {
+                Problem::Unknown(reason) => ImportError::Unknown { node, kind, reason },
+                Problem::Unsound(reason) => ImportError::Unsound { node, kind, reason },
+            }
+        };
+        match done {
+            Err(Problem::Unknown(_)) if self.skip_unknown => {
+                // Nodes that were added on the way to the problem would have no reader.
+                self.forget(before);
+                self.skip(node).map_err(named)
+            }
+            done => done.map_err(named),
+        }
+    }
+
+    /// Takes the nodes from `first` on back.
+    fn forget(&mut self, first: usize) {
+        for node in self.out.nodes.drain(first..) {
+            self.names.remove(&node.name);
+        }
+        self.moved.retain(|_, source| !matches!(source, Source::Node(id) if id.index() >= first));
+    }
+
+    /// Computes the node now, where it can be: all it reads is constant, or it asks
+    /// for extents.
+    fn folded(&mut self, node: &SourceNode) -> Step<bool> {
+        if matches!(node.work, Work::Shape { .. } | Work::Size) {
+            let extents = match self.read(node, 0)? {
+                Value::View(view) => view.padded_extents(self.spatial_axes()),
+                Value::Constant(constant) => constant.extents.clone(),
+            };
+            let constant = if let Work::Shape { from, to } = node.work {
+                let rank = extents.len() as i64;
+                let at = |axis: i64| {
+                    if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank) as usize
+                };
+                let (from, to) = (at(from), at(to));
+                Constant::list(extents[from..to.max(from)].iter().map(|&extent| i64::from(extent)))
+            } else {
+                Constant { extents: Vec::new(), numbers: Some(vec![elements(&extents) as f64]) }
+            };
+            self.write_constant(node, 0, constant);
+            return Ok(true);
+        }
+        let mut constants = Vec::with_capacity(node.reads.len());
+        for read in &node.reads {
+            match read.and_then(|tensor| self.values[tensor].as_ref()) {
+                Some(Value::Constant(constant)) => constants.push(Some(constant)),
+                Some(Value::View(_)) => return Ok(false),
+                None if read.is_some() => return unsound(MISSING),
+                None => constants.push(None),
+            }
+        }
+        let results = fold::fold(&node.work, &constants, node.writes.len())?;
+        for (index, constant) in results.into_iter().enumerate() {
+            Self::check_size(&constant.extents)?;
+            self.write_constant(node, index, constant);
+        }
+        Ok(true)
+    }
+
+    fn computed(&mut self, node: &SourceNode) -> Step<()> {
+        match &node.work {
+            Work::Convolution { window, groups } => self.convolution(node, window, *groups),
+            Work::DepthwiseConvolution { window } => self.depthwise(node, window),
+            Work::TransposedConvolution { window, groups, output_pads } => {
+                self.transposed_convolution(node, window, *groups, output_pads)
+            }
+            Work::Pool { kind, window } => self.pool(node, *kind, window),
+            Work::GlobalPool(kind) => self.global_pool(node, *kind),
+            Work::Product { transpose } => self.product(node, *transpose),
+            Work::FullyConnected { keep_extents } => self.fully_connected(node, *keep_extents),
+            Work::Function(elemental) => self.function(node, *elemental),
+            Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic),
+            Work::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
+            Work::Concat { axis } => self.concat(node, *axis),
+            Work::Stack { axis } => self.stack(node, *axis),
+            Work::AlongAxis { operator, axis, to_the_end } => {
+                self.along_axis(node, operator, *axis, *to_the_end)
+            }
+            Work::SkipNorm { kind } => self.skip_norm(node, *kind),
+            Work::BatchNorm => self.batch_norm(node),
+            Work::Gather { axis } => self.gather(node, *axis),
+            Work::Lookup => self.lookup(node, 1, 0),
+            Work::Pad { pairs, written } => self.pad(node, *pairs, written.as_deref()),
+            Work::Expand => self.expand(node),
+            Work::Tile => self.tile(node),
+            Work::Resize(target) => self.resize(node, *target),
+            Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space),
+            Work::Slice(slicing) => self.slice(node, slicing),
+            Work::Reshape(reshaping) => self.reshape(node, reshaping),
+            Work::Transpose(written) => self.transpose(node, written.as_deref()),
+            Work::Identity => self.identity(node),
+            Work::Split { axis, sizes, squeeze } => self.split(node, *axis, sizes, *squeeze),
+            Work::Unknown(help) => unknown(*help),
+            Work::Scatter => unknown("elements are replaced at some places"),
+            Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
+                unknown("its result depends on what the network computes, and so does the work after it")
+            }
+        }
+    }
+}
+
+/// What is said of a tensor that nobody wrote.
+const MISSING: &str = "it reads a tensor that no node before it writes";
+
+/// A name that reads well: without what frameworks put before and behind it.
+fn clean(name: &str) -> String {
+    let first = name.split(';').next().unwrap_or_default();
+    let printable: String =
+        first.trim_matches('/').chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
+    if printable.is_empty() { "operator".to_owned() } else { printable }
+}
+
+/// An axis counted from the end where it is negative.
+pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
+    let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+    match usize::try_from(counted) {
+        Ok(counted) if counted < rank => Ok(counted),
+        _ => unsound(format!("axis {axis} of a tensor with {rank} axes")),
+    }
+}
+
+/// Axes, written or read; `None` where an operand that would say them is absent.
+pub(super) fn axes(axes: &Axes, operand: Option<&Constant>, rank: usize) -> Step<Option<Vec<usize>>> {
+    let numbers = match (axes, operand) {
+        (Axes::Written(axes), _) => axes.clone(),
+        (Axes::Operand, None) => return Ok(None),
+        (Axes::Operand, Some(constant)) => match constant.integers() {
+            Some(numbers) => numbers,
+            None => return unknown("its axes are computed by the network"),
+        },
+    };
+    let mut found = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found))
+}

@@ -1,0 +1,197 @@
+//! Element-wise functions, of one tensor and of two.
+//!
+//! A difference, quotient, maximum or minimum of two tensors costs what a sum or a
+//! product does and becomes one; any clipping becomes `relu6`. A factor or a shift a
+//! channel that follows trained weights is part of them.
+
+use super::{Converter, Step, Value, unknown, unsound};
+use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
+use crate::view::View;
+use coexec_sim::workload::Shape;
+use coexec_sim::workload::Source;
+use coexec_sim::workload::{Elementwise, Function};
+
+impl Converter<'_> {
+    pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let (function, exact) = match elemental {
+            Elemental::Known(function) => (function, true),
+            Elemental::Clip => (Function::Relu6, true),
+            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
+                (Function::Relu, false)
+            }
+            Elemental::Square => return self.square(node, &view),
+            Elemental::Erf
+            | Elemental::Sqrt
+            | Elemental::ReciprocalSqrt
+            | Elemental::Reciprocal
+            | Elemental::Transcendental => (Function::Sigmoid, false),
+        };
+        if !exact {
+            self.approximate(format!("{}, a function of as many instructions", name(function)));
+        }
+        let view = self.applied(&view, function)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// A function of each element: it does not matter in which order they lie.
+    pub(super) fn applied(&mut self, view: &View, function: Function) -> Step<View> {
+        let operator = Elementwise { function, input: view.shape, other: None };
+        let source = self.emit("", operator, &[view.source])?;
+        Ok(View { source, ..view.clone() })
+    }
+
+    fn square(&mut self, node: &SourceNode, view: &View) -> Step<()> {
+        let view = self.joined(view, view.source, view.shape, Function::Multiply)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Step<()> {
+        let function = match arithmetic {
+            Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
+                Function::Add
+            }
+            Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
+            Arithmetic::Power => return self.power(node),
+            Arithmetic::Equal | Arithmetic::Compare | Arithmetic::Modulo => {
+                return unknown("a comparison of what the network computes");
+            }
+        };
+        if node.reads.len() < 2 {
+            let view = self.view(node, 0)?;
+            self.write(node, 0, view);
+            return Ok(());
+        }
+        let mut view = self.pair(node, function)?;
+        for operand in 2..node.reads.len() {
+            let other = self.view(node, operand)?;
+            view = self.two(&view, &other, function)?;
+        }
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    fn power(&mut self, node: &SourceNode) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let exponent =
+            self.constant(node, 1).and_then(|constant| constant.numbers.as_ref()?.first().copied());
+        match exponent {
+            Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(node, &view),
+            _ => self.function(node, Elemental::Transcendental),
+        }
+    }
+
+    /// The first two operands, one of which may be constant.
+    fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
+        let is_constant = |value: Option<&Value>| matches!(value, Some(Value::Constant(_)));
+        let (first, second) = if is_constant(self.value(node, 0)) { (1, 0) } else { (0, 1) };
+        let view = self.view(node, first)?;
+        if let Some(constant) = self.constant(node, second).cloned() {
+            return self.with_constant(node, &view, [first, second], &constant, function);
+        }
+        let other = self.view(node, second)?;
+        self.two(&view, &other, function)
+    }
+
+    fn with_constant(
+        &mut self,
+        node: &SourceNode,
+        view: &View,
+        [operand, constant_operand]: [usize; 2],
+        constant: &Constant,
+        function: Function,
+    ) -> Step<View> {
+        let extents = broadcast(&view.extents, &constant.extents)?;
+        if elements(&extents) != elements(&view.extents) {
+            let constant = self.unpadded_view(node, constant_operand)?;
+            return self.two(view, &constant, function);
+        }
+        let rank = extents.len();
+        let view = view.reshaped(extents);
+        let wide: Vec<usize> = (0..constant.extents.len())
+            .filter(|&axis| constant.extents[axis] != 1)
+            .map(|axis| axis + rank - constant.extents.len())
+            .collect();
+        let innermost = view.order.as_ref().and_then(|order| order.last().copied());
+        let is_small = wide.is_empty() || (wide.len() == 1 && innermost == Some(wide[0]));
+        let folds = match function {
+            Function::Multiply if wide.is_empty() => self.is_product(view.source),
+            _ => self.is_read_once(node, operand) && self.takes_bias(view.source),
+        };
+        if is_small && folds {
+            return Ok(view);
+        }
+        let tensor = node.reads[constant_operand].unwrap_or_default();
+        let view = self.settled(&view)?;
+        let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
+        let other = self.given(tensor, shape);
+        self.joined(&view, other, shape, function)
+    }
+
+    /// A sum or product of two tensors.
+    pub(super) fn two(&mut self, left: &View, right: &View, function: Function) -> Step<View> {
+        let extents = broadcast(&left.extents, &right.extents)?;
+        let rank = extents.len();
+        let aligned = |view: &View| {
+            let mut extents = vec![1; rank - view.extents.len()];
+            extents.extend(&view.extents);
+            view.reshaped(extents)
+        };
+        let (mut first, mut second) = (aligned(left), aligned(right));
+        if elements(&first.extents) < elements(&second.extents)
+            || (first.order.is_none() && second.order.is_some() && second.extents == extents)
+        {
+            std::mem::swap(&mut first, &mut second);
+        }
+        if first.extents != extents {
+            first = self.repeated(&first, &extents)?;
+        }
+        let first = self.settled(&first)?;
+        let Some(order) = first.order.clone() else { return unsound("a tensor without order") };
+        let wide = second.file_order();
+        let last = order.last().copied();
+        if second.extents != extents && wide.len() == 1 && wide.first().copied() == last {
+            let shape = Shape::image(1, 1, first.shape.channels);
+            let other = self.arranged(&second, &wide, shape)?;
+            return self.joined(&first, other, shape, function);
+        }
+        if second.extents != extents {
+            second = self.repeated(&second, &extents)?;
+        }
+        let other = self.arranged(&second, &order, first.shape)?;
+        self.joined(&first, other, first.shape, function)
+    }
+
+    /// Emits a function of two operands.
+    fn joined(&mut self, first: &View, other: Source, shape: Shape, function: Function) -> Step<View> {
+        let operator = Elementwise { function, input: first.shape, other: Some(shape) };
+        let source = self.emit("", operator, &[first.source, other])?;
+        Ok(View { source, ..first.clone() })
+    }
+}
+
+/// Extents of what two tensors give, as `NumPy` broadcasts.
+pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
+    let rank = left.len().max(right.len());
+    let at = |extents: &[u32], axis: usize| match (axis + extents.len()).checked_sub(rank) {
+        Some(index) => extents[index],
+        None => 1,
+    };
+    (0..rank)
+        .map(|axis| match (at(left, axis), at(right, axis)) {
+            (one, other) if one == other || other == 1 => Ok(one),
+            (1, other) => Ok(other),
+            (one, other) => unsound(format!("extents {one} and {other} that do not go together")),
+        })
+        .collect()
+}
+
+/// A function's name in a scenario file.
+fn name(function: Function) -> &'static str {
+    match function {
+        Function::Relu => "relu",
+        _ => "sigmoid",
+    }
+}

@@ -1,0 +1,338 @@
+//! Tensors put together: concatenations, zeros around, copies, larger images.
+
+use super::{Converter, Step, axis, unknown, unsound};
+use crate::model::{ImageOrder, ResizeTarget, SourceNode, as_extent, elements};
+use crate::view::{View, natural_shape, wide_axes};
+use coexec_sim::workload::{Concat, Pool, PoolKind, Reshape, Window};
+use coexec_sim::workload::{Padding, Shape};
+
+/// Most copies of a tensor that are joined: a larger image, a mask for each head.
+const MAX_COPIES: u32 = 64;
+
+impl Converter<'_> {
+    pub(super) fn concat(&mut self, node: &SourceNode, along: i64) -> Step<()> {
+        let mut views = Vec::with_capacity(node.reads.len());
+        for operand in 0..node.reads.len() {
+            if self.constant(node, operand).is_none_or(|constant| constant.elements() > 0) {
+                views.push(self.view(node, operand)?);
+            }
+        }
+        let Some(first) = views.first() else { return unsound("nothing to join") };
+        let along = axis(along, first.extents.len())?;
+        let view = self.joined_along(&views, along)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    pub(super) fn stack(&mut self, node: &SourceNode, along: i64) -> Step<()> {
+        let mut views = Vec::with_capacity(node.reads.len());
+        let mut place = 0;
+        for operand in 0..node.reads.len() {
+            let view = self.view(node, operand)?;
+            place = axis(along, view.extents.len() + 1)?;
+            let mut extents = view.extents.clone();
+            extents.insert(place, 1);
+            views.push(view.reshaped(extents));
+        }
+        let view = self.joined_along(&views, place)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// Tensors one after the other along an axis: of channels where it is the innermost
+    /// in memory, otherwise of that axis and those inside it.
+    pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Step<View> {
+        let Some(first) = views.first() else { return unsound("nothing to join") };
+        if views.len() == 1 {
+            return Ok(first.clone());
+        }
+        let mut extents = first.extents.clone();
+        for view in &views[1..] {
+            let same = |other: usize| other == along || view.extents.get(other) == extents.get(other);
+            if view.extents.len() != extents.len() || !(0..extents.len()).all(same) {
+                return unsound("tensors that are joined differ along another axis");
+            }
+            extents[along] = extents[along].saturating_add(view.extents[along]);
+        }
+        let order = self.order_with(views, along, &extents);
+        let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
+        let of = |axes: &[usize]| axes.iter().map(|&other| extents[other]).collect::<Vec<u32>>();
+        let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
+        let inner_count = elements(&inner);
+        let channels = |view: &View| u32::try_from(u64::from(view.extents[along]) * inner_count).ok();
+        let natural = if inner.is_empty() {
+            natural_shape(&[&outer[..], &[1]].concat())
+        } else {
+            u32::try_from(elements(&outer)).ok().map(|outer| Shape::tokens(outer, 1))
+        };
+        let Some(mut extent) = natural else { return unsound("a tensor is too large") };
+        if Some(first.shape.channels) == channels(first) && first.shape.pixels() == elements(&outer) {
+            extent = first.shape;
+        }
+        let mut parts = Vec::with_capacity(views.len());
+        let mut sources = Vec::with_capacity(views.len());
+        for view in views {
+            let Some(channels) = channels(view) else { return unsound("a tensor is too large") };
+            let own: Vec<usize> = order.iter().copied().filter(|&other| view.extents[other] != 1).collect();
+            sources.push(self.arranged(view, &own, extent.with_channels(channels))?);
+            parts.push(channels);
+        }
+        let extent = extent.with_channels(parts[0]);
+        let source = self.emit("", Concat { extent, channels: parts }, &sources)?;
+        let wide = wide_axes(&extents);
+        let order = order.into_iter().filter(|other| wide.contains(other)).collect();
+        Ok(self.seen(source, extents, order))
+    }
+
+    /// The order in memory of what is joined along an axis: that of a part which has it.
+    fn order_with(&self, views: &[View], along: usize, extents: &[u32]) -> Vec<usize> {
+        let has = |view: &&View| view.extents[along] != 1;
+        if let Some(order) = views.iter().filter(has).find_map(|view| view.order.clone()) {
+            return order;
+        }
+        match views.iter().find_map(|view| view.order.clone()) {
+            Some(order) => self.order_and(&order, along, extents.len()),
+            None => wide_axes(extents),
+        }
+    }
+
+    /// An order in memory with one more axis: channels innermost, others where the file
+    /// has them.
+    fn order_and(&self, order: &[usize], along: usize, rank: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = order.iter().copied().filter(|&other| other != along).collect();
+        let is_channels = rank == 4 && along == 1 && self.model.order == ImageOrder::ChannelsFirst;
+        let place = match order.iter().position(|&other| other > along) {
+            Some(place) if !is_channels => place,
+            _ => order.len(),
+        };
+        order.insert(place, along);
+        order
+    }
+
+    /// A tensor with the zeros around it as elements.
+    pub(super) fn with_zeros(&mut self, view: View) -> Step<View> {
+        if view.padding == Padding::NONE {
+            return Ok(view);
+        }
+        let Padding { top, bottom, left, right } = view.padding;
+        let [height, width] = self.spatial_axes();
+        let view = View { padding: Padding::NONE, ..view };
+        let view = self.with_zeros_along(view, height, [top, bottom])?;
+        self.with_zeros_along(view, width, [left, right])
+    }
+
+    fn with_zeros_along(&mut self, view: View, along: usize, counts: [u32; 2]) -> Step<View> {
+        if counts == [0, 0] {
+            return Ok(view);
+        }
+        let zeros = counts.map(|count| {
+            let mut extents = view.extents.clone();
+            extents[along] = count;
+            extents
+        });
+        let mut parts = vec![view];
+        for (place, extents) in [0, 1].into_iter().zip(zeros) {
+            if extents[along] == 0 {
+                continue;
+            }
+            Self::check_extents(&extents)?;
+            let zeros =
+                self.in_file_order(extents, |converter, shape| converter.stored_input("zeros", shape))?;
+            parts.insert(if place == 0 { 0 } else { parts.len() }, zeros);
+        }
+        self.joined_along(&parts, along)
+    }
+
+    pub(super) fn pad(&mut self, node: &SourceNode, pairs: bool, written: Option<&[i64]>) -> Step<()> {
+        let view = self.unpadded_view(node, 0)?;
+        let rank = view.extents.len();
+        let numbers = match written {
+            Some(numbers) => numbers.to_vec(),
+            None => self.numbers(node, 1)?,
+        };
+        if numbers.len() != 2 * rank || numbers.iter().any(|&number| number < 0) {
+            return unknown("zeros that are cut off, or not given for every axis");
+        }
+        let count = |index: usize| as_extent(numbers[index]);
+        let around: Vec<[u32; 2]> = (0..rank)
+            .map(|axis| {
+                if pairs { [count(2 * axis), count(2 * axis + 1)] } else { [count(axis), count(axis + rank)] }
+            })
+            .collect();
+        if around.iter().flatten().any(|&count| count > coexec_sim::workload::MAX_DIMENSION) {
+            return unsound("too much padding");
+        }
+        let [height, width] = self.spatial_axes();
+        let is_around_image =
+            rank == 4 && (0..rank).all(|axis| axis == height || axis == width || around[axis] == [0, 0]);
+        let view = if is_around_image {
+            let Padding { top, bottom, left, right } = view.padding;
+            let padding = Padding {
+                top: top + around[height][0],
+                bottom: bottom + around[height][1],
+                left: left + around[width][0],
+                right: right + around[width][1],
+            };
+            View { padding, ..view }
+        } else {
+            let mut view = self.with_zeros(view)?;
+            for (axis, counts) in around.into_iter().enumerate() {
+                view = self.with_zeros_along(view, axis, counts)?;
+            }
+            view
+        };
+        Self::check_extents(&view.padded_extents(self.spatial_axes()))?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    pub(super) fn expand(&mut self, node: &SourceNode) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
+        let extents = super::elementwise::broadcast(&view.extents, &wanted)?;
+        Self::check_extents(&extents)?;
+        let mut aligned = vec![1; extents.len() - view.extents.len()];
+        aligned.extend(&view.extents);
+        let view = self.repeated(&view.reshaped(aligned), &extents)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    pub(super) fn tile(&mut self, node: &SourceNode) -> Step<()> {
+        let mut view = self.view(node, 0)?;
+        let copies = self.numbers(node, 1)?;
+        if copies.len() != view.extents.len() {
+            return unsound("copies that are not given for every axis");
+        }
+        for (axis, copies) in copies.into_iter().enumerate().rev() {
+            view = self.copied(&view, axis, as_extent(copies))?;
+        }
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// `view` with as many copies along its axes of one element as `extents` says; as
+    /// many axes.
+    pub(super) fn repeated(&mut self, view: &View, extents: &[u32]) -> Step<View> {
+        let mut view = view.clone();
+        for axis in (0..extents.len()).rev() {
+            if view.extents[axis] == 1 && extents[axis] != 1 {
+                view = self.copied(&view, axis, extents[axis])?;
+            }
+        }
+        Ok(view)
+    }
+
+    fn copied(&mut self, view: &View, along: usize, copies: u32) -> Step<View> {
+        match copies {
+            0 => unsound("a tensor of no elements"),
+            1 => Ok(view.clone()),
+            2..=MAX_COPIES => self.joined_along(&vec![view.clone(); copies as usize], along),
+            _ => unknown(format!("{copies} copies of a tensor")),
+        }
+    }
+
+    /// A larger image as copies of its pixels, a smaller one as means of them.
+    pub(super) fn resize(&mut self, node: &SourceNode, target: ResizeTarget) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let wanted = self.resized(node, &view, target)?;
+        if wanted == view.extents {
+            self.write(node, 0, view);
+            return Ok(());
+        }
+        let [height, width] = self.spatial_axes();
+        let whole = |axis: usize| view.extents[axis] == wanted[axis] || axis == height || axis == width;
+        if view.extents.len() != 4 || view.extents[0] != 1 || !(0..4).all(whole) {
+            return unknown("a resize of something but an image's height and width");
+        }
+        let [from, to] = [&view.extents, &wanted].map(|extents| [extents[height], extents[width]]);
+        let channels = elements(&view.extents) / u64::from(from[0]) / u64::from(from[1]);
+        let shape = Shape::image(from[0], from[1], as_extent(channels));
+        let like = self.image_view(view.source, shape, false);
+        let order = like.order.unwrap_or_default();
+        let source = self.arranged(&view, &order, shape)?;
+        let source = if [0, 1].iter().all(|&side| to[side] != 0 && to[side] % from[side] == 0) {
+            let copies = u64::from(to[0] / from[0]) * u64::from(to[1] / from[1]);
+            if copies > u64::from(MAX_COPIES) {
+                return unknown(format!("an image {copies} times as large"));
+            }
+            self.approximate(format!("a concatenation of {copies} copies and a reshape"));
+            let copies = copies as usize;
+            let concat = Concat { extent: shape, channels: vec![shape.channels; copies] };
+            let source = self.emit(".copies", concat, &vec![source; copies])?;
+            let output = Shape::image(to[0], to[1], shape.channels);
+            let moved = Reshape { input: self.shape(source), output };
+            self.emit("", moved, &[source])?
+        } else if [0, 1].iter().all(|&side| to[side] != 0 && from[side] % to[side] == 0) {
+            self.approximate("an average pool");
+            let kernel = [from[0] / to[0], from[1] / to[1]];
+            let window = Window { stride: kernel, ..Window::of(kernel) };
+            self.emit("", Pool { kind: PoolKind::Average, input: shape, window }, &[source])?
+        } else {
+            return unknown(format!("a resize from {}x{} to {}x{}", from[0], from[1], to[0], to[1]));
+        };
+        let shape = self.shape(source);
+        let view = self.image_view(source, shape, false);
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    fn resized(&self, node: &SourceNode, view: &View, target: ResizeTarget) -> Step<Vec<u32>> {
+        let number = |number: f64| number.clamp(0.0, f64::from(u32::MAX)) as u32;
+        match target {
+            ResizeTarget::HeightWidth => {
+                let [height, width] = self.spatial_axes();
+                let mut extents = view.extents.clone();
+                for (axis, wanted) in [height, width].into_iter().zip(self.numbers(node, 1)?) {
+                    if let Some(extent) = extents.get_mut(axis) {
+                        *extent = number(wanted as f64);
+                    }
+                }
+                Ok(extents)
+            }
+            ResizeTarget::Onnx { scales, sizes } => {
+                let given = |operand: usize| {
+                    self.constant(node, operand)
+                        .and_then(|c| c.numbers.clone())
+                        .filter(|numbers| !numbers.is_empty())
+                };
+                let rank = view.extents.len();
+                match (sizes.and_then(given), given(scales)) {
+                    (Some(sizes), _) if sizes.len() == rank => Ok(sizes.into_iter().map(number).collect()),
+                    (None, Some(scales)) if scales.len() == rank => {
+                        let scaled = |(&extent, scale): (&u32, f64)| {
+                            number((f64::from(extent) * scale + 1e-6).floor())
+                        };
+                        Ok(view.extents.iter().zip(scales).map(scaled).collect())
+                    }
+                    _ => unknown("a resize to a size that the network computes"),
+                }
+            }
+        }
+    }
+
+    /// Channels to pixels or back: elements move, and nothing else happens.
+    pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let first = self.model.order == ImageOrder::ChannelsFirst;
+        let ((&[1, channels, height, width], true) | (&[1, height, width, channels], false)) =
+            (&view.extents[..], first)
+        else {
+            return unknown("a rearrangement of something but one image");
+        };
+        let area = block.checked_mul(block).filter(|&area| area > 0);
+        let Some(area) = area else { return unsound("a block of no pixels") };
+        let shape = if to_space && channels % area == 0 {
+            Shape::image(height.saturating_mul(block), width.saturating_mul(block), channels / area)
+        } else if !to_space && height % block == 0 && width % block == 0 {
+            Shape::image(height / block, width / block, channels.saturating_mul(area))
+        } else {
+            return unsound(format!("blocks of {block} do not divide it"));
+        };
+        let moved = Reshape { input: view.shape, output: shape };
+        let source = self.emit("", moved, &[view.source])?;
+        let view = self.image_view(source, shape, false);
+        self.write(node, 0, view);
+        Ok(())
+    }
+}

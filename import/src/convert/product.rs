@@ -1,0 +1,201 @@
+//! Matrix products: of activations and weights, of two activations.
+
+use super::window::has_bias;
+use super::{Converter, Step, Value, unknown, unsound};
+use crate::model::{SourceNode, as_extent, elements};
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::Source;
+use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Window};
+use coexec_sim::workload::{Padding, Shape};
+
+impl Converter<'_> {
+    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<()> {
+        let constants = [0, 1].map(|operand| self.constant(node, operand).map(|c| c.extents.clone()));
+        let bias = has_bias(node);
+        match constants {
+            [None, Some(weights)] => {
+                let input = self.view(node, 0)?;
+                let input = if transpose[0] { last_two_swapped(&input)? } else { input };
+                let Some([depth, output]) = matrix(&weights, transpose[1]) else {
+                    return self.product_of_views(node, transpose);
+                };
+                let view = self.linear(&input, depth, output, bias)?;
+                self.write(node, 0, view);
+                Ok(())
+            }
+            // Weights on the left: the transposed product is one with weights on the right.
+            [Some(weights), None] if matrix(&weights, !transpose[0]).is_some() => {
+                let input = self.view(node, 1)?;
+                let input = if transpose[1] { input } else { last_two_swapped(&input)? };
+                let Some([depth, output]) = matrix(&weights, !transpose[0]) else {
+                    return unsound("weights that are no matrix");
+                };
+                let view = self.linear(&input, depth, output, bias)?;
+                self.write(node, 0, last_two_swapped(&view)?);
+                Ok(())
+            }
+            _ => self.product_of_views(node, transpose),
+        }
+    }
+
+    pub(super) fn fully_connected(&mut self, node: &SourceNode, keep_extents: bool) -> Step<()> {
+        let bias = has_bias(node);
+        let Some(weights) = self.constant(node, 1).map(|constant| constant.extents.clone()) else {
+            return self.product_of_views(node, [false, true]);
+        };
+        let Some([depth, output]) = matrix(&weights, true) else {
+            return unsound("weights that are no matrix");
+        };
+        let input = self.view(node, 0)?;
+        let count = elements(&input.extents);
+        if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
+            return unsound(format!("{count} elements on weights {depth} deep"));
+        }
+        let rows = as_extent(count / u64::from(depth));
+        let flat = if keep_extents { input } else { input.reshaped(vec![rows, depth]) };
+        let view = self.linear(&flat, depth, output, bias)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// The last axis of `input` times weights.
+    fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Step<View> {
+        let Some((&last, outer)) = input.extents.split_last() else {
+            return unsound("a product of a single number");
+        };
+        if last != depth || depth == 0 {
+            return unsound(format!("rows of {last} elements on weights {depth} deep"));
+        }
+        let rows = as_extent(elements(outer));
+        let axis = input.extents.len() - 1;
+        // Rows may lie in any order, as long as each lies together.
+        let order = match &input.order {
+            Some(order) if depth == 1 || order.last() == Some(&axis) => order.clone(),
+            _ => input.file_order(),
+        };
+        let mut extents = outer.to_vec();
+        extents.push(output);
+        let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
+        if output != 1 {
+            written.push(axis);
+        }
+        let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
+        let source = if is_image && input.order.as_ref() == Some(&order) {
+            self.emit("", pointwise(input.shape, output, bias), &[input.source])?
+        } else {
+            let source = self.arranged(input, &order, Shape::tokens(rows, depth))?;
+            let linear = Linear { rows, input_features: depth, output_features: output, bias };
+            self.emit("", linear, &[source])?
+        };
+        Ok(self.seen(source, extents, written))
+    }
+
+    /// A tensor of the graph under those extents.
+    pub(super) fn seen(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
+        View { source, shape: self.shape(source), extents, order: Some(order), padding: Padding::NONE }
+    }
+
+    fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<()> {
+        let mut views = [self.view(node, 0)?, self.view(node, 1)?];
+        for (view, transpose) in views.iter_mut().zip(transpose) {
+            if view.extents.len() == 1 {
+                return unknown("a product of a vector and another activation");
+            }
+            if transpose {
+                *view = last_two_swapped(view)?;
+            }
+        }
+        let [left, right] = views;
+        let (left_outer, [m, k]) = split_matrix(&left)?;
+        let (right_outer, [depth, n]) = split_matrix(&right)?;
+        if k != depth {
+            return unsound(format!("rows of {k} elements on columns of {depth}"));
+        }
+        let (left_batch, right_batch) = (elements(left_outer), elements(right_outer));
+        let mut extents = left_outer.to_vec();
+        let (batch, rows) = if right_batch == 1 {
+            // One right operand for all: its products are one product of more rows.
+            (1, left_batch.saturating_mul(u64::from(m)))
+        } else if left_batch == right_batch {
+            (left_batch, u64::from(m))
+        } else {
+            return unknown("a batched product whose operands are shared between products");
+        };
+        extents.extend([m, n]);
+        let product = MatMul { batch: as_extent(batch), m: as_extent(rows), k, n };
+        let shape = |rows, channels| Shape { batch: product.batch, height: 1, width: rows, channels };
+        let first = self.arranged(&left, &left.file_order(), shape(product.m, k))?;
+        let second = self.arranged(&right, &right.file_order(), shape(k, n))?;
+        let source = self.emit("", product, &[first, second])?;
+        let order = wide_axes(&extents);
+        let view = self.seen(source, extents, order);
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// Whether what `source` has was scaled by trained weights, or moved from there: a
+    /// constant factor is then part of the weights, as frameworks fold it.
+    pub(super) fn is_product(&self, source: Source) -> bool {
+        let mut source = source;
+        loop {
+            let Source::Node(id) = source else { return false };
+            let node = &self.out.nodes[id.index()];
+            if !node.operator.is_view() {
+                return node.operator.macs() > 0 || matches!(node.operator, Operator::Norm(_));
+            }
+            source = node.inputs[0];
+        }
+    }
+
+    /// Whether a shift a channel of what `source` has is part of a bias: of the operator
+    /// that writes it, which gets one.
+    pub(super) fn takes_bias(&mut self, source: Source) -> bool {
+        let Source::Node(id) = source else { return false };
+        let operator = &mut self.out.nodes[id.index()].operator;
+        let Some(biased) = operator.with_bias() else { return matches!(operator, Operator::Norm(_)) };
+        *operator = biased;
+        true
+    }
+
+    /// Whether a tensor of the model has one reader.
+    pub(super) fn is_read_once(&self, node: &SourceNode, operand: usize) -> bool {
+        node.reads.get(operand).copied().flatten().is_some_and(|tensor| self.readers[tensor] == 1)
+    }
+
+    pub(super) fn value(&self, node: &SourceNode, operand: usize) -> Option<&Value> {
+        self.read(node, operand).ok()
+    }
+}
+
+/// A linear layer over the pixels of an image: what a framework does where they are
+/// not in one row.
+fn pointwise(input: Shape, output_channels: u32, bias: bool) -> Operator {
+    Operator::Conv2d(Conv2d::new(input, output_channels, Window::valid(1)).bias(bias))
+}
+
+/// Rows and columns of weights; none where there are several matrices.
+fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
+    let (outer, [rows, columns]) = match extents {
+        [outer @ .., rows, columns] => (outer, [*rows, *columns]),
+        _ => return None,
+    };
+    (elements(outer) == 1).then_some(if transpose { [columns, rows] } else { [rows, columns] })
+}
+
+/// Outer extents, rows and columns.
+fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
+    match &view.extents[..] {
+        [outer @ .., rows, columns] => Ok((outer, [*rows, *columns])),
+        _ => unsound("a product of something that is no matrix"),
+    }
+}
+
+pub(super) fn last_two_swapped(view: &View) -> Step<View> {
+    let rank = view.extents.len();
+    if rank < 2 {
+        return unsound("a transposed tensor that is no matrix");
+    }
+    let mut permutation: Vec<usize> = (0..rank).collect();
+    permutation.swap(rank - 1, rank - 2);
+    Ok(view.transposed(&permutation))
+}

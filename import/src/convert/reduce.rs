@@ -1,0 +1,169 @@
+//! Reductions, softmax and norms: what looks along an axis.
+
+use super::{Converter, Step, axes, axis, unknown, unsound};
+use crate::model::{Axes, Reduction, SourceNode, as_extent, elements};
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::Shape;
+use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Window};
+
+impl Converter<'_> {
+    /// A reduction as one over all pixels of each channel: what is reduced becomes the
+    /// pixels, what is left the channels and, outside, the batch.
+    pub(super) fn reduce(
+        &mut self,
+        node: &SourceNode,
+        reduction: Reduction,
+        which: &Axes,
+        keep: bool,
+    ) -> Step<()> {
+        if reduction == Reduction::Product {
+            return unknown("a product over an axis");
+        }
+        let view = self.view(node, 0)?;
+        let rank = view.extents.len();
+        let reduced = match axes(which, self.constant(node, 1), rank)? {
+            Some(reduced) if !reduced.is_empty() => reduced,
+            _ => (0..rank).collect(),
+        };
+        let mut extents = view.extents.clone();
+        for &axis in &reduced {
+            extents[axis] = 1;
+        }
+        let kept = if keep {
+            extents.clone()
+        } else {
+            (0..rank).filter(|axis| !reduced.contains(axis)).map(|axis| view.extents[axis]).collect()
+        };
+        if extents == view.extents {
+            self.write(node, 0, view.reshaped(kept));
+            return Ok(());
+        }
+        let order = self.order_of(&view);
+        let inside = order.iter().rposition(|axis| reduced.contains(axis)).map_or(0, |last| last + 1);
+        let (left, inner): (Vec<usize>, Vec<usize>) = {
+            let (outer, inner) = order.split_at(inside);
+            (outer.iter().copied().filter(|axis| !reduced.contains(axis)).collect(), inner.to_vec())
+        };
+        let gone: Vec<usize> = order.iter().copied().filter(|axis| reduced.contains(axis)).collect();
+        // Nothing inside: what is left becomes the channels, in one copy.
+        let (outer, channels) = if inner.is_empty() { (Vec::new(), left) } else { (left, inner) };
+        let wanted: Vec<usize> = [&outer[..], &gone[..], &channels[..]].concat();
+        let count = |axes: &[usize]| {
+            as_extent(axes.iter().map(|&axis| u64::from(view.extents[axis])).product::<u64>())
+        };
+        let mut shape =
+            Shape { batch: count(&outer), height: 1, width: count(&gone), channels: count(&channels) };
+        let own = view.shape;
+        if view.order.as_ref() == Some(&wanted) && (own.batch, own.channels) == (shape.batch, shape.channels)
+        {
+            shape = own;
+        }
+        let source = self.arranged(&view, &wanted, shape)?;
+        let source = self.emit("", over_pixels(reduction, shape)?, &[source])?;
+        let order = [&outer[..], &channels[..]].concat();
+        let view = self.seen(source, extents, order).reshaped(kept);
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// `view` with everything from an axis on as its channels.
+    fn channels_from(&mut self, view: &View, from: usize) -> Step<View> {
+        let rank = view.extents.len();
+        let inner = wide_axes(&view.extents).into_iter().filter(|&axis| axis >= from).collect::<Vec<_>>();
+        if rank == from + 1 || inner.len() <= 1 {
+            let last = inner.first().copied();
+            match &view.order {
+                Some(order) if last.is_none() || order.last().copied() == last => {
+                    if last.is_none() && view.shape.channels != 1 {
+                        let shape = Shape::tokens(as_extent(elements(&view.extents)), 1);
+                        let source = self.arranged(view, &order.clone(), shape)?;
+                        return Ok(View { source, shape, ..view.clone() });
+                    }
+                    return self.settled(view);
+                }
+                _ => {
+                    // Along the axis, in whatever order the others are.
+                    let others = self.order_of(view);
+                    let mut order: Vec<usize> =
+                        others.into_iter().filter(|&axis| Some(axis) != last).collect();
+                    order.extend(last);
+                    return self.naturally(view, order);
+                }
+            }
+        }
+        let (outer, inner) = view.extents.split_at(from);
+        let shape = Shape::tokens(as_extent(elements(outer)), as_extent(elements(inner)));
+        let order = view.file_order();
+        let source = self.arranged(view, &order, shape)?;
+        Ok(View { source, shape, order: Some(order), ..view.clone() })
+    }
+
+    /// An operator over channels, along any axis.
+    pub(super) fn along_axis(
+        &mut self,
+        node: &SourceNode,
+        operator: &Operator,
+        along: i64,
+        to_the_end: bool,
+    ) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let along = axis(along, view.extents.len().max(1))?;
+        let view = if to_the_end || along + 1 == view.extents.len() || view.extents.is_empty() {
+            self.channels_from(&view, along)?
+        } else {
+            // One axis in the middle: the innermost for as long as it takes.
+            let mut permutation: Vec<usize> = (0..view.extents.len()).filter(|&axis| axis != along).collect();
+            permutation.push(along);
+            let last = view.extents.len() - 1;
+            let moved = self.channels_from(&view.transposed(&permutation), last)?;
+            let mut back: Vec<usize> = (0..last).collect();
+            back.insert(along, last);
+            moved.transposed(&back)
+        };
+        let source = self.emit("", operator.reading(&[view.shape]), &[view.source])?;
+        self.write(node, 0, View { source, ..view });
+        Ok(())
+    }
+
+    pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Step<()> {
+        let (left, right) = (self.view(node, 0)?, self.view(node, 1)?);
+        let sum = self.two(&left, &right, Function::Add)?;
+        let last = axis(-1, sum.extents.len())?;
+        let view = self.channels_from(&sum, last)?;
+        let source = self.emit("", Norm { kind, input: view.shape }, &[view.source])?;
+        self.write(node, 0, View { source, ..view });
+        if node.writes.len() > 3 {
+            self.write(node, 3, sum);
+        }
+        Ok(())
+    }
+
+    /// Folded into what it follows where that has weights and nothing else reads it.
+    pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<()> {
+        let view = self.view(node, 0)?;
+        if self.is_read_once(node, 0) && self.takes_bias(view.source) {
+            self.write(node, 0, view);
+            return Ok(());
+        }
+        let settled = self.settled(&view)?;
+        if settled.extents.is_empty() {
+            return unsound("a norm of a single number");
+        }
+        let operator = Norm { kind: NormKind::Batch, input: settled.shape };
+        let source = self.emit("", operator, &[settled.source])?;
+        self.write(node, 0, View { source, ..settled });
+        Ok(())
+    }
+}
+
+/// A reduction of the pixels of each image.
+fn over_pixels(reduction: Reduction, input: Shape) -> Step<Operator> {
+    match reduction {
+        Reduction::Mean | Reduction::Sum | Reduction::Product => Ok(Mean { input }.into()),
+        Reduction::Max if input.batch != 1 => unknown("a maximum in each of several images"),
+        Reduction::Max => {
+            let window = Window::of([input.height, input.width]);
+            Ok(Pool { kind: PoolKind::Max, input, window }.into())
+        }
+    }
+}

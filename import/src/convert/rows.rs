@@ -1,0 +1,305 @@
+//! Parts of tensors: slices, splits, rows that are looked up.
+
+use super::{Converter, Step, axis, unknown, unsound};
+use crate::model::{Constant, Slicing, SourceNode, SplitAxis, SplitSizes, as_extent, elements};
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::Shape;
+use coexec_sim::workload::{Embedding, Slice};
+
+/// A range of an axis: first, how many, how far apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) axis: usize,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) step: i64,
+    /// Whether the axis goes.
+    pub(crate) drop: bool,
+}
+
+impl Converter<'_> {
+    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<()> {
+        let mut view = self.view(node, 0)?;
+        let operands: Vec<Option<Constant>> =
+            (0..node.reads.len()).map(|operand| self.constant(node, operand).cloned()).collect();
+        let operands: Vec<Option<&Constant>> = operands.iter().map(Option::as_ref).collect();
+        let (ranges, extents) = ranges(slicing, &operands, &view.extents)?;
+        for range in &ranges {
+            if range.step != 1 && range.count > 1 {
+                self.approximate("a slice of as many elements, side by side");
+            }
+            // As many elements, from where they would begin if they lay together.
+            let first = range.first.min(view.extents[range.axis] - range.count);
+            view = self.part(&view, range.axis, first, range.count)?;
+        }
+        let view = if view.extents == extents { view } else { view.reshaped(extents) };
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    /// A range of an axis: of channels where it is the innermost in memory, otherwise of
+    /// that axis and those inside it.
+    pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Step<View> {
+        let extent = view.extents[along];
+        if count == extent {
+            return Ok(view.clone());
+        }
+        if count == 0 || u64::from(first) + u64::from(count) > u64::from(extent) {
+            return unsound(format!(
+                "elements {first} to {} of {extent}",
+                u64::from(first) + u64::from(count)
+            ));
+        }
+        let view = if view.order.is_none() { self.settled(view)? } else { view.clone() };
+        let order = view.order.clone().unwrap_or_default();
+        let Some(place) = order.iter().position(|&other| other == along) else {
+            return unsound("a slice of an axis that is not there");
+        };
+        let count_of =
+            |axes: &[usize]| axes.iter().map(|&other| u64::from(view.extents[other])).product::<u64>();
+        let (outer, inner) = (count_of(&order[..place]), count_of(&order[place + 1..]));
+        let channels = as_extent(u64::from(extent) * inner);
+        let (source, shape) = if view.shape.channels == channels {
+            (view.source, view.shape)
+        } else {
+            let shape = Shape::tokens(as_extent(outer), channels);
+            (self.arranged(&view, &order, shape)?, shape)
+        };
+        let slice = Slice {
+            input: shape,
+            first_channel: as_extent(u64::from(first) * inner),
+            channels: as_extent(u64::from(count) * inner),
+        };
+        let source = self.emit("", slice, &[source])?;
+        let mut extents = view.extents.clone();
+        extents[along] = count;
+        let wide = wide_axes(&extents);
+        let order = order.into_iter().filter(|other| wide.contains(other)).collect();
+        Ok(self.seen(source, extents, order))
+    }
+
+    pub(super) fn split(
+        &mut self,
+        node: &SourceNode,
+        along: SplitAxis,
+        sizes: &SplitSizes,
+        squeeze: bool,
+    ) -> Step<()> {
+        let operand = match along {
+            SplitAxis::Operand(0) => 1,
+            SplitAxis::Operand(_) | SplitAxis::Written(_) => 0,
+        };
+        let view = self.view(node, operand)?;
+        // Moved once for all parts.
+        let view = if view.order.is_none() { self.settled(&view)? } else { view };
+        let along = match along {
+            SplitAxis::Written(along) => along,
+            SplitAxis::Operand(operand) => self.numbers(node, operand)?.first().copied().unwrap_or(0),
+        };
+        let along = axis(along, view.extents.len())?;
+        let sizes = match sizes {
+            SplitSizes::Written(sizes) => Some(sizes.clone()),
+            SplitSizes::Operand(operand) => {
+                let is_there = self.constant(node, *operand).is_some();
+                is_there.then(|| self.numbers(node, *operand)).transpose()?
+            }
+            SplitSizes::Equal => None,
+        };
+        let sizes = part_sizes(sizes, view.extents[along], node.writes.len())?;
+        let mut first = 0;
+        for (index, count) in sizes.into_iter().enumerate() {
+            let wanted = node.writes.get(index).copied().flatten();
+            if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
+                let part = self.part(&view, along, first, count)?;
+                let part = if squeeze {
+                    let mut extents = part.extents.clone();
+                    extents.remove(along);
+                    part.reshaped(extents)
+                } else {
+                    part
+                };
+                self.write(node, index, part);
+            }
+            first += count;
+        }
+        Ok(())
+    }
+
+    pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<()> {
+        if self.constant(node, 0).is_some() {
+            return if along == 0 {
+                self.lookup(node, 0, 1)
+            } else {
+                unknown("a look-up along an axis but the first")
+            };
+        }
+        let view = self.view(node, 0)?;
+        let along = axis(along, view.extents.len())?;
+        let Some(indices) = self.constant(node, 1).cloned() else {
+            return unknown("a look-up at places that the network computes");
+        };
+        let extent = i64::from(view.extents[along]);
+        let first = match indices.integers().as_deref() {
+            Some([]) => return unsound("a look-up of nothing"),
+            Some(numbers) => {
+                let in_order = numbers.windows(2).all(|pair| pair[1] == pair[0].saturating_add(1));
+                if !in_order {
+                    self.approximate("a slice of as many elements, side by side");
+                }
+                let first = if numbers[0] < 0 { numbers[0].saturating_add(extent) } else { numbers[0] };
+                first.clamp(0, extent)
+            }
+            None => 0,
+        };
+        let count = indices.elements();
+        if count > u64::from(view.extents[along]) {
+            return unknown("a look-up of more elements than there are");
+        }
+        let count = count as u32;
+        let part = self.part(&view, along, (first as u32).min(view.extents[along] - count), count)?;
+        let mut extents = part.extents.clone();
+        extents.splice(along..=along, indices.extents.iter().copied());
+        Self::check_extents(&extents)?;
+        self.write(node, 0, part.reshaped(extents));
+        Ok(())
+    }
+
+    /// Rows of a constant table, at indices that are given or computed.
+    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<()> {
+        let extents = self.weight_extents(node, table)?;
+        let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
+        let indices = self.view(node, indices)?;
+        let (rows, features) = (as_extent(elements(&indices.extents)), as_extent(elements(row)));
+        let source = self.arranged(&indices, &indices.file_order(), Shape::tokens(rows, 1))?;
+        let operator = Embedding { rows, vocabulary, features };
+        let source = self.emit("", operator, &[source])?;
+        let mut extents = indices.extents.clone();
+        extents.extend(row);
+        Self::check_extents(&extents)?;
+        let order = wide_axes(&extents);
+        let view = self.seen(source, extents, order);
+        self.write(node, 0, view);
+        Ok(())
+    }
+}
+
+/// Sizes of a split's parts, which fill the axis.
+pub(crate) fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u32>> {
+    let Some(sizes) = sizes else {
+        let parts = as_extent(parts as u64).max(1);
+        let each = extent.div_ceil(parts);
+        let sizes = (0..parts).map(|part| extent.saturating_sub(part.saturating_mul(each)).min(each));
+        return Ok(sizes.filter(|&size| size > 0).collect());
+    };
+    let said: i64 = sizes.iter().filter(|&&size| size >= 0).fold(0, |sum, &size| sum.saturating_add(size));
+    let rest = i64::from(extent).saturating_sub(said);
+    let sizes: Vec<i64> = sizes.into_iter().map(|size| if size < 0 { rest } else { size }).collect();
+    let total = sizes.iter().fold(0_i64, |sum, &size| sum.saturating_add(size));
+    if total != i64::from(extent) || sizes.iter().any(|&size| size <= 0) {
+        return unsound(format!("parts of {sizes:?} of {extent} elements"));
+    }
+    Ok(sizes.into_iter().map(|size| size as u32).collect())
+}
+
+/// The ranges that a slice takes of a tensor of `extents`, and the extents after it.
+pub(crate) fn ranges(
+    slicing: &Slicing,
+    operands: &[Option<&Constant>],
+    extents: &[u32],
+) -> Step<(Vec<Range>, Vec<u32>)> {
+    let numbers = |operand: usize| -> Step<Option<Vec<i64>>> {
+        match operands.get(operand) {
+            Some(Some(constant)) => match constant.integers() {
+                Some(numbers) => Ok(Some(numbers)),
+                None => unknown("a slice with more numbers than are read"),
+            },
+            _ => Ok(None),
+        }
+    };
+    let needed = |operand: usize| match numbers(operand)? {
+        Some(numbers) => Ok(numbers),
+        None => unknown("a slice at places that the network computes"),
+    };
+    match slicing {
+        Slicing::Written([starts, ends, axes]) => spans(extents, starts, ends, Some(axes), &[]),
+        Slicing::Operands => {
+            let steps = numbers(4)?.unwrap_or_default();
+            spans(extents, &needed(1)?, &needed(2)?, numbers(3)?.as_deref(), &steps)
+        }
+        Slicing::BySize => {
+            let starts = needed(1)?;
+            let ends: Vec<i64> = starts
+                .iter()
+                .zip(needed(2)?)
+                .map(|(&start, size)| if size < 0 { i64::MAX } else { start.saturating_add(size) })
+                .collect();
+            spans(extents, &starts, &ends, None, &[])
+        }
+        Slicing::Strided { begin_mask, end_mask, new_axes, shrink } => {
+            if *new_axes != 0 {
+                return unknown("a slice that adds axes");
+            }
+            let (mut starts, mut ends, steps) = (needed(1)?, needed(2)?, needed(3)?);
+            let masked = |mask: u32, axis: usize| axis < 32 && mask >> axis & 1 == 1;
+            for axis in 0..starts.len().min(ends.len()) {
+                let backwards = steps.get(axis).is_some_and(|&step| step < 0);
+                if masked(*begin_mask, axis) {
+                    starts[axis] = if backwards { i64::MAX } else { 0 };
+                }
+                if masked(*shrink, axis) {
+                    ends[axis] = if starts[axis] == -1 { i64::MAX } else { starts[axis].saturating_add(1) };
+                } else if masked(*end_mask, axis) {
+                    ends[axis] = if backwards { i64::MIN } else { i64::MAX };
+                }
+            }
+            let (mut ranges, _) = spans(extents, &starts, &ends, None, &steps)?;
+            for range in &mut ranges {
+                range.drop = masked(*shrink, range.axis);
+            }
+            let kept = after(extents, &ranges);
+            Ok((ranges, kept))
+        }
+    }
+}
+
+fn spans(
+    extents: &[u32],
+    starts: &[i64],
+    ends: &[i64],
+    axes: Option<&[i64]>,
+    steps: &[i64],
+) -> Step<(Vec<Range>, Vec<u32>)> {
+    if starts.len() != ends.len() || axes.is_some_and(|axes| axes.len() != starts.len()) {
+        return unsound("a slice with as many starts as ends or axes are not");
+    }
+    let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
+    for (index, (&start, &end)) in starts.iter().zip(ends).enumerate() {
+        let axis = axis(axes.map_or(index as i64, |axes| axes[index]), extents.len())?;
+        let (extent, step) = (i64::from(extents[axis]), steps.get(index).copied().unwrap_or(1));
+        if step == 0 || ranges.iter().any(|range| range.axis == axis) {
+            return unsound("a slice without a step, or of one axis twice");
+        }
+        let at = |place: i64| if place < 0 { place.saturating_add(extent) } else { place };
+        let (first, count) = if step > 0 {
+            let (start, end) = (at(start).clamp(0, extent), at(end).clamp(0, extent));
+            (start, (end - start).max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
+        } else {
+            let end = if end == i64::MIN { -1 } else { at(end).clamp(-1, extent - 1) };
+            let start = at(start).clamp(-1, extent - 1);
+            let count = (start - end).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+            (start.saturating_sub(count as i64).saturating_add(1).max(0), count)
+        };
+        ranges.push(Range { axis, first: first as u32, count: count as u32, step, drop: false });
+    }
+    let kept = after(extents, &ranges);
+    Ok((ranges, kept))
+}
+
+/// Extents after a slice.
+fn after(extents: &[u32], ranges: &[Range]) -> Vec<u32> {
+    let of = |axis: usize| ranges.iter().find(|range| range.axis == axis);
+    (0..extents.len())
+        .filter(|&axis| !of(axis).is_some_and(|range| range.drop))
+        .map(|axis| of(axis).map_or(extents[axis], |range| range.count))
+        .collect()
+}

@@ -1,0 +1,122 @@
+//! The same elements seen otherwise: reshapes, transposes, axes dropped and added.
+
+use super::{Converter, Step, axes, axis, unknown, unsound};
+use crate::model::{Axes, Constant, Reshaping, SourceNode, as_extent, elements};
+
+impl Converter<'_> {
+    pub(super) fn identity(&mut self, node: &SourceNode) -> Step<()> {
+        let view = self.unpadded_view(node, 0)?;
+        self.write(node, 0, view);
+        Ok(())
+    }
+
+    pub(super) fn transpose(&mut self, node: &SourceNode, written: Option<&[i64]>) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let permutation = permutation(written, self.constant(node, 1), view.extents.len())?;
+        self.write(node, 0, view.transposed(&permutation));
+        Ok(())
+    }
+
+    pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<()> {
+        let view = self.view(node, 0)?;
+        let extents = reshaped_extents(reshaping, self.constant(node, 1), &view.extents)?;
+        Self::check_extents(&extents)?;
+        self.write(node, 0, view.reshaped(extents));
+        Ok(())
+    }
+}
+
+/// Which old axis each new one is.
+pub(crate) fn permutation(
+    written: Option<&[i64]>,
+    operand: Option<&Constant>,
+    rank: usize,
+) -> Step<Vec<usize>> {
+    let numbers = match (written, operand) {
+        (Some(written), _) => written.to_vec(),
+        (None, Some(constant)) => match constant.integers() {
+            Some(numbers) => numbers,
+            None => return unknown("axes that the network computes"),
+        },
+        (None, None) => return Ok((0..rank).rev().collect()),
+    };
+    let permutation = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
+    let mut sorted = permutation.clone();
+    sorted.sort_unstable();
+    if sorted != (0..rank).collect::<Vec<usize>>() {
+        return unsound("axes in an order that does not have each once");
+    }
+    Ok(permutation)
+}
+
+/// Extents after a node that only changes them.
+pub(crate) fn reshaped_extents(
+    reshaping: &Reshaping,
+    operand: Option<&Constant>,
+    extents: &[u32],
+) -> Step<Vec<u32>> {
+    let rank = extents.len();
+    match reshaping {
+        Reshaping::ToOperand { zero_is_zero } => match operand.and_then(Constant::integers) {
+            Some(numbers) => filled(&numbers, extents, *zero_is_zero),
+            None => unknown("a reshape to extents that the network computes"),
+        },
+        Reshaping::To(numbers) => filled(numbers, extents, true),
+        Reshaping::Flatten { axis: at } => {
+            let at = if *at == rank as i64 { rank } else { axis(*at, rank)? };
+            let (rows, columns) = extents.split_at(at);
+            Ok(vec![as_extent(elements(rows)), as_extent(elements(columns))])
+        }
+        Reshaping::Squeeze(which) => {
+            let dropped = axes(which, operand, rank)?.unwrap_or_default();
+            let every = matches!(which, Axes::Operand) && operand.is_none()
+                || matches!(which, Axes::Written(axes) if axes.is_empty());
+            let goes = |axis: &usize| if every { extents[*axis] == 1 } else { dropped.contains(axis) };
+            if dropped.iter().any(|&axis| extents[axis] != 1) {
+                return unsound("an axis of several elements is dropped");
+            }
+            Ok((0..rank).filter(|axis| !goes(axis)).map(|axis| extents[axis]).collect())
+        }
+        Reshaping::Unsqueeze(which) => {
+            let numbers = match (which, operand) {
+                (Axes::Written(axes), _) => axes.len(),
+                (Axes::Operand, Some(constant)) => constant.elements().min(64) as usize,
+                (Axes::Operand, None) => return unsound("no axes to add"),
+            };
+            let added = axes(which, operand, rank + numbers)?.unwrap_or_default();
+            let mut seen = extents.to_vec();
+            for axis in added {
+                seen.insert(axis.min(seen.len()), 1);
+            }
+            Ok(seen)
+        }
+    }
+}
+
+/// A reshape's extents: 0 keeps one, -1 is what is left over.
+fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>> {
+    let all = elements(extents);
+    let mut filled = Vec::with_capacity(numbers.len());
+    let mut open = None;
+    for (index, &number) in numbers.iter().enumerate() {
+        filled.push(match number {
+            -1 if open.is_none() => {
+                open = Some(index);
+                1
+            }
+            0 if !zero_is_zero => extents.get(index).copied().unwrap_or(0),
+            _ => as_extent(number),
+        });
+    }
+    let said = elements(&filled);
+    if let Some(open) = open
+        && said > 0
+        && all.is_multiple_of(said)
+    {
+        filled[open] = as_extent(all / said);
+    }
+    if elements(&filled) != all {
+        return unsound(format!("{all} elements become {filled:?}"));
+    }
+    Ok(filled)
+}

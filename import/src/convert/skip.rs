@@ -1,0 +1,70 @@
+//! What stands in the place of a node that has no counterpart.
+
+use super::{Converter, Step, Value, unsound};
+use crate::Replacement;
+use crate::model::{SourceNode, as_extent, elements};
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::Shape;
+use coexec_sim::workload::{Function, Slice};
+
+impl Converter<'_> {
+    /// Puts the closest operator in the place of `node`: a function of each element where
+    /// the extents stay; a part of the operand where the result is smaller; a tensor that
+    /// is given where it is larger, or nothing is read.
+    pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
+        let operand = node.reads.iter().flatten().find_map(|&tensor| match &self.values[tensor] {
+            Some(Value::View(view)) => Some(view.clone()),
+            _ => None,
+        });
+        let operand = match operand {
+            Some(view) => Some(self.with_zeros(view)?),
+            None => None,
+        };
+        self.out.wanted.extend(operand.as_ref().map(|view| view.source));
+        for (index, tensor) in node.writes.iter().enumerate() {
+            let Some(tensor) = *tensor else { continue };
+            if self.readers[tensor] == 0 {
+                continue;
+            }
+            let said = self.model.tensors[tensor].extents.clone().filter(|extents| !extents.contains(&0));
+            let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
+            let Some(extents) = extents else { return unsound("a result of unknown extents") };
+            Self::check_extents(&extents)?;
+            let (view, instead) = self.stand_in(operand.as_ref(), extents)?;
+            let shape = view.shape;
+            self.write(node, index, view);
+            self.out.skipped.push(Replacement {
+                node: self.name.clone(),
+                kind: self.kind.clone(),
+                instead: format!("{instead}, {shape}"),
+            });
+        }
+        Ok(())
+    }
+
+    fn stand_in(&mut self, operand: Option<&View>, extents: Vec<u32>) -> Step<(View, &'static str)> {
+        let count = elements(&extents);
+        match operand {
+            Some(view) if elements(&view.extents) == count => {
+                let view = self.applied(view, Function::Relu)?;
+                let view = if view.extents == extents { view } else { view.reshaped(extents) };
+                Ok((view, "an element-wise function"))
+            }
+            Some(view) if elements(&view.extents) > count => {
+                let flat = |count: u64| Shape::tokens(1, as_extent(count));
+                let input = flat(elements(&view.extents));
+                let order = self.order_of(view);
+                let source = self.arranged(view, &order, input)?;
+                let slice = Slice { input, first_channel: 0, channels: flat(count).channels };
+                let source = self.emit("", slice, &[source])?;
+                let order = wide_axes(&extents);
+                Ok((self.seen(source, extents, order), "a part of its operand"))
+            }
+            _ => {
+                let name = self.name.clone();
+                let view = self.in_file_order(extents, |converter, shape| converter.input(&name, shape))?;
+                Ok((view, "an input of the workload"))
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Tensors of the model at work, and the operators that are emitted for them.
+
+use super::{Converter, MAX_RANK, MISSING, Step, Value, clean, unknown, unsound};
+use crate::Replacement;
+use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
+use crate::view::{View, natural_shape, wide_axes};
+use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Source};
+use coexec_sim::workload::{Operator, Reshape};
+use coexec_sim::workload::{Padding, Shape};
+
+/// Access to tensors.
+impl Converter<'_> {
+    pub(super) fn read(&self, node: &SourceNode, operand: usize) -> Step<&Value> {
+        let Some(tensor) = node.reads.get(operand).copied().flatten() else {
+            return unsound(format!("it has no operand {operand}"));
+        };
+        match &self.values[tensor] {
+            Some(value) => Ok(value),
+            None => unsound(MISSING),
+        }
+    }
+
+    /// An operand that is known before, if it is there.
+    pub(super) fn constant(&self, node: &SourceNode, operand: usize) -> Option<&Constant> {
+        match self.read(node, operand) {
+            Ok(Value::Constant(constant)) => Some(constant),
+            _ => None,
+        }
+    }
+
+    /// Whole numbers of an operand.
+    pub(super) fn numbers(&self, node: &SourceNode, operand: usize) -> Step<Vec<i64>> {
+        match self.constant(node, operand).and_then(Constant::integers) {
+            Some(numbers) => Ok(numbers),
+            None => unknown(format!("its operand {operand} is computed by the network")),
+        }
+    }
+
+    /// An operand as the graph has it, zeros around it included.
+    pub(super) fn view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
+        let view = self.unpadded_view(node, operand)?;
+        self.with_zeros(view)
+    }
+
+    /// An operand, whose zeros around it are left to the reader.
+    pub(super) fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
+        match self.read(node, operand)?.clone() {
+            Value::View(view) => Ok(view),
+            Value::Constant(constant) => {
+                let tensor = node.reads[operand].unwrap_or_default();
+                self.given_constant(tensor, constant.extents)
+            }
+        }
+    }
+
+    /// A constant as an input of the graph.
+    pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
+        Self::check_extents(&extents)?;
+        self.in_file_order(extents, |converter, shape| converter.given(tensor, shape))
+    }
+
+    /// An input of the graph whose axes lie in memory as in the file; `input` makes one of a
+    /// shape.
+    pub(super) fn in_file_order(
+        &mut self,
+        extents: Vec<u32>,
+        input: impl FnOnce(&mut Self, Shape) -> Source,
+    ) -> Step<View> {
+        let order = wide_axes(&extents);
+        let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
+        let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
+        let source = input(self, shape);
+        Ok(View { source, shape, extents, order: Some(order), padding: Padding::NONE })
+    }
+
+    /// The input of the graph that has the constant in that extent.
+    pub(super) fn given(&mut self, tensor: TensorId, shape: Shape) -> Source {
+        if let Some(&source) = self.given.get(&(tensor, shape)) {
+            return source;
+        }
+        let name = self.model.tensors[tensor].name.clone();
+        let source = self.stored_input(if name.is_empty() { "constant" } else { &name }, shape);
+        self.given.insert((tensor, shape), source);
+        source
+    }
+
+    /// An input of the graph that holds a constant.
+    pub(super) fn stored_input(&mut self, name: &str, shape: Shape) -> Source {
+        let source = self.input(name, shape);
+        self.stored.insert(source);
+        source
+    }
+
+    pub(super) fn write(&mut self, node: &SourceNode, index: usize, view: View) {
+        if let Some(tensor) = node.writes.get(index).copied().flatten() {
+            self.values[tensor] = Some(Value::View(view));
+        }
+    }
+
+    pub(super) fn write_constant(&mut self, node: &SourceNode, index: usize, constant: Constant) {
+        if let Some(tensor) = node.writes.get(index).copied().flatten() {
+            self.values[tensor] = Some(Value::Constant(constant));
+        }
+    }
+
+    /// Height and width among an image's axes.
+    pub(super) fn spatial_axes(&self) -> [usize; 2] {
+        match self.model.order {
+            ImageOrder::ChannelsFirst => [2, 3],
+            ImageOrder::ChannelsLast => [1, 2],
+        }
+    }
+
+    /// That a tensor has elements, and not too many.
+    pub(super) fn check_extents(extents: &[u32]) -> Step<()> {
+        if extents.contains(&0) {
+            return unsound("a tensor has no elements");
+        }
+        Self::check_size(extents)
+    }
+
+    /// Bounds that keep every product of extents in range.
+    pub(super) fn check_size(extents: &[u32]) -> Step<()> {
+        if extents.len() > MAX_RANK {
+            return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
+        }
+        if elements(extents) > MAX_ELEMENTS {
+            return unsound(format!("a tensor has more than {MAX_ELEMENTS} elements"));
+        }
+        Ok(())
+    }
+}
+
+/// Emission of operators.
+impl Converter<'_> {
+    /// Adds an operator, named after the node at work.
+    pub(super) fn emit(
+        &mut self,
+        suffix: &str,
+        operator: impl Into<Operator>,
+        inputs: &[Source],
+    ) -> Step<Source> {
+        let operator = operator.into();
+        if let Err(error) = operator.check() {
+            return unsound(error.to_string());
+        }
+        let name = self.unique(&format!("{}{suffix}", self.name));
+        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
+        Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
+    }
+
+    /// Extent of the tensor from `source`.
+    pub(super) fn shape(&self, source: Source) -> Shape {
+        match source {
+            Source::Input(index) => self.out.inputs[index as usize].shape,
+            Source::Node(id) => self.out.nodes[id.index()].operator.output(),
+        }
+    }
+
+    /// `view` with its axes in that order in memory, under that extent of the graph.
+    pub(super) fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Step<Source> {
+        if view.shape == shape && view.order.as_deref() == Some(order) {
+            return Ok(view.source);
+        }
+        if let Source::Input(index) = view.source
+            && self.stored.contains(&view.source)
+        {
+            // A constant is stored as it is needed.
+            let name = self.out.inputs[index as usize].name.clone();
+            return Ok(self.stored_input(&name, shape));
+        }
+        let key =
+            view.order.clone().map(|from| (view.source, view.extents.clone(), from, order.to_vec(), shape));
+        if let Some(&source) = key.as_ref().and_then(|key| self.moved.get(key)) {
+            return Ok(source);
+        }
+        let reshape = Reshape { input: view.shape, output: shape };
+        let source = self.emit(".reshape", reshape, &[view.source])?;
+        if let Some(key) = key {
+            self.moved.insert(key, source);
+        }
+        Ok(source)
+    }
+
+    /// `view` with its axes in that order in memory, under the extent natural to it.
+    pub(super) fn naturally(&mut self, view: &View, order: Vec<usize>) -> Step<View> {
+        let Some(shape) = self.natural(view, &order) else { return unsound("a tensor is too large") };
+        let source = self.arranged(view, &order, shape)?;
+        Ok(View { source, shape, order: Some(order), ..view.clone() })
+    }
+
+    /// The extent natural to `view` in that order: of an image, an image's.
+    fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
+        let at = |axis: usize| view.extents[axis];
+        let has_channels_last = order.last().is_none_or(|&axis| axis == 1);
+        match (view.extents.len(), self.model.order) {
+            (4, ImageOrder::ChannelsFirst) if has_channels_last && at(0) == 1 => {
+                Some(Shape::image(at(2), at(3), at(1)))
+            }
+            (4, ImageOrder::ChannelsLast) if view.shape.height > 1 && at(0) == 1 && order.is_sorted() => {
+                Some(Shape::image(at(1), at(2), at(3)))
+            }
+            _ => natural_shape(&order.iter().map(|&axis| at(axis)).collect::<Vec<u32>>()),
+        }
+    }
+
+    /// `view` with the innermost axis in memory as its channels.
+    pub(super) fn settled(&mut self, view: &View) -> Step<View> {
+        match &view.order {
+            Some(order) => {
+                let channels = order.last().map_or(1, |&axis| view.extents[axis]);
+                if view.shape.channels == channels {
+                    return Ok(view.clone());
+                }
+                self.naturally(view, order.clone())
+            }
+            None => self.naturally(view, self.order_of(view)),
+        }
+    }
+
+    /// The order in memory of a view; of one that has none, what is likely to be read next:
+    /// an image's if it was one, else the file's.
+    pub(super) fn order_of(&self, view: &View) -> Vec<usize> {
+        let was_image = view.shape.height > 1 && view.extents.len() == 4;
+        match &view.order {
+            Some(order) => order.clone(),
+            None if was_image && self.model.order == ImageOrder::ChannelsFirst => {
+                [0, 2, 3, 1].into_iter().filter(|&axis: &usize| view.extents[axis] != 1).collect()
+            }
+            None => view.file_order(),
+        }
+    }
+
+    /// A name that nothing has yet.
+    pub(super) fn unique(&mut self, name: &str) -> String {
+        let name = clean(name);
+        let mut unique = name.clone();
+        let mut count = self.names.len();
+        if self.names.contains(&unique) {
+            // Counted from the number of names there are, so that few are tried.
+            let mut near = 2;
+            while self.names.contains(&unique) {
+                unique = format!("{name}.{near}");
+                near = if near < 32 {
+                    near + 1
+                } else {
+                    count += 1;
+                    count
+                };
+            }
+        }
+        self.names.insert(unique.clone());
+        unique
+    }
+
+    /// Notes that something else stands in the place of the node at work.
+    pub(super) fn approximate(&mut self, instead: impl Into<String>) {
+        let replacement =
+            Replacement { node: self.name.clone(), kind: self.kind.clone(), instead: instead.into() };
+        if self.out.approximated.last() != Some(&replacement) {
+            self.out.approximated.push(replacement);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Convolutions and pools.
+
+use super::{Converter, Step, Value, unknown, unsound};
+use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent};
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::{Conv2d, DepthwiseConv2d, Mean, Operator, Pool, PoolKind, Reshape, Window};
+use coexec_sim::workload::{MAX_DIMENSION, Source};
+use coexec_sim::workload::{Padding, Shape};
+
+/// What a convolution's weights say.
+#[derive(Clone, Copy)]
+struct Weights {
+    /// Output channels.
+    output: u32,
+    /// Input channels of a group.
+    depth: u32,
+    /// Height and width.
+    kernel: [u32; 2],
+}
+
+/// An image that a window slides over.
+struct Image {
+    source: Source,
+    shape: Shape,
+    /// Whether the file sees a row only.
+    flat: bool,
+}
+
+impl Converter<'_> {
+    pub(super) fn convolution(&mut self, node: &SourceNode, window: &Windowed, groups: u32) -> Step<()> {
+        let weights = self.weights(node)?;
+        let (image, zeros) = self.image(node, 0)?;
+        // TFLite does not write groups: the weights are as deep as one is.
+        let groups = if groups == 0 { image.shape.channels / weights.depth.max(1) } else { groups };
+        self.convolved(node, window, (image, zeros), weights, groups)
+    }
+
+    /// With TFLite's weights, `[1, height, width, channels]`.
+    pub(super) fn depthwise(&mut self, node: &SourceNode, window: &Windowed) -> Step<()> {
+        let extents = self.weight_extents(node, 1)?;
+        let [_, height, width, output] = extents[..] else {
+            return unsound("depthwise weights without four axes");
+        };
+        let (image, zeros) = self.image(node, 0)?;
+        let groups = image.shape.channels;
+        self.convolved(
+            node,
+            window,
+            (image, zeros),
+            Weights { output, depth: 1, kernel: [height, width] },
+            groups,
+        )
+    }
+
+    /// A convolution of an image with zeros around it.
+    fn convolved(
+        &mut self,
+        node: &SourceNode,
+        window: &Windowed,
+        (image, zeros): (Image, Padding),
+        weights: Weights,
+        groups: u32,
+    ) -> Step<()> {
+        let Weights { output, depth, kernel } = weights;
+        let input = image.shape;
+        if u64::from(depth) * u64::from(groups) != u64::from(input.channels) {
+            return unsound(format!(
+                "weights {depth} channels deep in {groups} groups, on {}",
+                input.channels
+            ));
+        }
+        let window = fit(window, Some(kernel), input, zeros, image.flat)?;
+        let bias = has_bias(node);
+        let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
+            DepthwiseConv2d::new(input, window).multiplier(output / groups).bias(bias).into()
+        } else {
+            Conv2d::new(input, output, window).groups(groups).bias(bias).into()
+        };
+        self.write_image(node, operator, &image)
+    }
+
+    /// A transposed convolution as the convolution that computes, for each pixel of the
+    /// input, the block of as many output pixels as the stride has; the elements are
+    /// then moved to where they belong. Exact where the stride divides the window.
+    pub(super) fn transposed_convolution(
+        &mut self,
+        node: &SourceNode,
+        window: &Windowed,
+        groups: u32,
+        output_pads: &[u32],
+    ) -> Step<()> {
+        let extents = self.weight_extents(node, 1)?;
+        let (output, kernel) = match (self.model.order, &extents[..]) {
+            (ImageOrder::ChannelsFirst, &[_, output, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
+            _ => return unknown("a transposed convolution that is not over images"),
+        };
+        if groups != 1 || window.dilation.iter().any(|&dilation| dilation != 1) {
+            return unknown("a transposed convolution with groups or dilation");
+        }
+        let (image, zeros) = self.image(node, 0)?;
+        let stride = pair(&window.stride, 1, false)?;
+        let input = image.shape;
+        let wanted = [0, 1].map(|side| {
+            transposed_extent([input.height, input.width][side], kernel[side], stride[side], window, side)
+                .saturating_add(i64::from(output_pads.get(side).copied().unwrap_or(0)))
+        });
+        let sides = [input.height, input.width];
+        let is_whole = |side: usize| i64::from(sides[side]) * i64::from(stride[side]) == wanted[side];
+        if zeros != Padding::NONE || !is_whole(0) || !is_whole(1) {
+            return unknown(
+                "a transposed convolution whose output is not as many times its input as its stride",
+            );
+        }
+        if kernel.iter().zip(stride).any(|(&kernel, stride)| kernel % stride != 0) {
+            self.approximate("the convolution whose window, over the stride, is rounded up");
+        }
+        let kernel = [kernel[0].div_ceil(stride[0]), kernel[1].div_ceil(stride[1])];
+        let around = |kernel: u32| [(kernel.saturating_sub(1)) / 2, kernel.saturating_sub(1).div_ceil(2)];
+        let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
+        let block = u64::from(output) * u64::from(stride[0]) * u64::from(stride[1]);
+        let conv = Conv2d::new(
+            input,
+            as_extent(block),
+            Window::of(kernel).padding(Padding { top, bottom, left, right }),
+        )
+        .bias(has_bias(node));
+        let mut source = self.emit("", conv, &[image.source])?;
+        if stride != [1, 1] {
+            let shape = Shape::image(input.height * stride[0], input.width * stride[1], output);
+            let moved = Reshape { input: self.shape(source), output: shape };
+            source = self.emit(".to_pixels", moved, &[source])?;
+        }
+        self.write_source(node, source, image.flat);
+        Ok(())
+    }
+
+    pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<()> {
+        let (image, zeros) = self.image(node, 0)?;
+        let window = fit(window, None, image.shape, zeros, image.flat)?;
+        if window.dilation != [1, 1] {
+            return unknown("a pooling window with dilation");
+        }
+        if window == Window::valid(1) {
+            // What an adaptive pool is at the extent that a network was made for.
+            self.write_source(node, image.source, image.flat);
+            return Ok(());
+        }
+        self.write_image(node, Pool { kind, input: image.shape, window }.into(), &image)
+    }
+
+    pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<()> {
+        let (image, zeros) = self.image(node, 0)?;
+        if zeros != Padding::NONE {
+            return unknown("zeros around an image that is reduced as a whole");
+        }
+        let input = image.shape;
+        let operator = match kind {
+            PoolKind::Average => Mean { input }.into(),
+            PoolKind::Max => Pool { kind, input, window: Window::of([input.height, input.width]) }.into(),
+        };
+        self.write_image(node, operator, &image)
+    }
+
+    /// Operand as one image, and the zeros around it.
+    fn image(&mut self, node: &SourceNode, operand: usize) -> Step<(Image, Padding)> {
+        let view = self.unpadded_view(node, operand)?;
+        let first = self.model.order == ImageOrder::ChannelsFirst;
+        let (batch, height, width, channels, order) = match (&view.extents[..], first) {
+            (&[batch, channels, height, width], true) => (batch, height, width, channels, vec![0, 2, 3, 1]),
+            (&[batch, height, width, channels], false) => (batch, height, width, channels, vec![0, 1, 2, 3]),
+            (&[batch, channels, width], true) => (batch, 1, width, channels, vec![0, 2, 1]),
+            (&[batch, width, channels], false) => (batch, 1, width, channels, vec![0, 1, 2]),
+            (extents, _) => return unknown(format!("a window over a tensor of {} axes", extents.len())),
+        };
+        if batch != 1 {
+            return unknown(format!("{batch} images at once, and windows are over one image"));
+        }
+        let shape = Shape::image(height, width, channels);
+        let order: Vec<usize> = order.into_iter().filter(|&axis| view.extents[axis] != 1).collect();
+        let padding = view.padding;
+        let source = self.arranged(&view, &order, shape)?;
+        Ok((Image { source, shape, flat: view.extents.len() == 3 }, padding))
+    }
+
+    /// Writes what an operator makes of `image`.
+    fn write_image(&mut self, node: &SourceNode, operator: Operator, image: &Image) -> Step<()> {
+        let source = self.emit("", operator, &[image.source])?;
+        self.write_source(node, source, image.flat);
+        Ok(())
+    }
+
+    /// Writes an image, with the axes that the file sees.
+    fn write_source(&mut self, node: &SourceNode, source: Source, flat: bool) {
+        let shape = self.shape(source);
+        let view = self.image_view(source, shape, flat);
+        self.write(node, 0, view);
+    }
+
+    /// An image of the graph as the file sees it; without its height where it is `flat`.
+    pub(super) fn image_view(&self, source: Source, shape: Shape, flat: bool) -> View {
+        let Shape { height, width, channels, .. } = shape;
+        let (extents, order) = match (self.model.order, flat) {
+            (ImageOrder::ChannelsFirst, false) => (vec![1, channels, height, width], vec![2, 3, 1]),
+            (ImageOrder::ChannelsLast, false) => (vec![1, height, width, channels], vec![1, 2, 3]),
+            (ImageOrder::ChannelsFirst, true) => (vec![1, channels, width], vec![2, 1]),
+            (ImageOrder::ChannelsLast, true) => (vec![1, width, channels], vec![1, 2]),
+        };
+        let wide = wide_axes(&extents);
+        let order = order.into_iter().filter(|axis| wide.contains(axis)).collect();
+        View { source, shape, extents, order: Some(order), padding: Padding::NONE }
+    }
+
+    /// Extents of weights, which are constant.
+    pub(super) fn weight_extents(&self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
+        match self.read(node, operand)? {
+            Value::Constant(constant) if constant.elements() == 0 => unsound("its weights are empty"),
+            Value::Constant(constant) => Ok(constant.extents.clone()),
+            Value::View(_) => unknown("its weights are computed by the network"),
+        }
+    }
+
+    fn weights(&self, node: &SourceNode) -> Step<Weights> {
+        let extents = self.weight_extents(node, 1)?;
+        let (output, depth, kernel) = match (self.model.order, &extents[..]) {
+            (ImageOrder::ChannelsFirst, &[output, depth, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
+            (ImageOrder::ChannelsFirst, &[output, depth, width]) => (output, depth, [1, width]),
+            _ => return unknown("a convolution that is over neither images nor rows"),
+        };
+        Ok(Weights { output, depth, kernel })
+    }
+}
+
+/// Whether a convolution or product has a bias.
+pub(super) fn has_bias(node: &SourceNode) -> bool {
+    node.reads.get(2).copied().flatten().is_some()
+}
+
+/// Two numbers, of one where the image is flat, or the usual ones.
+fn pair(numbers: &[u32], usual: u32, flat: bool) -> Step<[u32; 2]> {
+    match (numbers, flat) {
+        ([], _) => Ok([usual; 2]),
+        (&[width], true) => Ok([1, width]),
+        (&[vertical, horizontal], _) => Ok([vertical, horizontal]),
+        _ => unsound("a window of another number of axes than its input"),
+    }
+}
+
+/// Extent of a transposed convolution's output along a side, less what ONNX adds.
+fn transposed_extent(input: u32, kernel: u32, stride: u32, window: &Windowed, side: usize) -> i64 {
+    let (input, kernel, stride) = (i64::from(input), i64::from(kernel), i64::from(stride));
+    match &window.pads {
+        Pads::Same | Pads::SameLower => input * stride,
+        Pads::Explicit(pads) => {
+            let pad = |index: usize| i64::from(pads.get(index).copied().unwrap_or(0));
+            (input - 1) * stride + kernel - pad(side) - pad(side + 2)
+        }
+    }
+}
+
+/// Fills a window's numbers in.
+fn fit(
+    window: &Windowed,
+    weights: Option<[u32; 2]>,
+    input: Shape,
+    zeros: Padding,
+    flat: bool,
+) -> Step<Window> {
+    let kernel = match weights {
+        Some(kernel) => kernel,
+        None => pair(&window.kernel, 1, flat)?,
+    };
+    let stride = pair(&window.stride, 1, flat)?;
+    let dilation = pair(&window.dilation, 1, flat)?;
+    let mut pads = [[0_u32; 2]; 2];
+    for side in 0..2 {
+        let numbers = [kernel[side], stride[side], dilation[side]];
+        if numbers.iter().any(|&number| number == 0 || number > MAX_DIMENSION) {
+            return unsound("a window, stride or dilation is 0 or too large");
+        }
+        let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]][side];
+        let extent = [input.height, input.width][side] + around[0] + around[1];
+        pads[side] = side_pads(window, side, extent, numbers, flat)?;
+        pads[side][0] += around[0];
+        pads[side][1] += around[1];
+    }
+    let [[top, bottom], [left, right]] = pads;
+    Ok(Window { kernel, stride, dilation, padding: Padding { top, bottom, left, right } })
+}
+
+/// Padding before and behind one side of `extent` pixels.
+fn side_pads(
+    window: &Windowed,
+    side: usize,
+    extent: u32,
+    [kernel, stride, dilation]: [u32; 3],
+    flat: bool,
+) -> Step<[u32; 2]> {
+    let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
+    let extent = u64::from(extent);
+    let mut pads = match &window.pads {
+        Pads::Explicit(pads) if pads.is_empty() => [0, 0],
+        Pads::Explicit(pads) => match (&pads[..], flat) {
+            (&[before, after], true) => [[0, 0], [before, after]][side],
+            (&[top, left, bottom, right], false) => [[top, bottom], [left, right]][side],
+            _ => return unsound("as many paddings as another number of axes has"),
+        },
+        same => {
+            let output = extent.div_ceil(u64::from(stride));
+            let covered = output.saturating_sub(1) * u64::from(stride) + reach;
+            let missing = as_extent(covered.saturating_sub(extent));
+            let (small, large) = (missing / 2, missing.div_ceil(2));
+            if *same == Pads::Same { [small, large] } else { [large, small] }
+        }
+    };
+    if pads.iter().any(|&pad| pad > MAX_DIMENSION) {
+        return unsound("too much padding");
+    }
+    if window.ceil {
+        let padded = extent + u64::from(pads[0]) + u64::from(pads[1]);
+        let over = padded.saturating_sub(reach) % u64::from(stride);
+        let start = padded.saturating_sub(reach) - over + u64::from(stride);
+        // A window that would begin behind the image is left out.
+        if over > 0 && start < extent + u64::from(pads[0]) {
+            pads[1] += stride - over as u32;
+        }
+    }
+    Ok(pads)
+}

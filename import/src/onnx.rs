@@ -1,0 +1,211 @@
+//! ONNX files.
+//!
+//! Responsible for: a file's nodes, tensors and open dimensions in the words of
+//! `model.rs`. Not for: extents inside the model, which are computed from those of its
+//! inputs; nor for subgraphs, weights' values and data outside the file.
+
+pub(super) mod messages;
+mod nodes;
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::error::ImportError;
+use super::model::{
+    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, as_extent, elements,
+};
+use coexec_sim::workload::DataType;
+use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+
+/// What an open dimension is, unless it is set: one image, one sequence.
+const OPEN_EXTENT: u32 = 1;
+
+/// Reads a model; with it the open dimensions, and what they were taken to be.
+pub(super) fn read(
+    bytes: Vec<u8>,
+    dimensions: &BTreeMap<String, u32>,
+) -> Result<(Model, BTreeMap<String, u32>), ImportError> {
+    let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
+    let proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
+    let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
+        return Err(refused("it has no graph".to_owned()));
+    };
+    let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
+    let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
+    let mut reader =
+        Reader { asked: dimensions, open: BTreeMap::new(), tensors: Vec::new(), by_name: HashMap::new() };
+    let model = reader.model(&graph, version);
+    Ok((model, reader.open))
+}
+
+/// A graph as it is read.
+struct Reader<'a> {
+    asked: &'a BTreeMap<String, u32>,
+    open: BTreeMap<String, u32>,
+    tensors: Vec<SourceTensor>,
+    by_name: HashMap<String, TensorId>,
+}
+
+impl Reader<'_> {
+    fn model(&mut self, graph: &GraphProto, version: i64) -> Model {
+        for tensor in &graph.initializer {
+            let id = self.tensor(&tensor.name);
+            self.tensors[id].constant = Some(constant(tensor));
+        }
+        let mut inputs = Vec::new();
+        for info in &graph.input {
+            let id = self.tensor(&info.name);
+            // Old files list weights among the inputs.
+            if self.tensors[id].constant.is_none() {
+                self.tensors[id].extents = self.extents(info, true);
+                inputs.push(id);
+            }
+        }
+        for info in graph.value_info.iter().chain(&graph.output) {
+            let id = self.tensor(&info.name);
+            if self.tensors[id].extents.is_none() {
+                self.tensors[id].extents = self.extents(info, false);
+            }
+        }
+        let mut nodes = Vec::with_capacity(graph.node.len());
+        for (index, node) in graph.node.iter().enumerate() {
+            if let Some(node) = self.node(index, node, version) {
+                nodes.push(node);
+            }
+        }
+        let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
+        let data_type = data_type(graph);
+        let tensors = std::mem::take(&mut self.tensors);
+        Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
+    }
+
+    /// The tensor of that name.
+    fn tensor(&mut self, name: &str) -> TensorId {
+        if let Some(&id) = self.by_name.get(name) {
+            return id;
+        }
+        let id = self.tensors.len();
+        self.tensors.push(SourceTensor { name: name.to_owned(), ..SourceTensor::default() });
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    /// Extents that a file says; of an input, open ones are named and filled.
+    fn extents(&mut self, info: &ValueInfoProto, is_input: bool) -> Option<Vec<u32>> {
+        let shape = info.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
+        let mut extents = Vec::with_capacity(shape.dim.len());
+        for (axis, dimension) in shape.dim.iter().enumerate() {
+            let known = dimension.dim_value.filter(|&value| value > 0);
+            if let Some(value) = known {
+                extents.push(as_extent(value));
+                continue;
+            }
+            let named = dimension.dim_param.clone().filter(|name| !name.is_empty());
+            let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
+            extents.push(if is_input {
+                let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
+                self.open.insert(name, extent);
+                extent
+            } else {
+                *self.open.get(&name)?
+            });
+        }
+        Some(extents)
+    }
+
+    /// A node; none for one that only holds a constant.
+    fn node(&mut self, index: usize, node: &NodeProto, version: i64) -> Option<SourceNode> {
+        if node.op_type == "Constant" {
+            let id = self.tensor(node.output.first()?);
+            self.tensors[id].constant = Some(constant_node(node));
+            return None;
+        }
+        let mut operand = |name: &String| (!name.is_empty()).then(|| self.tensor(name));
+        let reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
+        let writes: Vec<Option<TensorId>> = node.output.iter().map(&mut operand).collect();
+        let (work, reads) = nodes::work(node, version, &reads);
+        let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
+        Some(SourceNode { name, kind: node.op_type.clone(), work, reads, writes })
+    }
+}
+
+/// Element types of tensors (`TensorProto.DataType`).
+mod element {
+    pub(super) const FLOAT: i32 = 1;
+    pub(super) const UINT8: i32 = 2;
+    pub(super) const INT8: i32 = 3;
+    pub(super) const INT32: i32 = 6;
+    pub(super) const INT64: i32 = 7;
+    pub(super) const BOOL: i32 = 9;
+    pub(super) const FLOAT16: i32 = 10;
+    pub(super) const DOUBLE: i32 = 11;
+    pub(super) const BFLOAT16: i32 = 16;
+}
+
+/// Extents of a constant, and its numbers where they are few.
+fn constant(tensor: &TensorProto) -> Constant {
+    let extents: Vec<u32> = tensor.dims.iter().copied().map(as_extent).collect();
+    let count = elements(&extents);
+    let numbers = (count <= MAX_NUMBERS as u64).then(|| numbers(tensor)).flatten();
+    Constant { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
+}
+
+fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
+    let raw = &tensor.raw_data[..];
+    let typed: Vec<f64> = match tensor.data_type {
+        element::FLOAT if raw.is_empty() => tensor.float_data.iter().map(|&n| f64::from(n)).collect(),
+        element::DOUBLE if raw.is_empty() => tensor.double_data.clone(),
+        element::INT64 if raw.is_empty() => tensor.int64_data.iter().map(|&n| n as f64).collect(),
+        element::INT32 | element::INT8 | element::UINT8 | element::BOOL if raw.is_empty() => {
+            tensor.int32_data.iter().map(|&n| f64::from(n)).collect()
+        }
+        element::FLOAT => raw.as_chunks().0.iter().map(|&n| f64::from(f32::from_le_bytes(n))).collect(),
+        element::DOUBLE => raw.as_chunks().0.iter().map(|&n| f64::from_le_bytes(n)).collect(),
+        element::INT64 => raw.as_chunks().0.iter().map(|&n| i64::from_le_bytes(n) as f64).collect(),
+        element::INT32 => raw.as_chunks().0.iter().map(|&n| f64::from(i32::from_le_bytes(n))).collect(),
+        element::INT8 => raw.iter().map(|&n| f64::from(n.cast_signed())).collect(),
+        element::UINT8 | element::BOOL => raw.iter().map(|&n| f64::from(n)).collect(),
+        _ => return None,
+    };
+    Some(typed)
+}
+
+/// What a node of that kind holds.
+fn constant_node(node: &NodeProto) -> Constant {
+    let Some(attribute) = node.attribute.first() else { return Constant::default() };
+    match (attribute.name.as_str(), &attribute.t) {
+        (_, Some(tensor)) => constant(tensor),
+        ("value_ints", _) => Constant::list(attribute.ints.iter().copied()),
+        ("value_int", _) => Constant { extents: Vec::new(), numbers: Some(vec![attribute.i as f64]) },
+        ("value_float", _) => Constant { extents: Vec::new(), numbers: Some(vec![f64::from(attribute.f)]) },
+        ("value_floats", _) => Constant {
+            extents: vec![attribute.floats.len() as u32],
+            numbers: Some(attribute.floats.iter().map(|&number| f64::from(number)).collect()),
+        },
+        _ => Constant::default(),
+    }
+}
+
+/// The number format of most weights; integers where activations are quantised.
+fn data_type(graph: &GraphProto) -> DataType {
+    let quantises = |node: &NodeProto| {
+        matches!(
+            node.op_type.as_str(),
+            "QLinearConv" | "QLinearMatMul" | "ConvInteger" | "MatMulInteger" | "QuantizeLinear" | "QGemm"
+        )
+    };
+    if graph.node.iter().any(quantises) {
+        return DataType::I8;
+    }
+    let of = |wanted: &[i32]| -> u64 {
+        let counts = graph.initializer.iter().filter(|tensor| wanted.contains(&tensor.data_type));
+        counts.fold(0, |sum: u64, tensor| sum.saturating_add(constant(tensor).elements()))
+    };
+    if of(&[element::FLOAT16, element::BFLOAT16]) > of(&[element::FLOAT, element::DOUBLE]) {
+        DataType::F16
+    } else {
+        DataType::F32
+    }
+}

@@ -1,0 +1,124 @@
+//! GELU, swish and hard swish, spelled out.
+//!
+//! All are products of `x` and a function of `x`: from the error function, the sigmoid
+//! or the clipping backwards over element-wise nodes to `x`, forwards to the product.
+
+use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Work};
+use super::{Links, computed, constant_beside, is_elementwise, result};
+use coexec_sim::workload::Function;
+
+/// Most nodes between `x` and the function, and behind it to the product.
+const MAX_STEPS: usize = 8;
+
+pub(super) fn rewrite(model: &mut Model) {
+    let links = Links::of(model);
+    for index in 0..model.nodes.len() {
+        let Some(function) = product_with(&model.nodes[index].work) else { continue };
+        if let Some((from, last)) = found(model, &links, index) {
+            replace(model, last, from, function);
+        } else if let Some((from, last)) = hard_sigmoid(model, &links, index) {
+            replace(model, last, from, Function::HardSigmoid);
+        }
+    }
+}
+
+fn replace(model: &mut Model, node: usize, from: TensorId, function: Function) {
+    let node = &mut model.nodes[node];
+    node.work = Work::Function(Elemental::Known(function));
+    node.reads = vec![Some(from)];
+}
+
+/// What the product of `x` and that function of `x` is.
+fn product_with(work: &Work) -> Option<Function> {
+    match work {
+        Work::Function(Elemental::Erf | Elemental::Known(Function::Tanh)) => Some(Function::Gelu),
+        Work::Function(Elemental::Known(Function::Sigmoid)) => Some(Function::Silu),
+        Work::Function(Elemental::Clip | Elemental::Known(Function::Relu6 | Function::HardSigmoid)) => {
+            Some(Function::HardSwish)
+        }
+        _ => None,
+    }
+}
+
+/// The `x` and the node that writes the product, of the function at `key`.
+fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
+    let mut from = model.nodes[key].reads.first().copied().flatten()?;
+    for _ in 0..MAX_STEPS {
+        if let Some(last) = forwards(model, links, key, from) {
+            return Some((from, last));
+        }
+        let writer = &model.nodes[links.writer[from]?];
+        if !is_elementwise(&writer.work) {
+            return None;
+        }
+        from = computed(model, writer).next()?;
+    }
+    None
+}
+
+/// The last node of the function: the product, and factors behind it.
+fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<usize> {
+    let mut current = result(&model.nodes[key])?;
+    let mut last = None;
+    for _ in 0..MAX_STEPS {
+        let Some(reader) = links.only_reader(current) else { break };
+        let node = &model.nodes[reader];
+        let Work::Arithmetic(arithmetic) = node.work else { break };
+        let factor = matches!(arithmetic, Arithmetic::Multiply | Arithmetic::Divide);
+        if constant_beside(model, node) == Some(1) {
+            // Behind the product only a factor belongs to the function.
+            if last.is_some() && !factor {
+                break;
+            }
+            last = last.map(|_| reader);
+        } else if arithmetic == Arithmetic::Multiply
+            && last.is_none()
+            && node.reads.len() == 2
+            && node
+                .reads
+                .iter()
+                .flatten()
+                .any(|&operand| operand != current && derives(model, links, operand, from, MAX_STEPS))
+        {
+            last = Some(reader);
+        } else {
+            break;
+        }
+        match result(node) {
+            Some(next) => current = next,
+            None => break,
+        }
+    }
+    last
+}
+
+/// Whether `tensor` is `from` times or plus numbers.
+fn derives(model: &Model, links: &Links, tensor: TensorId, from: TensorId, steps: usize) -> bool {
+    if tensor == from {
+        return true;
+    }
+    let Some(writer) = links.writer[tensor].map(|writer| &model.nodes[writer]) else { return false };
+    let is_scaled = matches!(writer.work, Work::Arithmetic(_)) && constant_beside(model, writer) == Some(1);
+    steps > 0
+        && (is_scaled || writer.work == Work::Identity)
+        && computed(model, writer)
+            .next()
+            .is_some_and(|operand| derives(model, links, operand, from, steps - 1))
+}
+
+/// A clipped sum over six: the hard sigmoid without the product.
+fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
+    let node = &model.nodes[key];
+    if !matches!(node.work, Work::Function(Elemental::Clip | Elemental::Known(Function::Relu6))) {
+        return None;
+    }
+    let is_scalar = |node: &SourceNode, wanted: &[Arithmetic]| {
+        matches!(node.work, Work::Arithmetic(found) if wanted.contains(&found))
+            && constant_beside(model, node) == Some(1)
+    };
+    let sum = &model.nodes[links.writer[node.reads.first().copied().flatten()?]?];
+    let reader = links.only_reader(result(node)?)?;
+    let is_one = is_scalar(sum, &[Arithmetic::Add])
+        && is_scalar(&model.nodes[reader], &[Arithmetic::Multiply, Arithmetic::Divide]);
+    if is_one { Some((computed(model, sum).next()?, reader)) } else { None }
+}

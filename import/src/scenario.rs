@@ -1,0 +1,114 @@
+//! Imported models as scenario files.
+
+use std::path::Path;
+
+use super::{GivenInput, ImportOptions, Imported, ModelFormat, Replacement, import};
+use coexec_sim::input::{InputError, Text, read_bytes};
+use coexec_sim::scenario::{InputTable, Overrides, Scenario, ScenarioFile};
+use coexec_sim::simulate::Measure;
+use coexec_sim::workload::{Node, OperatorTable, Shape, Source, Stage, fuse};
+
+/// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.
+const MAX_MODEL_BYTES: u64 = 2 << 30;
+
+/// The scenario called `name`: a model file where its name says so, else what
+/// [`Scenario::load`] knows.
+///
+/// # Errors
+/// As [`Scenario::load`], or where the model cannot be imported.
+pub fn load(name: &str, overrides: &Overrides) -> Result<Scenario, InputError> {
+    if ModelFormat::of_name(name).is_none() {
+        return Scenario::load(name, overrides);
+    }
+    let imported = ImportedScenario::load(Path::new(name), &ImportOptions::default())?;
+    let text = Text { name: name.to_owned(), content: String::new() };
+    imported.file.resolve(name, &text, overrides)
+}
+
+/// A model as a scenario, and what there is to tell of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedScenario {
+    /// The scenario, as a file has it.
+    pub file: ScenarioFile,
+    /// The model.
+    pub model: Imported,
+}
+
+impl ImportedScenario {
+    /// Reads and imports the model in a file, whose name ends in `.onnx` or `.tflite`.
+    ///
+    /// # Errors
+    /// Where the file is not there or has another name, or as [`import`].
+    pub fn load(path: &Path, options: &ImportOptions) -> Result<Self, InputError> {
+        let file = path.display().to_string();
+        let Some(format) = ModelFormat::of_name(&file) else {
+            return Err(InputError::Model {
+                file,
+                message: "the name tells no format of models".to_owned(),
+                help: "give a file whose name ends in .onnx or .tflite".to_owned(),
+            });
+        };
+        let bytes = read_bytes(path, MAX_MODEL_BYTES)?;
+        let name = path.file_stem().map_or_else(|| file.clone(), |stem| stem.to_string_lossy().into_owned());
+        let model = import(format, &name, bytes, options).map_err(|error| InputError::Model {
+            file: file.clone(),
+            message: error.to_string(),
+            help: error.help(),
+        })?;
+        let source = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
+        let file = scenario(&model, name, source);
+        Ok(Self { file, model })
+    }
+
+    /// The stages that the workload's graph is fused to.
+    pub fn stages(&self) -> Vec<Stage> {
+        fuse(&self.model.graph)
+    }
+
+    /// The scenario file, with what stands for something else on top.
+    ///
+    /// # Errors
+    /// A value that TOML cannot say; those of a scenario all can be said.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        let Imported { skipped, approximated, .. } = &self.model;
+        let skipped = skipped.iter().map(|replaced| (replaced, "in its place"));
+        let replaced = skipped.chain(approximated.iter().map(|replaced| (replaced, "stands for it")));
+        let mut text = String::new();
+        for (Replacement { node, kind, instead }, what) in replaced {
+            let line = format!("# {node} ({kind}): {instead} {what}");
+            // A name in the file must not end the comment.
+            text.extend(line.chars().map(|character| if character.is_control() { ' ' } else { character }));
+            text.push('\n');
+        }
+        Ok(text + &toml::to_string(&self.file)?)
+    }
+}
+
+/// The scenario of a model.
+fn scenario(model: &Imported, title: String, source: String) -> ScenarioFile {
+    let input = |input: &GivenInput| {
+        let Shape { batch, height, width, channels } = input.shape;
+        InputTable { name: input.name.clone(), extent: [batch, height, width, channels] }
+    };
+    let graph = &model.graph;
+    let name_of = |source: &Source| match *source {
+        Source::Input(input) => model.inputs[input as usize].name.clone(),
+        Source::Node(id) => graph.node(id).name.clone(),
+    };
+    let operator = |(index, node): (usize, &Node)| {
+        let above = |source: &Source| matches!(source, Source::Node(id) if id.index() + 1 == index);
+        let reads_above = node.inputs.len() == 1 && node.inputs.iter().all(above);
+        let from = (!reads_above).then(|| node.inputs.iter().map(name_of).collect());
+        OperatorTable { from, ..OperatorTable::new(&node.name, &node.operator) }
+    };
+    let inputs: Vec<InputTable> = model.inputs.iter().map(input).collect();
+    ScenarioFile {
+        title,
+        source: Some(source),
+        data_type: Some(graph.data_type()),
+        measure: Some(Measure::Inference),
+        input: Some(inputs).filter(|inputs| !inputs.is_empty()),
+        operator: Some(graph.nodes().iter().enumerate().map(operator).collect()),
+        ..ScenarioFile::default()
+    }
+}

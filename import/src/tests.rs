@@ -1,0 +1,113 @@
+//! Small models, written here with the messages that read them, and one that
+//! TensorFlow wrote.
+
+mod files;
+mod functions;
+mod networks;
+mod views;
+
+use prost::Message;
+
+use super::onnx::messages::{
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId, ShapeProto,
+    TensorProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use super::{ImportError, ImportOptions, Imported, ModelFormat, import};
+use coexec_sim::workload::Graph;
+use coexec_sim::workload::Operator;
+
+/// An ONNX model as it grows.
+pub(super) struct Builder(GraphProto);
+
+impl Builder {
+    /// A model that reads `x`; an extent of 0 is open and called `open`.
+    pub(super) fn new(extents: &[i64]) -> Self {
+        let dim = |&extent: &i64| DimensionProto {
+            dim_value: (extent > 0).then_some(extent),
+            dim_param: (extent == 0).then(|| "open".to_owned()),
+        };
+        let shape = ShapeProto { dim: extents.iter().map(dim).collect() };
+        let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(shape) });
+        let input = ValueInfoProto { name: "x".into(), r#type: Some(TypeProto { tensor_type }) };
+        Self(GraphProto { input: vec![input], ..GraphProto::default() })
+    }
+
+    /// Weights, whose values nobody reads.
+    pub(super) fn weights(mut self, name: &str, extents: &[i64]) -> Self {
+        let tensor =
+            TensorProto { name: name.into(), dims: extents.to_vec(), data_type: 1, ..TensorProto::default() };
+        self.0.initializer.push(tensor);
+        self
+    }
+
+    pub(super) fn integers(mut self, name: &str, numbers: &[i64]) -> Self {
+        let (dims, int64_data) = (vec![numbers.len() as i64], numbers.to_vec());
+        let tensor =
+            TensorProto { name: name.into(), dims, data_type: 7, int64_data, ..TensorProto::default() };
+        self.0.initializer.push(tensor);
+        self
+    }
+
+    pub(super) fn scalar(mut self, name: &str, number: f32) -> Self {
+        let float_data = vec![number];
+        let tensor = TensorProto { name: name.into(), data_type: 1, float_data, ..TensorProto::default() };
+        self.0.initializer.push(tensor);
+        self
+    }
+
+    /// A node that writes one tensor.
+    pub(super) fn node(self, kind: &str, reads: &[&str], write: &str, attributes: &[(&str, &[i64])]) -> Self {
+        self.split(kind, reads, &[write], attributes)
+    }
+
+    /// A node that writes several.
+    pub(super) fn split(
+        mut self,
+        kind: &str,
+        reads: &[&str],
+        writes: &[&str],
+        attributes: &[(&str, &[i64])],
+    ) -> Self {
+        let attribute = |&(name, numbers): &(&str, &[i64])| AttributeProto {
+            name: name.into(),
+            i: numbers.first().copied().unwrap_or(0),
+            ints: numbers.to_vec(),
+            ..AttributeProto::default()
+        };
+        self.0.node.push(NodeProto {
+            input: reads.iter().map(|&name| name.to_owned()).collect(),
+            output: writes.iter().map(|&name| name.to_owned()).collect(),
+            name: format!("{kind}.{}", writes[0]),
+            op_type: kind.into(),
+            attribute: attributes.iter().map(attribute).collect(),
+            domain: String::new(),
+        });
+        self
+    }
+
+    /// The file; the last node's first result is the output.
+    pub(super) fn bytes(mut self) -> Vec<u8> {
+        let name = self.0.node.last().map(|node| node.output[0].clone()).unwrap_or_default();
+        self.0.output.push(ValueInfoProto { name, r#type: None });
+        let opset_import = vec![OperatorSetId { domain: String::new(), version: 18 }];
+        ModelProto { ir_version: Some(8), graph: Some(self.0), opset_import }.encode_to_vec()
+    }
+
+    pub(super) fn import(self) -> Result<Imported, ImportError> {
+        import(ModelFormat::Onnx, "model", self.bytes(), &ImportOptions::default())
+    }
+
+    /// What the model's operators print as.
+    pub(super) fn operators(self) -> Vec<String> {
+        described(&self.import().unwrap().graph)
+    }
+}
+
+pub(super) fn described(graph: &Graph) -> Vec<String> {
+    let text = |operator: &Operator| match operator {
+        Operator::Elementwise(function) => format!("{:?} {}", function.function, function.input),
+        Operator::Norm(norm) => format!("{:?} norm {}", norm.kind, norm.input),
+        operator => operator.to_string(),
+    };
+    graph.nodes().iter().map(|node| text(&node.operator)).collect()
+}

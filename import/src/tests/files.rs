@@ -1,0 +1,170 @@
+//! Files: formats, and bytes that are no model any more.
+
+use proptest::prelude::*;
+
+use super::{Builder, described};
+use crate::{ImportOptions, Imported, ImportedScenario, ModelFormat, Replacement, import};
+use coexec_sim::input::Text;
+use coexec_sim::scenario::{Overrides, Scenario};
+use coexec_sim::workload::DataType;
+
+/// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
+/// `sim/tests/inputs/README.md` says how it was made.
+const TINY: &[u8] = include_bytes!("../../tests/inputs/tiny.tflite");
+const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
+
+fn tflite(bytes: &[u8]) -> Imported {
+    import(ModelFormat::TfLite, "tiny", bytes.to_vec(), &ImportOptions::default()).unwrap()
+}
+
+#[test]
+fn a_converted_network_has_the_layers_it_was_written_with() {
+    let imported = tflite(TINY);
+    let operators = described(&imported.graph);
+    // Tokens that are an image's pixels stay one: their linear layers are pointwise.
+    let wanted = [
+        "conv2d 3x3 16x16x3 -> 8x8x8",
+        "Relu6 8x8x8",
+        "depthwise conv2d 3x3 8x8x8 -> 8x8x8",
+        "HardSwish 8x8x8",
+        "conv2d 1x1 8x8x8 -> 8x8x8",
+        "concat -> 8x8x16",
+        "pool -> 4x4x16",
+        "mean -> 1x1x16",
+        "conv2d 1x1 1x1x16 -> 1x1x16",
+        "Sigmoid 1x1x16",
+        "Multiply 4x4x16",
+        "Layer norm 4x4x16",
+        "conv2d 1x1 4x4x16 -> 4x4x16",
+        "conv2d 1x1 4x4x16 -> 4x4x16",
+        "reshape -> 2x1x16x8",
+        "reshape -> 2x1x8x16",
+        "matmul 2x [16, 8] x [8, 16]",
+        "softmax -> 2x1x16x16",
+        "conv2d 1x1 4x4x16 -> 4x4x16",
+        "reshape -> 2x1x16x8",
+        "matmul 2x [16, 16] x [16, 8]",
+        "reshape -> 1x16x16",
+        "linear 16x16 -> 16",
+        "reshape -> 4x4x16",
+        "Add 4x4x16",
+        "conv2d 1x1 4x4x16 -> 4x4x32",
+        "Gelu 4x4x32",
+        "conv2d 1x1 4x4x32 -> 4x4x16",
+        "mean -> 1x1x16",
+        "linear 1x16 -> 10",
+        "softmax -> 1x1x10",
+    ];
+    assert_eq!(operators, wanted);
+    assert_eq!(imported.graph.data_type(), DataType::F32);
+    assert!(imported.skipped.is_empty() && imported.approximated.is_empty());
+}
+
+#[test]
+fn a_quantised_network_is_the_same_in_integers() {
+    let (float, quantised) = (tflite(TINY), tflite(TINY_INT8));
+    assert_eq!(quantised.graph.data_type(), DataType::I8);
+    assert_eq!(quantised.graph.macs(), float.graph.macs());
+}
+
+#[test]
+fn local_response_norms_go_over_channels_in_both_formats() {
+    let onnx = Builder::new(&[1, 8, 6, 4]).node("LRN", &["x"], "y", &[("size", &[5])]).bytes();
+    let imported = import(ModelFormat::Onnx, "m", onnx, &ImportOptions::default()).unwrap();
+    assert_eq!(described(&imported.graph), ["local response norm -> 6x4x8"]);
+    // The same network with another operator in the place of HARD_SWISH, in both fields that say it.
+    let mut bytes = TINY.to_vec();
+    bytes.iter_mut().rev().filter(|byte| **byte == 117).take(2).for_each(|byte| *byte = 13);
+    assert_eq!(described(&tflite(&bytes).graph)[3], "local response norm -> 8x8x8");
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_as_such() {
+    for format in [ModelFormat::Onnx, ModelFormat::TfLite] {
+        for bytes in [&b""[..], b"title = 'no model'", &[0xff; 64], &[0; 64]] {
+            let error = import(format, "m", bytes.to_vec(), &ImportOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("is no"), "{error}");
+        }
+    }
+}
+
+/// A model with most kinds of nodes.
+fn onnx() -> Vec<u8> {
+    Builder::new(&[1, 8, 8, 8])
+        .weights("w", &[8, 8, 3, 3])
+        .weights("fc", &[8, 16])
+        .integers("rows", &[1, -1, 8])
+        .integers("pads", &[0, 0, 1, 1, 0, 0, 1, 1])
+        .integers("sizes", &[1, 8, 16, 16])
+        .integers("from", &[1])
+        .integers("to", &[7])
+        .integers("axis", &[2])
+        .integers("copies", &[1, 2, 1])
+        .scalar("half", 0.5)
+        .node("Pad", &["x", "pads"], "a", &[])
+        .node("Conv", &["a", "w"], "b", &[("strides", &[1, 1])])
+        .node("Resize", &["b", "", "", "sizes"], "c", &[])
+        .node("MaxPool", &["c"], "d", &[("kernel_shape", &[2, 2]), ("strides", &[2, 2]), ("ceil_mode", &[1])])
+        .node("Slice", &["d", "from", "to", "axis"], "e", &[])
+        .node("Transpose", &["e"], "f", &[("perm", &[0, 2, 3, 1])])
+        .node("Reshape", &["f", "rows"], "g", &[])
+        .node("Tile", &["g", "copies"], "h", &[])
+        .node("MatMul", &["h", "fc"], "i", &[])
+        .node("Mul", &["i", "half"], "j", &[])
+        .node("Softmax", &["j"], "k", &[("axis", &[1])])
+        .node("ReduceMean", &["k"], "y", &[("axes", &[1])])
+        .bytes()
+}
+
+#[test]
+fn the_model_that_is_mutated_is_sound() {
+    assert!(import(ModelFormat::Onnx, "m", onnx(), &ImportOptions::default()).is_ok());
+}
+
+#[test]
+fn no_truncated_file_makes_it_panic() {
+    for (format, bytes) in [(ModelFormat::Onnx, onnx()), (ModelFormat::TfLite, TINY.to_vec())] {
+        for length in (0..bytes.len()).step_by(1 + bytes.len() / 512) {
+            let options = ImportOptions { skip_unknown: length % 2 == 0, ..ImportOptions::default() };
+            let _ = import(format, "m", bytes[..length].to_vec(), &options);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_flipped_bytes_make_it_panic(
+        flips in prop::collection::vec((any::<u32>(), any::<u8>()), 1..12),
+        which in 0..3_u8,
+        skip_unknown in any::<bool>(),
+    ) {
+        let (format, mut bytes) = match which {
+            0 => (ModelFormat::Onnx, onnx()),
+            1 => (ModelFormat::TfLite, TINY.to_vec()),
+            _ => (ModelFormat::TfLite, TINY_INT8.to_vec()),
+        };
+        let length = bytes.len() as u32;
+        for (place, value) in flips {
+            bytes[(place % length) as usize] = value;
+        }
+        let _ = import(format, "m", bytes, &ImportOptions { skip_unknown, ..ImportOptions::default() });
+    }
+}
+
+#[test]
+fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
+    let folder = std::env::temp_dir().join(format!("coexec-import-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("tiny.tflite");
+    std::fs::write(&path, TINY).unwrap();
+    let mut imported = ImportedScenario::load(&path, &ImportOptions::default()).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let name = "a\ntitle = \"another\"";
+    imported.file.title = name.to_owned();
+    let replacement = Replacement { node: name.into(), kind: name.into(), instead: name.into() };
+    imported.model.skipped.push(replacement);
+    let text = Text { name: "tiny.toml".into(), content: imported.to_toml().unwrap() };
+    let written = Scenario::parse("tiny", &text, &Overrides::default()).unwrap();
+    assert_eq!(written.title, name);
+    assert_eq!(written, imported.file.resolve("tiny", &text, &Overrides::default()).unwrap());
+}

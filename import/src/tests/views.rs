@@ -1,0 +1,169 @@
+//! Layouts: what moves and what does not.
+
+use super::{Builder, described};
+use crate::{ImportError, ImportOptions, ModelFormat, import};
+use coexec_sim::workload::Source;
+
+#[test]
+fn a_convolution_with_channels_first_is_one_with_channels_last() {
+    let model = Builder::new(&[1, 3, 224, 224]).weights("w", &[64, 3, 7, 7]).node(
+        "Conv",
+        &["x", "w"],
+        "y",
+        &[("strides", &[2, 2]), ("pads", &[3, 3, 3, 3])],
+    );
+    assert_eq!(model.operators(), ["conv2d 7x7 224x224x3 -> 112x112x64"]);
+}
+
+#[test]
+fn as_many_groups_as_channels_are_a_depthwise_convolution() {
+    let window: &[(&str, &[i64])] = &[("group", &[32]), ("pads", &[1, 1, 1, 1])];
+    let model =
+        Builder::new(&[1, 32, 8, 8]).weights("w", &[64, 1, 3, 3]).node("Conv", &["x", "w"], "y", window);
+    assert_eq!(model.operators(), ["depthwise conv2d 3x3 8x8x32 -> 8x8x64"]);
+    let model = Builder::new(&[1, 32, 8, 8]).weights("w", &[64, 8, 3, 3]).node(
+        "Conv",
+        &["x", "w"],
+        "y",
+        &[("group", &[4])],
+    );
+    assert_eq!(model.operators(), ["grouped conv2d 3x3 8x8x32 -> 6x6x64"]);
+}
+
+#[test]
+fn patches_become_tokens_without_moving_and_flattened_images_do_not() {
+    let patches = Builder::new(&[1, 8, 4, 4])
+        .integers("tokens", &[0, 8, -1])
+        .weights("w", &[8, 24])
+        .node("Reshape", &["x", "tokens"], "columns", &[])
+        .node("Transpose", &["columns"], "rows", &[("perm", &[0, 2, 1])])
+        .node("MatMul", &["rows", "w"], "y", &[]);
+    // The pixels are an image's, so its linear layer is a pointwise convolution.
+    assert_eq!(patches.operators(), ["conv2d 1x1 4x4x8 -> 4x4x24"]);
+    let flat = Builder::new(&[1, 8, 4, 4])
+        .weights("w", &[10, 128])
+        .node("Flatten", &["x"], "flat", &[])
+        .node("Gemm", &["flat", "w"], "y", &[("transB", &[1])]);
+    assert_eq!(flat.operators(), ["reshape -> 1x1x128", "linear 1x128 -> 10"]);
+}
+
+#[test]
+fn attention_splits_heads_as_the_bundled_transformers_do() {
+    let model = Builder::new(&[1, 50, 768])
+        .weights("qkv", &[768, 2304])
+        .integers("heads", &[1, 50, 3, 12, 64])
+        .integers("zero", &[0])
+        .integers("one", &[1])
+        .integers("rows", &[1, 50, 768])
+        .weights("out", &[768, 768])
+        .scalar("scale", 0.125)
+        .node("MatMul", &["x", "qkv"], "projected", &[])
+        .node("Reshape", &["projected", "heads"], "split", &[])
+        .node("Transpose", &["split"], "parts", &[("perm", &[2, 0, 3, 1, 4])])
+        .split("Split", &["parts"], &["q3", "k3", "v3"], &[("axis", &[0])])
+        .node("Squeeze", &["q3", "zero"], "q", &[])
+        .node("Squeeze", &["k3", "zero"], "k", &[])
+        .node("Squeeze", &["v3", "zero"], "v", &[])
+        .node("Mul", &["q", "scale"], "scaled", &[])
+        .node("Transpose", &["k"], "kt", &[("perm", &[0, 1, 3, 2])])
+        .node("MatMul", &["scaled", "kt"], "scores", &[])
+        .node("Softmax", &["scores"], "weights", &[("axis", &[-1])])
+        .node("MatMul", &["weights", "v"], "mixed", &[])
+        .node("Transpose", &["mixed"], "back", &[("perm", &[0, 2, 1, 3])])
+        .node("Reshape", &["back", "rows"], "joined", &[])
+        .node("MatMul", &["joined", "out"], "y", &[]);
+    let bundled = coexec_sim::workload::network("vit-b32").unwrap();
+    // From the attention's projection to the one back, of the bundled network's first layer.
+    let is_attention = |name: &str| name.starts_with("layer1.attention") && !name.contains("norm");
+    let nodes = bundled.nodes().iter().filter(|node| is_attention(&node.name) && !node.name.contains("add"));
+    let mut wanted: Vec<String> = nodes.map(|node| node.operator.to_string()).collect();
+    let mut found = model.operators();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn shapes_are_computed_on_the_way() {
+    // What an exporter writes for x.view(x.size(0), -1) of an open batch.
+    let model = Builder::new(&[0, 8, 1, 1])
+        .integers("zero", &[0])
+        .integers("minus", &[-1])
+        .weights("w", &[8, 4])
+        .node("Shape", &["x"], "extents", &[])
+        .node("Gather", &["extents", "zero"], "batch", &[("axis", &[0])])
+        .node("Concat", &["batch", "minus"], "wanted", &[("axis", &[0])])
+        .node("Reshape", &["x", "wanted"], "flat", &[])
+        .node("MatMul", &["flat", "w"], "y", &[]);
+    assert_eq!(model.operators(), ["linear 1x8 -> 4"]);
+}
+
+#[test]
+fn an_open_dimension_is_one_or_what_it_is_set_to() {
+    let model = || Builder::new(&[1, 0, 64]).weights("w", &[64, 8]).node("MatMul", &["x", "w"], "y", &[]);
+    let imported = model().import().unwrap();
+    assert_eq!(described(&imported.graph), ["linear 1x64 -> 8"]);
+    assert_eq!(imported.dimensions["open"], 1);
+    let with = |name: &str| {
+        let dimensions = [(name.to_owned(), 77)].into();
+        import(ModelFormat::Onnx, "m", model().bytes(), &ImportOptions { dimensions, skip_unknown: false })
+    };
+    assert_eq!(described(&with("open").unwrap().graph), ["linear 77x64 -> 8"]);
+    let error = with("opne").unwrap_err();
+    assert!(matches!(error, ImportError::NoSuchDimension { .. }) && error.help().contains("open"));
+}
+
+#[test]
+fn zeros_before_a_window_are_its_padding_and_elsewhere_are_joined() {
+    let pads: &[i64] = &[0, 0, 1, 1, 0, 0, 2, 2];
+    let model = Builder::new(&[1, 3, 8, 8])
+        .integers("pads", pads)
+        .weights("w", &[4, 3, 3, 3])
+        .node("Pad", &["x", "pads"], "padded", &[])
+        .node("Conv", &["padded", "w"], "y", &[]);
+    assert_eq!(model.operators(), ["conv2d 3x3 8x8x3 -> 9x9x4"]);
+    let model = Builder::new(&[1, 3, 8, 8])
+        .integers("pads", pads)
+        .node("Pad", &["x", "pads"], "padded", &[])
+        .node("Relu", &["padded"], "y", &[]);
+    // Rows of zeros, then columns; a function does not mind how its elements are arranged.
+    assert_eq!(model.operators().last().unwrap(), "Relu 1x11x33");
+}
+
+#[test]
+fn channels_are_sliced_where_they_lie_and_rows_from_the_flat_tensor() {
+    let halves = Builder::new(&[1, 8, 4, 4]).split("Split", &["x"], &["a", "b"], &[("axis", &[1])]).node(
+        "Concat",
+        &["b", "a"],
+        "y",
+        &[("axis", &[1])],
+    );
+    assert_eq!(halves.operators(), ["slice -> 4x4x4", "slice -> 4x4x4", "concat -> 4x4x8"]);
+    let token = Builder::new(&[1, 50, 768])
+        .integers("first", &[0])
+        .weights("w", &[768, 10])
+        .node("Gather", &["x", "first"], "token", &[("axis", &[1])])
+        .node("MatMul", &["token", "w"], "y", &[]);
+    assert_eq!(token.operators(), ["reshape -> 1x1x38400", "slice -> 1x1x768", "linear 1x768 -> 10"]);
+}
+
+#[test]
+fn a_token_joined_to_others_is_given_and_an_image_twice_as_large_is_copies() {
+    let imported = Builder::new(&[1, 49, 768])
+        .weights("class", &[1, 1, 768])
+        .node("Concat", &["class", "x"], "y", &[("axis", &[1])])
+        .import()
+        .unwrap();
+    assert_eq!(imported.inputs.len(), 2);
+    let concat = &imported.graph.nodes()[1];
+    assert_eq!(concat.operator.to_string(), "concat -> 1x1x38400");
+    assert!(concat.inputs.iter().any(|source| matches!(source, Source::Input(_))));
+    let larger = Builder::new(&[1, 8, 4, 4])
+        .integers("none", &[])
+        .integers("sizes", &[1, 8, 8, 8])
+        .node("Resize", &["x", "", "", "sizes"], "y", &[])
+        .import()
+        .unwrap();
+    assert_eq!(described(&larger.graph), ["concat -> 4x4x32", "reshape -> 8x8x8"]);
+    assert_eq!(larger.approximated.len(), 1);
+}

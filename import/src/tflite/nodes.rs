@@ -1,0 +1,231 @@
+//! TFLite's operators in the words of `model.rs`.
+
+use super::table::Table;
+use crate::functions;
+use crate::model::{
+    Axes, Elemental, Pads, Reduction, Reshaping, ResizeTarget, Slicing, SplitAxis, SplitSizes, TensorId,
+    Windowed, Work,
+};
+use coexec_sim::workload::{Function, LocalResponseNorm, PoolKind, Softmax};
+
+/// A node as it is read.
+pub(super) struct Read {
+    pub(super) kind: String,
+    pub(super) work: Work,
+    pub(super) reads: Vec<Option<TensorId>>,
+    /// The function that is fused into it.
+    pub(super) activation: Option<Work>,
+}
+
+/// Name of an operator that has only a number here.
+const NUMBERED: &str = "BUILTIN";
+
+/// Slot of an operator's options.
+const OPTIONS: usize = 4;
+
+/// An operator's options; a missing one has its usual value.
+struct Options<'a>(Option<Table<'a>>);
+
+impl Options<'_> {
+    fn byte(&self, slot: usize) -> u8 {
+        self.0.and_then(|table| table.byte(slot)).unwrap_or(0)
+    }
+
+    fn int(&self, slot: usize, usual: i32) -> i32 {
+        self.0.and_then(|table| table.int(slot)).unwrap_or(usual)
+    }
+
+    fn count(&self, slot: usize, usual: i32) -> u32 {
+        u32::try_from(self.int(slot, usual)).unwrap_or(0)
+    }
+
+    fn axis(&self, slot: usize) -> i64 {
+        i64::from(self.int(slot, 0))
+    }
+
+    /// `Padding`: 0 is SAME, 1 is VALID; strides are written width first.
+    fn window(&self, kernel: Vec<u32>, dilation: Option<[usize; 2]>) -> Windowed {
+        Windowed {
+            kernel,
+            stride: vec![self.count(2, 1), self.count(1, 1)],
+            dilation: dilation.map_or(Vec::new(), |[vertical, horizontal]| {
+                vec![self.count(vertical, 1), self.count(horizontal, 1)]
+            }),
+            pads: if self.byte(0) == 0 { Pads::Same } else { Pads::Explicit(Vec::new()) },
+            ceil: false,
+        }
+    }
+
+    /// `ActivationFunctionType` in a slot.
+    fn activation(&self, slot: usize) -> Option<Work> {
+        let function = match self.byte(slot) {
+            0 => return None,
+            1 => Elemental::Known(Function::Relu),
+            3 => Elemental::Known(Function::Relu6),
+            4 => Elemental::Known(Function::Tanh),
+            _ => Elemental::Clip,
+        };
+        Some(Work::Function(function))
+    }
+}
+
+/// A node of a kind (`BuiltinOperator`).
+pub(super) fn read(code: i32, custom: Option<&str>, table: &Table<'_>, reads: &[Option<TensorId>]) -> Read {
+    let options = Options(table.table(OPTIONS));
+    let kept =
+        |operands: &[usize]| operands.iter().map(|&operand| reads.get(operand).copied().flatten()).collect();
+    let (kind, work, slot) = layer(code, &options)
+        .or_else(|| elementwise(code))
+        .or_else(|| moved(code, &options))
+        .unwrap_or_else(|| without_counterpart(code));
+    let (reads, kind) = match code {
+        // Output extents, weights, input, bias.
+        67 => (kept(&[2, 1, 3]), kind.to_owned()),
+        // The value of what is padded does not matter, nor slopes.
+        60 => (kept(&[0, 1]), kind.to_owned()),
+        54 => (kept(&[0]), kind.to_owned()),
+        32 => (reads.to_vec(), custom.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"))),
+        _ if kind == NUMBERED => (reads.to_vec(), format!("{kind} {code}")),
+        _ => (reads.to_vec(), kind.to_owned()),
+    };
+    let activation = slot.and_then(|slot| options.activation(slot));
+    Read { kind, work, reads, activation }
+}
+
+/// What a node does, and the slot of the function that is fused into it.
+type Layer = (&'static str, Work, Option<usize>);
+
+fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
+    let pool = |kind| Work::Pool {
+        kind,
+        window: options.window(vec![options.count(4, 1), options.count(3, 1)], None),
+    };
+    let reduce = |reduction| Work::Reduce { reduction, axes: Axes::Operand, keep: options.byte(0) != 0 };
+    Some(match code {
+        1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
+        3 => {
+            let window = options.window(Vec::new(), Some([5, 4]));
+            ("CONV_2D", Work::Convolution { window, groups: 0 }, Some(3))
+        }
+        4 => {
+            let window = options.window(Vec::new(), Some([6, 5]));
+            ("DEPTHWISE_CONV_2D", Work::DepthwiseConvolution { window }, Some(4))
+        }
+        7 => ("EMBEDDING_LOOKUP", Work::Lookup, None),
+        9 => ("FULLY_CONNECTED", Work::FullyConnected { keep_extents: options.byte(2) != 0 }, Some(0)),
+        13 => {
+            // The option is the radius of the neighbourhood.
+            let size = options.count(0, 0).saturating_mul(2).saturating_add(1);
+            let work = Work::along_axis(LocalResponseNorm::from(size), -1, false);
+            ("LOCAL_RESPONSE_NORMALIZATION", work, None)
+        }
+        17 => ("MAX_POOL_2D", pool(PoolKind::Max), Some(5)),
+        25 => ("SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
+        50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
+        40 => ("MEAN", reduce(Reduction::Mean), None),
+        67 => {
+            let window = options.window(Vec::new(), None);
+            let work = Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() };
+            ("TRANSPOSE_CONV", work, Some(3))
+        }
+        74 => ("SUM", reduce(Reduction::Sum), None),
+        81 => ("REDUCE_PROD", reduce(Reduction::Product), None),
+        82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
+        89 => ("REDUCE_MIN", reduce(Reduction::Max), None),
+        126 => {
+            let transpose = [options.byte(0) != 0, options.byte(1) != 0];
+            ("BATCH_MATMUL", Work::Product { transpose }, None)
+        }
+        _ => return None,
+    })
+}
+
+fn elementwise(code: i32) -> Option<Layer> {
+    let (kind, work) = functions::of_tflite(code)?;
+    // A sum, product, difference or quotient has a function in its first slot.
+    Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
+}
+
+/// Operators that compute nothing.
+fn moved(code: i32, options: &Options<'_>) -> Option<Layer> {
+    let resize = Work::Resize(ResizeTarget::HeightWidth);
+    let (kind, work) = match code {
+        2 => return Some(("CONCATENATION", Work::Concat { axis: options.axis(0) }, Some(1))),
+        5 => ("DEPTH_TO_SPACE", Work::BlockRearrangement { block: options.count(0, 0), to_space: true }),
+        6 => ("DEQUANTIZE", Work::Identity),
+        22 => ("RESHAPE", reshape(options)),
+        23 => ("RESIZE_BILINEAR", resize),
+        26 => ("SPACE_TO_DEPTH", Work::BlockRearrangement { block: options.count(0, 0), to_space: false }),
+        34 => ("PAD", Work::Pad { pairs: true, written: None }),
+        36 => ("GATHER", Work::Gather { axis: options.axis(0) }),
+        39 => ("TRANSPOSE", Work::Transpose(None)),
+        43 => {
+            let axes = options.0.map(|table| table.ints(0)).unwrap_or_default();
+            (
+                "SQUEEZE",
+                Work::Reshape(Reshaping::Squeeze(Axes::Written(axes.into_iter().map(i64::from).collect()))),
+            )
+        }
+        45 => {
+            let mask = |slot: usize| options.int(slot, 0).cast_unsigned();
+            let (begin_mask, end_mask, shrink) = (mask(0), mask(1), mask(4));
+            // An ellipsis stands for several axes, as new ones do: neither is read.
+            let new_axes = mask(2) | mask(3);
+            ("STRIDED_SLICE", Work::Slice(Slicing::Strided { begin_mask, end_mask, new_axes, shrink }))
+        }
+        49 => {
+            ("SPLIT", Work::Split { axis: SplitAxis::Operand(0), sizes: SplitSizes::Equal, squeeze: false })
+        }
+        53 => ("CAST", Work::Identity),
+        60 => ("PADV2", Work::Pad { pairs: true, written: None }),
+        65 => ("SLICE", Work::Slice(Slicing::BySize)),
+        69 => ("TILE", Work::Tile),
+        70 => ("EXPAND_DIMS", Work::Reshape(Reshaping::Unsqueeze(Axes::Operand))),
+        77 => ("SHAPE", Work::Shape { from: 0, to: i64::MAX }),
+        83 => ("PACK", Work::Stack { axis: options.axis(1) }),
+        88 => {
+            let axis = SplitAxis::Written(options.axis(1));
+            ("UNPACK", Work::Split { axis, sizes: SplitSizes::Equal, squeeze: true })
+        }
+        96 => ("RANGE", Work::Range),
+        97 => ("RESIZE_NEAREST_NEIGHBOR", resize),
+        100 => ("MIRROR_PAD", Work::Pad { pairs: true, written: None }),
+        102 => (
+            "SPLIT_V",
+            Work::Split { axis: SplitAxis::Operand(2), sizes: SplitSizes::Operand(1), squeeze: false },
+        ),
+        114 => ("QUANTIZE", Work::Identity),
+        123 => ("SELECT_V2", Work::Where),
+        130 => ("BROADCAST_TO", Work::Expand),
+        _ => return None,
+    };
+    Some((kind, work, None))
+}
+
+/// The extents are in the options or, more often, in operand 1.
+fn reshape(options: &Options<'_>) -> Work {
+    let written = options.0.map(|table| table.ints(0)).unwrap_or_default();
+    if written.is_empty() {
+        Work::Reshape(Reshaping::ToOperand { zero_is_zero: true })
+    } else {
+        Work::Reshape(Reshaping::To(written.into_iter().map(i64::from).collect()))
+    }
+}
+
+fn without_counterpart(code: i32) -> Layer {
+    let (kind, help) = match code {
+        11 => ("L2_NORMALIZATION", "it is not in the vocabulary of workloads"),
+        32 => ("CUSTOM", "an operator of the model's own; export it without"),
+        44 => ("UNIDIRECTIONAL_SEQUENCE_LSTM", "recurrent layers are not in the vocabulary of workloads"),
+        56 => ("ARG_MAX", "a search; export the model without what comes after the network"),
+        94 => ("FILL", "its extents are computed by the network"),
+        118 => ("IF", "control flow; export the model with it resolved"),
+        119 => ("WHILE", "control flow; export the model with it resolved"),
+        206 => (
+            "STABLEHLO_COMPOSITE",
+            "a function of the model's own; export it for the TFLite built-in operators",
+        ),
+        _ => (NUMBERED, "it is not in the vocabulary of workloads"),
+    };
+    (kind, Work::Unknown(help), None)
+}

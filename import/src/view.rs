@@ -1,0 +1,164 @@
+//! A tensor of the graph under the extents that a model file gives it.
+//!
+//! Responsible for: following reshapes and transposes of a file without moving
+//! anything. Not for: what has to move at last.
+//! Invariant: [`View::order`] lists every axis of more than one element exactly
+//! once, outermost in memory first; without one, the elements lie in another
+//! order than any of axes, and a copy puts them right.
+
+use super::model::elements;
+use coexec_sim::workload::Source;
+use coexec_sim::workload::{Padding, Shape};
+
+/// A tensor and how a file sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct View {
+    /// Where it comes from.
+    pub(super) source: Source,
+    /// Its extent in the graph.
+    pub(super) shape: Shape,
+    /// Extents in the file's order.
+    pub(super) extents: Vec<u32>,
+    /// Axes of more than one element, outermost in memory first.
+    pub(super) order: Option<Vec<usize>>,
+    /// Zeros around the image, which a window may take in.
+    pub(super) padding: Padding,
+}
+
+impl View {
+    /// Extents with the zeros around the image, whose height and width are these axes.
+    pub(super) fn padded_extents(&self, [height, width]: [usize; 2]) -> Vec<u32> {
+        let mut extents = self.extents.clone();
+        if let Some(extent) = extents.get_mut(height) {
+            *extent = extent.saturating_add(self.padding.top + self.padding.bottom);
+        }
+        if let Some(extent) = extents.get_mut(width) {
+            *extent = extent.saturating_add(self.padding.left + self.padding.right);
+        }
+        extents
+    }
+
+    /// With the axes in another order; `permutation` has each axis once.
+    pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
+        let mut inverse = vec![0; permutation.len()];
+        for (new, &old) in permutation.iter().enumerate() {
+            inverse[old] = new;
+        }
+        Self {
+            extents: permutation.iter().map(|&axis| self.extents[axis]).collect(),
+            order: self.order.as_ref().map(|order| order.iter().map(|&axis| inverse[axis]).collect()),
+            ..self.clone()
+        }
+    }
+
+    /// Under other extents of as many elements.
+    pub(super) fn reshaped(&self, extents: Vec<u32>) -> Self {
+        let order = self.order.as_ref().and_then(|order| order_after(&self.extents, order, &extents));
+        Self { extents, order, ..self.clone() }
+    }
+
+    /// Axes of more than one element in the file's order.
+    pub(super) fn file_order(&self) -> Vec<usize> {
+        wide_axes(&self.extents)
+    }
+}
+
+/// Axes of more than one element.
+pub(super) fn wide_axes(extents: &[u32]) -> Vec<usize> {
+    (0..extents.len()).filter(|&axis| extents[axis] != 1).collect()
+}
+
+/// The order in memory after a reshape, where it is one of axes: each group of old
+/// axes that becomes a group of new ones has to lie together, in the file's order.
+fn order_after(old: &[u32], order: &[usize], new: &[u32]) -> Option<Vec<usize>> {
+    let mut position = vec![0; old.len()];
+    for (index, &axis) in order.iter().enumerate() {
+        position[axis] = index;
+    }
+    let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
+    let (old_axes, new_axes) = (wide_axes(old), wide_axes(new));
+    let (mut from, mut to) = (0, 0);
+    while from < old_axes.len() || to < new_axes.len() {
+        let (first_old, first_new) = (from, to);
+        let (mut left, mut right) = (1_u64, 1_u64);
+        loop {
+            if left <= right && from < old_axes.len() {
+                left = left.checked_mul(u64::from(old[old_axes[from]]))?;
+                from += 1;
+            } else if to < new_axes.len() {
+                right = right.checked_mul(u64::from(new[new_axes[to]]))?;
+                to += 1;
+            } else {
+                break;
+            }
+            if left == right {
+                break;
+            }
+        }
+        if left != right {
+            return None;
+        }
+        let group = &old_axes[first_old..from];
+        if !group.windows(2).all(|pair| position[pair[1]] == position[pair[0]] + 1) {
+            return None;
+        }
+        groups.push((position[*group.first()?], new_axes[first_new..to].to_vec()));
+    }
+    groups.sort_by_key(|&(position, _)| position);
+    Some(groups.into_iter().flat_map(|(_, axes)| axes).collect())
+}
+
+/// The extent that a graph gives a tensor of those extents in memory: a matrix of
+/// tokens, a batch of them, or images.
+pub(super) fn natural_shape(memory: &[u32]) -> Option<Shape> {
+    Some(match *memory {
+        [] => Shape::tokens(1, 1),
+        [channels] => Shape::tokens(1, channels),
+        [rows, channels] => Shape::tokens(rows, channels),
+        [batch, rows, channels] => Shape { batch, height: 1, width: rows, channels },
+        [ref outer @ .., height, width, channels] => {
+            Shape { batch: u32::try_from(elements(outer)).ok()?, height, width, channels }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(extents: &[u32], order: &[usize]) -> View {
+        View {
+            source: Source::Input(0),
+            shape: Shape::tokens(1, 1),
+            extents: extents.to_vec(),
+            order: Some(order.to_vec()),
+            padding: Padding::NONE,
+        }
+    }
+
+    #[test]
+    fn an_image_with_channels_first_becomes_tokens_without_moving() {
+        // 1x768x7x7 as 1x768x49, then transposed to 1x49x768: what a vision transformer does.
+        let image = view(&[1, 768, 7, 7], &[2, 3, 1]);
+        let tokens = image.reshaped(vec![1, 768, 49]).transposed(&[0, 2, 1]);
+        assert_eq!(tokens.extents, [1, 49, 768]);
+        assert_eq!(tokens.order, Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn flattening_an_image_with_channels_first_moves_its_elements() {
+        let image = view(&[1, 512, 7, 7], &[2, 3, 1]);
+        assert_eq!(image.reshaped(vec![1, 25_088]).order, None);
+        let pixel = view(&[1, 512, 1, 1], &[1]);
+        assert_eq!(pixel.reshaped(vec![1, 512]).order, Some(vec![1]));
+    }
+
+    #[test]
+    fn heads_are_split_from_features_without_moving() {
+        let tokens = view(&[1, 50, 768], &[1, 2]);
+        let heads = tokens.reshaped(vec![1, 50, 12, 64]).transposed(&[0, 2, 1, 3]);
+        assert_eq!(heads.order, Some(vec![2, 1, 3]));
+        assert_eq!(heads.reshaped(vec![12, 50, 64]).order, Some(vec![1, 0, 2]));
+        assert_eq!(heads.reshaped(vec![600, 64]).order, None, "heads and tokens do not lie in that order");
+    }
+}

@@ -1,0 +1,58 @@
+//! One chain of `YOLOv2`, half on each processor: `CoDL`'s Figure 13.
+//!
+//! The figure does not say which operators it chains. The rows are of the first, pools
+//! included.
+
+use super::operators::Bench;
+use crate::{Comparison, ReproduceError};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Axis, Plan};
+use coexec_sim::workload::Stage;
+
+/// The chains of the figure: the best, and one operator more.
+const BEST: usize = 8;
+const TOO_LONG: usize = 9;
+/// Longest chain that is tried.
+const LONGEST: usize = 12;
+/// Half, in tenths.
+const HALF: u32 = 5;
+
+/// Sets ours beside the published numbers.
+pub(super) fn compare(
+    comparison: &mut Comparison,
+    bench: &Bench<'_>,
+    stages: &[Stage],
+) -> Result<(), ReproduceError> {
+    let mut best = (0, f64::NEG_INFINITY);
+    for length in 2..=LONGEST.min(stages.len()) {
+        let stages = &stages[..length];
+        if stages[length - 1].inputs != [length - 2] {
+            break;
+        }
+        let halves = stages.iter().map(|stage| bench.cut(stage, Axis::Height, HALF)).collect::<Option<_>>();
+        let Some(halves) = halves else { break };
+        let plan = Plan::new(Mechanism::EventWait, halves);
+        let chain = plan.clone().chained(vec![Some(0); length]);
+        let unchained = bench.run(stages, &plan)?;
+        // A longer chain than the rows of an operator allow is none.
+        let Ok(chained) = bench.run(stages, &chain) else { break };
+        let gain = 100.0 * (unchained.latency.as_seconds() / chained.latency.as_seconds() - 1.0);
+        if gain >= best.1 {
+            best = (length, gain);
+        }
+        if length == BEST {
+            comparison.row("xiaomi-9/yolo-chain-of-8/improvement-over-no-chain", gain);
+        }
+        if length == TOO_LONG {
+            let [before, after] = [bench.computing(stages, &plan)?, bench.computing(stages, &chain)?];
+            let [with, without] = [&chained, &unchained]
+                .map(|run| run.processors.iter().map(|one| one.overhead.0).sum::<u64>());
+            let of = |what: &str| format!("xiaomi-9/yolo-chain-of-9/{what}");
+            let left = 100.0 * with as f64 / without as f64;
+            comparison.row(of("data-sharing-overhead-relative-to-no-chain"), left);
+            comparison.row(of("compute-latency-increase-from-padding"), 100.0 * (after / before - 1.0));
+        }
+    }
+    comparison.row("xiaomi-9/yolo/optimal-chain-length", best.0 as f64);
+    Ok(())
+}

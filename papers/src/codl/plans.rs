@@ -1,0 +1,121 @@
+//! What `CoDL`'s plans are made of: dimensions and chains, sections 7.3 and 7.4.
+
+use super::runs::{MODELS, Runs, System};
+use super::{RETINAFACE, STYLE, XIAOMI9};
+use crate::{Comparison, ReproduceError, mean};
+use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
+use coexec_sim::plan::{Axis, Plan};
+
+/// Chains of a model that the figure shows.
+const RANKS: usize = 5;
+
+/// What operators are cut along, and what both dimensions gain (section 7.3).
+pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+    let mut cut = [0.0; 2];
+    let (mut shares, mut gains) = (Vec::new(), Vec::new());
+    for model in 0..MODELS.len() {
+        let hybrid = runs.of(XIAOMI9, model, System::Unchained)?;
+        let all = hybrid.plan.placements.len() as f64;
+        let along = [Axis::Height, Axis::Channels]
+            .map(|axis| hybrid.plan.placements.iter().filter(|one| one.axis() == Some(axis)).count() as f64);
+        cut = [cut[0] + along[0], cut[1] + along[1]];
+        shares.push([along[0], along[1], all - along[0] - along[1]].map(|part| 100.0 * part / all));
+        for single in [System::ByHeight, System::ByChannels] {
+            gains.push(runs.of(XIAOMI9, model, single)?.millis() / hybrid.millis());
+        }
+    }
+    let of_all = 100.0 / (cut[0] + cut[1]).max(1.0);
+    comparison.row("xiaomi-9/5-models/ops-partitioned-on-h", cut[0] * of_all);
+    comparison.row("xiaomi-9/5-models/ops-partitioned-on-oc", cut[1] * of_all);
+    comparison.row("xiaomi-9/5-models/hybrid-dimension-speedup-mean", mean(&gains));
+    let of_style = |what: &str| format!("xiaomi-9/fast-style-transfer/{what}");
+    let most = gains[2 * STYLE].max(gains[2 * STYLE + 1]);
+    comparison.row(of_style("hybrid-dimension-speedup-max"), most);
+    for (what, system) in [
+        ("latency-unified-dimension-first", System::ByHeight),
+        ("latency-unified-dimension-second", System::ByChannels),
+        ("latency-hybrid-dimension-no-chain", System::Unchained),
+    ] {
+        comparison.row(of_style(what), runs.of(XIAOMI9, STYLE, system)?.millis());
+    }
+    comparison.figure(Picture {
+        name: "codl-dimensions".to_owned(),
+        title: "What operators are cut along".to_owned(),
+        subtitle: "CoDL's base plan on the Xiaomi 9 (Figure 17); published: 77 % height, 23 % channels"
+            .to_owned(),
+        drawing: Drawing::StackedBars(bars(
+            "operators (%)",
+            ["height", "output channels", "not cut"].map(str::to_owned),
+            &shares,
+        )),
+    });
+    Ok(())
+}
+
+/// Bars of each model: one series a name, with its value for each model.
+fn bars<const COUNT: usize>(y: &str, names: [String; COUNT], of_models: &[[f64; COUNT]]) -> Bars {
+    let series = names.into_iter().enumerate().map(|(which, name)| BarSeries {
+        name,
+        is_published: false,
+        values: of_models.iter().map(|values| Some(values[which])).collect(),
+    });
+    let categories = MODELS.iter().map(|(.., name)| (*name).to_owned()).collect();
+    Bars { y: y.to_owned(), categories, series: series.collect() }
+}
+
+/// Lengths of the chains of a plan, longest first.
+fn chain_lengths(plan: &Plan) -> [f64; RANKS] {
+    let mut lengths: Vec<f64> = Vec::new();
+    for chain in plan.chains.chunk_by(|one, next| one == next) {
+        if chain.first().is_some_and(Option::is_some) {
+            lengths.push(chain.len() as f64);
+        }
+    }
+    lengths.sort_by(|one, other| other.total_cmp(one));
+    std::array::from_fn(|rank| lengths.get(rank).copied().unwrap_or(0.0))
+}
+
+/// Which operators are chained, and the sharing that saves (section 7.4).
+pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+    let (mut chained, mut less) = (Vec::new(), Vec::new());
+    let (mut sharing, mut lengths) = (Vec::new(), Vec::new());
+    for model in 0..MODELS.len() {
+        let plan = runs.of(XIAOMI9, model, System::Codl)?.plan;
+        let [without, with] = [System::Unchained, System::Codl].map(|system| runs.of(XIAOMI9, model, system));
+        let [without, with] = [without?.sharing_millis(), with?.sharing_millis()];
+        chained.push(100.0 * plan.chains.iter().flatten().count() as f64 / plan.placements.len() as f64);
+        less.push(100.0 * (1.0 - with / without));
+        sharing.push([without, with]);
+        lengths.push(chain_lengths(&plan));
+    }
+    comparison.row("xiaomi-9/5-models/ops-in-chains-mean", mean(&chained));
+    comparison.row("xiaomi-9/5-models/sharing-overhead-reduction-by-chains-mean", mean(&less));
+    comparison.row("xiaomi-9/retinaface/sharing-overhead-reduction-by-chains", less[RETINAFACE]);
+    comparison.row("xiaomi-9/retinaface/sharing-overhead-without-chains", sharing[RETINAFACE][0]);
+    comparison.row("xiaomi-9/retinaface/sharing-overhead-with-chains", sharing[RETINAFACE][1]);
+    for (rank, length) in (1..=3).zip(lengths[RETINAFACE]) {
+        comparison.row(format!("xiaomi-9/retinaface/chain-length-rank-{rank}"), length);
+    }
+    comparison.figure(Picture {
+        name: "codl-sharing-overhead".to_owned(),
+        title: "Data sharing overhead".to_owned(),
+        subtitle: "without and with chains on the Xiaomi 9 (Figure 20); RetinaFace published: 118 and 65 ms"
+            .to_owned(),
+        drawing: Drawing::GroupedBars(bars(
+            "overhead (ms)",
+            ["without chains", "with chains"].map(str::to_owned),
+            &sharing,
+        )),
+    });
+    comparison.figure(Picture {
+        name: "codl-chains".to_owned(),
+        title: "Operators in chains".to_owned(),
+        subtitle: "the longest chains of each model on the Xiaomi 9 (Figure 19)".to_owned(),
+        drawing: Drawing::StackedBars(bars(
+            "operators",
+            std::array::from_fn(|rank| format!("chain {}", rank + 1)),
+            &lengths,
+        )),
+    });
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! The phones, models and systems of `CoDL`, and what simulating them says.
+
+use std::collections::HashMap;
+
+use coexec_sim::device::gpu::KernelTable;
+use coexec_sim::device::profile::Profile;
+use coexec_sim::explore::{CodlParts, Explorer, Objective, SearchOptions, Strategy, WholeOperators, explore};
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Axis, Plan};
+use coexec_sim::simulate::{Prediction, SimulateError, Simulator};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::Stage;
+
+use super::{THREADS, stages};
+use crate::{Inputs, ReproduceError};
+
+/// Its models: our network, and the paper's name in the ids of facts and in figures.
+pub(super) const MODELS: [(&str, &str, &str); 5] = [
+    ("codl-retinaface", "retinaface", "RetinaFace"),
+    ("codl-yolov2", "yolov2", "YOLOv2"),
+    ("codl-vgg16", "vgg-16", "VGG-16"),
+    ("codl-posenet", "posenet", "PoseNet"),
+    ("codl-fast-style-transfer", "fast-style-transfer", "Fast Style Transfer"),
+];
+/// Its phones: our profile, and the system-on-chip in the ids of facts; Snapdragons first.
+pub(super) const PHONES: [(&str, &str); 4] = [
+    ("xiaomi9", "snapdragon-855"),
+    ("redmi-k30-pro", "snapdragon-865"),
+    ("xiaomi11-pro", "snapdragon-888"),
+    ("honor-v30-pro", "kirin-990"),
+];
+/// Phones with an Adreno GPU, which computes on images.
+pub(super) const SNAPDRAGONS: usize = 3;
+
+/// Grid of muLayer's cuts: a slice of channels.
+const STEP: u32 = 4;
+
+/// A system that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum System {
+    /// MACE on the CPU alone.
+    Cpu,
+    /// MACE on the GPU alone, with the data type it prefers.
+    Gpu,
+    /// `CoDL`, with every operator cut that can be, as its Figure 17 says.
+    Codl,
+    /// The plan that `CoDL` makes for images, computed on buffers.
+    ImagePlanOnBuffers,
+    /// muLayer-like: cuts in proportion to throughput, on buffers.
+    MuLayer,
+    /// Base plan without chains, both dimensions.
+    Unchained,
+    /// The same along the height alone.
+    ByHeight,
+    /// The same along output channels alone.
+    ByChannels,
+    /// The same where sharing data costs nothing: the paper's theoretical bound.
+    Bound,
+}
+
+/// A simulated run and its plan.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) plan: Plan,
+    pub(super) prediction: Prediction,
+}
+
+impl Run {
+    pub(super) fn millis(&self) -> f64 {
+        self.prediction.latency.as_seconds() * 1e3
+    }
+
+    pub(super) fn joules(&self) -> f64 {
+        self.prediction.energy.map_or(f64::NAN, |energy| energy.0)
+    }
+
+    pub(super) fn watts(&self) -> f64 {
+        self.joules() / self.prediction.latency.as_seconds()
+    }
+
+    /// Time of sharing data: hand-overs, maps, transforms and joins.
+    pub(super) fn sharing_millis(&self) -> f64 {
+        let overhead: Picos =
+            self.prediction.processors.iter().fold(Picos::ZERO, |sum, one| sum + one.overhead);
+        overhead.as_seconds() * 1e3
+    }
+}
+
+/// A phone with the variants of its profile that systems need.
+struct Phone {
+    images: Profile,
+    buffers: Profile,
+    unshared: Profile,
+}
+
+/// Runs of systems on phones, made once each.
+pub(super) struct Runs {
+    phones: Vec<Phone>,
+    models: Vec<Vec<Stage>>,
+    done: HashMap<(usize, usize, System), Run>,
+}
+
+impl Runs {
+    /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
+    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self, ReproduceError> {
+        let mut phones = Vec::new();
+        for (index, (name, _)) in PHONES.iter().enumerate() {
+            let images = inputs.profile(name)?.clone();
+            let buffers = if index < SNAPDRAGONS { on_buffers(&images, slower) } else { images.clone() };
+            let unshared = without_sharing(&images);
+            phones.push(Phone { images, buffers, unshared });
+        }
+        let models = MODELS
+            .iter()
+            .map(|(name, ..)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)))
+            .collect::<Result<_, ReproduceError>>()?;
+        Ok(Self { phones, models, done: HashMap::new() })
+    }
+
+    /// The profile of a phone, as its runs use it.
+    pub(super) fn profile(&self, phone: usize) -> &Profile {
+        &self.phones[phone].images
+    }
+
+    /// The operators of a model.
+    pub(super) fn stages(&self, model: usize) -> &[Stage] {
+        &self.models[model]
+    }
+
+    /// A run of `system`.
+    pub(super) fn of(&mut self, phone: usize, model: usize, system: System) -> Result<Run, SimulateError> {
+        let key = (phone, model, system);
+        if let Some(run) = self.done.get(&key) {
+            return Ok(run.clone());
+        }
+        if system == System::ImagePlanOnBuffers {
+            let plan = self.of(phone, model, System::Codl)?.plan;
+            let buffers = &self.phones[phone].buffers;
+            let prediction = Simulator::new(buffers, Library::Xnnpack).run(&self.models[model], &plan)?;
+            let run = Run { plan, prediction };
+            self.done.insert(key, run.clone());
+            return Ok(run);
+        }
+        let Phone { images, buffers, unshared } = &self.phones[phone];
+        let profile = match system {
+            System::MuLayer => buffers,
+            System::Bound => unshared,
+            System::Cpu
+            | System::Gpu
+            | System::Codl
+            | System::ImagePlanOnBuffers
+            | System::Unchained
+            | System::ByHeight
+            | System::ByChannels => images,
+        };
+        let run = run(profile, &self.models[model], system)?;
+        self.done.insert(key, run.clone());
+        Ok(run)
+    }
+
+    /// Mean over models of the ratio of two systems' times on a phone.
+    pub(super) fn speedups(
+        &mut self,
+        phone: usize,
+        system: System,
+        over: System,
+    ) -> Result<Vec<f64>, SimulateError> {
+        (0..MODELS.len())
+            .map(|model| Ok(self.of(phone, model, over)?.millis() / self.of(phone, model, system)?.millis()))
+            .collect()
+    }
+}
+
+/// The options of all systems.
+pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
+    SearchOptions {
+        strategy,
+        objective: Objective::Latency,
+        synchronisation: Mechanism::EventWait,
+        core_sets: (1..=THREADS).filter_map(|threads| CoreSet::fastest(&profile.cpu, threads)).collect(),
+        step: STEP,
+    }
+}
+
+fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, SimulateError> {
+    let mut simulator = Simulator::new(profile, Library::Xnnpack);
+    let simulator = &mut simulator;
+    let both: &'static [Axis] = &[Axis::Height, Axis::Channels];
+    let (axes, whole, chains) = match system {
+        System::Cpu => return alone(simulator, stages, Strategy::CpuOnly),
+        System::Gpu => return alone(simulator, stages, Strategy::GpuOnly),
+        System::MuLayer => return alone(simulator, stages, Strategy::FlopsProportional),
+        System::Codl | System::ImagePlanOnBuffers => (both, WholeOperators::OnlyIfUnsplittable, true),
+        System::Unchained => (both, WholeOperators::OnlyIfUnsplittable, false),
+        System::ByHeight => (&both[..1], WholeOperators::OnlyIfUnsplittable, false),
+        System::ByChannels => (&both[1..], WholeOperators::OnlyIfUnsplittable, false),
+        System::Bound => (both, WholeOperators::Allowed, false),
+    };
+    let options = options(profile, Strategy::Codl);
+    let found = Explorer::new(simulator, stages, &options).codl(CodlParts { axes, whole, chains })?;
+    Ok(Run { plan: found.plan, prediction: found.prediction })
+}
+
+/// The plan that a strategy finds.
+fn alone(simulator: &mut Simulator<'_>, stages: &[Stage], strategy: Strategy) -> Result<Run, SimulateError> {
+    let options = options(simulator.device(), strategy);
+    let answer = explore(simulator, stages, &options)?;
+    Ok(Run { plan: answer.plan, prediction: answer.prediction })
+}
+
+/// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole
+/// where that is predicted to be faster.
+pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64, ReproduceError> {
+    let stages = stages("mobilenet-v2")?;
+    let mut simulator = Simulator::new(profile, Library::Xnnpack);
+    let mut seconds = |strategy| {
+        let answer = explore(&mut simulator, &stages, &options(profile, strategy))?;
+        Ok::<_, SimulateError>(answer.prediction.latency.as_seconds())
+    };
+    let alone = seconds(Strategy::CpuOnly)?.min(seconds(Strategy::GpuOnly)?);
+    Ok(alone / seconds(Strategy::Codl)?)
+}
+
+/// Operators that run one after the other, as the paper times them, also where one reads
+/// only an input of the network: none may overlap with those before it.
+fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
+    for (index, stage) in stages.iter_mut().enumerate().skip(1) {
+        if stage.inputs.is_empty() {
+            stage.inputs.push(index - 1);
+        }
+    }
+    stages
+}
+
+/// The phone with GPU kernels on buffers: all but a launch takes `slower` times as long,
+/// and nothing is transformed.
+fn on_buffers(profile: &Profile, slower: f64) -> Profile {
+    let mut changed = profile.clone();
+    if let Some(gpu) = &mut changed.gpu {
+        for &table in KernelTable::ALL {
+            let Some(parameters) = gpu.parameters_mut(table) else { continue };
+            for (key, quantity) in parameters.quantities {
+                if key != "launch_us" && (key.ends_with("_us") || key.ends_with("_us_per_byte")) {
+                    quantity.value *= slower;
+                }
+            }
+        }
+    }
+    changed.sync.transform.fixed_us.value = 0.0;
+    changed.sync.transform.per_byte_ns.value = 0.0;
+    changed
+}
+
+/// The phone where sharing data costs nothing.
+fn without_sharing(profile: &Profile) -> Profile {
+    let mut changed = profile.clone();
+    let sync = &mut changed.sync;
+    for cost in [&mut sync.map, &mut sync.unmap, &mut sync.transform] {
+        cost.fixed_us.value = 0.0;
+        cost.per_byte_ns.value = 0.0;
+    }
+    sync.event_wait.notification_us.value = 0.0;
+    changed
+}

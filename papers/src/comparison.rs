@@ -1,0 +1,137 @@
+//! Making a report: numbers of ours go in by the id of a fact, and the file of facts says what
+//! group, role and note each has.
+
+use std::collections::BTreeMap;
+
+use super::fact::{self, Fact, FactBars, FactGroup, Published};
+use super::report::{Group, Ours, Report, Role, Row};
+use super::{Inputs, Paper, ReproduceError};
+use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
+
+/// A report in the making.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    paper: Paper,
+    /// Values that each fact set, by its id.
+    sets: BTreeMap<String, Vec<String>>,
+    /// What coexec says of each fact, by its id.
+    found: BTreeMap<String, Ours>,
+    figures: Vec<Picture>,
+}
+
+impl Comparison {
+    /// A report without rows, which knows the facts that set values of the profiles.
+    pub fn new(paper: Paper, inputs: &Inputs) -> Self {
+        let mut sets: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for profile in &inputs.profiles {
+            let used = profile.used_fact.iter().filter(|used| used.paper == paper.name());
+            for (id, used) in used.flat_map(|used| used.facts.iter().map(move |id| (id, used))) {
+                let keys = used.sets.iter().map(|key| format!("{}: {key}", profile.name));
+                sets.entry(id.clone()).or_default().extend(keys);
+            }
+        }
+        for fact in paper.facts().filter(|fact| !fact.sets.is_empty()) {
+            sets.entry(fact.id.clone()).or_default().extend(fact.sets.iter().cloned());
+        }
+        Self { paper, sets, found: BTreeMap::new(), figures: Vec::new() }
+    }
+
+    /// The published number called `id`.
+    ///
+    /// # Errors
+    /// [`ReproduceError::NoFact`] where the paper has no such fact, or it is no number.
+    pub fn published(&self, id: &str) -> Result<f64, ReproduceError> {
+        match self.paper.facts().find(|fact| fact.id == id).map(|fact| &fact.value) {
+            Some(Published::Number(number)) => Ok(*number),
+            Some(Published::Words(_)) | None => Err(self.no_fact(id)),
+        }
+    }
+
+    /// Sets our number beside the fact called `id`.
+    pub fn row(&mut self, id: impl Into<String>, ours: f64) {
+        self.found.insert(id.into(), Ours::Number(ours));
+    }
+
+    /// Sets what was found beside the fact called `id`, and whether it is as published.
+    pub fn finding(&mut self, id: impl Into<String>, text: impl Into<String>, agrees: bool) {
+        self.found.insert(id.into(), Ours::Finding { text: text.into(), agrees });
+    }
+
+    /// Adds a figure.
+    pub fn figure(&mut self, figure: Picture) {
+        self.figures.push(figure);
+    }
+
+    /// The report: each fact in one row.
+    ///
+    /// # Errors
+    /// [`ReproduceError::NoFact`] for a number of ours that is beside no fact, and
+    /// [`ReproduceError::NoAnswer`] for a fact of which nothing is said.
+    pub fn finish(mut self) -> Result<Report, ReproduceError> {
+        let file = fact::of(self.paper);
+        let mut figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<Vec<_>, _>>()?;
+        figures.append(&mut self.figures);
+        let groups = file.group.iter().map(|group| self.group(group)).collect::<Result<Vec<_>, _>>()?;
+        match self.found.keys().next() {
+            Some(id) => Err(self.no_fact(id)),
+            None => Ok(Report { paper: self.paper, groups, figures }),
+        }
+    }
+
+    fn group(&mut self, group: &FactGroup) -> Result<Group, ReproduceError> {
+        Ok(Group {
+            name: group.name.clone(),
+            limit: group.limit,
+            no_limit: group.no_limit.clone(),
+            measure: group.measure,
+            note: group.note.clone(),
+            rows: group.fact.iter().map(|fact| self.row_of(group, fact)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn row_of(&mut self, group: &FactGroup, fact: &Fact) -> Result<Row, ReproduceError> {
+        let because = fact.because.clone().or_else(|| group.because.clone());
+        let Some(ours) = self.found.remove(&fact.id) else {
+            let because = because.or_else(|| group.without_data.clone());
+            let id = || ReproduceError::NoAnswer { paper: self.paper.name(), id: fact.id.clone() };
+            return Ok(Row::not_reproduced(fact, because.ok_or_else(id)?));
+        };
+        let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
+        let role = match (self.sets.get(&fact.id), because.or(repeated)) {
+            (Some(sets), _) => Role::Fitted { sets: sets.clone() },
+            (None, Some(because)) => Role::NotCounted { because },
+            (None, None) => Role::Predicted,
+        };
+        Ok(Row::new(fact, ours, role, group.measure))
+    }
+
+    /// A figure of facts beside ours.
+    fn bars(&self, bars: &FactBars) -> Result<Picture, ReproduceError> {
+        let mut series = Vec::new();
+        for kind in &bars.series {
+            let published =
+                kind.facts.iter().map(|id| self.published(id).map(|value| Some(value + bars.added)));
+            let ours = kind.facts.iter().map(|id| match self.found.get(id) {
+                Some(Ours::Number(ours)) => Some(ours + bars.added),
+                Some(Ours::Finding { .. }) | None => None,
+            });
+            let both = [("published", published.collect::<Result<Vec<_>, _>>()?), ("coexec", ours.collect())];
+            series.extend(both.map(|(whose, values)| BarSeries {
+                name: if kind.name.is_empty() { whose.to_owned() } else { format!("{}, {whose}", kind.name) },
+                is_published: whose == "published",
+                values,
+            }));
+        }
+        let drawing = Bars { y: bars.y.clone(), categories: bars.categories.clone(), series };
+        Ok(Picture {
+            name: bars.name.clone(),
+            title: bars.title.clone(),
+            subtitle: bars.subtitle.clone(),
+            drawing: Drawing::GroupedBars(drawing),
+        })
+    }
+
+    fn no_fact(&self, id: &str) -> ReproduceError {
+        ReproduceError::NoFact { paper: self.paper.name(), id: id.to_owned() }
+    }
+}

@@ -1,0 +1,188 @@
+//! `EdgeSys`'24: the runs behind its published numbers.
+//!
+//! Its errors of linear fits are of measurements alone: they are computed anew from the
+//! data set where its folder is given, and not told otherwise. No model of ours enters
+//! but in the share of convolutions.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::{Comparison, Inputs, ReproduceError, curves, fastest};
+use coexec_fit::measure::benchmark_cpu::{self, CpuNetwork};
+use coexec_fit::validate::figures;
+use coexec_fit::validate::flops_linear::FlopsLinear;
+use coexec_plots::figure::{Line, Picture};
+use coexec_sim::device::cpu::Cpu;
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
+use coexec_sim::statistics::median;
+use coexec_sim::workload::{DataType, Operator};
+
+/// Table of the synthetic networks: in a flat folder, and as the data set publishes it.
+const SYNTHETIC: [&str; 2] = ["tflite_nas_e2e.csv", "dataset/cnn/tflite_cnn_synthetic_e2e.csv"];
+/// Column of the networks' FLOPs.
+const FLOPS: &str = "FLOPS";
+/// Points of a figure: every so many networks.
+const SHOWN: usize = 4;
+
+/// A linear fit of the paper: the fact, the column it fits from and the one it fits.
+const FITS: [(&str, &str, &str); 7] = [
+    ("pixel-4-cpu/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "pixel4|1large|float|mean"),
+    ("iphone-xs-cpu/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "iphonexs|1large|float|mean"),
+    ("gpu-device-in-figure/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "pixel4|gpu|float|mean"),
+    (
+        "all/cpu-vs-gpu-tflite/linear-fit-mape-between-environments",
+        "pixel4|1large|float|mean",
+        "pixel4|gpu|float|mean",
+    ),
+    (
+        "all/cpu-vs-gpu-ios/linear-fit-mape-between-environments",
+        "iphonexs|1large|float|mean",
+        "iphonexs|gpu|float|mean",
+    ),
+    (
+        "all/one-small-core-vs-three-small-cores/linear-fit-mape-between-environments",
+        "pixel4|1small|float|mean",
+        "pixel4|3small|float|mean",
+    ),
+    (
+        "all/float-vs-int8/linear-fit-mape-between-environments",
+        "pixel4|1large|float|mean",
+        "pixel4|1large|quant|mean",
+    ),
+];
+
+/// Sets ours beside the published numbers.
+///
+/// # Errors
+/// A file of the data set cannot be read, or a run cannot be simulated.
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+    let Some(folder) = &inputs.benchmark else { return Ok(()) };
+    let table = Table::read(folder)?;
+    for (id, from, to) in FITS {
+        comparison.row(id, linear_fit_mape_percent(&table.pairs(from, to)?));
+    }
+    comparison.row("all/dataset/synthetic-cnns", table.rows as f64);
+    comparison.figure(table.figure()?);
+    let cpu = &inputs.profile("pixel4")?.cpu;
+    let cores = fastest(inputs.profile("pixel4")?, 1)?;
+    let networks = benchmark_cpu::read(folder, "pixel4")?.networks;
+    let shares: Vec<f64> = networks.iter().filter_map(|network| share(network, cpu, cores)).collect();
+    let share = median(&shares).unwrap_or(f64::NAN);
+    comparison.row("pixel-4-cpu/102-cnns-tflite/median-conv-share-of-latency", share);
+    Ok(())
+}
+
+/// Percent of a network's predicted time on one large core that convolutions take.
+fn share(network: &CpuNetwork, cpu: &Cpu, cores: CoreSet) -> Option<f64> {
+    let (mut convolutions, mut all) = (0.0, 0.0);
+    for layer in network.layers(DataType::F32) {
+        let micros = execute(&layer, cpu, &cores, Library::Ruy).ok()?.phases.duration().as_micros();
+        if matches!(layer.operator, Operator::Conv2d(_) | Operator::DepthwiseConv2d(_)) {
+            convolutions += micros;
+        }
+        all += micros;
+    }
+    (all > 0.0).then(|| 100.0 * convolutions / all)
+}
+
+/// End-to-end times of the synthetic networks, column by column.
+struct Table {
+    text: Text,
+    rows: usize,
+    columns: HashMap<String, Vec<Option<f64>>>,
+}
+
+impl Table {
+    fn read(folder: &Path) -> Result<Self, InputError> {
+        let flat = Text::read(&folder.join(SYNTHETIC[0]));
+        let text = match flat {
+            Err(InputError::Unreadable { .. }) => Text::read(&folder.join(SYNTHETIC[1])).or(flat)?,
+            read => read?,
+        };
+        Self::parse(text)
+    }
+
+    fn parse(text: Text) -> Result<Self, InputError> {
+        let help = "give the folder of the mobile-ml-benchmark data set";
+        let bad = |error: &csv::Error| text.refuse("", error.to_string(), help);
+        let mut reader = csv::Reader::from_reader(text.content.as_bytes());
+        let names: Vec<String> =
+            reader.headers().map_err(|error| bad(&error))?.iter().map(str::to_owned).collect();
+        let mut columns: Vec<Vec<Option<f64>>> = vec![Vec::new(); names.len()];
+        let mut rows = 0;
+        for record in reader.records() {
+            let record = record.map_err(|error| bad(&error))?;
+            for (column, cell) in columns.iter_mut().zip(&record) {
+                column.push(cell.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0));
+            }
+            rows += 1;
+        }
+        let columns = names.into_iter().zip(columns).collect();
+        Ok(Self { text, rows, columns })
+    }
+
+    /// Rows in which both columns have a number.
+    fn pairs(&self, from: &str, to: &str) -> Result<Vec<(f64, f64)>, InputError> {
+        let column = |name: &str| {
+            self.columns.get(name).ok_or_else(|| {
+                let problem = format!("the table has no column {name:?}");
+                self.text.refuse("", problem, "give the table as the data set publishes it")
+            })
+        };
+        let pairs = column(from)?.iter().zip(column(to)?);
+        Ok(pairs.filter_map(|(from, to)| Some(((*from)?, (*to)?))).collect())
+    }
+
+    fn figure(&self) -> Result<Picture, InputError> {
+        let line = |name: &str, column: &str| {
+            let mut points: Vec<(f64, f64)> = self.pairs(FLOPS, column)?.into_iter().step_by(SHOWN).collect();
+            for (flops, micros) in &mut points {
+                (*flops, *micros) = (*flops / 1e9, *micros / 1e3);
+            }
+            points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            Ok::<_, InputError>(Line { name: name.to_owned(), is_published: true, points })
+        };
+        let lines = vec![
+            line("Pixel 4, one large core", "pixel4|1large|float|mean")?,
+            line("Pixel 4, GPU", "pixel4|gpu|float|mean")?,
+        ];
+        Ok(curves(
+            "edgesys24-flops",
+            "Latency against FLOPs",
+            "every fourth synthetic network of the data set (Figure 2)",
+            ["GFLOPs", "latency (ms)"],
+            lines,
+        ))
+    }
+}
+
+/// MAPE of ordinary least squares with a constant, in percent.
+fn linear_fit_mape_percent(pairs: &[(f64, f64)]) -> f64 {
+    let Some(line) = FlopsLinear::fit_absolute(pairs.iter().copied()) else { return f64::NAN };
+    let predicted: Vec<(f64, f64)> = pairs.iter().map(|&(from, to)| (line.predict(from), to)).collect();
+    figures("", &predicted).mape_percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_fitted_without_error_and_a_bend_is_not() {
+        let line: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x))).collect();
+        assert!(linear_fit_mape_percent(&line) < 1e-9);
+        // The best line through these is level at 2: off by 1, 1/3 and 1 parts.
+        let bend = [(1.0, 1.0), (2.0, 4.0), (3.0, 1.0)];
+        assert!((linear_fit_mape_percent(&bend) - (100.0 + 50.0 + 100.0) / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn cells_without_a_time_are_left_out_and_a_missing_column_is_named() {
+        let content = "model,FLOPS,a\none,1,2\ntwo,2,\nthree,3,6\n".to_owned();
+        let table = Table::parse(Text { name: "t.csv".into(), content }).unwrap();
+        assert_eq!((table.rows, table.pairs(FLOPS, "a").unwrap()), (3, vec![(1.0, 2.0), (3.0, 6.0)]));
+        let error = table.pairs(FLOPS, "b").unwrap_err();
+        assert!(error.to_string().contains("\"b\""), "{error}");
+    }
+}

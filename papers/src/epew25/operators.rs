@@ -1,0 +1,160 @@
+//! Tables 2 and 4, section 5.5: mean speedups of single operators, and what synchronisation adds.
+
+use rayon::prelude::*;
+
+use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
+use crate::{Comparison, Inputs, ReproduceError};
+use coexec_sim::explore::split_search;
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::plan::Plan;
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::simulate::{SimulateError, Simulator};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::{Layer, Stage, operator_set};
+
+/// The paper's sets of operators: in ids of facts, and here.
+const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epew-conv")];
+
+/// One operator with so many CPU threads.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    gpu_only: Picos,
+    best: Picos,
+    /// The same placement where both processors wait for events.
+    event_wait: Picos,
+    /// What synchronisation adds to the slower processor's time, polling and waiting for
+    /// events; none where one processor computes all.
+    overhead: Option<[Picos; 2]>,
+}
+
+/// Means over the operators of a set.
+struct Means {
+    /// GPU-only time over the best.
+    speedup: f64,
+    /// GPU-only time over that of the same placement with event waits.
+    event_wait_speedup: f64,
+    /// Microseconds that synchronisation adds where both processors compute: polling, and
+    /// waiting for events.
+    overhead_us: [f64; 2],
+    /// Part of an operator's time with event waits that synchronisation takes where both
+    /// processors compute, in percent.
+    event_wait_share_percent: f64,
+}
+
+/// Sets ours beside the tables.
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+    for (phone, profile) in PHONES {
+        let device = inputs.profile(profile)?;
+        let core_sets = (1..=MOST_THREADS).map(|threads| fastest(device, threads));
+        let core_sets = core_sets.collect::<Result<Vec<_>, _>>()?;
+        for (set, name) in SETS {
+            let operators = operator_set(name).ok_or(ReproduceError::NoWorkload { name })?;
+            let stages: Vec<Stage> = operators
+                .into_iter()
+                .step_by(inputs.every.max(1))
+                .map(|(name, operator)| Stage::single(name, Layer::new(operator, DATA_TYPE)))
+                .collect();
+            // Gathered before the first error is looked for: which one that is must not
+            // depend on the number of threads.
+            let runs: Vec<Result<Vec<Run>, SimulateError>> = stages
+                .par_iter()
+                .map_init(
+                    || Simulator::new(device, Library::Xnnpack),
+                    |simulator, stage| runs(simulator, stage, &core_sets),
+                )
+                .collect();
+            let runs = runs.into_iter().collect::<Result<Vec<Vec<Run>>, _>>()?;
+            for threads in 1..=MOST_THREADS as usize {
+                let means = means(runs.iter().filter_map(|runs| runs.get(threads - 1)));
+                rows(comparison, phone, set, threads, &means)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rows of one set of operators on a phone with so many threads.
+fn rows(
+    comparison: &mut Comparison,
+    phone: &str,
+    set: &str,
+    threads: usize,
+    means: &Means,
+) -> Result<(), ReproduceError> {
+    let cpu_error = comparison.published(&format!("mape/{phone}/{set}/cpu-{threads}"))?;
+    let loss = choosing_loss(comparison.published(&format!("mape/{phone}/{set}/gpu"))?, cpu_error);
+    comparison.row(format!("speedup/{phone}/{set}/search/{threads}"), means.speedup);
+    comparison.row(format!("speedup/{phone}/{set}/gbdt/{threads}"), means.speedup * loss);
+    if phone == "pixel5" && threads == MOST_THREADS as usize {
+        comparison.row(format!("abstract/{set}/search"), means.speedup);
+        comparison.row(format!("abstract/{set}/gbdt"), means.speedup * loss);
+    }
+    if phone == MOTO {
+        let plain = choosing_loss(comparison.published(&format!("augmentation/{set}/without"))?, cpu_error);
+        comparison.row(format!("ablation/{set}/ours/{threads}"), means.speedup * loss);
+        comparison.row(format!("ablation/{set}/plain-predictor/{threads}"), means.speedup * plain);
+        comparison.row(format!("ablation/{set}/event-wait/{threads}"), means.event_wait_speedup * loss);
+    }
+    if phone == MOTO && threads == 1 {
+        comparison.row(format!("sync/{set}/polling-us"), means.overhead_us[0]);
+        comparison.row(format!("sync/{set}/event-wait-us"), means.overhead_us[1]);
+        comparison.row(format!("sync/{set}/event-wait-share"), means.event_wait_share_percent);
+    }
+    Ok(())
+}
+
+/// What choosing by predictors costs: the time of the better choice over that of the one
+/// made, where the errors of two predicted times are normal and independent of each other.
+///
+/// The larger of two such errors is `sqrt(s1^2 + s2^2) / sqrt(2 pi)` on average, and a mean
+/// absolute error is `s sqrt(2 / pi)`: hence half of the root of the sum of their squares.
+fn choosing_loss(gpu_mape_percent: f64, cpu_mape_percent: f64) -> f64 {
+    1.0 / (1.0 + 0.5 * gpu_mape_percent.hypot(cpu_mape_percent) / 100.0)
+}
+
+/// One operator with each core set.
+fn runs(
+    simulator: &mut Simulator<'_>,
+    stage: &Stage,
+    core_sets: &[CoreSet],
+) -> Result<Vec<Run>, SimulateError> {
+    let mut runs = Vec::new();
+    for &cores in core_sets {
+        let search = split_search(simulator, stage, &options(cores))?;
+        let Some(gpu_only) = search.gpu_only else { continue };
+        let best = search.best;
+        let (mut event_wait, mut overhead) = (best.latency, None);
+        if best.placement.is_cut() {
+            let plan = Plan::new(Mechanism::EventWait, vec![best.placement]);
+            event_wait = simulator.latency(&[stage.isolated()], &plan)?;
+            let slower = best.cpu.max(best.gpu);
+            overhead = Some([best.latency, event_wait].map(|all| all.saturating_sub(slower)));
+        }
+        runs.push(Run { gpu_only: gpu_only.latency, best: best.latency, event_wait, overhead });
+    }
+    Ok(runs)
+}
+
+fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Means {
+    let ratio = |slow: Picos, fast: Picos| slow.0 as f64 / fast.0.max(1) as f64;
+    let (mut count, mut shared) = (0.0, 0.0);
+    let (mut speedup, mut event_wait_speedup, mut share) = (0.0, 0.0, 0.0);
+    let mut overhead_us = [0.0; 2];
+    for run in runs {
+        count += 1.0;
+        speedup += ratio(run.gpu_only, run.best);
+        event_wait_speedup += ratio(run.gpu_only, run.event_wait);
+        if let Some([polling, waiting]) = run.overhead {
+            shared += 1.0;
+            overhead_us[0] += polling.as_micros();
+            overhead_us[1] += waiting.as_micros();
+            share += ratio(waiting, run.event_wait);
+        }
+    }
+    Means {
+        speedup: speedup / count,
+        event_wait_speedup: event_wait_speedup / count,
+        overhead_us: overhead_us.map(|sum| sum / shared),
+        event_wait_share_percent: 100.0 * share / shared,
+    }
+}

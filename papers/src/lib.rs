@@ -1,0 +1,232 @@
+//! What the papers published, beside what coexec says of the same thing.
+//!
+//! Responsible for: every published number with its place, group, limit and note (`facts/`),
+//! the runs that each paper's numbers need (one file a paper), and the rows that set ours
+//! beside theirs. Not for: printing or drawing, or for fitting anything.
+//! Invariants: every fact of a paper is in exactly one row of its report. A fact that set a
+//! value (`[[used_fact]]` of a profile, `sets` of a fact), a number of ours that holds a
+//! published one, and one that stands in another row are never counted as predicted. Every
+//! group has a limit or says why it has none.
+
+#![forbid(unsafe_code)]
+
+mod codl;
+mod comparison;
+mod edgesys24;
+mod epew25;
+mod fact;
+mod heteroinfer;
+mod report;
+mod unified_splitting;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use thiserror::Error;
+
+pub use comparison::Comparison;
+pub use fact::{Fact, Published};
+pub use report::{Group, Limit, Measure, Ours, Report, Role, Row, Summary};
+
+use coexec_plots::figure::{Curves, Drawing, Line, Picture};
+use coexec_sim::device::profile::Profile;
+use coexec_sim::input::InputError;
+use coexec_sim::kernel::cpu::CoreSet;
+use coexec_sim::simulate::SimulateError;
+use coexec_sim::workload::{Stage, fuse, network};
+
+/// A paper whose numbers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::VariantArray, strum::IntoStaticStr)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum), value(rename_all = "verbatim"))]
+pub enum Paper {
+    /// EPEW'25: fine-grained CPU-GPU co-execution.
+    #[serde(rename = "EPEW25")]
+    #[strum(serialize = "EPEW25")]
+    #[cfg_attr(feature = "clap", value(name = "EPEW25"))]
+    Epew25,
+    /// CoDL, MobiSys'22: hybrid dimensions and chains.
+    #[serde(rename = "CoDL")]
+    #[strum(serialize = "CoDL")]
+    #[cfg_attr(feature = "clap", value(name = "CoDL"))]
+    Codl,
+    /// Layer-wise splitting with a pipelined queue.
+    UnifiedSplitting,
+    /// EdgeSys'24: the benchmark of inference latency on phones.
+    EdgeSys24,
+    /// SOSP'25: GPU-NPU execution of language models.
+    HeteroInfer,
+}
+
+impl Paper {
+    /// All papers.
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
+
+    /// The name used in files and on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// What a reader calls it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Epew25 => "EPEW'25: fine-grained CPU-GPU co-execution",
+            Self::Codl => "CoDL (MobiSys'22): CPU-GPU co-execution with hybrid dimensions and chains",
+            Self::UnifiedSplitting => "Unified Splitting: layer-wise CPU-GPU pipelines on a Jetson AGX Orin",
+            Self::EdgeSys24 => "EdgeSys'24: a benchmark of inference latency on phones",
+            Self::HeteroInfer => "HeteroInfer (SOSP'25): GPU-NPU execution of language models",
+        }
+    }
+
+    /// The operator sets that some of its numbers are means over, by their names here.
+    pub fn operator_sets(self) -> &'static [&'static str] {
+        match self {
+            Self::Epew25 => &["epew-linear-sample", "epew-conv"],
+            Self::Codl | Self::UnifiedSplitting | Self::EdgeSys24 | Self::HeteroInfer => &[],
+        }
+    }
+
+    /// Its published numbers, in the order of the file.
+    pub fn facts(self) -> impl Iterator<Item = &'static Fact> {
+        fact::of(self).group.iter().flat_map(|group| &group.fact)
+    }
+}
+
+/// What the comparisons may use.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Device profiles: the bundled ones.
+    pub profiles: Vec<Profile>,
+    /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys`'24 is recomputed.
+    pub benchmark: Option<PathBuf>,
+    /// Every so many operators of a set are run: 1 for all. Means over fewer are near those
+    /// over all, which tests use.
+    pub every: usize,
+    /// Network that stands for all of `CoDL`'s: for tests of which rows there are, not of
+    /// what they say.
+    pub(crate) stand_in: Option<&'static str>,
+}
+
+impl Inputs {
+    /// All bundled profiles, every operator, no measured data.
+    ///
+    /// # Errors
+    /// What is wrong with a bundled profile; a test holds that nothing is.
+    pub fn bundled() -> Result<Self, InputError> {
+        Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1, stand_in: None })
+    }
+
+    /// The profile called `name`.
+    ///
+    /// # Errors
+    /// [`ReproduceError::NoProfile`] where there is none.
+    pub fn profile(&self, name: &str) -> Result<&Profile, ReproduceError> {
+        let found = self.profiles.iter().find(|profile| profile.name == name);
+        found.ok_or_else(|| ReproduceError::NoProfile { name: name.to_owned() })
+    }
+}
+
+/// Why a paper's numbers cannot be compared.
+#[derive(Debug, Error)]
+pub enum ReproduceError {
+    /// No profile of that name was given.
+    #[error("there is no device profile {name} among those given")]
+    NoProfile {
+        /// The name.
+        name: String,
+    },
+    /// A number of ours, or of an argument, is beside no published number.
+    #[error("{paper} has no published number called {id}")]
+    NoFact {
+        /// The paper.
+        paper: &'static str,
+        /// What the number was looked for by.
+        id: String,
+    },
+    /// A published number is neither predicted nor said why not.
+    #[error("nothing is said of {id} of {paper}")]
+    NoAnswer {
+        /// The paper.
+        paper: &'static str,
+        /// Id of the fact.
+        id: String,
+    },
+    /// No bundled network or operator set has the name.
+    #[error("there is no bundled network, or set of operators, named {name}")]
+    NoWorkload {
+        /// The name.
+        name: &'static str,
+    },
+    /// A device has fewer cores than a paper's runs use.
+    #[error("{device} has no {threads} CPU cores for the paper's runs")]
+    NoCores {
+        /// The device.
+        device: String,
+        /// Threads that the runs use.
+        threads: u32,
+    },
+    /// A workload of a paper has not the part that a number is of.
+    #[error("{workload} has no {part}, which a published number is of")]
+    NoPart {
+        /// The workload.
+        workload: &'static str,
+        /// What it lacks.
+        part: String,
+    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A run cannot be simulated.
+    #[error(transparent)]
+    Simulate(#[from] SimulateError),
+}
+
+/// The stages of a bundled network.
+fn stages(name: &'static str) -> Result<Vec<Stage>, ReproduceError> {
+    network(name).map(|graph| fuse(&graph)).ok_or(ReproduceError::NoWorkload { name })
+}
+
+/// The fastest cores of a device.
+fn fastest(device: &Profile, threads: u32) -> Result<CoreSet, ReproduceError> {
+    let no_cores = || ReproduceError::NoCores { device: device.name.clone(), threads };
+    CoreSet::fastest(&device.cpu, threads).ok_or_else(no_cores)
+}
+
+/// The least and the greatest value.
+fn range(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
+    let ends = [f64::INFINITY, f64::NEG_INFINITY];
+    values.into_iter().fold(ends, |[least, most], value| [least.min(value), most.max(value)])
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// One line of a figure, of ours.
+fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
+    Line { name: name.into(), is_published: false, points }
+}
+
+/// A figure of lines.
+fn curves(name: &str, title: &str, subtitle: &str, [x, y]: [&str; 2], lines: Vec<Line>) -> Picture {
+    let drawing = Drawing::Curves(Curves { x: x.to_owned(), y: y.to_owned(), lines });
+    Picture { name: name.to_owned(), title: title.to_owned(), subtitle: subtitle.to_owned(), drawing }
+}
+
+/// Every published number of `paper` beside ours.
+///
+/// # Errors
+/// A profile is missing, a file cannot be read, or a run cannot be simulated.
+pub fn reproduce(paper: Paper, inputs: &Inputs) -> Result<Report, ReproduceError> {
+    let mut comparison = Comparison::new(paper, inputs);
+    match paper {
+        Paper::Epew25 => epew25::compare(&mut comparison, inputs)?,
+        Paper::Codl => codl::compare(&mut comparison, inputs)?,
+        Paper::UnifiedSplitting => unified_splitting::compare(&mut comparison, inputs)?,
+        Paper::EdgeSys24 => edgesys24::compare(&mut comparison, inputs)?,
+        Paper::HeteroInfer => heteroinfer::compare(&mut comparison, inputs)?,
+    }
+    comparison.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Figures of accuracy: predictions beside their measurements.
+//!
+//! Responsible for: refusing points that cannot be drawn, and what of them each XY figure
+//! shows: times and errors. Not for: the error figures, which
+//! [`coexec_fit::validate`] computes.
+//! Invariant: every point that is given is drawn, or refused with its name.
+
+mod groups;
+
+use coexec_fit::validate::point::Point;
+use coexec_fit::validate::{Group, figures};
+use coexec_sim::units::Picos;
+
+use crate::PlotError;
+use crate::axis::{Axis, Unit};
+use crate::mark::Mark;
+use crate::palette::{BLUE, GREEN, INK, MUTED, PURPLE, VERMILION, tint};
+use crate::xy::{Series, XyFigure};
+use groups::{grouped, legend, markers};
+
+/// Shortest time that is drawn: a step of simulated time, in microseconds.
+const SHORTEST_US: f64 = 1e-6;
+/// Part of the measured time within which a prediction counts as close, as in
+/// the error figures.
+const CLOSE: f64 = 0.10;
+/// Opacity of the ground of close predictions.
+const CLOSE_OPACITY: f64 = 0.13;
+/// Largest error a legend shows, in percent.
+const LARGEST_SHOWN: f64 = 9999.0;
+/// Most points that show their intervals.
+const MOST_INTERVALS: usize = 60;
+/// White in the colour of an interval.
+const INTERVAL_TINT: f64 = 0.35;
+
+// Sizes and widths are in figure pixels.
+
+const SQUARE: (f64, f64) = (460.0, 460.0);
+const PLOT: (f64, f64) = (560.0, 360.0);
+const THIN: f64 = 1.0;
+const MIDDLE: f64 = 1.5;
+const STRONG: f64 = 2.5;
+
+/// Lower end of the axis of absolute errors, in percent.
+const SMALLEST_ERROR: f64 = 0.1;
+/// Its upper ends, of which the first is taken that holds all errors; beyond the last,
+/// all predictions are useless.
+const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
+/// Places along the axis at which the share of predictions is shown.
+const SHARES: u32 = 512;
+
+/// Predictions beside their measurements, under a title.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison<'a> {
+    /// First line above the plot.
+    pub title: &'a str,
+    /// Second line, with less weight; may be empty.
+    pub subtitle: &'a str,
+    /// The predictions, in any order.
+    pub points: &'a [Point],
+}
+
+/// The errors of predictions.
+fn error_figures<'a>(points: impl Iterator<Item = &'a Point>) -> Group {
+    let pairs: Vec<(f64, f64)> = points.map(|point| (point.predicted_us, point.measured_us)).collect();
+    figures("", &pairs)
+}
+
+/// Signed error of a prediction, in percent of the measured time.
+fn error_percent(predicted_us: f64, measured_us: f64) -> f64 {
+    100.0 * (predicted_us / measured_us - 1.0)
+}
+
+/// Percent for a legend: one decimal where that tells more.
+pub(crate) fn percent(value: f64) -> String {
+    if value > LARGEST_SHOWN {
+        return format!("> {LARGEST_SHOWN} %");
+    }
+    let decimals = usize::from(value.abs() < 99.95);
+    // Without a negative zero.
+    let value = if value.abs() < 0.05 { 0.0 } else { value };
+    format!("{value:.decimals$} %")
+}
+
+fn heads(heads: &[&str]) -> Vec<String> {
+    heads.iter().map(|&head| head.to_owned()).collect()
+}
+
+impl Comparison<'_> {
+    fn figure(&self, plot_size: (f64, f64), x: Axis, y: Axis, heads: Vec<String>) -> XyFigure {
+        let (title, subtitle) = (self.title.to_owned(), self.subtitle.to_owned());
+        XyFigure { title, subtitle, plot_size, x, y, heads, series: Vec::new() }
+    }
+
+    /// Checks that there is a point and that every point can be drawn.
+    fn check(&self) -> Result<(), PlotError> {
+        if self.points.is_empty() {
+            return Err(PlotError::NoPoints { title: self.title.to_owned() });
+        }
+        self.points.iter().try_for_each(check)
+    }
+}
+
+/// Predicted against measured time: each group has a colour and a marker, and its error
+/// figures in the legend. Markers are hollow for what the fit had seen; where it had
+/// seen everything or nothing, all are filled. Few points show their 90 % intervals.
+///
+/// # Errors
+///
+/// [`PlotError::NoPoints`] without a point; [`PlotError::BadPoint`] for one whose times
+/// are not finite and above 0.
+pub fn scatter(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
+    comparison.check()?;
+    let groups = grouped(comparison.points.iter());
+    let few = comparison.points.len() <= MOST_INTERVALS;
+    let intervals: Vec<(&Point, f64, f64)> =
+        comparison.points.iter().filter(|_| few).filter_map(|point| interval(point)).collect();
+    let times = || {
+        let points = comparison.points.iter().flat_map(|point| [point.measured_us, point.predicted_us]);
+        points.chain(intervals.iter().flat_map(|&(_, low, high)| [low, high]))
+    };
+    let axis = |title: &str| Axis::logarithmic(title, times(), Unit::Micros);
+    let (low, high) = axis("").ends();
+    let (below, above) = (1.0 - CLOSE, 1.0 + CLOSE);
+    // The corners of the band of close predictions within the axes.
+    let band = vec![
+        (low, low),
+        (low, low * above),
+        (high / above, high),
+        (high, high),
+        (high, high * below),
+        (low / below, low),
+    ];
+    let mut series = vec![
+        Series::new("", Mark::Area { opacity: CLOSE_OPACITY }, BLUE, band),
+        Series::new("", Mark::Line { width: THIN }, INK, vec![(low, low), (high, high)]),
+    ];
+    for group in &groups {
+        let mine = intervals.iter().filter(|(point, ..)| point.group == group.name);
+        let ends = mine.flat_map(|&(point, low, high)| [(point.measured_us, low), (point.measured_us, high)]);
+        let colour = tint(group.look.0, INTERVAL_TINT);
+        series.push(Series::new("", Mark::Segments { width: THIN }, colour, ends.collect()));
+    }
+    series.extend(markers(&groups, |point| (point.measured_us, point.predicted_us)));
+    series.extend(legend(&groups, |figures| {
+        vec![figures.n.to_string(), percent(figures.mape_percent), percent(figures.within_10_percent)]
+    }));
+    if !intervals.is_empty() {
+        let mark = Mark::Segments { width: THIN };
+        series.push(Series::new("90 % interval", mark, tint(INK, INTERVAL_TINT), Vec::new()));
+    }
+    series.push(Series::new("equal times", Mark::Line { width: THIN }, INK, Vec::new()));
+    series.push(Series::new("within 10 %", Mark::Area { opacity: CLOSE_OPACITY }, BLUE, Vec::new()));
+    let columns = heads(&["group", "n", "MAPE", "within 10 %"]);
+    let figure = comparison.figure(SQUARE, axis("measured time"), axis("predicted time"), columns);
+    Ok(XyFigure { series, ..figure })
+}
+
+/// The share of predictions against their absolute error: of the model, of the model
+/// without its residual where that differs, and of those it is compared with, for the
+/// points that have their prediction.
+///
+/// # Errors
+///
+/// As [`scatter`].
+pub fn error_cdf(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
+    comparison.check()?;
+    let differs = |point: &&Point| point.physics_us.to_bits() != point.predicted_us.to_bits();
+    let has_residual = comparison.points.iter().any(|point| differs(&point));
+    let curve = |predicted: &dyn Fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
+        comparison.points.iter().filter_map(|point| Some((predicted(point)?, point.measured_us))).collect()
+    };
+    let curves = [
+        ("this model", BLUE, STRONG, curve(&|point| Some(point.predicted_us))),
+        ("without residual", GREEN, MIDDLE, curve(&|point| Some(point.physics_us).filter(|_| has_residual))),
+        ("linear in FLOPs", VERMILION, MIDDLE, curve(&|point| point.flops_linear_us)),
+        ("CoDL", PURPLE, MIDDLE, curve(&|point| point.codl_us)),
+    ];
+    let errors = |pairs: &[(f64, f64)]| -> Vec<f64> {
+        pairs.iter().map(|&(predicted, measured)| error_percent(predicted, measured).abs()).collect()
+    };
+    let all: Vec<f64> = curves.iter().flat_map(|(.., pairs)| errors(pairs)).collect();
+    let holds = |end: &f64| all.iter().all(|error| error <= end);
+    let largest = LARGEST_ERRORS.into_iter().find(holds).unwrap_or(LARGEST_ERRORS[2]);
+    let title = "absolute error (% of the measured time)";
+    let x = Axis::between(title, (SMALLEST_ERROR, largest), Unit::Number);
+    let y = Axis::linear("share of predictions (%)", (0.0, 100.0), Unit::Number);
+    let close = vec![(100.0 * CLOSE, 0.0), (100.0 * CLOSE, 100.0)];
+    let mut series = vec![Series::new("", Mark::Dashes { width: THIN }, MUTED, close)];
+    let mut rows = Vec::new();
+    for (name, colour, width, pairs) in curves.into_iter().filter(|(.., pairs)| !pairs.is_empty()) {
+        let figures = figures("", &pairs);
+        let cells = [
+            name.to_owned(),
+            figures.n.to_string(),
+            percent(figures.within_10_percent),
+            percent(figures.median_ape_percent),
+        ];
+        let points = shares(errors(&pairs), largest);
+        let mark = Mark::Line { width };
+        rows.push(Series { legend: cells.to_vec(), ..Series::new(name, mark, colour, Vec::new()) });
+        series.push(Series::new("", mark, colour, points));
+    }
+    // The model's own line lies over the others.
+    series[1..].reverse();
+    series.append(&mut rows);
+    series.push(Series::new("error of 10 %", Mark::Dashes { width: THIN }, MUTED, Vec::new()));
+    let figure = comparison.figure(PLOT, x, y, heads(&["model", "n", "within 10 %", "median"]));
+    Ok(XyFigure { series, ..figure })
+}
+
+fn check(point: &Point) -> Result<(), PlotError> {
+    let longest = Picos(u64::MAX).as_micros();
+    let times = [("measured_us", point.measured_us), ("predicted_us", point.predicted_us)];
+    let others = [
+        ("physics_us", Some(point.physics_us)),
+        ("low_us", point.low_us),
+        ("high_us", point.high_us),
+        ("flops_linear_us", point.flops_linear_us),
+        ("codl_us", point.codl_us),
+    ];
+    let times = times.map(|(key, value)| (key, value, SHORTEST_US));
+    let others = others.map(|(key, value)| (key, value.unwrap_or_default(), -longest));
+    match times.into_iter().chain(others).find(|&(_, value, least)| !(least..=longest).contains(&value)) {
+        None => Ok(()),
+        Some((key, value, least)) => Err(PlotError::BadPoint {
+            what: format!("{} of {}", point.what, point.network),
+            found: format!("{key} is {value}"),
+            expected: format!("microseconds from {least:e} to the longest that is simulated"),
+        }),
+    }
+}
+
+/// A point with the ends of its interval, where it has one above 0.
+fn interval(point: &Point) -> Option<(&Point, f64, f64)> {
+    let (low, high) = (point.low_us?, point.high_us?);
+    (0.0 < low && low <= high).then_some((point, low, high))
+}
+
+/// The share of errors, in percent, that are at most as large, at places along the axis.
+fn shares(mut errors: Vec<f64>, largest: f64) -> Vec<(f64, f64)> {
+    errors.sort_by(f64::total_cmp);
+    let place =
+        |step: u32| SMALLEST_ERROR * (largest / SMALLEST_ERROR).powf(f64::from(step) / f64::from(SHARES));
+    let share = |limit: f64| errors.partition_point(|&error| error <= limit) as f64 / errors.len() as f64;
+    (0..=SHARES).map(place).map(|error| (error, 100.0 * share(error))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What every figure has: titles, one plot with axes, and a legend beside it.
+//!
+//! Responsible for: where these stand, the size of the figure, and its bytes in either
+//! format. Not for: what the plot shows.
+//! Invariants: the figure is large enough for all of them, and the legend never stands on
+//! the plot; both formats are drawn by the same calls on the same grid of [`SCALE`] steps
+//! a figure pixel.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use crate::axis::Axis;
+use crate::font;
+use crate::legend::Legend;
+use crate::mark::Mark;
+use crate::palette::{Colour, GRID, INK, MUTED, ink_on};
+use crate::{Format, PlotError};
+
+/// Pixels of a PNG a figure pixel, so that print and dense screens stay sharp.
+pub(crate) const PNG_SCALE: u32 = 2;
+/// Grid steps a figure pixel: two a pixel of a PNG. plotters puts glyphs and
+/// corners on whole steps and hardly smooths edges; averaging over steps does.
+pub(crate) const SCALE: u32 = 2 * PNG_SCALE;
+/// Bytes a pixel of a PNG: red, green, blue.
+const CHANNELS: usize = 3;
+/// Tallest figure, in figure pixels: its grid, 16 steps a figure pixel, takes well under 300 MB.
+pub(crate) const MAX_HEIGHT: u32 = 6_000;
+
+// Lengths are in figure pixels, text sizes in pixels an em.
+
+pub(crate) const TEXT_SIZE: f64 = 12.0;
+const TITLE_SIZE: f64 = 16.0;
+const MARGIN: f64 = 16.0;
+const TITLE_HEIGHT: f64 = 24.0;
+const SUBTITLE_HEIGHT: f64 = 20.0;
+/// Between the titles and the plot.
+const PLOT_GAP: f64 = 10.0;
+/// Between the plot, with half a tick label beyond its end, and the legend.
+const LEGEND_GAP: f64 = 32.0;
+const TICK_LENGTH: f64 = 5.0;
+const OUTLINE_WIDTH: f64 = 1.5;
+/// Below the plot: tick labels and axis title.
+const LOWER_LABELS: f64 = 46.0;
+/// Height of a rotated axis title, and between it and the tick labels.
+const SIDE_TITLE: f64 = 26.0;
+
+/// Whether drawing went well.
+pub(crate) type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
+/// The plot of a figure, with its axes.
+pub(crate) type Plot<DB> = DrawingArea<DB, Cartesian2d<Axis, Axis>>;
+
+/// Something in a plot; places are values of its axes.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    /// The points of a series.
+    Series(Mark, Colour, Vec<(f64, f64)>),
+    /// A box of one colour between two corners.
+    Filled([(f64, f64); 2], Colour),
+    /// The outline of a box between two corners.
+    Outline([(f64, f64); 2]),
+    /// A text of a size around a place, on a ground of that colour.
+    Label(String, f64, (f64, f64), Colour),
+}
+
+impl Item {
+    /// Draws it in a plot with markers at `markers` places.
+    fn draw<DB: DrawingBackend>(&self, plot: &Plot<DB>, markers: usize) -> Drawn<DB> {
+        match self {
+            Self::Series(mark, colour, points) => mark.draw(plot, points, *colour, markers),
+            Self::Filled(corners, colour) => plot.draw(&Rectangle::new(*corners, colour.filled())),
+            Self::Outline([(left, top), (right, bottom)]) => {
+                // As a path: in an SVG, plotters leaves out the width of a rectangle's line.
+                let [left, top, right, bottom] = [*left, *top, *right, *bottom];
+                let around = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
+                plot.draw(&PathElement::new(around, INK.stroke_width(steps(OUTLINE_WIDTH))))
+            }
+            Self::Label(text, size, place, ground) => {
+                let style = font::style(*size, ink_on(*ground), HPos::Center);
+                plot.draw(&Text::new(text.as_str(), *place, style))
+            }
+        }
+    }
+
+    /// Places at which it has markers.
+    fn markers(&self) -> usize {
+        match self {
+            Self::Series(Mark::Markers { .. }, _, points) => points.len(),
+            Self::Series(..) | Self::Filled(..) | Self::Outline(_) | Self::Label(..) => 0,
+        }
+    }
+}
+
+/// A figure: its plot, and what stands around that.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) legend: Legend,
+    /// Width and height of the plot.
+    pub(crate) plot_size: (f64, f64),
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// Whether horizontal lines guide the eye from the left axis.
+    pub(crate) has_rows: bool,
+    /// What the plot shows, the later over the earlier.
+    pub(crate) items: Vec<Item>,
+}
+
+/// A length in figure pixels as grid steps.
+pub(crate) fn steps(length: f64) -> u32 {
+    (length * f64::from(SCALE)).round() as u32
+}
+
+/// A place in figure pixels as grid steps.
+pub(crate) fn at((x, y): (f64, f64)) -> (i32, i32) {
+    (steps(x).cast_signed(), steps(y).cast_signed())
+}
+
+impl Frame {
+    /// Room that the tick labels and the title of the left axis take.
+    fn left_room(&self) -> f64 {
+        let labels = self.y.ticks.iter().map(|tick| font::width(&font::drawable(&tick.1), TEXT_SIZE));
+        let title = if self.y.title.is_empty() { 0.0 } else { SIDE_TITLE };
+        labels.fold(0.0, f64::max) + 2.0 * TICK_LENGTH + title
+    }
+
+    /// The upper left corner of the plot.
+    fn corner(&self) -> (f64, f64) {
+        let subtitle = if self.subtitle.is_empty() { 0.0 } else { SUBTITLE_HEIGHT };
+        (MARGIN + self.left_room(), MARGIN + TITLE_HEIGHT + subtitle + PLOT_GAP)
+    }
+
+    /// Width and height of the figure.
+    pub(crate) fn size(&self) -> (u32, u32) {
+        let ((left, top), (width, height)) = (self.corner(), self.plot_size);
+        let (legend_width, legend_height) = self.legend.size();
+        let right = left + width + LEGEND_GAP + legend_width;
+        let bottom = top + (height + LOWER_LABELS).max(legend_height);
+        ((right + MARGIN).ceil() as u32, (bottom + MARGIN).ceil() as u32)
+    }
+
+    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+        let ((width, height), (left, top)) = (self.size(), self.corner());
+        let (right, bottom) = (left + self.plot_size.0, top + self.plot_size.1);
+        let room = f64::from(width) - 2.0 * MARGIN;
+        let lines = [
+            (&self.title, TITLE_SIZE, INK, MARGIN + TITLE_SIZE / 2.0),
+            (&self.subtitle, TEXT_SIZE, MUTED, MARGIN + TITLE_HEIGHT + TEXT_SIZE / 2.0),
+        ];
+        for (text, size, colour, middle) in lines {
+            let text = font::fit(text, size, room).unwrap_or_default();
+            root.draw(&Text::new(text, at((MARGIN, middle)), font::style(size, colour, HPos::Left)))?;
+        }
+        let mut chart = ChartBuilder::on(root)
+            .margin_top(steps(top))
+            .margin_right(steps(f64::from(width) - right))
+            .margin_bottom(steps(f64::from(height) - bottom - LOWER_LABELS))
+            .margin_left(steps(MARGIN))
+            .x_label_area_size(steps(LOWER_LABELS))
+            .y_label_area_size(steps(self.left_room()))
+            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+        let mut mesh = chart.configure_mesh();
+        if !self.has_rows {
+            mesh.disable_y_mesh();
+        }
+        mesh.x_desc(font::fit(&self.x.title, TEXT_SIZE, self.plot_size.0).unwrap_or_default())
+            .y_desc(font::fit(&self.y.title, TEXT_SIZE, self.plot_size.1).unwrap_or_default())
+            .bold_line_style(GRID[0].stroke_width(steps(1.0)))
+            .light_line_style(GRID[1].stroke_width(steps(1.0)))
+            .axis_style(INK.stroke_width(steps(1.0)))
+            .set_all_tick_mark_size(steps(TICK_LENGTH))
+            .label_style(font::style(TEXT_SIZE, INK, HPos::Center))
+            .axis_desc_style(font::style(TEXT_SIZE, INK, HPos::Center))
+            .draw()?;
+        let markers = self.items.iter().map(Item::markers).sum();
+        self.items.iter().try_for_each(|item| item.draw(chart.plotting_area(), markers))?;
+        self.legend.draw(root, (right + LEGEND_GAP, top))
+    }
+}
+
+/// `figure` as the bytes of a file in `format`.
+///
+/// # Errors
+///
+/// [`PlotError::TooTall`] where it shows too many rows; [`PlotError::Draw`] and
+/// [`PlotError::Encode`] where a library refuses, which for a buffer in memory neither has
+/// cause to do.
+pub(crate) fn render(figure: &Frame, format: Format) -> Result<Vec<u8>, PlotError> {
+    let (width, height) = figure.size();
+    if height > MAX_HEIGHT {
+        return Err(PlotError::TooTall { height, limit: MAX_HEIGHT });
+    }
+    let grid = (width * SCALE, height * SCALE);
+    match format {
+        Format::Svg => {
+            let mut document = String::new();
+            paint(figure, SVGBackend::with_string(&mut document, grid))?;
+            // The coordinates count grid steps; the size shown is in figure pixels.
+            let grid_size = format!("width=\"{}\" height=\"{}\"", grid.0, grid.1);
+            let shown_size = format!("width=\"{width}\" height=\"{height}\"");
+            Ok(document.replacen(&grid_size, &shown_size, 1).into_bytes())
+        }
+        Format::Png => {
+            let mut pixels = vec![u8::MAX; grid.0 as usize * grid.1 as usize * CHANNELS];
+            paint(figure, BitMapBackend::with_buffer(&mut pixels, grid))?;
+            let mut file = Vec::new();
+            let mut encoder = png::Encoder::new(&mut file, width * PNG_SCALE, height * PNG_SCALE);
+            encoder.set_color(png::ColorType::Rgb);
+            let mut writer = encoder.write_header()?;
+            writer.write_image_data(&averaged(&pixels, grid.0 as usize))?;
+            writer.finish()?;
+            Ok(file)
+        }
+    }
+}
+
+fn paint<DB: DrawingBackend>(figure: &Frame, backend: DB) -> Result<(), PlotError> {
+    let root = backend.into_drawing_area();
+    let drawn = root.fill(&WHITE).and_then(|()| figure.draw(&root));
+    drawn.and_then(|()| root.present()).map_err(|error| PlotError::Draw(error.to_string()))
+}
+
+/// The grid's pixels with each square of two by two steps averaged.
+fn averaged(grid: &[u8], grid_width: usize) -> Vec<u8> {
+    let row = grid_width * CHANNELS;
+    let mut pixels = Vec::with_capacity(grid.len() / 4);
+    for rows in grid.chunks_exact(2 * row) {
+        let (upper, lower) = rows.split_at(row);
+        for left in (0..row).step_by(2 * CHANNELS) {
+            for here in left..left + CHANNELS {
+                let right = here + CHANNELS;
+                let square = [upper[here], upper[right], lower[here], lower[right]];
+                pixels.push((square.map(u16::from).iter().sum::<u16>() / 4) as u8);
+            }
+        }
+    }
+    pixels
+}
+
+#[cfg(test)]
+mod tests;

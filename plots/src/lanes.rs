@@ -1,0 +1,131 @@
+//! The timeline figure: named lanes above one another, with labelled boxes along one axis.
+//!
+//! Responsible for: where lanes stand, and drawing their boxes. Not for: what boxes mean
+//! ([`crate::timeline`], [`crate::shares`]).
+//! Invariants: nothing is drawn beyond the ends of the axis, no box vanishes, and no label
+//! leaves the box it names.
+
+use plotters::style::colors::WHITE;
+
+use crate::axis::Axis;
+use crate::font;
+use crate::frame::{Frame, Item, render};
+use crate::legend::Legend;
+use crate::palette::Colour;
+use crate::{Format, PlotError};
+
+// Lengths are in figure pixels, text sizes in pixels an em.
+
+const LABEL_SIZE: f64 = 11.0;
+/// Between a label and the edges of its box.
+const LABEL_PADDING: f64 = 4.0;
+/// Above the first lane, between lanes, and below the last.
+const LANE_GAP: f64 = 6.0;
+/// Least width of a box, one pixel of a PNG, so that none vanishes.
+const THINNEST: f64 = 0.5;
+/// Taken from the right of a box to part it from the next, and width from which it is.
+const PARTING: f64 = 1.0;
+const PARTED_FROM: f64 = 3.0;
+
+/// How a box is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fill {
+    /// Filled, and parted from the next.
+    Parted(Colour),
+    /// Filled up to the next.
+    Joined(Colour),
+    /// An outline around other boxes.
+    Outline,
+}
+
+/// A box of a lane.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slab {
+    /// Where it begins and ends along the axis.
+    pub(crate) span: (f64, f64),
+    /// Its upper and lower edge, downwards from the lane's upper edge.
+    pub(crate) edges: (f64, f64),
+    pub(crate) fill: Fill,
+    /// Its label and the middle of that, downwards from the lane's upper edge.
+    pub(crate) label: Option<(String, f64)>,
+}
+
+/// A row of boxes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lane {
+    pub(crate) height: f64,
+    /// What stands beside it, and how far down from its upper edge.
+    pub(crate) names: Vec<(f64, String)>,
+    /// The boxes, the later over the earlier.
+    pub(crate) slabs: Vec<Slab>,
+}
+
+/// A figure of lanes.
+pub(crate) struct Lanes {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) legend: Legend,
+    /// Width of the plot.
+    pub(crate) width: f64,
+    pub(crate) x: Axis,
+    pub(crate) rows: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Draws it as the bytes of a file in `format`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlotError::TooTall`] for too many lanes; [`PlotError::Draw`] and
+    /// [`PlotError::Encode`] where a library refuses.
+    pub(crate) fn draw(self, format: Format) -> Result<Vec<u8>, PlotError> {
+        let (low, high) = self.x.ends();
+        let pixel = (high - low) / self.width;
+        let (mut items, mut names) = (Vec::new(), Vec::new());
+        let mut bottom = LANE_GAP;
+        for lane in &self.rows {
+            let top = bottom;
+            bottom += lane.height + LANE_GAP;
+            names.extend(lane.names.iter().map(|(down, name)| (top + down, font::drawable(name))));
+            lane.slabs.iter().for_each(|slab| slab.draw(&mut items, top, (high, pixel)));
+        }
+        let frame = Frame {
+            title: self.title,
+            subtitle: self.subtitle,
+            legend: self.legend,
+            plot_size: (self.width, bottom),
+            x: self.x,
+            y: Axis::named("", (bottom, 0.0), names),
+            has_rows: false,
+            items,
+        };
+        render(&frame, format)
+    }
+}
+
+impl Slab {
+    /// Adds what shows it in a lane whose upper edge is at `top`, on an axis that ends at `high`.
+    fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {
+        let left = self.span.0.min(high - THINNEST * pixel);
+        let mut right = self.span.1.min(high);
+        if matches!(self.fill, Fill::Parted(_)) && right - left > PARTED_FROM * pixel {
+            right -= PARTING * pixel;
+        }
+        let corners = [(left, top + self.edges.0), (right.max(left + THINNEST * pixel), top + self.edges.1)];
+        let ground = match self.fill {
+            Fill::Parted(colour) | Fill::Joined(colour) => {
+                items.push(Item::Filled(corners, colour));
+                colour
+            }
+            Fill::Outline => {
+                items.push(Item::Outline(corners));
+                WHITE
+            }
+        };
+        let Some((label, middle)) = &self.label else { return };
+        let room = (right - left) / pixel - 2.0 * LABEL_PADDING;
+        if let Some(label) = font::fit(label, LABEL_SIZE, room) {
+            items.push(Item::Label(label, LABEL_SIZE, (f64::midpoint(left, right), top + middle), ground));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The learning curve: error against the number of measured runs a fit had.
+
+use std::collections::BTreeMap;
+
+use coexec_fit::calibrate::learning::LearningPoint;
+
+use crate::PlotError;
+use crate::accuracy::percent;
+use crate::axis::{Axis, Unit};
+use crate::mark::Mark;
+use crate::palette::look;
+use crate::xy::{Series, XyFigure};
+
+/// Width and height of the plot, in figure pixels.
+const PLOT: (f64, f64) = (520.0, 360.0);
+/// Most series, which is how many can be told apart.
+const MOST_SERIES: usize = 30;
+/// Errors below this are drawn as this, in percent: an axis of decades has no 0.
+const LEAST_ERROR: f64 = 0.01;
+/// Errors above this are refused, in percent.
+const LARGEST_ERROR: f64 = 1e9;
+/// Where no rows stand on the axis, as a part of the fewest.
+const NO_ROWS: f64 = 0.3;
+const LINE_WIDTH: f64 = 2.0;
+/// Opacity of the band between the draws.
+const BAND_OPACITY: f64 = 0.15;
+
+/// The errors of one series by the number of rows.
+type Errors = BTreeMap<usize, Vec<f64>>;
+
+/// Errors against measured runs: for each series a line through the means of the
+/// draws, over a band from the least to the largest.
+///
+/// # Errors
+///
+/// [`PlotError::BadPoint`] for an error that is not finite or below 0;
+/// [`PlotError::TooMany`] for more series than can be told apart.
+pub fn learning_curve(title: &str, points: &[LearningPoint]) -> Result<XyFigure, PlotError> {
+    // In the order in which they first occur.
+    let mut curves: Vec<(&str, Errors)> = Vec::new();
+    for point in points {
+        check(point)?;
+        let index = curves.iter().position(|(name, _)| *name == point.series).unwrap_or(curves.len());
+        if index == curves.len() {
+            curves.push((&point.series, Errors::new()));
+        }
+        curves[index].1.entry(point.rows).or_default().push(point.mape_percent.max(LEAST_ERROR));
+    }
+    if curves.len() > MOST_SERIES {
+        return Err(PlotError::TooMany { what: "series", count: curves.len(), limit: MOST_SERIES });
+    }
+    let fewest = points.iter().map(|point| point.rows).filter(|&rows| rows > 0).min().unwrap_or(1) as f64;
+    // A fit without rows stands left of the fewest, as an axis of decades has no 0.
+    let place = |rows: usize| if rows == 0 { fewest * NO_ROWS } else { rows as f64 };
+    let mut x = Axis::logarithmic(
+        "measured runs in the fit",
+        points.iter().map(|point| place(point.rows)),
+        Unit::Number,
+    );
+    if points.iter().any(|point| point.rows == 0) {
+        x = x.with_zero_at(place(0), fewest);
+    }
+    let errors = points.iter().map(|point| point.mape_percent.max(LEAST_ERROR));
+    let y = Axis::logarithmic("MAPE (%)", errors, Unit::Number);
+    let bands = curves.iter().enumerate().map(|(index, (_, errors))| {
+        let edge = |of: fn(f64, f64) -> f64| {
+            errors
+                .iter()
+                .map(move |(&rows, errors)| (place(rows), errors.iter().copied().fold(errors[0], of)))
+        };
+        let corners = edge(f64::min).chain(edge(f64::max).rev()).collect();
+        Series::new("", Mark::Area { opacity: BAND_OPACITY }, look(index).0, corners)
+    });
+    let mut series: Vec<Series> = bands.collect();
+    for (index, (name, errors)) in curves.iter().enumerate() {
+        let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
+        let means: Vec<(f64, f64)> =
+            errors.iter().map(|(&rows, errors)| (place(rows), mean(errors))).collect();
+        let (colour, shape) = look(index);
+        series.push(Series::new("", Mark::Line { width: LINE_WIDTH }, colour, means.clone()));
+        let most = errors.keys().last().copied().unwrap_or_default().to_string();
+        let last = means.last().map_or(String::new(), |&(_, mean)| percent(mean));
+        let mark = Mark::Markers { shape, is_filled: true };
+        series.push(Series {
+            legend: vec![(*name).to_owned(), most, last],
+            ..Series::new(name, mark, colour, means)
+        });
+    }
+    let heads = ["mean and range of draws", "most runs", "MAPE"].map(str::to_owned).to_vec();
+    let (title, subtitle) = (title.to_owned(), String::new());
+    Ok(XyFigure { title, subtitle, plot_size: PLOT, x, y, heads, series })
+}
+
+fn check(point: &LearningPoint) -> Result<(), PlotError> {
+    if (0.0..=LARGEST_ERROR).contains(&point.mape_percent) {
+        return Ok(());
+    }
+    Err(PlotError::BadPoint {
+        what: format!("{} with {} rows", point.series, point.rows),
+        found: format!("mape_percent is {}", point.mape_percent),
+        expected: format!("a number from 0 to {LARGEST_ERROR}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    fn point(series: &str, rows: usize, draw: usize, mape_percent: f64) -> LearningPoint {
+        LearningPoint { series: series.to_owned(), rows, draw, mape_percent }
+    }
+
+    /// Two series, of which the second starts without a fit.
+    fn figure() -> XyFigure {
+        let points = [
+            point("from nothing", 10, 0, 40.0),
+            point("from nothing", 10, 1, 20.0),
+            point("from nothing", 1000, 0, 4.0),
+            point("from a profile", 0, 0, 30.0),
+            point("from a profile", 10, 0, 10.0),
+        ];
+        learning_curve("Errors", &points).unwrap()
+    }
+
+    #[test]
+    fn a_line_joins_the_means_of_draws_over_a_band_of_their_range() {
+        let series = figure().series;
+        assert_eq!(series[0].points, [(10.0, 20.0), (1000.0, 4.0), (1000.0, 4.0), (10.0, 40.0)]);
+        assert_eq!(series[2].points, [(10.0, 30.0), (1000.0, 4.0)]);
+        assert_eq!(series[3].legend, ["from nothing", "1000", "4.0 %"]);
+        assert_eq!(series[5].legend, ["from a profile", "10", "10.0 %"]);
+        assert!(!figure().draw(Format::Svg).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_fit_without_rows_stands_at_a_tick_of_its_own_left_of_the_others() {
+        let figure = figure();
+        let (place, _) = figure.series[4].points[0];
+        let (none, others): (Vec<_>, Vec<_>) = figure.x.ticks.iter().partition(|tick| tick.1 == "0");
+        assert_eq!(none[0].0.to_bits(), place.to_bits());
+        assert!(place < 10.0 && others.iter().all(|tick| tick.0 >= 10.0 - 1e-6));
+    }
+
+    #[test]
+    fn an_error_that_is_no_number_is_refused_by_name_and_so_is_a_curve_without_points() {
+        for mape_percent in [f64::NAN, f64::INFINITY, -1.0] {
+            let points = [point("from nothing", 10, 0, mape_percent)];
+            let message = learning_curve("", &points).unwrap_err().to_string();
+            assert!(message.contains("from nothing with 10 rows"), "{message}");
+        }
+        let empty = learning_curve("", &[]).unwrap().draw(Format::Svg);
+        assert!(matches!(empty, Err(PlotError::NoPoints { .. })));
+    }
+
+    #[test]
+    fn more_series_than_can_be_told_apart_are_refused() {
+        let many: Vec<LearningPoint> =
+            (0..=MOST_SERIES).map(|index| point(&index.to_string(), 1, 0, 1.0)).collect();
+        assert!(learning_curve("", &many[1..]).is_ok());
+        let message = learning_curve("", &many).unwrap_err().to_string();
+        assert!(message.contains("31 series"), "{message}");
+    }
+}

@@ -1,0 +1,191 @@
+//! How the points of a series are drawn: as lines, areas and markers.
+
+use plotters::coord::{CoordTranslate, Shift};
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+
+use crate::frame::{Drawn, Plot, SCALE, at, steps};
+use crate::palette::{Colour, Shape};
+
+/// A dash and the gap after it, in figure pixels.
+const DASH: (f64, f64) = (6.0, 4.0);
+/// Width of the line of a hollow marker, in figure pixels.
+const OUTLINE: f64 = 1.0;
+
+/// How the points of a series are drawn. Widths are in figure pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mark {
+    /// A line through them.
+    Line {
+        /// Its width.
+        width: f64,
+    },
+    /// A dashed line through them.
+    Dashes {
+        /// Its width.
+        width: f64,
+    },
+    /// A line from the first to the second, from the third to the fourth, and so on.
+    Segments {
+        /// Its width.
+        width: f64,
+    },
+    /// The area that they surround.
+    Area {
+        /// 1 where nothing shines through.
+        opacity: f64,
+    },
+    /// A marker at each.
+    Markers {
+        /// Its shape.
+        shape: Shape,
+        /// Whether it is filled.
+        is_filled: bool,
+    },
+}
+
+/// How markers are drawn: all of one figure the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pen {
+    /// Radius in figure pixels.
+    radius: f64,
+    /// 1 where nothing shines through.
+    opacity: f64,
+}
+
+impl Pen {
+    /// For this many points in one plot: smaller and fainter where many overlap.
+    fn for_points(count: usize) -> Self {
+        match count {
+            0..=60 => Self { radius: 4.0, opacity: 1.0 },
+            61..=400 => Self { radius: 3.25, opacity: 0.7 },
+            401..=1500 => Self { radius: 2.5, opacity: 0.55 },
+            _ => Self { radius: 2.0, opacity: 0.45 },
+        }
+    }
+}
+
+impl Mark {
+    /// Draws points of a series, in a figure with markers at `markers` places.
+    pub(crate) fn draw<DB: DrawingBackend>(
+        self,
+        plot: &Plot<DB>,
+        points: &[(f64, f64)],
+        colour: Colour,
+        markers: usize,
+    ) -> Drawn<DB> {
+        self.draw_on(plot, points, colour, Pen::for_points(markers))
+    }
+
+    /// Draws the sample of a legend between two corners.
+    pub(crate) fn draw_sample<DB: DrawingBackend>(
+        self,
+        root: &DrawingArea<DB, Shift>,
+        [from, to]: [(f64, f64); 2],
+        colour: Colour,
+    ) -> Drawn<DB> {
+        let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+        let points = match self {
+            Self::Line { .. } | Self::Dashes { .. } => vec![(from.0, middle.1), (to.0, middle.1)],
+            Self::Segments { .. } => vec![(middle.0, from.1), (middle.0, to.1)],
+            Self::Area { .. } => vec![from, (to.0, from.1), to, (from.0, to.1)],
+            Self::Markers { .. } => vec![middle],
+        };
+        let points: Vec<(i32, i32)> = points.into_iter().map(at).collect();
+        self.draw_on(root, &points, colour, Pen::for_points(0))
+    }
+
+    fn draw_on<DB: DrawingBackend, CT: CoordTranslate>(
+        self,
+        area: &DrawingArea<DB, CT>,
+        points: &[CT::From],
+        colour: Colour,
+        pen: Pen,
+    ) -> Drawn<DB>
+    where
+        CT::From: Copy,
+    {
+        match self {
+            Self::Line { width } => line(area, points, colour.stroke_width(steps(width))),
+            Self::Segments { width } => {
+                points.chunks(2).try_for_each(|ends| line(area, ends, colour.stroke_width(steps(width))))
+            }
+            Self::Dashes { width } => points.windows(2).try_for_each(|ends| {
+                let (dash, gap) = (steps(DASH.0), steps(DASH.1));
+                let style = colour.stroke_width(steps(width));
+                area.draw(&DashedPathElement::new([ends[0], ends[1]], dash, gap, style))
+            }),
+            Self::Area { opacity } => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
+            Self::Markers { shape, is_filled } => {
+                points.iter().try_for_each(|&point| marker(area, point, (colour, shape), is_filled, pen))
+            }
+        }
+    }
+}
+
+/// Draws the line through `points` in parts along which it only rises or only falls: in a
+/// bitmap, plotters draws spikes of one line far beyond their tips.
+fn line<DB: DrawingBackend, CT: CoordTranslate>(
+    area: &DrawingArea<DB, CT>,
+    points: &[CT::From],
+    style: ShapeStyle,
+) -> Drawn<DB>
+where
+    CT::From: Copy,
+{
+    let row = |point: &CT::From| area.map_coordinate(point).1;
+    let mut first = 0;
+    let mut direction = 0;
+    for index in 1..points.len() {
+        let turn = (row(&points[index]) - row(&points[index - 1])).signum();
+        if direction * turn < 0 {
+            area.draw(&PathElement::new(points[first..index].to_vec(), style))?;
+            (first, direction) = (index - 1, 0);
+        }
+        direction = if turn == 0 { direction } else { turn };
+    }
+    area.draw(&PathElement::new(points[first..].to_vec(), style))
+}
+
+/// Draws a marker, filled or hollow; the outline of a hollow one keeps within a filled one.
+fn marker<DB: DrawingBackend, CT: CoordTranslate>(
+    area: &DrawingArea<DB, CT>,
+    place: CT::From,
+    (colour, shape): (Colour, Shape),
+    is_filled: bool,
+    pen: Pen,
+) -> Drawn<DB>
+where
+    CT::From: Copy,
+{
+    let colour = colour.mix(pen.opacity);
+    let quarter = std::f64::consts::FRAC_PI_2;
+    // The angle of the first corner, in radians clockwise from the right, how many corners
+    // there are and how far from the middle, in radii: all look about as large as a circle.
+    let (first, count, reach) = match shape {
+        Shape::Circle => {
+            let radius = if is_filled { pen.radius } else { pen.radius - OUTLINE / 2.0 };
+            let style = if is_filled { colour.filled() } else { colour.stroke_width(steps(OUTLINE)) };
+            return area.draw(&Circle::new(place, steps(radius), style));
+        }
+        Shape::Square => (quarter / 2.0, 4, 1.25),
+        Shape::Triangle => (-quarter, 3, 1.45),
+        Shape::Diamond => (0.0, 4, 1.3),
+        Shape::InvertedTriangle => (quarter, 3, 1.45),
+    };
+    let corner = |distance: f64, index: u32| {
+        let angle = first + std::f64::consts::TAU * f64::from(index) / f64::from(count);
+        let steps = |length: f64| (length * f64::from(SCALE)).round() as i32;
+        (steps(distance * angle.cos()), steps(distance * angle.sin()))
+    };
+    let outer = pen.radius * reach;
+    let mut corners: Vec<_> = (0..count).map(|index| corner(outer, index)).collect();
+    if !is_filled {
+        // The outline is a polygon, around and back inside: in a bitmap, plotters loses
+        // sides of closed lines.
+        let inner = outer - OUTLINE / (std::f64::consts::PI / f64::from(count)).cos();
+        corners.push(corner(outer, 0));
+        corners.extend((0..=count).rev().map(|index| corner(inner, index)));
+    }
+    area.draw(&(EmptyElement::at(place) + Polygon::new(corners, colour.filled())))
+}

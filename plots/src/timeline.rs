@@ -1,0 +1,137 @@
+//! The timeline of a run: one lane a track, counters below, one time axis.
+
+use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
+use coexec_sim::units::Picos;
+
+use crate::axis::{Axis, Unit};
+use crate::lanes::{Fill, Lane, Lanes, Slab};
+use crate::legend::Legend;
+use crate::nesting::{Nested, nest};
+use crate::palette::{BLUE, Colour, GREEN, GREY, ORANGE, PURPLE, VERMILION, YELLOW, tint};
+use crate::{Format, PlotError};
+
+// Lengths are in figure pixels.
+
+/// Width of the plot.
+const WIDTH: f64 = 760.0;
+/// Height of a slice that holds no other and is held by none.
+const SLICE_HEIGHT: f64 = 24.0;
+/// What a slice that holds others shows of itself above them, and below.
+const HEADER: f64 = 16.0;
+const FOOTER: f64 = 3.0;
+const COUNTER_HEIGHT: f64 = 56.0;
+/// From the upper edge of a counter's lane to its largest value.
+const COUNTER_TOP: f64 = 12.0;
+/// White in the colour of a slice that holds others, at the outermost level;
+/// each level down has this much less.
+const HOLDER_TINT: f64 = 0.65;
+const HOLDER_TINT_STEP: f64 = 0.2;
+const LEAST_HOLDER_TINT: f64 = 0.25;
+const COUNTER_TINT: f64 = 0.6;
+
+/// What a slice's colour means, in the order of the legend.
+const MEANINGS: [(Colour, &str); 7] = [
+    (BLUE, "CPU compute"),
+    (GREEN, "GPU compute"),
+    (PURPLE, "NPU compute"),
+    (ORANGE, "launch, fork or join"),
+    (YELLOW, "data transformation"),
+    (VERMILION, "synchronisation"),
+    (GREY, "waiting"),
+];
+
+/// The colour of a slice of a track.
+fn colour(track: TrackKind, activity: Activity) -> Colour {
+    match (activity, track) {
+        (Activity::Compute, TrackKind::Core) => BLUE,
+        (Activity::Compute, TrackKind::GpuQueue | TrackKind::ComputeUnits) => GREEN,
+        (Activity::Compute, TrackKind::Npu) => PURPLE,
+        (Activity::Launch, _) => ORANGE,
+        (Activity::Transform | Activity::Transfer, _) => YELLOW,
+        (Activity::Synchronise, _) => VERMILION,
+        (Activity::Wait, _) => GREY,
+    }
+}
+
+/// Draws `timeline` as the bytes of a file in `format`.
+///
+/// # Errors
+///
+/// [`PlotError::TooTall`] for more tracks than a figure can show; [`PlotError::Draw`] and
+/// [`PlotError::Encode`] where a library refuses.
+pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<u8>, PlotError> {
+    let end = timeline.end;
+    let tracks = timeline.tracks.iter().map(|track| track_lane(track, end));
+    let counters = timeline.counters.iter().map(|counter| counter_lane(counter, end));
+    let lanes: Vec<Lane> = if end == Picos::ZERO { Vec::new() } else { tracks.chain(counters).collect() };
+    let fills: Vec<Fill> = lanes.iter().flat_map(|lane| lane.slabs.iter().map(|slab| slab.fill)).collect();
+    let is_shown = |colour: Colour| {
+        let paler = (0..3).map(|level| tint(colour, holder_tint(level)));
+        paler.chain([colour]).any(|colour| fills.contains(&Fill::Parted(colour)))
+    };
+    let shown = MEANINGS.into_iter().filter(|(colour, _)| is_shown(*colour));
+    let subtitle = if lanes.is_empty() {
+        "nothing ran".to_owned()
+    } else {
+        format!("ends after {}", Unit::Micros.label(end.as_micros()))
+    };
+    let figure = Lanes {
+        title: title.to_owned(),
+        subtitle,
+        legend: Legend::bands(shown),
+        width: WIDTH,
+        x: Axis::linear("time", (0.0, end.as_micros()), Unit::Micros),
+        rows: lanes,
+    };
+    figure.draw(format)
+}
+
+/// White in the colour of a slice that holds others.
+fn holder_tint(level: usize) -> f64 {
+    (HOLDER_TINT - HOLDER_TINT_STEP * level as f64).max(LEAST_HOLDER_TINT)
+}
+
+fn track_lane(track: &Track, end: Picos) -> Lane {
+    let slices = nest(&track.slices, end);
+    let levels = slices.iter().map(|nested| nested.level).max().unwrap_or(0);
+    let height = SLICE_HEIGHT + levels as f64 * (HEADER + FOOTER);
+    let slab = |nested: &Nested<'_>| {
+        let colour = colour(track.kind, nested.slice.activity);
+        let white = if nested.holds { holder_tint(nested.level) } else { 0.0 };
+        let level = nested.level as f64;
+        let (top, bottom) = (level * HEADER, height - level * FOOTER);
+        let middle = if nested.holds { top + HEADER / 2.0 } else { f64::midpoint(top, bottom) };
+        Slab {
+            span: (nested.start.as_micros(), nested.end.as_micros()),
+            edges: (top, bottom),
+            fill: Fill::Parted(tint(colour, white)),
+            label: Some((nested.slice.name.clone(), middle)),
+        }
+    };
+    Lane { height, names: vec![(height / 2.0, track.name.clone())], slabs: slices.iter().map(slab).collect() }
+}
+
+/// A step for each sample within the run that can be drawn.
+fn counter_lane(counter: &Counter, end: Picos) -> Lane {
+    let is_drawn =
+        |&&(time, value): &&(Picos, f64)| time <= end && (0.0..=f64::from(f32::MAX)).contains(&value);
+    let samples: Vec<&(Picos, f64)> = counter.samples.iter().filter(is_drawn).collect();
+    let highest = samples.iter().map(|sample| sample.1).fold(f64::MIN_POSITIVE, f64::max);
+    let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end]);
+    let slab = |(&&(start, value), end): (&&(Picos, f64), Picos)| Slab {
+        span: (start.as_micros(), end.max(start).as_micros()),
+        edges: (COUNTER_HEIGHT - (COUNTER_HEIGHT - COUNTER_TOP) * value / highest, COUNTER_HEIGHT),
+        fill: Fill::Joined(tint(BLUE, COUNTER_TINT)),
+        label: None,
+    };
+    let slabs: Vec<Slab> = samples.iter().zip(ends).filter(|(sample, _)| sample.1 > 0.0).map(slab).collect();
+    let mut names = vec![(f64::midpoint(COUNTER_TOP, COUNTER_HEIGHT), counter.name.clone())];
+    if !slabs.is_empty() {
+        names.push((COUNTER_TOP, format!("{highest:.1} {}", counter.unit)));
+        names.push((COUNTER_HEIGHT, "0".to_owned()));
+    }
+    Lane { height: COUNTER_HEIGHT, names, slabs }
+}
+
+#[cfg(test)]
+mod tests;

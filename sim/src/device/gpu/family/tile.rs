@@ -1,0 +1,107 @@
+//! What a thread of a generic convolution computes, and what the rules for it look at.
+
+/// Bytes of one slice of one pixel: four 16-bit channels. The delegate computes 32-bit models in 16 bits
+/// too.
+pub(crate) const SLICE_BYTES: u64 = 8;
+
+/// A tensor as the delegate sees it: the batch is folded into the width, channels are cut in slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Columns, of all images of the batch.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Slices of four channels.
+    pub slices: u32,
+}
+
+impl Extent {
+    /// Texels of the tensor.
+    pub(crate) fn texels(self) -> u64 {
+        u64::from(self.width) * u64::from(self.height) * u64::from(self.slices)
+    }
+
+    /// Size in memory.
+    pub(crate) fn bytes(self) -> u64 {
+        self.texels() * SLICE_BYTES
+    }
+}
+
+/// What one thread computes: columns x rows of pixels, and output slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Columns.
+    pub x: u32,
+    /// Rows.
+    pub y: u32,
+    /// Output slices.
+    pub slices: u32,
+}
+
+impl Tile {
+    /// A tile of `x` columns, `y` rows and `slices` output slices.
+    pub const fn new(x: u32, y: u32, slices: u32) -> Self {
+        Self { x, y, slices }
+    }
+
+    /// Pixels of the tile.
+    pub fn pixels(self) -> u32 {
+        self.x * self.y
+    }
+
+    /// Texels of the tile.
+    pub fn texels(self) -> u32 {
+        self.pixels() * self.slices
+    }
+
+    /// The tile laid out along the width: how matrix products and the middle kernel of Winograd, whose
+    /// rows have different weights, use it.
+    #[must_use]
+    pub fn folded(self) -> Self {
+        Self { x: self.pixels(), y: 1, slices: self.slices }
+    }
+}
+
+/// What the tile rules look at. Each family's rule trades reuse (large tiles) against occupancy (small
+/// ones).
+#[derive(Clone, Copy, Debug)]
+pub struct TileTask {
+    /// Output extent, as the rule is told it: Winograd's middle kernel passes the convolution's input.
+    pub shape: Extent,
+    /// Slices the convolution reads.
+    pub source_slices: u32,
+    /// Slices it writes.
+    pub output_slices: u32,
+    /// 1x1, stride 1, undilated, unpadded.
+    pub trivial: bool,
+    /// Compute units of the GPU.
+    pub compute_units: u32,
+}
+
+impl TileTask {
+    /// Texels of the output per compute unit.
+    pub(super) fn per_unit(&self) -> f64 {
+        let pixels = u64::from(self.shape.width) * u64::from(self.shape.height);
+        pixels as f64 * f64::from(self.output_slices) / f64::from(self.compute_units)
+    }
+
+    /// The largest source unroll of `offered` that the source slices are a multiple of; 1 if none is.
+    pub(super) fn unroll(&self, offered: &[u32]) -> u32 {
+        offered.iter().copied().find(|&unroll| self.source_slices.is_multiple_of(unroll)).unwrap_or(1)
+    }
+
+    /// Output slices of a thread: four or two where they divide the count or waste little of it, all of
+    /// them where there are fewer.
+    pub(super) fn slices_up_to_four(&self) -> u32 {
+        match self.output_slices {
+            slices if slices.is_multiple_of(4) || slices >= 8 => 4,
+            slices if slices.is_multiple_of(2) || slices >= 4 => 2,
+            slices => slices,
+        }
+    }
+
+    /// Source unroll where only the output slices of a thread count.
+    pub(super) fn unroll_by_slices(&self, slices: u32) -> u32 {
+        if slices <= 2 { self.unroll(&[4, 2]) } else { self.unroll(&[2]) }
+    }
+}

@@ -1,0 +1,122 @@
+//! The best of plans that are drawn at random: what a search has to beat to be worth its time.
+//!
+//! Each operator goes whole to a processor that has a kernel for it, or is cut between CPU cores and the GPU
+//! along its channels or its height at a place of the search's grid; every such choice, and then every such
+//! place, is as likely as another. No chains are drawn.
+//! Invariant: the answer is a function of workload, device, options, budget and seed.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::Strategy;
+use super::channel_split::missing_kernel;
+use super::explorer::{Explorer, Found};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{Axis, GraphCover, Placement, Processor};
+use crate::simulate::SimulateError;
+
+/// How many plans are drawn, and from which stream of random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomSearch {
+    /// Plans that are drawn and simulated.
+    pub plans: usize,
+    /// Seed of the stream.
+    pub seed: u64,
+}
+
+impl Default for RandomSearch {
+    fn default() -> Self {
+        Self { plans: 1_000, seed: 0 }
+    }
+}
+
+/// A cut that may be drawn: at any multiple of `step` inside of `all`.
+struct Cut {
+    axis: Axis,
+    cores: CoreSet,
+    all: u32,
+    step: u32,
+}
+
+/// What may become of one operator.
+struct Choices {
+    whole: Vec<Processor>,
+    cuts: Vec<Cut>,
+}
+
+/// The best plan that was drawn.
+///
+/// # Errors
+/// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found, SimulateError> {
+    let stages = 0..explorer.stages.len();
+    let choices = stages.map(|stage| Choices::of(explorer, stage)).collect::<Result<Vec<_>, _>>()?;
+    let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
+    let mut best: Option<Found> = None;
+    for _ in 0..search.plans {
+        let placements = choices.iter().map(|choices| choices.draw(&mut stream)).collect();
+        let found = explorer.fitting(Strategy::Random, explorer.plan(placements), search.plans)?;
+        best = explorer.best(best.into_iter().chain(found)).ok();
+    }
+    best.ok_or(SimulateError::NothingToUse)
+}
+
+impl Choices {
+    fn of(explorer: &mut Explorer<'_, '_>, index: usize) -> Result<Self, SimulateError> {
+        let (stage, options) = (&explorer.stages[index], explorer.options);
+        let cores = options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
+        let offered = cores.chain([Processor::Gpu, Processor::Npu(GraphCover::Padded)]);
+        let whole: Vec<_> = offered.filter(|&by| explorer.prices.whole(index, by).is_some()).collect();
+        if whole.is_empty() {
+            return Err(missing_kernel(explorer.simulator, stage, options));
+        }
+        let mut cuts = Vec::new();
+        for axis in [Axis::Channels, Axis::Height] {
+            let Some(all) = axis.cuttable(&stage.layer.operator) else { continue };
+            let step = axis.step(all, options);
+            for by in whole.iter().filter(|_| all > step && whole.contains(&Processor::Gpu)) {
+                if let &Processor::Cpu(cores) = by {
+                    cuts.push(Cut { axis, cores, all, step });
+                }
+            }
+        }
+        Ok(Self { whole, cuts })
+    }
+
+    fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
+        let choice = stream.random_range(0..self.whole.len() + self.cuts.len());
+        if let Some(&by) = self.whole.get(choice) {
+            return Placement::whole(by);
+        }
+        let &Cut { axis, cores, all, step } = &self.cuts[choice - self.whole.len()];
+        let cpu = step * stream.random_range(1..all.div_ceil(step));
+        Placement::cpu_and_gpu(axis, cores, [cpu, all - cpu])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+    use crate::explore::SearchOptions;
+    use crate::kernel::cpu::Library;
+    use crate::simulate::Simulator;
+    use crate::workload::{fuse, network};
+
+    #[test]
+    fn a_larger_budget_of_one_seed_finds_no_worse_plan_and_the_same_one_the_same() {
+        let profile = Profile::load("pixel4").unwrap();
+        let stages = fuse(&network("vit-b32-mlp").unwrap());
+        let options = SearchOptions::on(&profile);
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack);
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let mut latency =
+            |plans, seed| find(&mut explorer, RandomSearch { plans, seed }).unwrap().prediction.latency;
+        let [few, many, again] = [10, 200, 200].map(|plans| latency(plans, 7));
+        assert!(many < few, "{many} of 200 plans, {few} of 10");
+        assert_eq!(many, again);
+        assert_ne!(many, latency(200, 8));
+        let gpu = explorer.find(Strategy::GpuOnly).unwrap().prediction.latency;
+        assert!(many < gpu, "chance finds cuts: {many} beside {gpu} of the GPU alone");
+    }
+}

@@ -1,0 +1,165 @@
+//! What each part of a plan's operators computes, halos of chains included.
+//!
+//! A **chain** is a set of operators inside which the processors exchange nothing. Along
+//! the height, each processor then also computes the rows that its later operators in the
+//! chain reach beyond its part, so that the parts overlap (the padding of `CoDL`,
+//! `MobiSys`'22, section 4.2). Along channels, a chain goes only through operators that
+//! keep channels apart, and its parts never overlap.
+
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+use super::placement::{MAX_PARTS, Placement, Plan};
+use super::processor::Processor;
+use super::region::{Axis, Region, Span};
+use crate::workload::Stage;
+
+/// What each part of an operator computes, in the order of its placement.
+pub type Regions = ArrayVec<Region, MAX_PARTS>;
+
+/// Why operators cannot be a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("operator {stage} cannot belong to chain {chain}: {reason}")]
+pub struct ChainError {
+    /// Position of the operator in the workload.
+    pub stage: usize,
+    /// Number of the chain.
+    pub chain: u32,
+    /// What a chain would need.
+    pub reason: &'static str,
+}
+
+/// What each part of every stage computes: its region, widened in a chain by what later
+/// operators read of it.
+///
+/// # Errors
+/// As [`check_chains`].
+pub fn computed(stages: &[Stage], plan: &Plan) -> Result<Vec<Regions>, ChainError> {
+    check_chains(stages, plan)?;
+    let mut regions: Vec<Regions> =
+        stages.iter().zip(&plan.placements).map(|(stage, placement)| owned(stage, placement)).collect();
+    if !plan.chains.is_empty() {
+        widen(stages, 0, &mut regions, |reader, read| {
+            plan.chain(reader).is_some() && plan.chain(reader) == plan.chain(read)
+        });
+    }
+    Ok(regions)
+}
+
+/// The regions of a placement of one stage, on its own.
+pub fn owned(stage: &Stage, placement: &Placement) -> Regions {
+    let whole = Region::of(stage.layer.operator.output());
+    placement.parts().map(|part| part.region.common(whole)).collect()
+}
+
+/// Widens the regions of the stages from `first` on by what later ones among them read of
+/// them, where `is_chained` says that a reader and what it reads are of one chain.
+pub(crate) fn widen(
+    stages: &[Stage],
+    first: usize,
+    regions: &mut [Regions],
+    is_chained: impl Fn(usize, usize) -> bool,
+) {
+    // From the last to the first: what reads comes after what it reads.
+    for index in (1..regions.len()).rev() {
+        let (before, behind) = regions.split_at_mut(index);
+        let stage = &stages[first + index];
+        for (position, &input) in stage.inputs.iter().enumerate() {
+            let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
+                continue;
+            };
+            let all = Span::new(0, stages[input].layer.operator.output().lines());
+            for (own, part) in before[producer].iter_mut().zip(&behind[0]) {
+                own.rows = own.rows.hull(rows_read(stage, position, part.rows).common(all));
+            }
+        }
+    }
+}
+
+/// Rows that those of the output of `stage` read of its input at `position`.
+pub(crate) fn rows_read(stage: &Stage, position: usize, rows: Span) -> Span {
+    let reached: Span = stage.layer.operator.rows_reached(rows.range()).into();
+    match position {
+        // Tensors of linked functions have the output's rows.
+        1.. => rows,
+        // Which inputs of the graph are missing in front is not known: the first that
+        // another stage computed may be the operator's or a linked function's.
+        0 if stage.inputs.len() < stage.input_count => {
+            Span::new(reached.start.min(rows.start), reached.end.max(rows.end))
+        }
+        0 => reached,
+    }
+}
+
+/// Whether each processor can compute its region of `stage`, cut along `axis`, from its
+/// region of `producer`.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn follows(
+    axis: Axis,
+    (stage, regions): (&Stage, &Regions),
+    (producer, before): (&Stage, &Regions),
+) -> Result<(), &'static str> {
+    let (operator, output) = (&stage.layer.operator, stage.layer.operator.output());
+    let written = producer.layer.operator.output();
+    match axis {
+        Axis::Height => {
+            let read = operator.rows_reached(0..output.lines()).end;
+            let is_readable = read <= written.lines() || written.lines() == output.lines();
+            if is_readable { Ok(()) } else { Err("it reads all lines of an operator of its chain") }
+        }
+        Axis::Channels if operator.separate_channels().is_none() => {
+            Err("it reads every channel of an operator of its chain")
+        }
+        Axis::Channels => {
+            let is_even = regions.iter().zip(before).all(|(part, before)| {
+                u64::from(part.channels.end) * u64::from(written.channels)
+                    == u64::from(before.channels.end) * u64::from(output.channels)
+            });
+            if is_even { Ok(()) } else { Err("its channels are cut elsewhere") }
+        }
+    }
+}
+
+/// That the chains of `plan` are chains.
+///
+/// # Errors
+/// The first operator that its chain cannot have.
+pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
+    // The first operator of each chain.
+    let mut known: Vec<(u32, Axis, Placement)> = Vec::new();
+    for (index, stage) in stages.iter().enumerate() {
+        let Some(chain) = plan.chain(index) else { continue };
+        let wrong = |reason| ChainError { stage: index, chain, reason };
+        let Some(placement) = plan.placements.get(index).filter(|placement| placement.is_cut()) else {
+            return Err(wrong("one processor computes it alone"));
+        };
+        let axis = placement.axis().ok_or_else(|| wrong("it is cut along its height and its channels"))?;
+        match known.iter().find(|(number, ..)| *number == chain) {
+            None => known.push((chain, axis, *placement)),
+            Some((_, first, _)) if *first != axis => {
+                return Err(wrong("it is cut along something else than the operators before it"));
+            }
+            Some((.., first)) if first.cores() != placement.cores() => {
+                return Err(wrong("its core set is another than that of the operators before it"));
+            }
+            Some((.., first)) if !processors(first).eq(processors(placement)) => {
+                return Err(wrong("its processors are others than those of the operators before it"));
+            }
+            Some(_) => {}
+        }
+        for &input in stage.inputs.iter().filter(|&&input| plan.chain(input) == Some(chain)) {
+            let before = (&stages[input], &owned(&stages[input], &plan.placements[input]));
+            follows(axis, (stage, &owned(stage, placement)), before).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+fn processors(placement: &Placement) -> impl Iterator<Item = Processor> {
+    placement.parts().map(|part| part.by)
+}
+
+#[cfg(test)]
+mod tests;

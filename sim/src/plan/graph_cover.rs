@@ -1,0 +1,90 @@
+//! How static graphs cover the rows that an NPU computes of a product.
+
+use arrayvec::ArrayVec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::npu::Npu;
+
+/// Most graphs that the NPU executes one after another for one product.
+pub const MAX_GRAPHS: usize = 64;
+
+/// Rows of the graphs that compute one product, in order.
+pub type GraphRows = ArrayVec<u32, MAX_GRAPHS>;
+
+/// How static graphs cover a number of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphCover {
+    /// The largest graphs that are filled, then the smallest that takes the rest.
+    #[default]
+    Padded,
+    /// Graphs that are filled, largest first; only what is left of the smallest is padded.
+    Pieces,
+    /// Graphs of this many rows, the last one padded.
+    Chunks(u32),
+}
+
+impl GraphCover {
+    /// The graphs that compute `rows` rows on `npu`; none where there would be more than
+    /// [`MAX_GRAPHS`], or no such graph.
+    pub fn graphs(self, rows: u32, npu: &Npu) -> Option<GraphRows> {
+        let mut graphs = GraphRows::new();
+        let sizes = npu.graph_sizes.as_slice();
+        let (Some(&smallest), Some(&largest)) = (sizes.first(), sizes.last()) else {
+            graphs.push(rows);
+            return Some(graphs);
+        };
+        if rows == 1 && npu.decode.is_some() {
+            graphs.push(rows);
+            return Some(graphs);
+        }
+        let mut left = rows;
+        while left > 0 {
+            let filled = sizes.iter().rev().copied().find(|&size| size <= left);
+            let next = match self {
+                Self::Padded if left >= largest => largest,
+                Self::Padded => sizes.iter().copied().find(|&size| size >= left)?,
+                Self::Pieces => filled.unwrap_or(smallest),
+                Self::Chunks(size) if sizes.contains(&size) => size,
+                Self::Chunks(_) => return None,
+            };
+            graphs.try_push(next).ok()?;
+            left = left.saturating_sub(next);
+        }
+        Some(graphs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+
+    fn npu() -> Npu {
+        Profile::load("snapdragon-8gen3").unwrap().npu.unwrap()
+    }
+
+    fn graphs(cover: GraphCover, rows: u32) -> Vec<u32> {
+        cover.graphs(rows, &npu()).unwrap().to_vec()
+    }
+
+    #[test]
+    fn three_hundred_rows_are_padded_to_512_or_cut_in_256_32_and_a_padded_32() {
+        assert_eq!(graphs(GraphCover::Padded, 300), [512]);
+        assert_eq!(graphs(GraphCover::Pieces, 300), [256, 32, 32]);
+        assert_eq!(graphs(GraphCover::Chunks(256), 300), [256, 256]);
+    }
+
+    #[test]
+    fn more_rows_than_the_largest_graph_take_several() {
+        assert_eq!(graphs(GraphCover::Padded, 1787), [1024, 1024]);
+        assert_eq!(graphs(GraphCover::Pieces, 1787), [1024, 512, 128, 64, 32, 32]);
+    }
+
+    #[test]
+    fn a_graph_that_is_not_there_covers_nothing() {
+        assert_eq!(GraphCover::Chunks(100).graphs(300, &npu()), None);
+        assert_eq!(GraphCover::Chunks(32).graphs(1 << 20, &npu()), None, "too many");
+    }
+}

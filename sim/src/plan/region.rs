@@ -1,0 +1,166 @@
+//! Boxes of an operator's output: what a plan gives to a processor, and what a reader needs.
+
+use std::ops::Range;
+
+use crate::workload::{Layer, Operator, Shape};
+
+/// What an operator is cut along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// Output channels.
+    Channels,
+    /// The output's height, or the tokens of a matrix.
+    Height,
+}
+
+impl Axis {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Channels, Self::Height];
+
+    /// Channels or rows of the output of `operator`, where a plan may cut it so.
+    pub fn extent(self, operator: &Operator) -> Option<u32> {
+        match self {
+            Self::Channels => operator.splittable_channels().or_else(|| operator.separate_channels()),
+            Self::Height => operator.separate_rows(),
+        }
+    }
+}
+
+/// Rows or channels from `start` up to, but without, `end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first.
+    pub start: u32,
+    /// Behind the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// All of them, however many there are.
+    pub const ALL: Self = Self { start: 0, end: u32::MAX };
+
+    /// From `start` up to, but without, `end`.
+    pub const fn new(start: u32, end: u32) -> Self {
+        Self { start, end }
+    }
+
+    /// How many there are.
+    pub fn length(self) -> u32 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub fn common(self, other: Self) -> Self {
+        Self { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+
+    /// The shortest span with both.
+    #[must_use]
+    pub fn hull(self, other: Self) -> Self {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self { start: self.start.min(other.start), end: self.end.max(other.end) },
+        }
+    }
+
+    /// As a range.
+    pub fn range(self) -> Range<u32> {
+        self.start..self.end
+    }
+}
+
+impl From<Range<u32>> for Span {
+    fn from(range: Range<u32>) -> Self {
+        Self { start: range.start, end: range.end }
+    }
+}
+
+/// Some rows of each image of an output (tokens, where it is one row high), and some of
+/// their channels. What reaches beyond an output is no part of it, so that [`Span::ALL`]
+/// stands for all of any operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// Rows, or tokens.
+    pub rows: Span,
+    /// Channels.
+    pub channels: Span,
+}
+
+impl Region {
+    /// All of any output.
+    pub const ALL: Self = Self { rows: Span::ALL, channels: Span::ALL };
+
+    /// Nothing.
+    pub const NONE: Self = Self { rows: Span::new(0, 0), channels: Span::new(0, 0) };
+
+    /// All of an output of `shape`.
+    pub fn of(shape: Shape) -> Self {
+        Self { rows: Span::new(0, shape.lines()), channels: Span::new(0, shape.channels) }
+    }
+
+    /// All rows of some channels, or all channels of some rows.
+    pub fn along(axis: Axis, span: Span) -> Self {
+        match axis {
+            Axis::Channels => Self { channels: span, ..Self::ALL },
+            Axis::Height => Self { rows: span, ..Self::ALL },
+        }
+    }
+
+    /// Its extent along `axis`.
+    pub fn span(self, axis: Axis) -> Span {
+        match axis {
+            Axis::Channels => self.channels,
+            Axis::Height => self.rows,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(self) -> bool {
+        self.rows.is_empty() || self.channels.is_empty()
+    }
+
+    /// Rows times channels.
+    pub fn size(self) -> u64 {
+        u64::from(self.rows.length()) * u64::from(self.channels.length())
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn common(self, other: Self) -> Self {
+        Self { rows: self.rows.common(other.rows), channels: self.channels.common(other.channels) }
+    }
+
+    /// The smallest box with both.
+    #[must_use]
+    pub fn hull(self, other: Self) -> Self {
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other,
+            (_, true) => self,
+            _ => Self { rows: self.rows.hull(other.rows), channels: self.channels.hull(other.channels) },
+        }
+    }
+
+    /// The layer that computes only this of the output of `layer`, which is cut. A part with
+    /// everything is one of some rows whose halo reaches all others: it reads no more of the
+    /// input than their windows do.
+    pub fn part_of(self, layer: &Layer) -> Layer {
+        let whole = Self::of(layer.operator.output());
+        let Self { rows, channels } = self.common(whole);
+        let has_all_channels = channels == whole.channels;
+        let mut part = layer.clone();
+        if !has_all_channels {
+            part = part.with_output_channels(channels.length());
+        }
+        if rows != whole.rows || has_all_channels {
+            part = part.with_output_rows(rows.range());
+        }
+        part
+    }
+}

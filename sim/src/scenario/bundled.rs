@@ -1,0 +1,83 @@
+//! Scenarios, networks, sets of operators and language models that are bundled.
+
+use serde::Serialize;
+use strum::VariantArray;
+
+use super::{LanguageTable, ScenarioFile};
+use crate::input::Text;
+use crate::workload::{LANGUAGE_MODELS, NETWORKS, OPERATOR_SETS};
+
+/// Device of a bundled language model: the phone of `HeteroInfer` (SOSP'25).
+const LANGUAGE_DEVICE: &str = "snapdragon-8gen3";
+
+/// Name and content of every bundled scenario, by name: the files in `scenarios/`.
+pub(super) const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+
+/// What a name that is bundled stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, VariantArray, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+pub enum BundledKind {
+    /// A scenario file.
+    #[strum(to_string = "scenario")]
+    Scenario,
+    /// A network, run as a whole inference.
+    #[strum(to_string = "network")]
+    Network,
+    /// Single operators, each run on its own.
+    #[strum(to_string = "operator set")]
+    OperatorSet,
+    /// A language model.
+    #[strum(to_string = "language model")]
+    LanguageModel,
+}
+
+/// Something bundled that [`super::Scenario::load`] knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bundled {
+    /// What it is.
+    pub kind: BundledKind,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: String,
+}
+
+/// Everything bundled that [`super::Scenario::load`] knows.
+pub fn bundled() -> Vec<Bundled> {
+    let scenarios = BUNDLED.iter().map(|(name, content)| {
+        let text = Text { name: (*name).to_owned(), content: (*content).to_owned() };
+        let title = text.parse::<ScenarioFile>().map_or_else(|error| error.to_string(), |file| file.title);
+        Bundled { kind: BundledKind::Scenario, name, title }
+    });
+    let of =
+        |kind| move |(name, title): (&'static str, &str)| Bundled { kind, name, title: title.to_owned() };
+    let networks = NETWORKS.iter().map(|&(name, summary, _)| (name, summary));
+    let sets = OPERATOR_SETS.iter().map(|&(name, summary, _)| (name, summary));
+    scenarios
+        .chain(networks.map(of(BundledKind::Network)))
+        .chain(sets.map(of(BundledKind::OperatorSet)))
+        .chain(LANGUAGE_MODELS.iter().copied().map(of(BundledKind::LanguageModel)))
+        .collect()
+}
+
+impl BundledKind {
+    /// All kinds.
+    pub const ALL: &[Self] = Self::VARIANTS;
+}
+
+impl ScenarioFile {
+    /// A bundled network, operator set or language model.
+    pub(super) fn of_bundled(name: &str) -> Option<Self> {
+        let Bundled { kind, title, .. } = bundled().into_iter().find(|bundled| bundled.name == name)?;
+        let (name, file) = (name.to_owned(), Self { title, ..Self::default() });
+        match kind {
+            BundledKind::Scenario => None,
+            BundledKind::Network => Some(Self { network: Some(name), ..file }),
+            BundledKind::OperatorSet => Some(Self { operator_set: Some(name), ..file }),
+            BundledKind::LanguageModel => {
+                let table = LanguageTable { model: name, ..LanguageTable::default() };
+                Some(Self { device: Some(LANGUAGE_DEVICE.to_owned()), language_model: Some(table), ..file })
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! From a scenario file and what a caller says instead to a valid scenario.
+
+use std::fmt::Display;
+
+use super::{Overrides, Scenario, ScenarioFile, Workload};
+use crate::device::check::Checker;
+use crate::device::profile::Profile;
+use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy};
+use crate::input::{InputError, Text, Violation};
+use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
+use crate::plan::synchronisation::Mechanism;
+use crate::simulate::{BackgroundWork, Measure};
+
+/// Device a scenario runs on when neither it nor the caller names one.
+const DEFAULT_DEVICE: &str = "oneplus11";
+
+impl ScenarioFile {
+    /// The scenario that this stands for; `text` is what it was read from.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn resolve(self, name: &str, text: &Text, overrides: &Overrides) -> Result<Scenario, InputError> {
+        let device = self.device(text, overrides)?;
+        let workload = self.workload(name, text, overrides)?;
+        let core_sets = self.core_sets(text, overrides, &device)?;
+        let step = self.grid_step(text, overrides)?;
+        let objective = self.objective(text, overrides, &device)?;
+        let measure = self.measure(text)?;
+        self.check_pipeline(text)?;
+        let of_language = matches!(workload, Workload::Language(_));
+        let strategy = self.strategy(text, overrides, of_language)?;
+        let usual = if of_language { Mechanism::SleepThenPoll } else { Mechanism::SvmPolling };
+        let background = self.background(text, &device)?;
+        let options = SearchOptions {
+            strategy,
+            objective,
+            synchronisation: overrides.synchronisation.or(self.synchronisation).unwrap_or(usual),
+            core_sets,
+            step,
+        };
+        Ok(Scenario {
+            name: name.to_owned(),
+            title: self.title,
+            workload,
+            library: overrides.library.or(self.library).unwrap_or_else(|| Library::default_for(&device.cpu)),
+            measure,
+            device,
+            options,
+            pipeline: self.pipeline,
+            background,
+        })
+    }
+
+    /// The device the caller names, else the one the file names.
+    fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile, InputError> {
+        match (&overrides.device, &self.device) {
+            (Some(name), _) => Profile::load(name),
+            (None, None) => Profile::load(DEFAULT_DEVICE),
+            (None, Some(name)) => Profile::load(name).map_err(|error| match error {
+                // The name stands in this file; what is wrong in a profile does not.
+                InputError::Unknown { .. } | InputError::Unreadable { .. } => {
+                    text.refuse("device", error.to_string(), error.help())
+                }
+                other => other,
+            }),
+        }
+    }
+
+    /// One core set for each thread count up to the most allowed, fastest cores
+    /// first.
+    fn core_sets(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        device: &Profile,
+    ) -> Result<Vec<CoreSet>, InputError> {
+        let most = device.cpu.cores().min(MAX_THREADS as u32);
+        let threads = overrides.threads.or(self.threads).unwrap_or(DEFAULT_THREADS.min(most));
+        let sets: Option<Vec<CoreSet>> =
+            (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
+        sets.ok_or_else(|| {
+            let expected = format!("at most {most}, the threads that {} can run", device.name);
+            refused(text, overrides.threads.is_some(), "--threads", threads, expected)
+        })
+    }
+
+    /// What the search minimises; energy only where the device's power is known.
+    fn objective(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        device: &Profile,
+    ) -> Result<Objective, InputError> {
+        let objective = overrides.objective.or(self.objective).unwrap_or_default();
+        if objective == Objective::Latency || device.power.is_some() {
+            return Ok(objective);
+        }
+        let expected = format!("\"latency\": the profile of {} has no [power] table", device.name);
+        let found = format!("{:?}", objective.name());
+        Err(refused(text, overrides.objective.is_some(), "--objective", found, expected))
+    }
+
+    /// How the plan is found, which has to be a way to plan such a workload.
+    fn strategy(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        of_language: bool,
+    ) -> Result<Strategy, InputError> {
+        let table = self.language_model.as_ref().and_then(|model| model.strategy);
+        let written = [("language_model.strategy", table), ("strategy", self.strategy)];
+        let written = written.into_iter().find_map(|(key, strategy)| Some((key, strategy?)));
+        let usual = if of_language { Strategy::HeteroTensor } else { Strategy::default() };
+        let strategy = overrides.strategy.or(written.map(|(_, strategy)| strategy)).unwrap_or(usual);
+        let (fits, known, what): (_, Vec<&str>, _) = if of_language {
+            let known = Strategy::of_language_models().map(Strategy::name);
+            (strategy.plans_language_models(), known.collect(), "a language model")
+        } else {
+            let known = Strategy::of_operators().map(Strategy::name);
+            (strategy.plans_operators(), known.collect(), "anything but a language model")
+        };
+        if fits {
+            return Ok(strategy);
+        }
+        let expected = format!("one of {}, for {what}", known.join(", "));
+        Err(match (overrides.strategy, written) {
+            (None, Some((key, _))) => {
+                text.reject(Violation::new(key, format!("{:?}", strategy.name()), expected))
+            }
+            _ => InputError::Option { option: "--strategy", found: strategy.name().to_owned(), expected },
+        })
+    }
+
+    /// The background load, which needs a GPU.
+    fn background(&self, text: &Text, device: &Profile) -> Result<Option<BackgroundWork>, InputError> {
+        let Some(work) = &self.background else { return Ok(None) };
+        let mut checker = Checker::default();
+        checker.table("background", |checker| {
+            work.check(checker);
+            if device.gpu.is_none() {
+                checker.violation(
+                    "gpu_us",
+                    work.gpu_us.value,
+                    format!("a device with a GPU, not {}", device.name),
+                );
+            }
+        });
+        checker.refuse(text)?;
+        Ok(Some(work.clone()))
+    }
+
+    /// What a time covers.
+    fn measure(&self, text: &Text) -> Result<Measure, InputError> {
+        let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
+        match self.measure {
+            Some(Measure::Inference) if self.operator_set.is_some() => Err(text.reject(Violation::new(
+                "measure",
+                "\"inference\"",
+                "\"operators\": each operator of a set is run on its own",
+            ))),
+            written => Ok(written.unwrap_or(usual)),
+        }
+    }
+
+    /// That batches can be streamed as the file says, and that there is a model to stream.
+    fn check_pipeline(&self, text: &Text) -> Result<(), InputError> {
+        let Some(pipeline) = &self.pipeline else { return Ok(()) };
+        if self.operator_set.is_some() {
+            let expected = "no [pipeline]: each operator of a set is run on its own";
+            return Err(text.reject(Violation::new("pipeline", "a table", expected)));
+        }
+        let mut checker = Checker::default();
+        checker.table("pipeline", |checker| pipeline.check(checker));
+        checker.refuse(text)
+    }
+
+    /// The grid of output channels.
+    fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32, InputError> {
+        let step = overrides.step.or(self.step).unwrap_or(DEFAULT_STEP);
+        if step == 0 {
+            let expected = "a whole number of at least 1";
+            return Err(refused(text, overrides.step.is_some(), "--step", step, expected));
+        }
+        Ok(step)
+    }
+}
+
+/// The error for a value that an option of the caller says or, where not, the key of the same name.
+pub(super) fn refused(
+    text: &Text,
+    is_option: bool,
+    option: &'static str,
+    found: impl Display,
+    expected: impl Into<String>,
+) -> InputError {
+    if is_option {
+        return InputError::Option { option, found: found.to_string(), expected: expected.into() };
+    }
+    text.reject(Violation::new(option.trim_start_matches('-'), found, expected))
+}
+
+/// The error for the value of `key` that is the name of nothing bundled.
+pub(super) fn unknown<'a>(
+    text: &Text,
+    key: &str,
+    found: &str,
+    known: impl Iterator<Item = &'a str>,
+    or: &str,
+) -> InputError {
+    let expected = format!("one of {}{or}", known.collect::<Vec<_>>().join(", "));
+    text.reject(Violation::new(key, format!("{found:?}"), expected))
+}

@@ -1,0 +1,346 @@
+//! The commands, stage by stage, and where results lie meanwhile.
+
+use arrayvec::ArrayVec;
+
+use super::missing::{pieces, read_bytes, result_bytes, share};
+use super::{
+    Command, CommandId, Holders, Memory, Schedule, ScheduleError, Setting, Tensor, What, leaves_its_chain,
+};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{MAX_PARTS, Plan, Processor, ProcessorKind, Region};
+use crate::units::Bytes;
+use crate::workload::Stage;
+
+/// Where the result of a stage is, and the command that finished it there.
+#[derive(Clone, Debug)]
+struct Residence {
+    /// Those that have all they need of it; none while its parts are apart.
+    holders: Holders,
+    ready: CommandId,
+    /// All of it.
+    bytes: Bytes,
+    /// What the GPU computed of a cut result.
+    on_gpu: Bytes,
+    /// Pieces of memory that hold each part of a cut result.
+    pieces: u64,
+    /// The chain whose parts were not brought together yet, and the command of each part.
+    apart: Option<(u32, Parts)>,
+}
+
+/// The command of each part of a stage.
+type Parts = ArrayVec<CommandId, MAX_PARTS>;
+
+/// Makes a schedule.
+pub(super) struct Builder<'a> {
+    stages: &'a [Stage],
+    plan: &'a Plan,
+    setting: &'a Setting,
+    schedule: Schedule,
+    residences: Vec<Residence>,
+    last_join: Option<CommandId>,
+    /// What fills the GPU's queue.
+    submission: Option<CommandId>,
+    /// Whether the GPU has been given something.
+    submitted: bool,
+    /// Whether each stage's result is read outside its chain, or by nobody.
+    leaves_its_chain: Vec<bool>,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(stages: &'a [Stage], plan: &'a Plan, setting: &'a Setting, schedule: Schedule) -> Self {
+        Self {
+            stages,
+            plan,
+            setting,
+            schedule,
+            residences: Vec::with_capacity(stages.len()),
+            last_join: None,
+            submission: None,
+            submitted: false,
+            leaves_its_chain: leaves_its_chain(stages, plan),
+        }
+    }
+
+    pub(super) fn build(mut self) -> Result<Schedule, ScheduleError> {
+        for stage in 0..self.stages.len() {
+            let residence = self.stage(stage)?;
+            self.residences.push(residence);
+        }
+        self.close_all()?;
+        self.results_onto_host();
+        self.read_back();
+        Ok(self.schedule)
+    }
+
+    /// All parts of a stage, and their join where no chain goes on.
+    fn stage(&mut self, stage: usize) -> Result<Residence, ScheduleError> {
+        let (placement, layer) = (&self.plan.placements[stage], &self.stages[stage].layer);
+        if placement.uses(ProcessorKind::Gpu) {
+            self.submit(stage);
+        }
+        let mut parts = Parts::new();
+        for (part, by) in placement.parts().map(|part| part.by).enumerate() {
+            parts.push(self.compute(stage, part, by)?);
+        }
+        let bytes = result_bytes(layer);
+        if let ([ready], Some(by)) = (&parts[..], placement.only()) {
+            let (holders, ready) = (Holders::one(by.kind()), *ready);
+            return Ok(Residence { holders, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None });
+        }
+        let whole = Region::of(layer.operator.output());
+        let regions = self.schedule.computed[stage].iter();
+        let of_gpu = placement.parts().zip(regions).filter(|(part, _)| part.by == Processor::Gpu);
+        let on_gpu = share(bytes, of_gpu.map(|(_, region)| region.size()).sum(), whole);
+        let pieces = pieces(layer, placement.axis());
+        let (holders, ready) = (Holders::default(), parts[0]);
+        let chain = self.plan.chain(stage);
+        if let Some(chain) = chain {
+            return Ok(Residence { holders, ready, bytes, on_gpu, pieces, apart: Some((chain, parts)) });
+        }
+        let after = self.parts_onto_host(stage, &parts, pieces);
+        let ready = self.join(stage, self.lacking(stage), self.uses_npu(stage), after)?;
+        Ok(Residence { holders: self.joined(stage), ready, bytes, on_gpu, pieces, apart: None })
+    }
+
+    /// Adds what computes a part, and the hand-overs it needs before.
+    fn compute(&mut self, stage: usize, part: usize, by: Processor) -> Result<CommandId, ScheduleError> {
+        let inputs = &self.stages[stage].inputs;
+        let mut after = Vec::with_capacity(inputs.len() + 1);
+        match by {
+            Processor::Gpu => after.extend(self.inputs_onto_gpu(stage)),
+            Processor::Cpu(_) if self.setting.cpu_fills_the_queue => after.extend(self.submission),
+            Processor::Cpu(_) | Processor::Npu(_) => {}
+        }
+        for &input in inputs {
+            after.push(self.visible(stage, part, by, input)?);
+        }
+        if by == Processor::Gpu {
+            after.extend(self.last_join);
+        }
+        let region = self.schedule.computed[stage][part];
+        Ok(self.push(stage, by, What::Compute { part, region }, after))
+    }
+
+    /// The command after which that part of `stage` can read what stage `input` computed.
+    fn visible(
+        &mut self,
+        stage: usize,
+        part: usize,
+        by: Processor,
+        input: usize,
+    ) -> Result<CommandId, ScheduleError> {
+        if let Some((chain, parts)) = &self.residences[input].apart {
+            if self.plan.chain(stage) == Some(*chain) {
+                return Ok(parts[part]);
+            }
+            let chain = *chain;
+            self.close(chain)?;
+        }
+        let residence = self.residences[input].clone();
+        if residence.holders.has(by.kind()) {
+            return Ok(residence.ready);
+        }
+        let has_own_memory = self.setting.gpu_has_own_memory;
+        // Over a GPU's link all of a result goes.
+        let missing =
+            if has_own_memory { residence.bytes } else { self.schedule.missing[input][by.kind() as usize] };
+        let told = What::HandOver { result: input, missing, from: residence.holders };
+        let ready = if has_own_memory && by == Processor::Gpu {
+            self.onto_gpu(stage, input, told, &residence)
+        } else {
+            let mut before = residence.ready;
+            if has_own_memory && residence.holders.is_only(ProcessorKind::Gpu) {
+                before = self.whole_onto_host(stage, input, missing, before);
+                self.residences[input].ready = before;
+            }
+            self.push(stage, by, told, vec![before])
+        };
+        let holders = &mut self.residences[input].holders;
+        *holders = holders.with(by.kind());
+        Ok(ready)
+    }
+
+    /// Copies what the GPU lacks of a result in the host's memory. After a join the
+    /// host, which queues the copy, knows of the result already.
+    fn onto_gpu(&mut self, stage: usize, input: usize, told: What, residence: &Residence) -> CommandId {
+        let is_joined = residence.on_gpu > Bytes::ZERO;
+        let told = if is_joined {
+            residence.ready
+        } else {
+            self.push(stage, Processor::Gpu, told, vec![residence.ready])
+        };
+        let of_others = self.plan.placements[input].parts().zip(&self.schedule.computed[input]);
+        let region = of_others
+            .filter(|(part, _)| part.by != Processor::Gpu)
+            .fold(Region::NONE, |hull, (_, &region)| hull.hull(region));
+        let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
+        let (tensor, pieces) = (Tensor::Result(input), residence.pieces);
+        let copied = What::Move { tensor, region, bytes, pieces, to: Memory::Gpu };
+        self.copy(stage, copied, bytes, Some(told)).unwrap_or(told)
+    }
+
+    fn whole_onto_host(&mut self, stage: usize, result: usize, bytes: Bytes, ready: CommandId) -> CommandId {
+        let region = Region::of(self.stages[result].layer.operator.output());
+        let tensor = Tensor::Result(result);
+        let copied = What::Move { tensor, region, bytes, pieces: 1, to: Memory::Host };
+        self.copy(stage, copied, bytes, Some(ready)).unwrap_or(ready)
+    }
+
+    /// Copies the inputs of the workload that a stage reads to a GPU with memory of its own.
+    fn inputs_onto_gpu(&mut self, stage: usize) -> Option<CommandId> {
+        let reader = &self.stages[stage];
+        if !self.setting.ends_on_host || reader.inputs.len() >= reader.input_count {
+            return None;
+        }
+        let computed: Bytes = reader.inputs.iter().map(|&input| self.residences[input].bytes).sum();
+        let bytes = Bytes(read_bytes(&reader.layer).0.saturating_sub(computed.0));
+        let tensor = Tensor::Inputs(stage);
+        let copied = What::Move { tensor, region: Region::ALL, bytes, pieces: 1, to: Memory::Gpu };
+        self.copy(stage, copied, bytes, None)
+    }
+
+    /// The commands after which the host has all parts of a stage.
+    fn parts_onto_host(&mut self, stage: usize, parts: &Parts, pieces: u64) -> Vec<CommandId> {
+        let plan = self.plan;
+        let whole = Region::of(self.stages[stage].layer.operator.output());
+        let all = result_bytes(&self.stages[stage].layer);
+        let of_part = |(index, part): (usize, crate::plan::Part)| {
+            let ready = parts[index];
+            if part.by != Processor::Gpu {
+                return ready;
+            }
+            let bytes = share(all, self.schedule.computed[stage][index].size(), whole);
+            let (tensor, region) = (Tensor::Result(stage), part.region.common(whole));
+            let copied = What::Move { tensor, region, bytes, pieces, to: Memory::Host };
+            self.copy(stage, copied, bytes, Some(ready)).unwrap_or(ready)
+        };
+        plan.placements[stage].parts().enumerate().map(of_part).collect()
+    }
+
+    /// Copies the results of the workload, which no stage reads, from a GPU with
+    /// memory of its own.
+    fn results_onto_host(&mut self) {
+        if !self.setting.ends_on_host || !self.setting.gpu_has_own_memory {
+            return;
+        }
+        let mut is_read = vec![false; self.stages.len()];
+        self.stages.iter().flat_map(|stage| &stage.inputs).for_each(|&input| is_read[input] = true);
+        for stage in (0..self.stages.len()).filter(|&stage| !is_read[stage]) {
+            let Residence { ready, bytes, holders, .. } = self.residences[stage];
+            if holders.is_only(ProcessorKind::Gpu) {
+                self.residences[stage].ready = self.whole_onto_host(stage, stage, bytes, ready);
+            }
+        }
+    }
+
+    /// Adds a copy between memories; where there is one, or nothing to copy, it needs none.
+    fn copy(
+        &mut self,
+        stage: usize,
+        what: What,
+        bytes: Bytes,
+        after: Option<CommandId>,
+    ) -> Option<CommandId> {
+        if !self.setting.gpu_has_own_memory || bytes == Bytes::ZERO {
+            return after;
+        }
+        Some(self.push(stage, Processor::Gpu, what, after.into_iter().collect()))
+    }
+
+    /// Brings together what a chain computed so far and stages outside it read: one
+    /// join, whatever the number of results.
+    fn close(&mut self, chain: u32) -> Result<(), ScheduleError> {
+        let is_open = |residence: &Residence| residence.apart.as_ref().is_some_and(|apart| apart.0 == chain);
+        let open: Vec<usize> = (0..self.residences.len())
+            .filter(|&stage| self.leaves_its_chain[stage] && is_open(&self.residences[stage]))
+            .collect();
+        let Some(&last) = open.last() else { return Ok(()) };
+        let mut after = Vec::with_capacity(2 * open.len());
+        let (mut missing, mut with_npu) = (Bytes::ZERO, false);
+        for &stage in &open {
+            let Some((_, parts)) = self.residences[stage].apart.take() else { continue };
+            let pieces = self.residences[stage].pieces;
+            after.extend(self.parts_onto_host(stage, &parts, pieces));
+            missing += self.lacking(stage);
+            with_npu |= self.uses_npu(stage);
+        }
+        let ready = self.join(last, missing, with_npu, after)?;
+        for stage in open {
+            let holders = self.joined(stage);
+            let residence = &mut self.residences[stage];
+            (residence.ready, residence.holders) = (ready, holders);
+        }
+        Ok(())
+    }
+
+    /// Brings together what chains leave behind and nobody has read.
+    fn close_all(&mut self) -> Result<(), ScheduleError> {
+        for stage in 0..self.residences.len() {
+            if let Some((chain, _)) = self.residences[stage].apart
+                && self.leaves_its_chain[stage]
+            {
+                self.close(chain)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn join(
+        &mut self,
+        stage: usize,
+        missing: Bytes,
+        with_npu: bool,
+        after: Vec<CommandId>,
+    ) -> Result<CommandId, ScheduleError> {
+        let own: Option<CoreSet> = self.plan.placements[stage].cores();
+        let cores = own.or(self.setting.control).ok_or(ScheduleError::NoCores)?;
+        let join = self.push(stage, Processor::Cpu(cores), What::Join { missing, with_npu }, after);
+        self.last_join = Some(join);
+        Ok(join)
+    }
+
+    /// What the processors of a cut stage have to be given of it. Of what the NPU computes a
+    /// part, everybody is given everything.
+    fn lacking(&self, stage: usize) -> Bytes {
+        if self.uses_npu(stage) {
+            return result_bytes(&self.stages[stage].layer);
+        }
+        let missing = &self.schedule.missing[stage];
+        missing[ProcessorKind::Cpu as usize] + missing[ProcessorKind::Gpu as usize]
+    }
+
+    /// Who has a result whose parts were brought together.
+    fn joined(&self, stage: usize) -> Holders {
+        let cpu = Holders::one(ProcessorKind::Cpu);
+        let with_gpu = if self.setting.gpu_has_own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) };
+        if self.uses_npu(stage) { with_gpu.with(ProcessorKind::Npu) } else { with_gpu }
+    }
+
+    fn uses_npu(&self, stage: usize) -> bool {
+        self.plan.placements[stage].uses(ProcessorKind::Npu)
+    }
+
+    /// Before the GPU's first launch. The queue is filled from the call on, whatever
+    /// the other processors do meanwhile.
+    fn submit(&mut self, stage: usize) {
+        if !std::mem::replace(&mut self.submitted, true) && self.setting.is_inference {
+            self.submission = Some(self.push(stage, Processor::Gpu, What::Submit, Vec::new()));
+        }
+    }
+
+    /// After the last stage, where the GPU alone has its result; the CPU pays for
+    /// what it reads elsewhere with a hand-over or a join.
+    fn read_back(&mut self) {
+        let Some(last) = self.residences.last() else { return };
+        if last.holders.is_only(ProcessorKind::Gpu) && self.setting.is_inference {
+            let ready = last.ready;
+            self.push(self.stages.len() - 1, Processor::Gpu, What::ReadBack, vec![ready]);
+        }
+    }
+
+    fn push(&mut self, stage: usize, by: Processor, what: What, after: Vec<CommandId>) -> CommandId {
+        let id = CommandId(self.schedule.commands.len() as u32);
+        self.schedule.commands.push(Command { stage, by, what, after });
+        id
+    }
+}

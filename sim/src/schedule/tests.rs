@@ -1,0 +1,173 @@
+use super::*;
+use crate::kernel::cpu::CoreSet;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Axis, Placement};
+use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse};
+
+/// Rows of a result of 32x32 pixels of 8 four-byte numbers.
+const ROW: u64 = 32 * 8 * 4;
+
+fn two_convolutions() -> Vec<Stage> {
+    let mut net = GraphBuilder::new("two convolutions", DataType::F32);
+    let input = net.input(Shape::image(32, 32, 8));
+    let x = net.conv(input, 8, Window::same(3));
+    net.conv(x, 8, Window::same(3));
+    fuse(&net.build().unwrap())
+}
+
+fn planned(placements: &[Placement], setting: Setting) -> Schedule {
+    let stages = two_convolutions();
+    let plan = Plan::new(Mechanism::SvmPolling, placements.to_vec());
+    schedule(&stages[..placements.len()], &plan, &setting).unwrap()
+}
+
+fn crossing(placements: &[Placement; 2]) -> Missing {
+    planned(placements, SHARED).missing[0]
+}
+
+/// Operators of a phone, whose processors share one memory.
+const SHARED: Setting = Setting {
+    gpu_has_own_memory: false,
+    ends_on_host: true,
+    is_inference: false,
+    cpu_fills_the_queue: false,
+    control: None,
+};
+
+fn rows(cpu_rows: u32) -> Placement {
+    Placement::cpu_and_gpu(Axis::Height, cores(), [cpu_rows, 32 - cpu_rows])
+}
+
+fn channels(cpu_channels: u32) -> Placement {
+    Placement::cpu_and_gpu(Axis::Channels, cores(), [cpu_channels, 8 - cpu_channels])
+}
+
+fn cores() -> CoreSet {
+    let profile = crate::device::profile::Profile::load("pixel4").unwrap();
+    CoreSet::fastest(&profile.cpu, 1).unwrap()
+}
+
+fn bytes(cpu: u64, gpu: u64) -> Missing {
+    [Bytes(cpu), Bytes(gpu), Bytes::ZERO]
+}
+
+#[test]
+fn along_the_height_only_halos_cross() {
+    assert_eq!(crossing(&[rows(12), rows(12)]), bytes(ROW, ROW));
+}
+
+#[test]
+fn along_channels_everything_crosses() {
+    assert_eq!(crossing(&[channels(2), channels(2)]), bytes(32 * ROW * 6 / 8, 32 * ROW * 2 / 8));
+}
+
+#[test]
+fn one_processor_hands_the_other_what_its_part_reads() {
+    assert_eq!(crossing(&[Placement::GPU, rows(12)]), bytes(13 * ROW, 0));
+    assert_eq!(crossing(&[Placement::GPU, channels(2)]), bytes(32 * ROW, 0));
+    assert_eq!(crossing(&[rows(12), Placement::GPU]), bytes(0, 12 * ROW));
+    assert_eq!(crossing(&[Placement::GPU, Placement::GPU]), bytes(0, 0));
+}
+
+/// Each command in a few words: who, what, and what it comes after.
+fn written(schedule: &Schedule) -> Vec<String> {
+    let one = |command: &Command| {
+        let what = match command.what {
+            What::Submit => "submit".to_owned(),
+            What::Compute { part, .. } => format!("compute {}.{part}", command.stage),
+            What::Move { to: Memory::Gpu, .. } => "to gpu".to_owned(),
+            What::Move { to: Memory::Host, .. } => "to host".to_owned(),
+            What::HandOver { result, .. } => format!("hand over {result}"),
+            What::Join { .. } => "join".to_owned(),
+            What::ReadBack => "read back".to_owned(),
+        };
+        let after: Vec<String> = command.after.iter().map(|id| id.0.to_string()).collect();
+        format!("{}: {what} <{}>", command.by.kind().name(), after.join(" "))
+    };
+    schedule.commands.iter().map(one).collect()
+}
+
+#[test]
+fn what_the_gpu_is_given_after_a_join_waits_for_it() {
+    let found = written(&planned(&[rows(12), Placement::GPU], SHARED));
+    assert_eq!(
+        found,
+        ["cpu: compute 0.0 <>", "gpu: compute 0.1 <>", "cpu: join <0 1>", "gpu: compute 1.0 <2 2>"]
+    );
+}
+
+#[test]
+fn a_result_is_handed_to_who_did_not_compute_it_and_once() {
+    let found = written(&planned(&[Placement::cpu(cores()), channels(4)], SHARED));
+    let expected = [
+        "cpu: compute 0.0 <>",
+        "cpu: compute 1.0 <0>",
+        "gpu: hand over 0 <0>",
+        "gpu: compute 1.1 <2>",
+        "cpu: join <1 3>",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_gpu_with_memory_of_its_own_is_sent_what_it_lacks_and_sends_its_part_back() {
+    let setting = Setting { gpu_has_own_memory: true, ..SHARED };
+    let found = written(&planned(&[channels(4), Placement::GPU], setting));
+    let expected = [
+        "cpu: compute 0.0 <>",
+        "gpu: to gpu <>",
+        "gpu: compute 0.1 <1>",
+        "gpu: to host <2>",
+        "cpu: join <0 3>",
+        "gpu: to gpu <4>",
+        "gpu: compute 1.0 <5 4>",
+        "gpu: to host <6>",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn three_processors_meet_in_one_join_after_which_all_have_the_result() {
+    let thirds = [(Processor::Cpu(cores()), 3), (Processor::Gpu, 3), (Processor::NPU, 2)];
+    let found = written(&planned(&[Placement::cut(Axis::Channels, thirds), Placement::NPU], SHARED));
+    let expected = [
+        "cpu: compute 0.0 <>",
+        "gpu: compute 0.1 <>",
+        "npu: compute 0.2 <>",
+        "cpu: join <0 1 2>",
+        "npu: compute 1.0 <3>",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_inference_fills_the_queue_first_and_reads_back_what_the_gpu_has_alone() {
+    let setting = Setting { is_inference: true, ..SHARED };
+    let found = written(&planned(&[Placement::GPU; 2], setting));
+    assert_eq!(
+        found,
+        ["gpu: submit <>", "gpu: compute 0.0 <>", "gpu: compute 1.0 <1>", "gpu: read back <2>"]
+    );
+}
+
+#[test]
+fn inside_a_chain_no_queue_comes_after_the_other() {
+    let plan = Plan::new(Mechanism::SvmPolling, vec![rows(12); 2]).chained(vec![Some(0); 2]);
+    let found = written(&schedule(&two_convolutions(), &plan, &SHARED).unwrap());
+    let expected = [
+        "cpu: compute 0.0 <>",
+        "gpu: compute 0.1 <>",
+        "cpu: compute 1.0 <0>",
+        "gpu: compute 1.1 <1>",
+        "cpu: join <2 3>",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn parts_that_leave_something_out_are_refused() {
+    let less = Placement::cut(Axis::Channels, [(Processor::Cpu(cores()), 3), (Processor::Gpu, 3)]);
+    let plan = Plan::new(Mechanism::SvmPolling, vec![channels(4), less]);
+    let error = schedule(&two_convolutions(), &plan, &SHARED).unwrap_err();
+    assert!(matches!(error, ScheduleError::Placement(PlacementError::Uncovered { .. })), "{error}");
+}

@@ -1,0 +1,145 @@
+//! Convolutions.
+
+use std::fmt;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{Checked, dimension, tensor, work};
+use super::definition::{ChannelCut, Definition, first, is_one, is_true, one, yes};
+use super::error::OperatorError;
+use super::{Class, Operator, Window};
+use crate::workload::shape::{Shape, image};
+
+/// A two-dimensional convolution, possibly grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Conv2d {
+    /// Input height, width and channels, or batch, height, width and channels.
+    #[serde(with = "image")]
+    #[schemars(with = "image::Extents")]
+    pub input: Shape,
+    /// Output channels of all groups together.
+    pub output_channels: u32,
+    /// The window.
+    #[serde(flatten)]
+    pub window: Window,
+    /// Groups; 1 for a dense convolution.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub groups: u32,
+    /// Whether a bias is added.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub bias: bool,
+}
+
+impl Conv2d {
+    /// A dense convolution with a bias.
+    pub const fn new(input: Shape, output_channels: u32, window: Window) -> Self {
+        Self { input, output_channels, window, groups: 1, bias: true }
+    }
+
+    /// In so many groups.
+    #[must_use]
+    pub const fn groups(self, groups: u32) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// With a bias, or without one.
+    #[must_use]
+    pub const fn bias(self, bias: bool) -> Self {
+        Self { bias, ..self }
+    }
+
+    /// Output extent.
+    pub fn output(&self) -> Shape {
+        self.window.output(self.input, self.output_channels)
+    }
+
+    /// Input channels of one group.
+    pub fn group_channels(&self) -> u32 {
+        self.input.channels / self.groups
+    }
+}
+
+impl Definition for Conv2d {
+    fn name(&self) -> &'static str {
+        if self.groups > 1 { "grouped conv2d" } else { "conv2d" }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Convolution(self)
+    }
+
+    fn check(&self) -> Checked {
+        let [height, width] = self.window.check(self.input)?;
+        let Self { output_channels, groups, .. } = *self;
+        dimension("output channels", output_channels)?;
+        dimension("groups", groups)?;
+        for (which, channels) in [("input", self.input.channels), ("output", output_channels)] {
+            if channels % groups != 0 {
+                return Err(OperatorError::Groups { which, channels, groups });
+            }
+        }
+        let ([rows, columns], depth, batch) = (self.window.kernel, self.group_channels(), self.input.batch);
+        tensor("the output", &[batch, height, width, output_channels])?;
+        tensor("the weights", &[rows, columns, depth, output_channels])?;
+        work(&[batch, height, width, output_channels, rows, columns, depth])
+    }
+
+    fn window(&self) -> Option<(Shape, &Window)> {
+        Some((self.input, &self.window))
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then_some(self.input)
+    }
+
+    fn output(&self) -> Shape {
+        self.output()
+    }
+
+    fn macs(&self) -> u64 {
+        self.output().elements() * self.window.taps() * u64::from(self.group_channels())
+    }
+
+    fn weights(&self) -> [u64; 2] {
+        let outputs = u64::from(self.output_channels);
+        let kernel = self.window.taps() * u64::from(self.group_channels()) * outputs;
+        [kernel, if self.bias { outputs } else { 0 }]
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [height, width] = self.window.kernel;
+        write!(f, "{} {height}x{width} {} -> {}", self.name(), self.input, self.output())
+    }
+
+    fn applies_bounds(&self) -> bool {
+        true
+    }
+
+    fn with_bias(&self) -> Option<Operator> {
+        Some(self.bias(true).into())
+    }
+
+    fn channel_cut(&self) -> ChannelCut {
+        if self.groups == 1 { ChannelCut::OfWeights } else { ChannelCut::None }
+    }
+
+    fn with_channels(&self, channels: u32) -> Option<Operator> {
+        (self.groups == 1).then(|| Self { output_channels: channels, ..*self }.into())
+    }
+
+    fn separate_rows(&self) -> u32 {
+        self.output().height
+    }
+
+    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
+        let (input, window) = self.window.of_rows(self.input, rows);
+        Some(Self { input, window, ..*self }.into())
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { input: first(given, self.input), ..*self }.into()
+    }
+}

@@ -1,0 +1,151 @@
+//! Functions of each element.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{ChannelCut, Definition, UNKNOWN, first};
+use super::error::OperatorError;
+use super::{Class, Operator};
+use crate::workload::shape::Shape;
+
+/// An element-wise function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Function {
+    /// Sum of two tensors.
+    Add,
+    /// Product of two tensors.
+    Multiply,
+    /// `max(x, 0)`.
+    Relu,
+    /// `min(max(x, 0), 6)`.
+    Relu6,
+    /// `x * relu6(x + 3) / 6`.
+    HardSwish,
+    /// `relu6(x + 3) / 6`.
+    HardSigmoid,
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `x * sigmoid(x)`, also called swish.
+    Silu,
+    /// Gaussian error linear unit.
+    Gelu,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+impl Function {
+    /// Whether the function reads two tensors.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Self::Add | Self::Multiply)
+    }
+
+    /// The function's word in messages and node names.
+    pub(in crate::workload) fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// An element-wise function of one tensor, or of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Function", into = "Function")]
+pub struct Elementwise {
+    /// The function.
+    pub function: Function,
+    /// Extent of the first operand and of the output.
+    pub input: Shape,
+    /// Extent of the second operand: the input's, or `1x1xC` where one value a
+    /// channel is broadcast. `None` for a function of one tensor.
+    pub other: Option<Shape>,
+}
+
+impl From<Function> for Elementwise {
+    fn from(function: Function) -> Self {
+        Self { function, input: UNKNOWN, other: None }
+    }
+}
+
+impl From<Elementwise> for Function {
+    fn from(elementwise: Elementwise) -> Self {
+        elementwise.function
+    }
+}
+
+impl Elementwise {
+    /// Whether the second operand is one value a channel.
+    pub fn is_broadcast(&self) -> bool {
+        self.other.is_some_and(|other| other != self.input)
+    }
+}
+
+impl Definition for Elementwise {
+    fn name(&self) -> &'static str {
+        "element-wise"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Elementwise(*self)
+    }
+
+    fn check(&self) -> Checked {
+        let Self { function, input: first, other } = *self;
+        bounds::shape("the first operand", first)?;
+        let (found, expected) = (1 + u32::from(other.is_some()), 1 + u32::from(function.is_binary()));
+        if found != expected {
+            return Err(OperatorError::OperandCount { function: function.word(), found, expected });
+        }
+        let Some(second) = other else { return Ok(()) };
+        bounds::shape("the second operand", second)?;
+        let one_a_channel = Shape::image(1, 1, first.channels);
+        let one_an_image = Shape { batch: first.batch, ..one_a_channel };
+        if second != first && second != one_a_channel && second != one_an_image {
+            return Err(OperatorError::Broadcast { first, second });
+        }
+        Ok(())
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        [Some(self.input), self.other].get(index).copied().flatten()
+    }
+
+    fn output(&self) -> Shape {
+        self.input
+    }
+
+    fn applies_bounds(&self) -> bool {
+        self.function.is_binary()
+    }
+
+    fn channel_cut(&self) -> ChannelCut {
+        ChannelCut::Separate
+    }
+
+    fn with_channels(&self, channels: u32) -> Option<Operator> {
+        let narrow = |shape: Shape| shape.with_channels(channels);
+        Some(Self { input: narrow(self.input), other: self.other.map(narrow), ..*self }.into())
+    }
+
+    fn separate_rows(&self) -> u32 {
+        self.input.lines()
+    }
+
+    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
+        let whole = self.input;
+        let part = |shape: Shape| if shape == whole { shape.with_lines(&rows) } else { shape };
+        Some(Self { input: part(whole), other: self.other.map(part), ..*self }.into())
+    }
+
+    fn takes_extents(&self) -> bool {
+        true
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        let input = first(given, self.input);
+        let other = self.function.is_binary().then(|| given.get(1).copied().unwrap_or(input));
+        Self { input, other, ..*self }.into()
+    }
+}

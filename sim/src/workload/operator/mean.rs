@@ -1,0 +1,75 @@
+//! Means over images.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, ChannelCut, Definition, Flag, first};
+use super::{Class, Operator, Reduction};
+use crate::workload::shape::Shape;
+
+/// The mean over all pixels of each channel (global average pooling): `true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Flag", into = "Flag")]
+pub struct Mean {
+    /// Input extent.
+    pub input: Shape,
+}
+
+impl TryFrom<Flag> for Mean {
+    type Error = &'static str;
+
+    fn try_from(flag: Flag) -> Result<Self, Self::Error> {
+        Ok(Self { input: flag.unknown_extent()? })
+    }
+}
+
+impl From<Mean> for Flag {
+    fn from(_: Mean) -> Self {
+        Self(true)
+    }
+}
+
+impl Definition for Mean {
+    fn name(&self) -> &'static str {
+        "mean"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Reduction(Reduction::Pixels { input: self.input })
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.input)
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then_some(self.input)
+    }
+
+    fn output(&self) -> Shape {
+        Shape { height: 1, width: 1, ..self.input }
+    }
+
+    fn channel_cut(&self) -> ChannelCut {
+        ChannelCut::Separate
+    }
+
+    fn with_channels(&self, channels: u32) -> Option<Operator> {
+        Some(Self { input: self.input.with_channels(channels) }.into())
+    }
+
+    fn takes_extents(&self) -> bool {
+        true
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { input: first(given, self.input) }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        // A mean over tokens would mix the sequences.
+        let mixes = first(batch.given, self.input).is_tokens() && self.input.width > 1;
+        (!mixes).then(|| self.reading(batch.given))
+    }
+}

@@ -1,0 +1,107 @@
+//! Normalisations.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{Definition, UNKNOWN, first};
+use super::{Class, Elementwise, Function, Operator, Reduction, Statistic};
+use crate::workload::shape::Shape;
+
+/// Which statistics a normalisation uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NormKind {
+    /// Mean and variance of each token; a scale and a shift a feature.
+    Layer,
+    /// Root mean square of each token; a scale a feature.
+    Rms,
+    /// Trained statistics a channel: a scale and a shift that inference
+    /// frameworks fold into the preceding convolution.
+    Batch,
+}
+
+/// A normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NormKind", into = "NormKind")]
+pub struct Norm {
+    /// Which statistics.
+    pub kind: NormKind,
+    /// Input extent.
+    pub input: Shape,
+}
+
+impl From<NormKind> for Norm {
+    fn from(kind: NormKind) -> Self {
+        Self { kind, input: UNKNOWN }
+    }
+}
+
+impl From<Norm> for NormKind {
+    fn from(norm: Norm) -> Self {
+        norm.kind
+    }
+}
+
+impl Definition for Norm {
+    fn name(&self) -> &'static str {
+        "norm"
+    }
+
+    fn class(&self) -> Class<'_> {
+        match self.kind {
+            NormKind::Layer => Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance)),
+            NormKind::Rms => Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare)),
+            // A multiply-add of each element.
+            NormKind::Batch => Class::Elementwise(Elementwise {
+                function: Function::Multiply,
+                input: self.input,
+                other: None,
+            }),
+        }
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.input)
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then_some(self.input)
+    }
+
+    fn output(&self) -> Shape {
+        self.input
+    }
+
+    fn weights(&self) -> [u64; 2] {
+        let channels = u64::from(self.input.channels);
+        [channels, if self.kind == NormKind::Rms { 0 } else { channels }]
+    }
+
+    fn folds(&self) -> bool {
+        self.kind == NormKind::Batch
+    }
+
+    fn applies_bounds(&self) -> bool {
+        // The operator that it is folded into does.
+        self.folds()
+    }
+
+    fn separate_rows(&self) -> u32 {
+        if self.kind == NormKind::Batch { 1 } else { self.input.lines() }
+    }
+
+    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
+        Some(Self { input: self.input.with_lines(&rows), ..*self }.into())
+    }
+
+    fn takes_extents(&self) -> bool {
+        true
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { input: first(given, self.input), ..*self }.into()
+    }
+}

@@ -1,0 +1,104 @@
+//! Pooling windows.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{Checked, tensor, work};
+use super::definition::{ChannelCut, Definition, first};
+use super::{Class, Operator, Window};
+use crate::workload::shape::{Padding, Shape, image};
+
+/// What a pooling window keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolKind {
+    /// The largest element.
+    Max,
+    /// The mean.
+    Average,
+}
+
+/// A pooling window over each channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// What the window keeps.
+    pub kind: PoolKind,
+    /// Input height, width and channels, or batch, height, width and channels.
+    #[serde(with = "image")]
+    #[schemars(with = "image::Extents")]
+    pub input: Shape,
+    /// The window.
+    #[serde(flatten)]
+    pub window: Window,
+}
+
+impl Pool {
+    /// Output extent.
+    pub fn output(&self) -> Shape {
+        self.window.output(self.input, self.input.channels)
+    }
+
+    /// Whether it is the mean of the whole image.
+    pub fn is_global_average(&self) -> bool {
+        self.kind == PoolKind::Average
+            && self.window.kernel == [self.input.height, self.input.width]
+            && self.window.padding == Padding::NONE
+    }
+}
+
+impl Definition for Pool {
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Pool(self)
+    }
+
+    fn check(&self) -> Checked {
+        let [height, width] = self.window.check(self.input)?;
+        let ([rows, columns], Shape { batch, channels, .. }) = (self.window.kernel, self.input);
+        tensor("the output", &[batch, height, width, channels])?;
+        work(&[batch, height, width, channels, rows, columns])
+    }
+
+    fn window(&self) -> Option<(Shape, &Window)> {
+        Some((self.input, &self.window))
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then_some(self.input)
+    }
+
+    fn output(&self) -> Shape {
+        self.output()
+    }
+
+    fn applies_bounds(&self) -> bool {
+        true
+    }
+
+    fn channel_cut(&self) -> ChannelCut {
+        ChannelCut::Separate
+    }
+
+    fn with_channels(&self, channels: u32) -> Option<Operator> {
+        Some(Self { input: self.input.with_channels(channels), ..*self }.into())
+    }
+
+    fn separate_rows(&self) -> u32 {
+        self.output().height
+    }
+
+    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
+        let (input, window) = self.window.of_rows(self.input, rows);
+        Some(Self { input, window, ..*self }.into())
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { input: first(given, self.input), ..*self }.into()
+    }
+}

@@ -1,0 +1,87 @@
+//! Other extents for the same elements.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, Definition, UNKNOWN, first};
+use super::error::OperatorError;
+use super::{Class, Movement, Operator};
+use crate::workload::shape::Shape;
+
+/// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "[u32; 4]", into = "[u32; 4]")]
+pub struct Reshape {
+    /// Input extent.
+    pub input: Shape,
+    /// Output extent, of as many elements.
+    pub output: Shape,
+}
+
+impl From<[u32; 4]> for Reshape {
+    fn from(extents: [u32; 4]) -> Self {
+        Self { input: UNKNOWN, output: extents.into() }
+    }
+}
+
+impl From<Reshape> for [u32; 4] {
+    fn from(reshape: Reshape) -> Self {
+        reshape.output.into()
+    }
+}
+
+impl Definition for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Movement(Movement::Rearranged { input: self.input })
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.input)?;
+        bounds::shape("the output", self.output)?;
+        if self.input.elements() != self.output.elements() {
+            return Err(OperatorError::ElementCount { input: self.input, output: self.output });
+        }
+        Ok(())
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then_some(self.input)
+    }
+
+    fn output(&self) -> Shape {
+        self.output
+    }
+
+    fn is_view(&self) -> bool {
+        true
+    }
+
+    fn takes_functions(&self) -> bool {
+        // It is free where no kernel runs, and then nothing can run behind it.
+        false
+    }
+
+    fn takes_extents(&self) -> bool {
+        true
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { input: first(given, self.input), ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        let input = first(batch.given, self.input);
+        // The batch of a product of activations is its heads.
+        let output = if batch.feeds_product {
+            self.output.images(batch.count)
+        } else {
+            self.output.repeated(batch.count)
+        };
+        Some(Self { input, output }.into())
+    }
+}

@@ -1,0 +1,23 @@
+//! The simulator as those who use it meet it: one file for each behaviour, one program for all.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod accelerators;
+mod allocations;
+mod bandwidth;
+mod beside;
+mod chains;
+mod consistency;
+mod cpu_golden;
+mod directions;
+mod discrete_gpu;
+mod engine;
+mod generation;
+mod gpu_golden;
+mod interference;
+mod language_energy;
+mod optimality;
+mod provenance;
+mod robustness;
+mod strategies;
+mod waiting;

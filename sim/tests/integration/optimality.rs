@@ -1,0 +1,215 @@
+//! How far the plans that `optimal` finds are from the best ones, where all can be tried.
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::explore::{Objective, SearchOptions, Strategy, explore};
+use coexec_sim::input::Text;
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{PlanFile, PlannedOperator};
+use coexec_sim::scenario::{Overrides, Scenario, Workload};
+use coexec_sim::simulate::Simulator;
+use coexec_sim::workload::Stage;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Convolutions one after another, the rows of which are worth a chain where joining is dear.
+const SEQUENCE: &str = r#"
+title = "three convolutions"
+[[operator]]
+name = "first"
+conv2d = { input = [56, 56, 64], output_channels = 128, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "second"
+conv2d = { input = [56, 56, 128], output_channels = 128, kernel = [1, 1] }
+[[operator]]
+name = "third"
+conv2d = { input = [56, 56, 128], output_channels = 64, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+"#;
+
+/// Two branches, of which both processors can compute one, and a product behind them.
+const BRANCHES: &str = r#"
+title = "two branches"
+[[operator]]
+name = "first"
+conv2d = { input = [28, 28, 64], output_channels = 128, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "one"
+from = ["first"]
+conv2d = { input = [28, 28, 128], output_channels = 128, kernel = [1, 1] }
+[[operator]]
+name = "other"
+from = ["first"]
+conv2d = { input = [28, 28, 128], output_channels = 128, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "joined"
+from = ["one", "other"]
+concat = true
+"#;
+
+/// A model on a device.
+struct Case {
+    device: Profile,
+    stages: Vec<Stage>,
+    options: SearchOptions,
+}
+
+impl Case {
+    /// Of a scenario's text, or of a bundled network.
+    fn new(model: &str, device: &str, synchronisation: Mechanism, objective: Objective) -> Self {
+        let scenario = if model.contains('=') {
+            let text = Text { name: "graph.toml".to_owned(), content: model.to_owned() };
+            Scenario::parse("graph", &text, &Overrides::default())
+        } else {
+            Scenario::load(model, &Overrides::default())
+        };
+        let Workload::Model(stages) = scenario.unwrap().workload else { panic!("{model} is no model") };
+        let device = Profile::load(device).unwrap();
+        let core_sets = vec![CoreSet::fastest(&device.cpu, 2).unwrap()];
+        let options =
+            SearchOptions { strategy: Strategy::Optimal, objective, synchronisation, core_sets, step: 4 };
+        Self { device, stages, options }
+    }
+
+    fn simulator(&self) -> Simulator<'_> {
+        Simulator::new(&self.device, Library::Xnnpack)
+    }
+
+    /// What `optimal` finds, as a file, and its cost.
+    fn found(&self) -> (PlanFile, f64) {
+        let answer = explore(&mut self.simulator(), &self.stages, &self.options).unwrap();
+        let cost = self.options.objective.cost(answer.prediction.latency, answer.prediction.energy);
+        (PlanFile::new("graph", &self.device, &self.stages, &answer.plan), cost)
+    }
+
+    /// The cost of the plan in a file; none where it describes none.
+    fn cost(&self, simulator: &mut Simulator<'_>, file: &PlanFile) -> Option<f64> {
+        let text = Text { name: "plan.toml".to_owned(), content: String::new() };
+        let plan = file.resolve(&text, &self.stages, &self.device).ok()?;
+        let prediction = simulator.run(&self.stages, &plan).ok()?;
+        Some(self.options.objective.cost(prediction.latency, prediction.energy))
+    }
+
+    /// One operator on either processor, or cut into so many parts of which the first are the
+    /// CPU's, as a plan file says it.
+    fn choices(&self, stage: &Stage, parts: u32) -> Vec<PlannedOperator> {
+        let (name, output) = (&stage.name, stage.layer.operator.output());
+        let cpu = format!("processor = \"cpu\", cores = \"{}\"", self.options.core_sets[0]);
+        let gpu = "processor = \"gpu\"";
+        let mut shares = vec![("none", format!("{{ {cpu} }}")), ("none", format!("{{ {gpu} }}"))];
+        for part in 1..parts {
+            // As many channels as lie together in a texel, so that no cut is worse for that.
+            for (partition, what, all, grain) in
+                [("height", "rows", output.height, 1), ("output-channels", "channels", output.channels, 4)]
+            {
+                let of_cpu = all * part / parts / grain * grain;
+                let of_gpu = all - of_cpu;
+                let text = format!("{{ {cpu}, {what} = {of_cpu} }}, {{ {gpu}, {what} = {of_gpu} }}");
+                shares.push((partition, text));
+            }
+        }
+        let planned = |(partition, shares): (&str, String)| {
+            let text = format!("name = {name:?}\npartition = \"{partition}\"\nshares = [{shares}]");
+            toml::from_str(&text).unwrap()
+        };
+        shares.into_iter().map(planned).collect()
+    }
+
+    /// The least cost of all plans made of so many parts, and how many plans there are.
+    fn least(&self, parts: u32) -> (f64, usize) {
+        let mut simulator = self.simulator();
+        let (mut file, _) = self.found();
+        file.operator.clear();
+        for stage in &self.stages {
+            file.operator.push(self.choices(stage, parts).remove(0));
+        }
+        let mut choices = Vec::new();
+        for (index, stage) in self.stages.iter().enumerate() {
+            // Not every operator can be cut along each axis.
+            let mut possible = self.choices(stage, parts);
+            possible.retain(|choice| {
+                let mut file = file.clone();
+                file.operator[index] = choice.clone();
+                self.cost(&mut simulator, &file).is_some()
+            });
+            choices.push(possible);
+        }
+        let (mut least, mut count) = (f64::INFINITY, 0);
+        for number in 0..choices.iter().map(Vec::len).product() {
+            let mut rest: usize = number;
+            for (operator, choices) in file.operator.iter_mut().zip(&choices) {
+                operator.clone_from(&choices[rest % choices.len()]);
+                rest /= choices.len();
+            }
+            for chain in [None, Some(1)] {
+                for operator in file.operator.iter_mut().filter(|operator| operator.shares.len() > 1) {
+                    operator.chain = chain;
+                }
+                if let Some(cost) = self.cost(&mut simulator, &file) {
+                    least = least.min(cost);
+                    count += 1;
+                }
+            }
+        }
+        (least, count)
+    }
+
+    /// The cost after so many random changes of one operator each, of which those that help
+    /// are kept, and how many could be simulated.
+    fn walked(&self, mut file: PlanFile, mut cost: f64, changes: usize) -> (f64, usize) {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut simulator = self.simulator();
+        let mut simulated = 0;
+        for _ in 0..changes {
+            let index = random.random_range(0..self.stages.len());
+            let mut changed = file.clone();
+            changed.operator[index] =
+                self.choices(&self.stages[index], 16).choose(&mut random).unwrap().clone();
+            if let Some(other) = self.cost(&mut simulator, &changed) {
+                simulated += 1;
+                if other < cost {
+                    (file, cost) = (changed, other);
+                }
+            }
+        }
+        (cost, simulated)
+    }
+}
+
+#[test]
+fn no_plan_of_a_small_graph_is_better_than_the_one_found() {
+    for (graph, parts, device, mechanism, objective) in [
+        (SEQUENCE, 8, "pixel4", Mechanism::EventWait, Objective::Latency),
+        (SEQUENCE, 8, "oneplus11", Mechanism::SvmPolling, Objective::Latency),
+        (SEQUENCE, 4, "pixel4", Mechanism::SvmPolling, Objective::Energy),
+        (BRANCHES, 4, "pixel4", Mechanism::SvmPolling, Objective::Latency),
+        (BRANCHES, 4, "galaxy-s10", Mechanism::EventWait, Objective::Latency),
+    ] {
+        let case = Case::new(graph, device, mechanism, objective);
+        let ((least, count), (_, found)) = (case.least(parts), case.found());
+        let percent = 100.0 * (found / least - 1.0);
+        println!("{device}, {mechanism}, {objective:?}: {percent:+.2} % beside the best of {count} plans");
+        assert!(count > 500, "{count} plans");
+        assert!(found <= least, "{device}, {mechanism}, {objective:?}: {percent:.2} % worse");
+    }
+}
+
+/// What random changes may gain over the plan found, in percent; these gain 0.03 at most.
+const MOST_GAIN_PERCENT: f64 = 0.3;
+
+#[test]
+fn random_changes_hardly_improve_the_plan_of_a_network() {
+    for (network, device, mechanism) in [
+        ("mobilenet-v2", "pixel4", Mechanism::SvmPolling),
+        ("resnet18", "galaxy-s10", Mechanism::EventWait),
+        ("codl-retinaface", "oneplus11", Mechanism::SvmPolling),
+    ] {
+        let case = Case::new(network, device, mechanism, Objective::Latency);
+        let (file, cost) = case.found();
+        let (walked, simulated) = case.walked(file, cost, 1500);
+        let percent = 100.0 * (cost / walked - 1.0);
+        println!("{network} on {device}: {simulated} changes gain {percent:.2} %");
+        assert!(simulated > 500, "{simulated} changes");
+        assert!(percent <= MOST_GAIN_PERCENT, "{network} on {device}: {percent:.2} %");
+    }
+}

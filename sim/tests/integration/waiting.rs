@@ -1,0 +1,130 @@
+//! What it costs that processors wait for each other: time and energy.
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::explore::{Objective, SearchOptions, Strategy, explore};
+use coexec_sim::input::Text;
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Axis, Placement, Plan, ProcessorKind};
+use coexec_sim::simulate::{Detail, Prediction, Simulator, StepKind, timeline};
+use coexec_sim::timeline::{Activity, TrackKind};
+use coexec_sim::units::{Joules, Picos};
+use coexec_sim::workload::{Stage, fuse, network};
+
+const SNAPDRAGON: &str = include_str!("../../../device-profiles/snapdragon-8gen3.toml");
+
+fn snapdragon() -> Profile {
+    Profile::load("snapdragon-8gen3").unwrap()
+}
+
+fn two_linear_layers() -> Vec<Stage> {
+    fuse(&network("vit-b32-mlp").unwrap())
+}
+
+fn predict(device: &Profile, synchronisation: Mechanism, placements: &[Placement; 2]) -> Prediction {
+    let plan = Plan::new(synchronisation, placements.to_vec());
+    Simulator::new(device, Library::Xnnpack).run(&two_linear_layers(), &plan).unwrap()
+}
+
+fn cores(device: &Profile, name: &str) -> CoreSet {
+    CoreSet::parse(name, &device.cpu).unwrap()
+}
+
+fn hand_over(prediction: &Prediction) -> Picos {
+    let step = prediction.critical_path.iter().find(|step| step.kind == StepKind::HandOver).unwrap();
+    step.finish - step.start
+}
+
+#[test]
+fn only_the_gpu_keeps_results_that_must_be_transformed() {
+    let device = snapdragon();
+    let cpu = Placement::cpu(cores(&device, "1large"));
+    let from = |placement| hand_over(&predict(&device, Mechanism::EventWait, &[placement, cpu]));
+    let bytes = 50 * 3072 * 4;
+    let transform = device.sync.transform.cost(coexec_sim::units::Bytes(bytes));
+    assert_eq!(from(Placement::GPU), from(Placement::NPU) + transform);
+}
+
+#[test]
+fn a_gpu_spins_on_a_flag_but_idles_before_an_event() {
+    let device = snapdragon();
+    let gpu_power = device.power.as_ref().unwrap().gpu.as_ref().unwrap();
+    let cpu = Placement::cpu(cores(&device, "1large"));
+    for &mechanism in Mechanism::ALL {
+        let prediction = predict(&device, mechanism, &[cpu, Placement::GPU]);
+        let gpu = prediction.processors.iter().find(|usage| usage.processor == ProcessorKind::Gpu).unwrap();
+        assert!(gpu.wait > Picos::ZERO, "it waits for the CPU's layer");
+        let waiting = if mechanism.accelerator_spins() { gpu_power.polling() } else { gpu_power.idle() };
+        let expected = gpu_power.active().during(gpu.busy + gpu.overhead) + waiting.during(gpu.wait);
+        assert!((gpu.energy.unwrap().0 - expected.0).abs() < 1e-9 * expected.0, "{mechanism}");
+    }
+}
+
+#[test]
+fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
+    let device = snapdragon();
+    let medium = Placement::cpu_and_gpu(Axis::Channels, cores(&device, "2med"), [64, 704]);
+    let prediction = predict(&device, Mechanism::SvmPolling, &[Placement::GPU, medium]);
+    let cpu = prediction.processors.iter().find(|usage| usage.processor == ProcessorKind::Cpu).unwrap();
+    let power = &device.power.as_ref().unwrap().cluster;
+    let resting: f64 =
+        device.cpu.clusters.iter().zip(power).map(|(c, core)| f64::from(c.cores) * core.idle().0).sum();
+    let main = &power[2];
+    let above_idle = |watts: f64, time: Picos| Joules((watts - main.idle().0) * time.as_seconds());
+    let part = prediction.stages[1].parts.iter().find(|part| part.processor == ProcessorKind::Cpu).unwrap();
+    let Detail::Cpu { schedule, .. } = part.detail else { panic!("a CPU part has a CPU schedule") };
+    let worker = schedule.busy[1];
+    let expected = Joules(resting * prediction.latency.as_seconds())
+        + above_idle(main.active().0, cpu.busy + worker)
+        + above_idle(main.polling().0, (cpu.busy - worker) + cpu.polling + cpu.overhead);
+    assert!((cpu.energy.unwrap().0 - expected.0).abs() < 1e-9 * expected.0);
+
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU, medium]);
+    let mut simulator = Simulator::new(&device, Library::Xnnpack);
+    let drawn = timeline(&mut simulator, &two_linear_layers(), &plan).unwrap();
+    let synchronising: Vec<&str> = drawn
+        .tracks
+        .iter()
+        .filter(|track| track.kind == TrackKind::Core)
+        .filter(|track| track.slices.iter().any(|slice| slice.activity == Activity::Synchronise))
+        .map(|track| track.name.as_str())
+        .collect();
+    assert_eq!(synchronising, ["CPU med 0"]);
+}
+
+#[test]
+fn a_cpu_that_saves_energy_takes_the_core_set_that_does() {
+    let with_power = |device: &Profile| device.power.is_some();
+    for device in Profile::bundled().unwrap().into_iter().filter(with_power) {
+        let stages = two_linear_layers();
+        let energy = |objective, core_sets| {
+            let options = SearchOptions {
+                strategy: Strategy::CpuOnly,
+                objective,
+                synchronisation: Mechanism::SvmPolling,
+                core_sets,
+                step: 64,
+            };
+            let mut simulator = Simulator::new(&device, Library::Xnnpack);
+            explore(&mut simulator, &stages, &options).unwrap().prediction.energy.unwrap().0
+        };
+        let sets: Vec<CoreSet> = (1..=device.cpu.cores().min(3))
+            .map(|threads| CoreSet::fastest(&device.cpu, threads).unwrap())
+            .collect();
+        let least =
+            sets.iter().map(|&cores| energy(Objective::Energy, vec![cores])).fold(f64::INFINITY, f64::min);
+        assert!((energy(Objective::Energy, sets) - least).abs() < 1e-15, "{}", device.name);
+    }
+}
+
+#[test]
+fn a_processor_whose_power_is_missing_makes_a_profile_wrong() {
+    for processor in ["gpu", "npu"] {
+        let table = format!("[power.{processor}]");
+        let start = SNAPDRAGON.find(&table).unwrap();
+        let end = start + SNAPDRAGON[start..].find("\n\n").unwrap();
+        let content = format!("{}{}", &SNAPDRAGON[..start], &SNAPDRAGON[end..]);
+        let error = Profile::parse(&Text { name: "partial.toml".to_owned(), content }).unwrap_err();
+        assert!(error.to_string().contains(&table), "{error}");
+    }
+}

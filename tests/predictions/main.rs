@@ -1,0 +1,151 @@
+//! The gate of predictions: what the command predicts for everything it bundles, beside the
+//! committed tables of this folder. A change that moves a prediction is told which ones, and
+//! by how much; it has to update the tables:
+//!
+//! ```sh
+//! UPDATE_PREDICTIONS=1 cargo test --release --test predictions
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod snapshot;
+
+use assert_cmd::Command;
+use rayon::prelude::*;
+use serde_json::Value;
+
+use snapshot::Snapshot;
+
+/// Bundled scenarios of single operators; the other bundled ones are language models.
+const OPERATORS: [&str; 3] = ["vit-b32-fc1", "conv3x3-64x64x128", "llama3-8b-ffn-down"];
+
+/// Networks and devices that are also planned with each other mechanism: matrix products, small
+/// and large operators, branches; two phones, and a GPU with a memory of its own.
+const WITH_ALL_MECHANISMS: (&str, &str) =
+    ("vit-b32-mlp,mobilenet-v2,inception-v3,codl-yolov2", "pixel4,oneplus11,h200");
+
+/// Sets of operators, whose odd shapes no network has, and devices.
+const SETS: ([&str; 3], [&str; 4]) =
+    (["epew-linear-sample", "epew-conv", "codl-conv"], ["pixel4", "galaxy-s10", "oneplus11", "h200"]);
+
+/// What a stream of batches is planned for.
+const STREAMED: ([&str; 3], [&str; 3], [&str; 4]) = (
+    ["resnet18", "mobilenet-v2", "vit-b32"],
+    ["pixel4", "oneplus11", "h200"],
+    ["gpu-only", "layer-wise", "codl", "optimal"],
+);
+
+/// Standard output of the command, where it can answer.
+fn answer(line: &str) -> Option<Value> {
+    let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(line.split_whitespace())
+        .args(["--json", "--quiet"])
+        .output()
+        .expect("the command was built with this test");
+    assert!(output.status.code().is_some_and(|code| code < 2), "{line}: {output:?}");
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Names in one list of `coexec devices`, those of one kind where that is given.
+fn bundled(list: &str, kind: Option<&str>) -> Vec<String> {
+    let listing = answer("devices").unwrap();
+    let entries = listing[list].as_array().unwrap();
+    let of_kind = entries.iter().filter(|entry| kind.is_none_or(|kind| entry["kind"] == kind));
+    of_kind.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn of_every_network_on_every_device_by_every_strategy() {
+    let mut names = bundled("scenarios", Some("network"));
+    names.extend(OPERATORS.map(str::to_owned));
+    let devices = bundled("devices", None).join(",");
+    let mut runs = vec![(names.join(","), devices, "svm-polling")];
+    let (networks, devices) = WITH_ALL_MECHANISMS;
+    runs.extend(
+        ["blocking-finish", "event-wait", "sleep-then-poll"]
+            .map(|mechanism| (networks.to_owned(), devices.to_owned(), mechanism)),
+    );
+    let mut latency = Snapshot::new("latency_ps", ["model", "device", "synchronisation"]);
+    let mut energy = Snapshot::new("energy_nj", ["model", "device", "synchronisation"]);
+    for (networks, devices, mechanism) in runs {
+        let line = format!("compare {networks} --devices {devices} --synchronisation {mechanism}");
+        for row in answer(&line).unwrap()["rows"].as_array().unwrap() {
+            let key = [row["scenario"].as_str().unwrap(), row["device"].as_str().unwrap(), mechanism];
+            for outcome in row["outcomes"].as_array().unwrap() {
+                let strategy = outcome["strategy"].as_str().unwrap();
+                latency.set(key, strategy, outcome["latency_ps"].as_u64().unwrap());
+                if let Some(joules) = outcome["energy_joules"].as_f64() {
+                    energy.set(key, strategy, (joules * 1e9).round() as u64);
+                }
+            }
+        }
+    }
+    snapshot::hold(&[latency, energy]);
+}
+
+#[test]
+fn of_every_language_model_on_every_device_by_every_strategy() {
+    let mut models = bundled("scenarios", Some("language-model"));
+    let scenarios = bundled("scenarios", Some("scenario"));
+    models.extend(scenarios.into_iter().filter(|name| !OPERATORS.contains(&name.as_str())));
+    let devices = bundled("devices", None);
+    let pairs: Vec<(&str, &str)> =
+        models.iter().flat_map(|model| devices.iter().map(|device| (&**model, &**device))).collect();
+    let ask = |&(model, device): &(&str, &str)| {
+        answer(&format!("explore {model} --device {device} --strategy all"))
+    };
+    let answers: Vec<Option<Value>> = pairs.par_iter().map(ask).collect();
+    let is_of_tokens = |answer: &&Value| answer["generation"].is_object();
+    let mut latency = Snapshot::new("language_ps", ["model", "device"]);
+    for ((model, device), answer) in pairs.iter().zip(answers) {
+        let answer = answer.iter().filter(is_of_tokens);
+        for entry in answer.flat_map(|answer| answer["strategies"].as_array().unwrap()) {
+            let strategy = entry["strategy"].as_str().unwrap();
+            latency.set([model, device], strategy, entry["latency_ps"].as_u64().unwrap());
+        }
+    }
+    snapshot::hold(&[latency]);
+}
+
+#[test]
+fn of_sets_of_operators_in_sum() {
+    let (sets, devices) = SETS;
+    let mut sums = Snapshot::new("sets_ps", ["set", "device"]);
+    for (set, device) in sets.into_iter().flat_map(|set| devices.map(|device| (set, device))) {
+        let answer = answer(&format!("explore {set} --device {device} --step 64")).unwrap();
+        let operators = answer["operators"].as_array().unwrap();
+        let gpu = operators.iter().filter_map(|operator| operator["gpu_only_ps"].as_u64());
+        sums.set([set, device], "GPU", gpu.sum());
+        for index in 0..answer["core_sets"].as_array().unwrap().len() {
+            let best = operators.iter().map(|operator| operator["best_ps"][index].as_u64().unwrap());
+            sums.set([set, device], &format!("{} threads", index + 1), best.sum());
+        }
+    }
+    snapshot::hold(&[sums]);
+}
+
+#[test]
+fn of_streams_of_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let (networks, devices, strategies) = STREAMED;
+    let mut period = Snapshot::new("period_ps", ["model", "device", "in flight"]);
+    for network in networks {
+        for depth in ["1", "3"] {
+            let path = folder.path().join(format!("{network}-{depth}.toml"));
+            let scenario = format!(
+                "title = \"a stream\"\nnetwork = \"{network}\"\nbatch = 2\n\
+                 [pipeline]\ndepth = {depth}\nhost_gap_us = 2000.0\n"
+            );
+            std::fs::write(&path, scenario).unwrap();
+            for device in devices {
+                for strategy in strategies {
+                    let path = path.display();
+                    let line = format!("simulate {path} --device {device} --strategy {strategy}");
+                    let picos = answer(&line).unwrap()["stream"]["period_ps"].as_u64().unwrap();
+                    period.set([network, device, depth], strategy, picos);
+                }
+            }
+        }
+    }
+    snapshot::hold(&[period]);
+}
