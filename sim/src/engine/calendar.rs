@@ -10,7 +10,9 @@
 //! moves 16 bytes. A cancelled event is left in the heap: its slot no longer
 //! carries its sequence number, so it is dropped when it surfaces.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::mem::take;
 
 use crate::units::Picos;
 
@@ -39,7 +41,10 @@ struct Slot<Event> {
 #[derive(Clone, Debug)]
 pub struct Calendar<Event> {
     now: Picos,
-    later: Heap,
+    later: BinaryHeap<Reverse<u128>>,
+    /// The first of them has been taken and still has its place: most events schedule a
+    /// successor, which takes that place in one pass instead of two.
+    first_is_taken: bool,
     /// Events at exactly `now` need no ordering: first in, first out.
     immediate: VecDeque<u128>,
     slots: Vec<Slot<Event>>,
@@ -52,7 +57,8 @@ impl<Event: Copy> Calendar<Event> {
     pub const fn new() -> Self {
         Self {
             now: Picos::ZERO,
-            later: Heap { keys: Vec::new(), root_vacant: false },
+            later: BinaryHeap::new(),
+            first_is_taken: false,
             immediate: VecDeque::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -64,6 +70,7 @@ impl<Event: Copy> Calendar<Event> {
     pub fn clear(&mut self) {
         self.now = Picos::ZERO;
         self.later.clear();
+        self.first_is_taken = false;
         self.immediate.clear();
         self.slots.clear();
         self.free.clear();
@@ -92,7 +99,7 @@ impl<Event: Copy> Calendar<Event> {
         if time == self.now {
             self.immediate.push_back(key);
         } else {
-            self.later.push(key);
+            self.push_later(key);
         }
         Ticket { sequence, slot }
     }
@@ -136,9 +143,9 @@ impl<Event: Copy> Calendar<Event> {
     /// The first key, stale or not, and whether it is an immediate one.
     #[inline]
     fn first(&mut self) -> Option<(u128, bool)> {
-        match (self.immediate.front(), self.later.first()) {
-            (Some(&immediate), Some(later)) => Some((immediate.min(later), immediate < later)),
-            (Some(&immediate), None) => Some((immediate, true)),
+        match (self.immediate.front().copied(), self.first_later()) {
+            (Some(immediate), Some(later)) => Some((immediate.min(later), immediate < later)),
+            (Some(immediate), None) => Some((immediate, true)),
             (None, later) => later.map(|key| (key, false)),
         }
     }
@@ -147,8 +154,25 @@ impl<Event: Copy> Calendar<Event> {
         if immediate {
             self.immediate.pop_front();
         } else {
-            self.later.discard_first();
+            self.first_is_taken = true;
         }
+    }
+
+    #[inline]
+    fn push_later(&mut self, key: u128) {
+        if !take(&mut self.first_is_taken) {
+            self.later.push(Reverse(key));
+        } else if let Some(mut first) = self.later.peek_mut() {
+            *first = Reverse(key);
+        }
+    }
+
+    #[inline]
+    fn first_later(&mut self) -> Option<u128> {
+        if take(&mut self.first_is_taken) {
+            self.later.pop();
+        }
+        self.later.peek().map(|Reverse(key)| *key)
     }
 
     fn is_pending(&self, ticket: Ticket) -> bool {
@@ -183,84 +207,6 @@ fn time_of(key: u128) -> Picos {
 
 fn ticket_of(key: u128) -> Ticket {
     Ticket { sequence: (key >> SEQUENCE_SHIFT) as u32, slot: key as u32 }
-}
-
-/// A binary min-heap that defers filling the root: most events schedule a
-/// successor, which then takes the root's place in one pass instead of two.
-#[derive(Clone, Debug)]
-struct Heap {
-    keys: Vec<u128>,
-    /// The first key has been discarded and its place not filled yet.
-    root_vacant: bool,
-}
-
-impl Heap {
-    fn clear(&mut self) {
-        self.keys.clear();
-        self.root_vacant = false;
-    }
-
-    #[inline]
-    fn push(&mut self, key: u128) {
-        if self.root_vacant {
-            self.root_vacant = false;
-            self.sink_from_root(key);
-        } else {
-            self.keys.push(key);
-            self.rise_from_end(key);
-        }
-    }
-
-    fn first(&mut self) -> Option<u128> {
-        if self.root_vacant {
-            self.root_vacant = false;
-            if let Some(last) = self.keys.pop().filter(|_| !self.keys.is_empty()) {
-                self.sink_from_root(last);
-            }
-        }
-        self.keys.first().copied()
-    }
-
-    /// Discards what [`first`](Self::first) has just returned.
-    fn discard_first(&mut self) {
-        self.root_vacant = true;
-    }
-
-    /// Puts `key` where it belongs on the path of smallest children.
-    #[inline]
-    fn sink_from_root(&mut self, key: u128) {
-        let keys = self.keys.as_mut_slice();
-        let mut hole = 0;
-        loop {
-            let mut child = 2 * hole + 1;
-            if child + 1 < keys.len() {
-                child += usize::from(keys[child + 1] < keys[child]);
-            } else if child >= keys.len() {
-                break;
-            }
-            if key < keys[child] {
-                break;
-            }
-            keys[hole] = keys[child];
-            hole = child;
-        }
-        keys[hole] = key;
-    }
-
-    /// Puts `key` where it belongs on the path from the last place to the root.
-    fn rise_from_end(&mut self, key: u128) {
-        let keys = self.keys.as_mut_slice();
-        let mut hole = keys.len() - 1;
-        while hole > 0 {
-            let parent = (hole - 1) / 2;
-            if keys[parent] < key {
-                break;
-            }
-            keys[hole] = keys[parent];
-            hole = parent;
-        }
-        keys[hole] = key;
-    }
 }
 
 #[cfg(test)]

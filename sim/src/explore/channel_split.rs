@@ -112,18 +112,18 @@ impl CoRunCache {
     pub(super) fn of(
         &mut self,
         simulator: &mut Simulator<'_>,
-        (kind, stage): (usize, &[Stage; 1]),
+        (kind, stage): (usize, &Stage),
         options: &SearchOptions,
         placement: Placement,
     ) -> Result<(Picos, Option<Joules>), SimulateError> {
         if let Some(&known) = self.0.get(&(kind, placement)) {
             return Ok(known);
         }
-        let plan = Plan::new(options.synchronisation, vec![placement]);
+        let (stages, plan) = ([stage.isolated()], Plan::new(options.synchronisation, vec![placement]));
         let simulated = if options.objective == Objective::Latency {
-            (simulator.latency(stage, &plan)?, None)
+            (simulator.latency(&stages, &plan)?, None)
         } else {
-            let prediction = simulator.run(stage, &plan)?;
+            let prediction = simulator.run(&stages, &plan)?;
             (prediction.latency, prediction.energy)
         };
         self.0.insert((kind, placement), simulated);
@@ -154,7 +154,6 @@ pub(super) fn search_grid(
         candidates.push(candidate);
     }
     let considered = candidates.len();
-    let isolated = [stage.isolated()];
     let mut best_where = |wanted: fn(&Placement) -> bool| {
         // By their bounds; equal bounds keep the grid's order.
         let wanted = candidates.iter().enumerate().filter(|(_, candidate)| wanted(&candidate.placement));
@@ -169,8 +168,8 @@ pub(super) fn search_grid(
             let mut simulated = candidates[index];
             // A processor alone sees no contention: its bound is its time.
             if simulated.placement.is_cut() || options.objective != Objective::Latency {
-                let of = (kind, &isolated);
-                let (latency, energy) = together.of(simulator, of, options, simulated.placement)?;
+                let (latency, energy) =
+                    together.of(simulator, (kind, stage), options, simulated.placement)?;
                 // With a lead this is a bound still: contention is simulated for parts that
                 // start together. The whole plan is simulated in the end.
                 (simulated.latency, simulated.energy) = (bound.max(latency), energy);
@@ -236,7 +235,6 @@ pub fn latency_curve(
 ) -> Result<Vec<CurvePoint>, SimulateError> {
     let mut parts = simulator.of_parts();
     let grid = Grid::new(&parts, stage, options, Axis::Channels)?;
-    let isolated = [stage.isolated()];
     let host = StartDelays::of_host(&parts, stage);
     let mut curve = Vec::with_capacity(grid.cpu_extent.len());
     for (index, &cpu_channels) in grid.cpu_extent.iter().enumerate().rev() {
@@ -250,7 +248,7 @@ pub fn latency_curve(
             (Some(cores), Some(_), Some(_)) => {
                 let placement = Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, gpu_channels]);
                 let plan = Plan::new(options.synchronisation, vec![placement]);
-                Some(parts.latency(&isolated, &plan)?)
+                Some(parts.latency(&[stage.isolated()], &plan)?)
             }
             (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),
             (_, None, Some(gpu)) if cpu_channels == 0 => Some(host.gpu + gpu + host.behind_gpu),

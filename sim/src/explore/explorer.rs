@@ -98,7 +98,7 @@ pub fn explore_stream(
 impl<'s, 'a> Explorer<'s, 'a> {
     /// For `stages` as `simulator` runs them, with what `options` allow.
     pub fn new(simulator: &'s mut Simulator<'a>, stages: &'s [Stage], options: &'s SearchOptions) -> Self {
-        let prices = Prices::new(simulator, stages);
+        let prices = Prices::new(simulator, stages, options.objective);
         let parts = simulator.of_parts();
         Self {
             simulator,

@@ -6,12 +6,13 @@ use super::SearchOptions;
 use super::channel_split::{Candidate, StartDelays};
 use super::prices::{Price, price};
 use crate::device::gpu::{Direction, LinkTransfer};
+use crate::device::profile::Profile;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
 use crate::schedule::{pieces, result_bytes};
-use crate::simulate::{SimulateError, Simulator, copying};
+use crate::simulate::{SimulateError, Simulator, copying, has_own_memory};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Operator, Stage};
+use crate::workload::{Layer, Operator, Stage};
 
 /// Most cuts of one operator that a search prices: finer than one channel for any
 /// layer of any network, and a tenth of a second of work.
@@ -96,21 +97,11 @@ impl Grid {
             if extent.is_some() {
                 part.operator = axis.part(&layer.operator, range);
             }
-            price(simulator, &part, by)
+            price(simulator, &part, by, options.objective)
         };
         let gpu = cpu_extent.iter().map(|&cpu| time(Processor::Gpu, cpu..all)).collect();
-        let (whole, pieces) = (result_bytes(layer), pieces(layer, Some(axis)));
-        let gathering = cpu_extent
-            .iter()
-            .map(|&cpu| {
-                let part = u128::from(whole.0) * u128::from(all - cpu) / u128::from(all.max(1));
-                copying(
-                    simulator.device(),
-                    LinkTransfer { bytes: Bytes(part as u64), pieces },
-                    Direction::ToHost,
-                )
-            })
-            .collect();
+        let gathering = cpu_extent.iter().map(|&cpu| gathering(simulator.device(), layer, axis, [cpu, all]));
+        let gathering = gathering.collect();
         let cpu = options
             .core_sets
             .iter()
@@ -168,4 +159,15 @@ impl Grid {
             })
         }))
     }
+}
+
+/// What copying to the host takes of the GPU's part, where the CPU has the first `cpu` of
+/// `all` channels or rows.
+fn gathering(device: &Profile, layer: &Layer, axis: Axis, [cpu, all]: [u32; 2]) -> Picos {
+    if !has_own_memory(device) {
+        return Picos::ZERO;
+    }
+    let part = u128::from(result_bytes(layer).0) * u128::from(all - cpu) / u128::from(all.max(1));
+    let transfer = LinkTransfer { bytes: Bytes(part as u64), pieces: pieces(layer, Some(axis)) };
+    copying(device, transfer, Direction::ToHost)
 }

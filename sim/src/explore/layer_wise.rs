@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Strategy;
 use super::explorer::{Explorer, Found};
 use super::prices::Prices;
+use super::{Objective, Strategy};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Placement, Processor};
 use crate::simulate::{SimulateError, Simulator};
@@ -31,7 +31,7 @@ pub struct KindRatio {
 
 /// The ratio of each kind of operator in `stages`, smallest first.
 pub fn ratios(simulator: &Simulator<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {
-    priced(&mut Prices::new(simulator, stages), stages, cores)
+    priced(&mut Prices::new(simulator, stages, Objective::Latency), stages, cores)
 }
 
 fn priced(prices: &mut Prices<'_>, stages: &[Stage], cores: CoreSet) -> Vec<KindRatio> {

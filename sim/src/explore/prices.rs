@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::SearchOptions;
 use super::grid::Grid;
+use super::{Objective, SearchOptions};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, Processor, Region};
 use crate::simulate::{SimulateError, Simulator, above_idle};
@@ -24,7 +24,7 @@ pub(super) struct Price {
     /// Its time alone.
     pub(super) time: Picos,
     /// Joules above what the device draws idle, memory traffic included; zero where the
-    /// profile knows no power.
+    /// profile knows no power, or only time counts.
     pub(super) joules: f64,
 }
 
@@ -38,15 +38,24 @@ struct Key {
 
 /// What `by` takes for `layer` inside what `simulator` runs whole; `None` where it has no
 /// kernel for it.
-pub(super) fn price(simulator: &Simulator<'_>, layer: &Layer, by: Processor) -> Option<Price> {
+pub(super) fn price(
+    simulator: &Simulator<'_>,
+    layer: &Layer,
+    by: Processor,
+    objective: Objective,
+) -> Option<Price> {
     let (phases, detail) = simulator.layer(layer, by).ok()?;
-    let joules = above_idle(simulator.device(), &phases, &detail).0;
+    let joules = match objective {
+        Objective::Latency => 0.0,
+        Objective::Energy | Objective::Edp => above_idle(simulator.device(), &phases, &detail).0,
+    };
     Some(Price { time: phases.duration(), joules })
 }
 
 /// Cache of kernel-model results.
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
+    objective: Objective,
     /// The layers that differ, and which of them each stage has.
     layers: Vec<Layer>,
     kinds: Vec<usize>,
@@ -63,7 +72,7 @@ impl fmt::Debug for Prices<'_> {
 
 impl<'a> Prices<'a> {
     /// Of the parts of `stages` inside what `simulator` runs whole.
-    pub(super) fn new(simulator: &Simulator<'a>, stages: &[Stage]) -> Self {
+    pub(super) fn new(simulator: &Simulator<'a>, stages: &[Stage], objective: Objective) -> Self {
         let mut layers: Vec<Layer> = Vec::new();
         let mut known: HashMap<&Layer, usize> = HashMap::new();
         let kinds = stages
@@ -78,6 +87,7 @@ impl<'a> Prices<'a> {
         let simulator = simulator.of_parts();
         Self {
             simulator,
+            objective,
             layers,
             kinds,
             core_sets: Vec::new(),
@@ -100,10 +110,10 @@ impl<'a> Prices<'a> {
     pub(super) fn part(&mut self, stage: usize, by: Processor, region: Region) -> Option<Price> {
         let kind = self.kinds[stage];
         let key = Key { kind, by: self.number(by), region };
-        let (simulator, layer) = (&self.simulator, &self.layers[kind]);
+        let (simulator, layer, objective) = (&self.simulator, &self.layers[kind], self.objective);
         *self.parts.entry(key).or_insert_with(|| match region {
-            Region::ALL => price(simulator, layer, by),
-            region => price(simulator, &region.part_of(layer), by),
+            Region::ALL => price(simulator, layer, by, objective),
+            region => price(simulator, &region.part_of(layer), by, objective),
         })
     }
 

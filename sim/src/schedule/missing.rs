@@ -20,6 +20,9 @@ fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region 
     }
     let operator = &stage.layer.operator;
     let (output, mut region) = (operator.output(), Region::of(input));
+    if part == Region::of(output) {
+        return region;
+    }
     let is_broadcast = position > 0 && input.lines() != output.lines();
     let is_narrower = part.rows.length() < output.lines() && !is_broadcast;
     if is_narrower && operator.separate_rows() == Some(output.lines()) {

@@ -70,6 +70,14 @@ macro_rules! operators {
                     $(Self::$operator(operator) => operator,)+
                 }
             }
+
+            /// Extent of the tensor it writes. The search asks for it so often that the call
+            /// is not left to run time.
+            pub fn output(&self) -> Shape {
+                match self {
+                    $(Self::$operator(operator) => operator.output(),)+
+                }
+            }
         }
 
         $(impl From<$operator> for Operator {

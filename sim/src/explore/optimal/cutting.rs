@@ -119,8 +119,7 @@ impl<'a> Cutter<'a> {
         let placement = Placement::cpu_and_gpu(axis, cores, [first, grid.all - first]);
         let regions = owned(&explorer.stages[stage], &placement);
         let gathering = grid.gathering[index];
-        let isolated = [explorer.stages[stage].isolated()];
-        let of = (explorer.prices.kind(stage), &isolated);
+        let of = (explorer.prices.kind(stage), &explorer.stages[stage]);
         // With one memory a cut takes as long inside a workload as alone.
         let known = if has_own_memory(self.inside.device()) {
             &mut explorer.together_inside
@@ -128,7 +127,7 @@ impl<'a> Cutter<'a> {
             &mut explorer.together
         };
         let (together, _) = known.of(&mut self.inside, of, explorer.options, placement)?;
-        let bytes = result_bytes(&isolated[0].layer);
+        let bytes = result_bytes(&explorer.stages[stage].layer);
         let join = join_delay(self.inside.device(), explorer.options.synchronisation, bytes);
         let contention = together.saturating_sub(cpu.time.max(gpu.time + gathering) + join);
         Ok(Some(CutChoice { placement, regions, cpu, gpu, contention, gathering }))

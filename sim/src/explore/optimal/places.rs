@@ -81,25 +81,30 @@ impl Boundary<'_> {
         (stage, position): (&Stage, usize),
         reader: Reader<'_>,
     ) -> Crossing {
-        let shape = stage.layer.operator.output();
-        let missing = |kind: ProcessorKind, part: Region| {
+        let lacks = |kind: ProcessorKind| {
+            let part = match (reader, kind) {
+                (Reader::Parts(regions), ProcessorKind::Cpu) => regions[0],
+                (Reader::Parts(regions), ProcessorKind::Gpu) => regions[1],
+                (Reader::Cpu, ProcessorKind::Cpu) | (Reader::Gpu, ProcessorKind::Gpu) => {
+                    Region::of(stage.layer.operator.output())
+                }
+                (Reader::Cpu, ProcessorKind::Gpu)
+                | (Reader::Gpu, ProcessorKind::Cpu)
+                | (_, ProcessorKind::Npu) => return Bytes::ZERO,
+            };
             lacking((stage, position), part, producer, place.owned(kind, producer))
         };
-        let (on_cpu, on_gpu) = (ProcessorKind::Cpu, ProcessorKind::Gpu);
-        let [cpu, gpu] = match reader {
-            Reader::Cpu => [missing(on_cpu, Region::of(shape)), Bytes::ZERO],
-            Reader::Gpu => [Bytes::ZERO, missing(on_gpu, Region::of(shape))],
-            Reader::Parts(regions) => [missing(on_cpu, regions[0]), missing(on_gpu, regions[1])],
-        };
+        let cpu = || lacks(ProcessorKind::Cpu);
+        let gpu = || lacks(ProcessorKind::Gpu);
         match place {
             Place::Both => Crossing::default(),
             Place::Cut(axis, _) if has_own_memory(self.device) => {
-                let missing = LinkTransfer { bytes: gpu, pieces: pieces(&producer.layer, Some(axis)) };
+                let missing = LinkTransfer { bytes: gpu(), pieces: pieces(&producer.layer, Some(axis)) };
                 Crossing { gpu: copying(self.device, missing, Direction::ToGpu), ..Crossing::default() }
             }
-            Place::Cut(..) => Crossing { both: self.mapping(cpu.0 + gpu.0), ..Crossing::default() },
-            Place::Cpu => Crossing { gpu: self.hand_over(gpu, Direction::ToGpu), ..Crossing::default() },
-            Place::Gpu => Crossing { cpu: self.hand_over(cpu, Direction::ToHost), ..Crossing::default() },
+            Place::Cut(..) => Crossing { both: self.mapping(cpu().0 + gpu().0), ..Crossing::default() },
+            Place::Cpu => Crossing { gpu: self.hand_over(gpu(), Direction::ToGpu), ..Crossing::default() },
+            Place::Gpu => Crossing { cpu: self.hand_over(cpu(), Direction::ToHost), ..Crossing::default() },
         }
     }
 

@@ -46,11 +46,6 @@ impl Operator {
         self.input_shapes().map(|shape| shape.elements()).sum()
     }
 
-    /// Extent of the tensor it writes.
-    pub fn output(&self) -> Shape {
-        self.definition().output()
-    }
-
     /// Multiply-accumulates of the matrix products and convolutions; zero for
     /// everything else, as the papers count.
     pub fn macs(&self) -> u64 {
