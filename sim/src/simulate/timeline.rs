@@ -153,22 +153,21 @@ impl<'a> Drawing<'a> {
         let Some(&main) = indices.first() else { return };
         self.cpu_wait(main, spans[0].0);
         for (phase, &(start, end)) in task.phases.as_slice().iter().zip(spans) {
-            match phase.kind {
-                PhaseKind::Parallel => {
-                    for (thread, &core) in indices.iter().enumerate() {
-                        let busy = contended(schedule.busy[thread], phase, start, end);
-                        if busy > Picos::ZERO {
-                            let stop = (start + busy).min(end);
-                            self.push_core(core, slice(label, Activity::Compute, start, stop));
-                        }
+            if phase.kind == PhaseKind::Parallel {
+                for (thread, &core) in indices.iter().enumerate() {
+                    let busy = contended(schedule.busy[thread], phase, start, end);
+                    if busy > Picos::ZERO {
+                        let stop = (start + busy).min(end);
+                        self.push_core(core, slice(label, Activity::Compute, start, stop));
                     }
                 }
-                PhaseKind::ForkJoin => {
-                    for &core in &indices {
-                        self.push_core(core, slice("fork-join", Activity::Launch, start, end));
-                    }
+            } else if phase.kind == PhaseKind::ForkJoin {
+                let (name, activity) = shown(phase.kind);
+                for &core in &indices {
+                    self.push_core(core, slice(name, activity, start, end));
                 }
-                _ => self.push_core(main, slice(label, Activity::Compute, start, end)),
+            } else {
+                self.push_core(main, slice(label, Activity::Compute, start, end));
             }
             self.cpu_free = end;
         }
@@ -193,24 +192,12 @@ impl<'a> Drawing<'a> {
         self.gpu_wait(start);
         self.queue.slices.push(slice(label, Activity::Compute, start, end));
         for (phase, &(start, end)) in task.phases.as_slice().iter().zip(spans) {
-            let (name, activity) = match phase.kind {
-                PhaseKind::QueueGap => ("gap", Activity::Wait),
-                PhaseKind::Launch => ("launch", Activity::Launch),
-                PhaseKind::Transform => ("transform", Activity::Transform),
-                PhaseKind::FullRounds => ("round", Activity::Compute),
-                PhaseKind::LastRound => ("last round", Activity::Compute),
-                PhaseKind::MemoryTraffic => ("memory traffic", Activity::Compute),
-                _ => ("epilogue", Activity::Compute),
-            };
+            let (name, activity) = shown(phase.kind);
             self.queue.slices.push(slice(name, activity, start, end));
-            match phase.kind {
-                PhaseKind::FullRounds | PhaseKind::LastRound => {
-                    rounds(&mut self.units.slices, name, phase, start, end);
-                }
-                PhaseKind::Transform | PhaseKind::Epilogue | PhaseKind::MemoryTraffic => {
-                    self.units.slices.push(slice(name, activity, start, end));
-                }
-                _ => {}
+            if matches!(phase.kind, PhaseKind::FullRounds | PhaseKind::LastRound) {
+                rounds(&mut self.units.slices, name, phase, start, end);
+            } else if !matches!(phase.kind, PhaseKind::QueueGap | PhaseKind::Launch) {
+                self.units.slices.push(slice(name, activity, start, end));
             }
         }
         self.gpu_free = end;
@@ -246,6 +233,26 @@ impl<'a> Drawing<'a> {
             }
             ProcessorKind::Npu => self.npu.slices.push(slice(label, Activity::Synchronise, start, end)),
         }
+    }
+}
+
+/// What a phase is called, and what it is.
+fn shown(kind: PhaseKind) -> (&'static str, Activity) {
+    match kind {
+        PhaseKind::QueueGap => ("gap", Activity::Wait),
+        PhaseKind::Launch => ("launch", Activity::Launch),
+        PhaseKind::ForkJoin => ("fork-join", Activity::Launch),
+        PhaseKind::Transform => ("transform", Activity::Transform),
+        PhaseKind::FullRounds => ("round", Activity::Compute),
+        PhaseKind::LastRound => ("last round", Activity::Compute),
+        PhaseKind::MemoryTraffic => ("memory traffic", Activity::Compute),
+        PhaseKind::Epilogue => ("epilogue", Activity::Compute),
+        PhaseKind::StationaryLoad => ("load", Activity::Launch),
+        PhaseKind::Stream => ("stream", Activity::Compute),
+        PhaseKind::Drain => ("drain", Activity::Launch),
+        PhaseKind::Serial | PhaseKind::Parallel => ("operator", Activity::Compute),
+        PhaseKind::Synchronise => ("synchronise", Activity::Synchronise),
+        PhaseKind::Transfer => ("transfer", Activity::Transfer),
     }
 }
 

@@ -5,7 +5,7 @@
 //! they are drawn: a graph's time is cut into a few equal stretches of consecutive
 //! folds, each with its own load, stream and drain.
 
-use super::slice;
+use super::{shown, slice};
 use crate::kernel::{Phase, PhaseKind};
 use crate::timeline::{Activity, Stretch};
 use crate::units::Picos;
@@ -49,11 +49,7 @@ fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts:
         for (part, &(part_start, part_end)) in parts.iter().zip(spans) {
             let length = part_end - part_start;
             let part_to = (at + (edge(stretch + 1, length) - edge(stretch, length))).min(to);
-            let (name, activity) = match part.kind {
-                PhaseKind::StationaryLoad => ("load", Activity::Launch),
-                PhaseKind::Drain => ("drain", Activity::Launch),
-                _ => ("stream", Activity::Compute),
-            };
+            let (name, activity) = shown(part.kind);
             slices.push(slice(name, activity, at, part_to));
             at = part_to;
         }
