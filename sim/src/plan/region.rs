@@ -153,14 +153,10 @@ impl Region {
     pub fn part_of(self, layer: &Layer) -> Layer {
         let whole = Self::of(layer.operator.output());
         let Self { rows, channels } = self.common(whole);
-        let has_all_channels = channels == whole.channels;
-        let mut part = layer.clone();
-        if !has_all_channels {
-            part = part.with_output_channels(channels.length());
+        if channels == whole.channels {
+            return layer.with_output_rows(rows.range());
         }
-        if rows != whole.rows || has_all_channels {
-            part = part.with_output_rows(rows.range());
-        }
-        part
+        let part = layer.with_output_channels(channels.length());
+        if rows == whole.rows { part } else { part.with_output_rows(rows.range()) }
     }
 }
