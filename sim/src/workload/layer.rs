@@ -69,13 +69,6 @@ impl Layer {
         Self { operator, linked: Linked::default(), data_type }
     }
 
-    /// The part of the layer that computes `rows` and `channels` of the output; see
-    /// [`Operator::restricted`].
-    #[must_use]
-    pub fn restricted(&self, rows: Range<u32>, channels: Range<u32>) -> Self {
-        Self { operator: self.operator.restricted(rows, channels), ..self.clone() }
-    }
-
     /// The part of the layer that computes `channels` output channels.
     #[must_use]
     pub fn with_output_channels(&self, channels: u32) -> Self {

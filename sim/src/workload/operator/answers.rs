@@ -179,20 +179,6 @@ impl Operator {
         self.definition().with_rows(rows).unwrap_or_else(|| self.clone())
     }
 
-    /// The operator that computes `rows` and `channels` of its output alone: lines as
-    /// [`Shape::lines`] counts them, and output channels. A range that is whole, or along
-    /// which the operator cannot be cut, restricts nothing.
-    #[must_use]
-    pub fn restricted(&self, rows: Range<u32>, channels: Range<u32>) -> Self {
-        let output = self.output();
-        let narrow = if channels == (0..output.channels) {
-            self.clone()
-        } else {
-            self.with_output_channels(channels.end - channels.start)
-        };
-        if rows == (0..output.lines()) { narrow } else { narrow.with_output_rows(rows) }
-    }
-
     /// Lines of its input that `rows` of the output depend on; for operators without a
     /// window the same lines.
     pub fn rows_reached(&self, rows: Range<u32>) -> Range<u32> {

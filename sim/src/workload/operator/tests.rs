@@ -93,17 +93,6 @@ fn neighbouring_parts_share_the_rows_that_windows_of_both_reach() {
 }
 
 #[test]
-fn a_box_of_the_output_is_cut_along_both_directions() {
-    let linear = Linear { rows: 12, input_features: 8, output_features: 4, bias: true };
-    let operator = Operator::Linear(linear);
-    assert_eq!(operator.restricted(0..12, 0..4), operator);
-    let part = Operator::Linear(Linear { rows: 7, output_features: 3, ..linear });
-    assert_eq!(operator.restricted(5..12, 1..4), part);
-    let mean = Operator::Mean(Mean { input: Shape::image(8, 8, 12) });
-    assert_eq!(mean.restricted(0..1, 0..5).inputs(), [Shape::image(8, 8, 5)]);
-}
-
-#[test]
 fn operators_that_keep_channels_apart_read_their_own_channels_only() {
     let pool = Operator::Pool(Pool {
         kind: PoolKind::Max,
