@@ -9,11 +9,11 @@
 //! Invariant: whatever the file says, nothing here panics or loops for long.
 
 pub(super) mod elementwise;
-mod join;
+pub(super) mod join;
 mod product;
-mod reduce;
-pub(super) mod rows;
-pub(super) mod shapes;
+pub(super) mod reduce;
+mod rows;
+mod shapes;
 mod skip;
 mod tensors;
 mod window;
@@ -22,11 +22,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::error::ImportError;
 use super::fold;
-use super::model::{Axes, Constant, ImageOrder, Model, SourceNode, TensorId, Work, elements};
+use super::model::{Constant, Model, SourceNode, TensorId, Work, elements};
 use super::view::{View, natural_shape, wide_axes};
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Source};
-use coexec_sim::workload::{Padding, Shape};
+use coexec_sim::workload::Shape;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
 const MAX_RANK: usize = 12;
@@ -60,6 +60,36 @@ pub(super) enum Value {
     View(View),
     /// Known before.
     Constant(Constant),
+}
+
+impl Value {
+    fn extents(&self) -> &[u32] {
+        match self {
+            Self::View(view) => &view.extents,
+            Self::Constant(constant) => &constant.extents,
+        }
+    }
+
+    fn transposed(&self, permutation: &[usize]) -> Self {
+        match self {
+            Self::View(view) => Self::View(view.transposed(permutation)),
+            Self::Constant(constant) => Self::Constant(constant.transposed(permutation)),
+        }
+    }
+
+    /// Under other extents of as many elements.
+    fn reshaped(self, extents: Vec<u32>) -> Step<Self> {
+        Ok(match self {
+            Self::View(view) => {
+                Converter::check_extents(&extents)?;
+                Self::View(view.reshaped(extents))
+            }
+            Self::Constant(constant) => {
+                Converter::check_size(&extents)?;
+                Self::Constant(Constant { extents, ..constant })
+            }
+        })
+    }
 }
 
 /// The graph's nodes and inputs, and what was put in the place of what.
@@ -150,22 +180,11 @@ impl<'a> Converter<'a> {
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
-        let order = if extents.len() == 4 && self.model.order == ImageOrder::ChannelsFirst {
-            [0, 2, 3, 1].into_iter().filter(|&axis| extents[axis] != 1).collect()
-        } else {
-            wide_axes(&extents)
-        };
-        let shape = match (&extents[..], self.model.order) {
-            (&[batch, channels, height, width], ImageOrder::ChannelsFirst)
-            | (&[batch, height, width, channels], ImageOrder::ChannelsLast) => {
-                Some(Shape { batch, height, width, channels })
-            }
-            _ => natural_shape(&order.iter().map(|&axis: &usize| extents[axis]).collect::<Vec<u32>>()),
-        };
-        let Some(shape) = shape else { return unsound("it is too large") };
+        let order = if extents.len() == 4 { self.image_order(4) } else { wide_axes(&extents) };
+        let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
+        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
         let source = self.input(name, shape);
-        let view = View { source, shape, extents, order: Some(order), padding: Padding::NONE };
-        self.values[tensor] = Some(Value::View(view));
+        self.values[tensor] = Some(Value::View(self.seen(source, extents, order)));
         Ok(())
     }
 
@@ -227,8 +246,14 @@ impl<'a> Converter<'a> {
             } else {
                 Constant { extents: Vec::new(), numbers: Some(vec![elements(&extents) as f64]) }
             };
-            self.write_constant(node, 0, constant);
+            self.set(node, 0, Value::Constant(constant));
             return Ok(true);
+        }
+        if let Work::Reshape(_) | Work::Transpose | Work::Identity | Work::Slice(_) | Work::Split { .. } =
+            node.work
+        {
+            // The elements of a constant are picked and reordered like any others.
+            return Ok(false);
         }
         let mut constants = Vec::with_capacity(node.reads.len());
         for read in &node.reads {
@@ -239,47 +264,43 @@ impl<'a> Converter<'a> {
                 None => constants.push(None),
             }
         }
-        let results = fold::fold(&node.work, &constants, node.writes.len())?;
-        for (index, constant) in results.into_iter().enumerate() {
-            Self::check_size(&constant.extents)?;
-            self.write_constant(node, index, constant);
-        }
+        let constant = fold::fold(&node.work, &constants)?;
+        Self::check_size(&constant.extents)?;
+        self.set(node, 0, Value::Constant(constant));
         Ok(true)
     }
 
     fn computed(&mut self, node: &SourceNode) -> Step<()> {
         match &node.work {
-            Work::Convolution { window, groups } => self.convolution(node, window, *groups),
-            Work::DepthwiseConvolution { window } => self.depthwise(node, window),
+            Work::Convolution { window, groups, is_depthwise } => {
+                self.convolution(node, window, *groups, *is_depthwise)
+            }
             Work::TransposedConvolution { window, groups, output_pads } => {
                 self.transposed_convolution(node, window, *groups, output_pads)
             }
             Work::Pool { kind, window } => self.pool(node, *kind, window),
             Work::GlobalPool(kind) => self.global_pool(node, *kind),
-            Work::Product { transpose } => self.product(node, *transpose),
-            Work::FullyConnected { keep_extents } => self.fully_connected(node, *keep_extents),
+            Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten),
             Work::Function(elemental) => self.function(node, *elemental),
             Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic),
-            Work::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
-            Work::Concat { axis } => self.concat(node, *axis),
-            Work::Stack { axis } => self.stack(node, *axis),
+            Work::Reduce { reduction, keep } => self.reduce(node, *reduction, *keep),
+            Work::Concat { axis, is_new } => self.concat(node, *axis, *is_new),
             Work::AlongAxis { operator, axis, to_the_end } => {
                 self.along_axis(node, operator, *axis, *to_the_end)
             }
             Work::SkipNorm { kind } => self.skip_norm(node, *kind),
             Work::BatchNorm => self.batch_norm(node),
             Work::Gather { axis } => self.gather(node, *axis),
-            Work::Lookup => self.lookup(node, 1, 0),
-            Work::Pad { pairs, written } => self.pad(node, *pairs, written.as_deref()),
+            Work::Pad => self.pad(node),
             Work::Expand => self.expand(node),
             Work::Tile => self.tile(node),
-            Work::Resize(target) => self.resize(node, *target),
+            Work::Resize => self.resize(node),
             Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space),
             Work::Slice(slicing) => self.slice(node, slicing),
             Work::Reshape(reshaping) => self.reshape(node, reshaping),
-            Work::Transpose(written) => self.transpose(node, written.as_deref()),
+            Work::Transpose => self.transpose(node),
             Work::Identity => self.identity(node),
-            Work::Split { axis, sizes, squeeze } => self.split(node, *axis, sizes, *squeeze),
+            Work::Split { squeeze } => self.split(node, *squeeze),
             Work::Unknown(help) => unknown(*help),
             Work::Scatter => unknown("elements are replaced at some places"),
             Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
@@ -309,16 +330,10 @@ pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
     }
 }
 
-/// Axes, written or read; `None` where an operand that would say them is absent.
-pub(super) fn axes(axes: &Axes, operand: Option<&Constant>, rank: usize) -> Step<Option<Vec<usize>>> {
-    let numbers = match (axes, operand) {
-        (Axes::Written(axes), _) => axes.clone(),
-        (Axes::Operand, None) => return Ok(None),
-        (Axes::Operand, Some(constant)) => match constant.integers() {
-            Some(numbers) => numbers,
-            None => return unknown("its axes are computed by the network"),
-        },
-    };
+/// Axes that an operand says, if it is there.
+pub(super) fn axes(operand: Option<&Constant>, rank: usize) -> Step<Option<Vec<usize>>> {
+    let Some(constant) = operand else { return Ok(None) };
+    let Some(numbers) = constant.integers() else { return unknown("its axes are computed by the network") };
     let mut found = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
     found.sort_unstable();
     found.dedup();

@@ -77,11 +77,64 @@ impl Constant {
     pub(super) fn elements(&self) -> u64 {
         elements(&self.extents)
     }
+
+    /// A constant of those extents, with the number that `at` says for each place where
+    /// they are few and it knows all.
+    pub(super) fn built(extents: Vec<u32>, at: impl Fn(&[usize]) -> Option<f64>) -> Self {
+        let count = elements(&extents);
+        let number = |index: u64| {
+            let mut rest = index as usize;
+            let mut place = vec![0; extents.len()];
+            for (at, &extent) in place.iter_mut().zip(&extents).rev() {
+                (*at, rest) = (rest % extent as usize, rest / extent as usize);
+            }
+            at(&place)
+        };
+        let numbers = (count <= MAX_NUMBERS as u64).then(|| (0..count).map(number).collect()).flatten();
+        Self { extents, numbers }
+    }
+
+    /// The number at a place of the tensor that it is broadcast to.
+    pub(super) fn at(&self, place: &[usize]) -> Option<f64> {
+        let own = &place[place.len().checked_sub(self.extents.len())?..];
+        let inside = |index: usize, (&extent, &at): (&u32, &usize)| {
+            index * extent as usize + if extent == 1 { 0 } else { at }
+        };
+        self.numbers.as_ref()?.get(self.extents.iter().zip(own).fold(0, inside)).copied()
+    }
+
+    /// So many elements of an axis, each from the place that `from` says.
+    pub(super) fn picked(&self, axis: usize, count: u32, from: impl Fn(usize) -> usize) -> Self {
+        let mut extents = self.extents.clone();
+        extents[axis] = count;
+        Self::built(extents, |place| {
+            let mut place = place.to_vec();
+            place[axis] = from(place[axis]);
+            self.at(&place)
+        })
+    }
+
+    /// With the axes in another order; `permutation` has each axis once.
+    pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
+        Self::built(permutation.iter().map(|&axis| self.extents[axis]).collect(), |place| {
+            let mut from = place.to_vec();
+            for (&axis, &at) in permutation.iter().zip(place) {
+                from[axis] = at;
+            }
+            self.at(&from)
+        })
+    }
 }
 
 /// Number of elements; more than `u64` holds saturate.
 pub(super) fn elements(extents: &[u32]) -> u64 {
     extents.iter().fold(1, |product: u64, &extent| product.saturating_mul(u64::from(extent)))
+}
+
+/// A list of numbers that a file has at a node, as an operand.
+pub(super) fn written(tensors: &mut Vec<SourceTensor>, numbers: Vec<i64>) -> Option<TensorId> {
+    tensors.push(SourceTensor { constant: Some(Constant::list(numbers)), ..SourceTensor::default() });
+    Some(tensors.len() - 1)
 }
 
 /// A number as an extent; what is none saturates, and is then too large for one.
@@ -179,37 +232,18 @@ pub(super) enum Reduction {
     Product,
 }
 
-/// Axes: written at the node, or in a constant that it reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Axes {
-    /// At the node.
-    Written(Vec<i64>),
-    /// In operand 1; all (or those of extent 1) where that is absent.
-    Operand,
-}
-
-/// How a resize finds its output extents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ResizeTarget {
-    /// Operand of ONNX's scales and of its sizes.
-    Onnx { scales: usize, sizes: Option<usize> },
-    /// Height and width in operand 1.
-    HeightWidth,
-}
-
-/// What a node does.
+/// What a node does. Numbers that some files have at the node and others in a constant
+/// operand, such as axes, always are an operand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Work {
-    /// Operands: input, weights, bias.
-    Convolution { window: Windowed, groups: u32 },
-    /// Depthwise with TFLite's weights, `[1, height, width, channels]`.
-    DepthwiseConvolution { window: Windowed },
+    /// Operands: input, weights, bias. Without groups, there are as many as the weights fit
+    /// in; depthwise weights of TFLite have their output channels last.
+    Convolution { window: Windowed, groups: Option<u32>, is_depthwise: bool },
     /// Operands: input, weights.
     TransposedConvolution { window: Windowed, groups: u32, output_pads: Vec<u32> },
-    /// Product over the last two axes, operands perhaps transposed; a bias third.
-    Product { transpose: [bool; 2] },
-    /// TFLite's: weights `[output, input]`, the input's rows whatever is left.
-    FullyConnected { keep_extents: bool },
+    /// Product over the last two axes, operands perhaps transposed; a bias third. With
+    /// `flatten`, the rows of the input are as long as the weights are deep.
+    Product { transpose: [bool; 2], flatten: bool },
     /// A function of operand 0.
     Function(Elemental),
     /// Of operands 0 and 1, or of all there are in turn.
@@ -218,12 +252,10 @@ pub(super) enum Work {
     Pool { kind: PoolKind, window: Windowed },
     /// A pooling window over all pixels.
     GlobalPool(PoolKind),
-    /// A reduction.
-    Reduce { reduction: Reduction, axes: Axes, keep: bool },
-    /// Joins all operands.
-    Concat { axis: i64 },
-    /// Joins all operands along a new axis.
-    Stack { axis: i64 },
+    /// A reduction over the axes in operand 1, all where that is absent.
+    Reduce { reduction: Reduction, keep: bool },
+    /// Joins all operands along an axis, perhaps a new one.
+    Concat { axis: i64, is_new: bool },
     /// An operator over channels, along that axis; over all behind it as well where `to_the_end`.
     AlongAxis { operator: Operator, axis: i64, to_the_end: bool },
     /// Operand 0 plus operand 1, then a norm (an inference framework's fusion).
@@ -232,24 +264,24 @@ pub(super) enum Work {
     BatchNorm,
     /// Elements of operand 0 along an axis, at the indices of operand 1.
     Gather { axis: i64 },
-    /// Look-up of operand 1's rows (TFLite: indices first).
-    Lookup,
     /// Other extents of the same elements.
     Reshape(Reshaping),
-    /// Reorders axes; all reversed where none are written, or as operand 1 says.
-    Transpose(Option<Vec<i64>>),
+    /// Reorders axes as operand 1 says; reverses all where that is absent.
+    Transpose,
     /// A part of each axis.
     Slice(Slicing),
-    /// As many parts as outputs, of equal size unless written or in an operand.
-    Split { axis: SplitAxis, sizes: SplitSizes, squeeze: bool },
-    /// Zeros around; ONNX's order (all before, all after) or pairs.
-    Pad { pairs: bool, written: Option<Vec<i64>> },
+    /// As many parts as outputs, of the sizes in operand 1 or of equal ones, along the axis
+    /// in operand 2.
+    Split { squeeze: bool },
+    /// Zeros around, as operand 1 says: all before and all after, or pairs in its rows.
+    Pad,
     /// To the extents in operand 1.
     Expand,
     /// So many copies along each axis, in operand 1.
     Tile,
-    /// Another height and width.
-    Resize(ResizeTarget),
+    /// Other extents: scaled by operand 2, or those in operand 3, which may be height and
+    /// width alone.
+    Resize,
     /// Channels to pixels or back; by a block of so many pixels a side.
     BlockRearrangement { block: u32, to_space: bool },
     /// The extents of operand 0, from an axis to before another.
@@ -282,14 +314,12 @@ impl Work {
 pub(super) enum Reshaping {
     /// To the extents in operand 1 (0 keeps one, -1 is what is left).
     ToOperand { zero_is_zero: bool },
-    /// To extents written at the node.
-    To(Vec<i64>),
     /// To a matrix, rows from the axes before that one.
     Flatten { axis: i64 },
-    /// Drops axes of extent 1.
-    Squeeze(Axes),
-    /// Adds axes of extent 1.
-    Unsqueeze(Axes),
+    /// Drops the axes in operand 1, or all of extent 1 where that says none.
+    Squeeze,
+    /// Adds the axes in operand 1.
+    Unsqueeze,
 }
 
 /// Where a slice is said to be.
@@ -297,30 +327,8 @@ pub(super) enum Reshaping {
 pub(super) enum Slicing {
     /// Starts, ends, axes and steps in operands 1 to 4.
     Operands,
-    /// The same written at the node: starts, ends, axes.
-    Written([Vec<i64>; 3]),
     /// Starts and sizes in operands 1 and 2.
     BySize,
     /// Begin, end and strides in operands 1 to 3, with TFLite's masks.
     Strided { begin_mask: u32, end_mask: u32, new_axes: u32, shrink: u32 },
-}
-
-/// Axis of a split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SplitAxis {
-    /// Written at the node.
-    Written(i64),
-    /// In that operand.
-    Operand(usize),
-}
-
-/// Sizes of a split's parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SplitSizes {
-    /// As equal as they can be.
-    Equal,
-    /// Written at the node.
-    Written(Vec<i64>),
-    /// In that operand, where it is there.
-    Operand(usize),
 }

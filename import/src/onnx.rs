@@ -15,6 +15,7 @@ use prost::Message;
 use super::error::ImportError;
 use super::model::{
     Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, as_extent, elements,
+    written,
 };
 use coexec_sim::workload::DataType;
 use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
@@ -123,8 +124,16 @@ impl Reader<'_> {
             return None;
         }
         let mut operand = |name: &String| (!name.is_empty()).then(|| self.tensor(name));
-        let reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
+        let mut reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
         let writes: Vec<Option<TensorId>> = node.output.iter().map(&mut operand).collect();
+        for attribute in &node.attribute {
+            if let Some(operand) = nodes::operand(&node.op_type, &attribute.name) {
+                let numbers =
+                    if attribute.name == "axis" { vec![attribute.i] } else { attribute.ints.clone() };
+                reads.resize(reads.len().max(operand + 1), None);
+                reads[operand] = written(&mut self.tensors, numbers);
+            }
+        }
         let (work, reads) = nodes::work(node, version, &reads);
         let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
         Some(SourceNode { name, kind: node.op_type.clone(), work, reads, writes })

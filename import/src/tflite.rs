@@ -56,7 +56,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, ImportError> {
         };
         let reads = ids(&table.ints(1), tensors.len());
         let writes = ids(&table.ints(2), tensors.len());
-        let read = nodes::read(*code, custom.as_deref(), &table, &reads);
+        let read = nodes::read(*code, custom.as_deref(), &table, &reads, &mut tensors);
         let name = writes.iter().flatten().next().map(|&id| tensors[id].name.clone());
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("operator_{index}"));
         push(&mut nodes, &mut tensors, name, read, writes);

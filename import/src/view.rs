@@ -65,7 +65,13 @@ impl View {
 
 /// Axes of more than one element.
 pub(super) fn wide_axes(extents: &[u32]) -> Vec<usize> {
-    (0..extents.len()).filter(|&axis| extents[axis] != 1).collect()
+    wide(extents, (0..extents.len()).collect())
+}
+
+/// Those of `axes` that have more than one element.
+pub(super) fn wide(extents: &[u32], mut axes: Vec<usize>) -> Vec<usize> {
+    axes.retain(|&axis| extents[axis] != 1);
+    axes
 }
 
 /// The order in memory after a reshape, where it is one of axes: each group of old

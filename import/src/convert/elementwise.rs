@@ -14,23 +14,23 @@ use coexec_sim::workload::{Elementwise, Function};
 impl Converter<'_> {
     pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<()> {
         let view = self.view(node, 0)?;
-        let (function, exact) = match elemental {
-            Elemental::Known(function) => (function, true),
-            Elemental::Clip => (Function::Relu6, true),
-            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
-                (Function::Relu, false)
-            }
+        let function = match elemental {
+            Elemental::Known(function) => return self.apply(node, &view, function),
+            Elemental::Clip => return self.apply(node, &view, Function::Relu6),
+            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => Function::Relu,
             Elemental::Square => return self.square(node, &view),
             Elemental::Erf
             | Elemental::Sqrt
             | Elemental::ReciprocalSqrt
             | Elemental::Reciprocal
-            | Elemental::Transcendental => (Function::Sigmoid, false),
+            | Elemental::Transcendental => Function::Sigmoid,
         };
-        if !exact {
-            self.approximate(format!("{}, a function of as many instructions", name(function)));
-        }
-        let view = self.applied(&view, function)?;
+        self.approximate(format!("{function}, a function of as many instructions"));
+        self.apply(node, &view, function)
+    }
+
+    fn apply(&mut self, node: &SourceNode, view: &View, function: Function) -> Step<()> {
+        let view = self.applied(view, function)?;
         self.write(node, 0, view);
         Ok(())
     }
@@ -186,12 +186,4 @@ pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
             (one, other) => unsound(format!("extents {one} and {other} that do not go together")),
         })
         .collect()
-}
-
-/// A function's name in a scenario file.
-fn name(function: Function) -> &'static str {
-    match function {
-        Function::Relu => "relu",
-        _ => "sigmoid",
-    }
 }

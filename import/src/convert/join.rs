@@ -1,8 +1,8 @@
 //! Tensors put together: concatenations, zeros around, copies, larger images.
 
 use super::{Converter, Step, axis, unknown, unsound};
-use crate::model::{ImageOrder, ResizeTarget, SourceNode, as_extent, elements};
-use crate::view::{View, natural_shape, wide_axes};
+use crate::model::{SourceNode, as_extent, elements};
+use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{Concat, Pool, PoolKind, Reshape, Window};
 use coexec_sim::workload::{Padding, Shape};
 
@@ -10,28 +10,19 @@ use coexec_sim::workload::{Padding, Shape};
 const MAX_COPIES: u32 = 64;
 
 impl Converter<'_> {
-    pub(super) fn concat(&mut self, node: &SourceNode, along: i64) -> Step<()> {
-        let mut views = Vec::with_capacity(node.reads.len());
-        for operand in 0..node.reads.len() {
-            if self.constant(node, operand).is_none_or(|constant| constant.elements() > 0) {
-                views.push(self.view(node, operand)?);
-            }
-        }
-        let Some(first) = views.first() else { return unsound("nothing to join") };
-        let along = axis(along, first.extents.len())?;
-        let view = self.joined_along(&views, along)?;
-        self.write(node, 0, view);
-        Ok(())
-    }
-
-    pub(super) fn stack(&mut self, node: &SourceNode, along: i64) -> Step<()> {
+    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<()> {
         let mut views = Vec::with_capacity(node.reads.len());
         let mut place = 0;
         for operand in 0..node.reads.len() {
+            if self.constant(node, operand).is_some_and(|constant| constant.elements() == 0) {
+                continue;
+            }
             let view = self.view(node, operand)?;
-            place = axis(along, view.extents.len() + 1)?;
             let mut extents = view.extents.clone();
-            extents.insert(place, 1);
+            place = axis(along, extents.len() + usize::from(is_new))?;
+            if is_new {
+                extents.insert(place, 1);
+            }
             views.push(view.reshaped(extents));
         }
         let view = self.joined_along(&views, place)?;
@@ -42,17 +33,10 @@ impl Converter<'_> {
     /// Tensors one after the other along an axis: of channels where it is the innermost
     /// in memory, otherwise of that axis and those inside it.
     pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Step<View> {
-        let Some(first) = views.first() else { return unsound("nothing to join") };
+        let extents = joined_extents(views.iter().map(|view| &view.extents[..]), along)?;
+        let first = &views[0];
         if views.len() == 1 {
             return Ok(first.clone());
-        }
-        let mut extents = first.extents.clone();
-        for view in &views[1..] {
-            let same = |other: usize| other == along || view.extents.get(other) == extents.get(other);
-            if view.extents.len() != extents.len() || !(0..extents.len()).all(same) {
-                return unsound("tensors that are joined differ along another axis");
-            }
-            extents[along] = extents[along].saturating_add(view.extents[along]);
         }
         let order = self.order_with(views, along, &extents);
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
@@ -73,14 +57,12 @@ impl Converter<'_> {
         let mut sources = Vec::with_capacity(views.len());
         for view in views {
             let Some(channels) = channels(view) else { return unsound("a tensor is too large") };
-            let own: Vec<usize> = order.iter().copied().filter(|&other| view.extents[other] != 1).collect();
+            let own = wide(&view.extents, order.clone());
             sources.push(self.arranged(view, &own, extent.with_channels(channels))?);
             parts.push(channels);
         }
         let extent = extent.with_channels(parts[0]);
         let source = self.emit("", Concat { extent, channels: parts }, &sources)?;
-        let wide = wide_axes(&extents);
-        let order = order.into_iter().filter(|other| wide.contains(other)).collect();
         Ok(self.seen(source, extents, order))
     }
 
@@ -100,7 +82,7 @@ impl Converter<'_> {
     /// has them.
     fn order_and(&self, order: &[usize], along: usize, rank: usize) -> Vec<usize> {
         let mut order: Vec<usize> = order.iter().copied().filter(|&other| other != along).collect();
-        let is_channels = rank == 4 && along == 1 && self.model.order == ImageOrder::ChannelsFirst;
+        let is_channels = rank == 4 && self.image_order(rank).last() == Some(&along);
         let place = match order.iter().position(|&other| other > along) {
             Some(place) if !is_channels => place,
             _ => order.len(),
@@ -143,22 +125,18 @@ impl Converter<'_> {
         self.joined_along(&parts, along)
     }
 
-    pub(super) fn pad(&mut self, node: &SourceNode, pairs: bool, written: Option<&[i64]>) -> Step<()> {
+    pub(super) fn pad(&mut self, node: &SourceNode) -> Step<()> {
         let view = self.unpadded_view(node, 0)?;
         let rank = view.extents.len();
-        let numbers = match written {
-            Some(numbers) => numbers.to_vec(),
-            None => self.numbers(node, 1)?,
-        };
+        let numbers = self.numbers(node, 1)?;
         if numbers.len() != 2 * rank || numbers.iter().any(|&number| number < 0) {
             return unknown("zeros that are cut off, or not given for every axis");
         }
-        let count = |index: usize| as_extent(numbers[index]);
-        let around: Vec<[u32; 2]> = (0..rank)
-            .map(|axis| {
-                if pairs { [count(2 * axis), count(2 * axis + 1)] } else { [count(axis), count(axis + rank)] }
-            })
-            .collect();
+        // All before and all after, or in rows of pairs.
+        let is_pairs = self.constant(node, 1).is_some_and(|constant| constant.extents.len() == 2);
+        let places = |axis: usize| if is_pairs { [2 * axis, 2 * axis + 1] } else { [axis, axis + rank] };
+        let around: Vec<[u32; 2]> =
+            (0..rank).map(|axis| places(axis).map(|place| as_extent(numbers[place]))).collect();
         if around.iter().flatten().any(|&count| count > coexec_sim::workload::MAX_DIMENSION) {
             return unsound("too much padding");
         }
@@ -233,9 +211,9 @@ impl Converter<'_> {
     }
 
     /// A larger image as copies of its pixels, a smaller one as means of them.
-    pub(super) fn resize(&mut self, node: &SourceNode, target: ResizeTarget) -> Step<()> {
+    pub(super) fn resize(&mut self, node: &SourceNode) -> Step<()> {
         let view = self.view(node, 0)?;
-        let wanted = self.resized(node, &view, target)?;
+        let wanted = self.resized(node, &view)?;
         if wanted == view.extents {
             self.write(node, 0, view);
             return Ok(());
@@ -248,8 +226,7 @@ impl Converter<'_> {
         let [from, to] = [&view.extents, &wanted].map(|extents| [extents[height], extents[width]]);
         let channels = elements(&view.extents) / u64::from(from[0]) / u64::from(from[1]);
         let shape = Shape::image(from[0], from[1], as_extent(channels));
-        let like = self.image_view(view.source, shape, false);
-        let order = like.order.unwrap_or_default();
+        let order = wide(&view.extents, self.image_order(4));
         let source = self.arranged(&view, &order, shape)?;
         let source = if [0, 1].iter().all(|&side| to[side] != 0 && to[side] % from[side] == 0) {
             let copies = u64::from(to[0] / from[0]) * u64::from(to[1] / from[1]);
@@ -271,53 +248,38 @@ impl Converter<'_> {
         } else {
             return unknown(format!("a resize from {}x{} to {}x{}", from[0], from[1], to[0], to[1]));
         };
-        let shape = self.shape(source);
-        let view = self.image_view(source, shape, false);
-        self.write(node, 0, view);
+        self.write_image(node, source, false);
         Ok(())
     }
 
-    fn resized(&self, node: &SourceNode, view: &View, target: ResizeTarget) -> Step<Vec<u32>> {
+    fn resized(&self, node: &SourceNode, view: &View) -> Step<Vec<u32>> {
         let number = |number: f64| number.clamp(0.0, f64::from(u32::MAX)) as u32;
-        match target {
-            ResizeTarget::HeightWidth => {
-                let [height, width] = self.spatial_axes();
-                let mut extents = view.extents.clone();
-                for (axis, wanted) in [height, width].into_iter().zip(self.numbers(node, 1)?) {
-                    if let Some(extent) = extents.get_mut(axis) {
-                        *extent = number(wanted as f64);
-                    }
+        let given = |operand: usize| {
+            let numbers = self.constant(node, operand)?.numbers.clone()?;
+            (!numbers.is_empty()).then_some(numbers)
+        };
+        let mut extents = view.extents.clone();
+        match (given(3), given(2)) {
+            (Some(sizes), _) if sizes.len() == extents.len() => Ok(sizes.into_iter().map(number).collect()),
+            (Some(sizes), _) if sizes.len() == 2 && extents.len() == 4 => {
+                for (axis, size) in self.spatial_axes().into_iter().zip(sizes) {
+                    extents[axis] = number(size);
                 }
                 Ok(extents)
             }
-            ResizeTarget::Onnx { scales, sizes } => {
-                let given = |operand: usize| {
-                    self.constant(node, operand)
-                        .and_then(|c| c.numbers.clone())
-                        .filter(|numbers| !numbers.is_empty())
-                };
-                let rank = view.extents.len();
-                match (sizes.and_then(given), given(scales)) {
-                    (Some(sizes), _) if sizes.len() == rank => Ok(sizes.into_iter().map(number).collect()),
-                    (None, Some(scales)) if scales.len() == rank => {
-                        let scaled = |(&extent, scale): (&u32, f64)| {
-                            number((f64::from(extent) * scale + 1e-6).floor())
-                        };
-                        Ok(view.extents.iter().zip(scales).map(scaled).collect())
-                    }
-                    _ => unknown("a resize to a size that the network computes"),
-                }
+            (None, Some(scales)) if scales.len() == extents.len() => {
+                let scaled =
+                    |(&extent, scale): (&u32, f64)| number((f64::from(extent) * scale + 1e-6).floor());
+                Ok(extents.iter().zip(scales).map(scaled).collect())
             }
+            _ => unknown("a resize to a size that the network computes"),
         }
     }
 
     /// Channels to pixels or back: elements move, and nothing else happens.
     pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<()> {
         let view = self.view(node, 0)?;
-        let first = self.model.order == ImageOrder::ChannelsFirst;
-        let ((&[1, channels, height, width], true) | (&[1, height, width, channels], false)) =
-            (&view.extents[..], first)
-        else {
+        let [1, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unknown("a rearrangement of something but one image");
         };
         let area = block.checked_mul(block).filter(|&area| area > 0);
@@ -331,8 +293,24 @@ impl Converter<'_> {
         };
         let moved = Reshape { input: view.shape, output: shape };
         let source = self.emit("", moved, &[view.source])?;
-        let view = self.image_view(source, shape, false);
-        self.write(node, 0, view);
+        self.write_image(node, source, false);
         Ok(())
     }
+}
+
+/// Extents of tensors one after the other along an axis, which alone differs.
+pub(crate) fn joined_extents<'a>(parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
+    let mut joined: Option<Vec<u32>> = None;
+    for part in parts {
+        let Some(extents) = &mut joined else {
+            joined = Some(part.to_vec());
+            continue;
+        };
+        let same = |other: usize| other == along || part.get(other) == extents.get(other);
+        if part.len() != extents.len() || !(0..extents.len()).all(same) {
+            return unsound("tensors that are joined differ along another axis");
+        }
+        extents[along] = extents[along].saturating_add(part[along]);
+    }
+    joined.map_or_else(|| unsound("nothing to join"), Ok)
 }

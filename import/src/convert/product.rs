@@ -4,21 +4,30 @@ use super::window::has_bias;
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
+use coexec_sim::workload::Shape;
 use coexec_sim::workload::Source;
 use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Window};
-use coexec_sim::workload::{Padding, Shape};
 
 impl Converter<'_> {
-    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<()> {
+    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<()> {
         let constants = [0, 1].map(|operand| self.constant(node, operand).map(|c| c.extents.clone()));
         let bias = has_bias(node);
         match constants {
             [None, Some(weights)] => {
-                let input = self.view(node, 0)?;
-                let input = if transpose[0] { last_two_swapped(&input)? } else { input };
                 let Some([depth, output]) = matrix(&weights, transpose[1]) else {
                     return self.product_of_views(node, transpose);
                 };
+                let mut input = self.view(node, 0)?;
+                if transpose[0] {
+                    input = last_two_swapped(&input)?;
+                }
+                if flatten {
+                    let count = elements(&input.extents);
+                    if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
+                        return unsound(format!("{count} elements on weights {depth} deep"));
+                    }
+                    input = input.reshaped(vec![as_extent(count / u64::from(depth)), depth]);
+                }
                 let view = self.linear(&input, depth, output, bias)?;
                 self.write(node, 0, view);
                 Ok(())
@@ -36,26 +45,6 @@ impl Converter<'_> {
             }
             _ => self.product_of_views(node, transpose),
         }
-    }
-
-    pub(super) fn fully_connected(&mut self, node: &SourceNode, keep_extents: bool) -> Step<()> {
-        let bias = has_bias(node);
-        let Some(weights) = self.constant(node, 1).map(|constant| constant.extents.clone()) else {
-            return self.product_of_views(node, [false, true]);
-        };
-        let Some([depth, output]) = matrix(&weights, true) else {
-            return unsound("weights that are no matrix");
-        };
-        let input = self.view(node, 0)?;
-        let count = elements(&input.extents);
-        if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
-            return unsound(format!("{count} elements on weights {depth} deep"));
-        }
-        let rows = as_extent(count / u64::from(depth));
-        let flat = if keep_extents { input } else { input.reshaped(vec![rows, depth]) };
-        let view = self.linear(&flat, depth, output, bias)?;
-        self.write(node, 0, view);
-        Ok(())
     }
 
     /// The last axis of `input` times weights.
@@ -76,9 +65,7 @@ impl Converter<'_> {
         let mut extents = outer.to_vec();
         extents.push(output);
         let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
-        if output != 1 {
-            written.push(axis);
-        }
+        written.push(axis);
         let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
             self.emit("", pointwise(input.shape, output, bias), &[input.source])?
@@ -88,11 +75,6 @@ impl Converter<'_> {
             self.emit("", linear, &[source])?
         };
         Ok(self.seen(source, extents, written))
-    }
-
-    /// A tensor of the graph under those extents.
-    pub(super) fn seen(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
-        View { source, shape: self.shape(source), extents, order: Some(order), padding: Padding::NONE }
     }
 
     fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<()> {
@@ -128,8 +110,7 @@ impl Converter<'_> {
         let second = self.arranged(&right, &right.file_order(), shape(k, n))?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
-        let view = self.seen(source, extents, order);
-        self.write(node, 0, view);
+        self.write(node, 0, self.seen(source, extents, order));
         Ok(())
     }
 

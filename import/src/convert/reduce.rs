@@ -1,7 +1,7 @@
 //! Reductions, softmax and norms: what looks along an axis.
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
-use crate::model::{Axes, Reduction, SourceNode, as_extent, elements};
+use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::Shape;
 use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Window};
@@ -9,44 +9,24 @@ use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolK
 impl Converter<'_> {
     /// A reduction as one over all pixels of each channel: what is reduced becomes the
     /// pixels, what is left the channels and, outside, the batch.
-    pub(super) fn reduce(
-        &mut self,
-        node: &SourceNode,
-        reduction: Reduction,
-        which: &Axes,
-        keep: bool,
-    ) -> Step<()> {
+    pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<()> {
         if reduction == Reduction::Product {
             return unknown("a product over an axis");
         }
         let view = self.view(node, 0)?;
-        let rank = view.extents.len();
-        let reduced = match axes(which, self.constant(node, 1), rank)? {
-            Some(reduced) if !reduced.is_empty() => reduced,
-            _ => (0..rank).collect(),
-        };
-        let mut extents = view.extents.clone();
-        for &axis in &reduced {
-            extents[axis] = 1;
-        }
-        let kept = if keep {
-            extents.clone()
-        } else {
-            (0..rank).filter(|axis| !reduced.contains(axis)).map(|axis| view.extents[axis]).collect()
-        };
+        let gone = reduced_axes(self.constant(node, 1), view.extents.len())?;
+        let (extents, kept) = (reduced(&view.extents, &gone, true), reduced(&view.extents, &gone, keep));
         if extents == view.extents {
             self.write(node, 0, view.reshaped(kept));
             return Ok(());
         }
         let order = self.order_of(&view);
-        let inside = order.iter().rposition(|axis| reduced.contains(axis)).map_or(0, |last| last + 1);
-        let (left, inner): (Vec<usize>, Vec<usize>) = {
-            let (outer, inner) = order.split_at(inside);
-            (outer.iter().copied().filter(|axis| !reduced.contains(axis)).collect(), inner.to_vec())
-        };
-        let gone: Vec<usize> = order.iter().copied().filter(|axis| reduced.contains(axis)).collect();
+        let inside = order.iter().rposition(|axis| gone.contains(axis)).map_or(0, |last| last + 1);
+        let (outer, inner) = order.split_at(inside);
+        let (gone, left): (Vec<usize>, Vec<usize>) =
+            outer.iter().copied().partition(|axis| gone.contains(axis));
         // Nothing inside: what is left becomes the channels, in one copy.
-        let (outer, channels) = if inner.is_empty() { (Vec::new(), left) } else { (left, inner) };
+        let (outer, channels) = if inner.is_empty() { (Vec::new(), left) } else { (left, inner.to_vec()) };
         let wanted: Vec<usize> = [&outer[..], &gone[..], &channels[..]].concat();
         let count = |axes: &[usize]| {
             as_extent(axes.iter().map(|&axis| u64::from(view.extents[axis])).product::<u64>())
@@ -154,6 +134,18 @@ impl Converter<'_> {
         self.write(node, 0, View { source, ..settled });
         Ok(())
     }
+}
+
+/// The axes that a reduction is over: those in an operand, or all.
+pub(crate) fn reduced_axes(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
+    let said = axes(operand, rank)?.filter(|axes| !axes.is_empty());
+    Ok(said.unwrap_or_else(|| (0..rank).collect()))
+}
+
+/// Extents after a reduction over axes, with these or without.
+pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
+    let left = (0..extents.len()).filter(|axis| keep || !gone.contains(axis));
+    left.map(|axis| if gone.contains(&axis) { 1 } else { extents[axis] }).collect()
 }
 
 /// A reduction of the pixels of each image.

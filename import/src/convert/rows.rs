@@ -1,40 +1,99 @@
 //! Parts of tensors: slices, splits, rows that are looked up.
 
-use super::{Converter, Step, axis, unknown, unsound};
-use crate::model::{Constant, Slicing, SourceNode, SplitAxis, SplitSizes, as_extent, elements};
+use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::model::{Constant, Slicing, SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::Shape;
 use coexec_sim::workload::{Embedding, Slice};
 
 /// A range of an axis: first, how many, how far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
-    pub(crate) axis: usize,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) step: i64,
+struct Range {
+    axis: usize,
+    first: u32,
+    count: u32,
+    step: i64,
     /// Whether the axis goes.
-    pub(crate) drop: bool,
+    drop: bool,
 }
 
 impl Converter<'_> {
     pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<()> {
-        let mut view = self.view(node, 0)?;
-        let operands: Vec<Option<Constant>> =
-            (0..node.reads.len()).map(|operand| self.constant(node, operand).cloned()).collect();
-        let operands: Vec<Option<&Constant>> = operands.iter().map(Option::as_ref).collect();
-        let (ranges, extents) = ranges(slicing, &operands, &view.extents)?;
-        for range in &ranges {
-            if range.step != 1 && range.count > 1 {
-                self.approximate("a slice of as many elements, side by side");
-            }
-            // As many elements, from where they would begin if they lay together.
-            let first = range.first.min(view.extents[range.axis] - range.count);
-            view = self.part(&view, range.axis, first, range.count)?;
-        }
-        let view = if view.extents == extents { view } else { view.reshaped(extents) };
-        self.write(node, 0, view);
+        let value = self.tensor(node, 0)?;
+        let ranges = self.ranges(node, slicing, value.extents())?;
+        let value = self.sliced(value, &ranges)?;
+        self.set(node, 0, value);
         Ok(())
+    }
+
+    /// Ranges of a tensor, each along another axis.
+    fn sliced(&mut self, mut value: Value, ranges: &[Range]) -> Step<Value> {
+        let extents = after(value.extents(), ranges);
+        for &Range { axis, first, count, step, .. } in ranges {
+            value = match value {
+                Value::View(view) => {
+                    if step != 1 && count > 1 {
+                        self.approximate("a slice of as many elements, side by side");
+                    }
+                    // As many elements, from where they would begin if they lay together.
+                    let first = first.min(view.extents[axis] - count);
+                    Value::View(self.part(&view, axis, first, count)?)
+                }
+                Value::Constant(constant) => {
+                    let (first, all) = (first as usize, count as usize);
+                    let place = |place: usize| {
+                        if step > 0 { first + place * step as usize } else { first + all - 1 - place }
+                    };
+                    Value::Constant(constant.picked(axis, count, place))
+                }
+            };
+        }
+        value.reshaped(extents)
+    }
+
+    /// The ranges that a slice takes of a tensor of `extents`.
+    fn ranges(&self, node: &SourceNode, slicing: &Slicing, extents: &[u32]) -> Step<Vec<Range>> {
+        let needed = |operand: usize| match self.constant(node, operand).and_then(Constant::integers) {
+            Some(numbers) => Ok(numbers),
+            None => unknown("a slice at places that the network computes"),
+        };
+        let (mut starts, mut ends) = (needed(1)?, needed(2)?);
+        match *slicing {
+            Slicing::Operands => {
+                let optional = |operand| self.constant(node, operand).map(|_| needed(operand)).transpose();
+                let (axes, steps) = (optional(3)?, optional(4)?.unwrap_or_default());
+                spans(extents, [starts, ends], axes, &steps)
+            }
+            Slicing::BySize => {
+                for (end, &start) in ends.iter_mut().zip(&starts) {
+                    *end = if *end < 0 { i64::MAX } else { start.saturating_add(*end) };
+                }
+                spans(extents, [starts, ends], None, &[])
+            }
+            Slicing::Strided { begin_mask, end_mask, new_axes, shrink } => {
+                if new_axes != 0 {
+                    return unknown("a slice that adds axes");
+                }
+                let steps = needed(3)?;
+                let masked = |mask: u32, axis: usize| axis < 32 && mask >> axis & 1 == 1;
+                for (axis, (start, end)) in starts.iter_mut().zip(&mut ends).enumerate() {
+                    let backwards = steps.get(axis).is_some_and(|&step| step < 0);
+                    if masked(begin_mask, axis) {
+                        *start = if backwards { i64::MAX } else { 0 };
+                    }
+                    if masked(shrink, axis) {
+                        *end = if *start == -1 { i64::MAX } else { start.saturating_add(1) };
+                    } else if masked(end_mask, axis) {
+                        *end = if backwards { i64::MIN } else { i64::MAX };
+                    }
+                }
+                let mut ranges = spans(extents, [starts, ends], None, &steps)?;
+                for range in &mut ranges {
+                    range.drop = masked(shrink, range.axis);
+                }
+                Ok(ranges)
+            }
+        }
     }
 
     /// A range of an axis: of channels where it is the innermost in memory, otherwise of
@@ -73,52 +132,27 @@ impl Converter<'_> {
         let source = self.emit("", slice, &[source])?;
         let mut extents = view.extents.clone();
         extents[along] = count;
-        let wide = wide_axes(&extents);
-        let order = order.into_iter().filter(|other| wide.contains(other)).collect();
         Ok(self.seen(source, extents, order))
     }
 
-    pub(super) fn split(
-        &mut self,
-        node: &SourceNode,
-        along: SplitAxis,
-        sizes: &SplitSizes,
-        squeeze: bool,
-    ) -> Step<()> {
-        let operand = match along {
-            SplitAxis::Operand(0) => 1,
-            SplitAxis::Operand(_) | SplitAxis::Written(_) => 0,
+    pub(super) fn split(&mut self, node: &SourceNode, squeeze: bool) -> Step<()> {
+        let value = match self.tensor(node, 0)? {
+            // Moved once for all parts.
+            Value::View(view) if view.order.is_none() => Value::View(self.settled(&view)?),
+            value => value,
         };
-        let view = self.view(node, operand)?;
-        // Moved once for all parts.
-        let view = if view.order.is_none() { self.settled(&view)? } else { view };
-        let along = match along {
-            SplitAxis::Written(along) => along,
-            SplitAxis::Operand(operand) => self.numbers(node, operand)?.first().copied().unwrap_or(0),
-        };
-        let along = axis(along, view.extents.len())?;
-        let sizes = match sizes {
-            SplitSizes::Written(sizes) => Some(sizes.clone()),
-            SplitSizes::Operand(operand) => {
-                let is_there = self.constant(node, *operand).is_some();
-                is_there.then(|| self.numbers(node, *operand)).transpose()?
-            }
-            SplitSizes::Equal => None,
-        };
-        let sizes = part_sizes(sizes, view.extents[along], node.writes.len())?;
+        let along = if node.reads.len() > 2 { self.numbers(node, 2)? } else { Vec::new() };
+        let axis = axis(along.first().copied().unwrap_or(0), value.extents().len())?;
+        let sizes = self.constant(node, 1).and_then(Constant::integers);
         let mut first = 0;
-        for (index, count) in sizes.into_iter().enumerate() {
+        for (index, count) in
+            part_sizes(sizes, value.extents()[axis], node.writes.len())?.into_iter().enumerate()
+        {
             let wanted = node.writes.get(index).copied().flatten();
             if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
-                let part = self.part(&view, along, first, count)?;
-                let part = if squeeze {
-                    let mut extents = part.extents.clone();
-                    extents.remove(along);
-                    part.reshaped(extents)
-                } else {
-                    part
-                };
-                self.write(node, index, part);
+                let range = Range { axis, first, count, step: 1, drop: squeeze };
+                let part = self.sliced(value.clone(), &[range])?;
+                self.set(node, index, part);
             }
             first += count;
         }
@@ -128,7 +162,7 @@ impl Converter<'_> {
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<()> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {
-                self.lookup(node, 0, 1)
+                self.lookup(node)
             } else {
                 unknown("a look-up along an axis but the first")
             };
@@ -165,10 +199,10 @@ impl Converter<'_> {
     }
 
     /// Rows of a constant table, at indices that are given or computed.
-    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<()> {
-        let extents = self.weight_extents(node, table)?;
+    fn lookup(&mut self, node: &SourceNode) -> Step<()> {
+        let extents = self.weight_extents(node, 0)?;
         let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
-        let indices = self.view(node, indices)?;
+        let indices = self.view(node, 1)?;
         let (rows, features) = (as_extent(elements(&indices.extents)), as_extent(elements(row)));
         let source = self.arranged(&indices, &indices.file_order(), Shape::tokens(rows, 1))?;
         let operator = Embedding { rows, vocabulary, features };
@@ -184,7 +218,7 @@ impl Converter<'_> {
 }
 
 /// Sizes of a split's parts, which fill the axis.
-pub(crate) fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u32>> {
+fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u32>> {
     let Some(sizes) = sizes else {
         let parts = as_extent(parts as u64).max(1);
         let each = extent.div_ceil(parts);
@@ -201,80 +235,20 @@ pub(crate) fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> 
     Ok(sizes.into_iter().map(|size| size as u32).collect())
 }
 
-/// The ranges that a slice takes of a tensor of `extents`, and the extents after it.
-pub(crate) fn ranges(
-    slicing: &Slicing,
-    operands: &[Option<&Constant>],
-    extents: &[u32],
-) -> Step<(Vec<Range>, Vec<u32>)> {
-    let numbers = |operand: usize| -> Step<Option<Vec<i64>>> {
-        match operands.get(operand) {
-            Some(Some(constant)) => match constant.integers() {
-                Some(numbers) => Ok(Some(numbers)),
-                None => unknown("a slice with more numbers than are read"),
-            },
-            _ => Ok(None),
-        }
-    };
-    let needed = |operand: usize| match numbers(operand)? {
-        Some(numbers) => Ok(numbers),
-        None => unknown("a slice at places that the network computes"),
-    };
-    match slicing {
-        Slicing::Written([starts, ends, axes]) => spans(extents, starts, ends, Some(axes), &[]),
-        Slicing::Operands => {
-            let steps = numbers(4)?.unwrap_or_default();
-            spans(extents, &needed(1)?, &needed(2)?, numbers(3)?.as_deref(), &steps)
-        }
-        Slicing::BySize => {
-            let starts = needed(1)?;
-            let ends: Vec<i64> = starts
-                .iter()
-                .zip(needed(2)?)
-                .map(|(&start, size)| if size < 0 { i64::MAX } else { start.saturating_add(size) })
-                .collect();
-            spans(extents, &starts, &ends, None, &[])
-        }
-        Slicing::Strided { begin_mask, end_mask, new_axes, shrink } => {
-            if *new_axes != 0 {
-                return unknown("a slice that adds axes");
-            }
-            let (mut starts, mut ends, steps) = (needed(1)?, needed(2)?, needed(3)?);
-            let masked = |mask: u32, axis: usize| axis < 32 && mask >> axis & 1 == 1;
-            for axis in 0..starts.len().min(ends.len()) {
-                let backwards = steps.get(axis).is_some_and(|&step| step < 0);
-                if masked(*begin_mask, axis) {
-                    starts[axis] = if backwards { i64::MAX } else { 0 };
-                }
-                if masked(*shrink, axis) {
-                    ends[axis] = if starts[axis] == -1 { i64::MAX } else { starts[axis].saturating_add(1) };
-                } else if masked(*end_mask, axis) {
-                    ends[axis] = if backwards { i64::MIN } else { i64::MAX };
-                }
-            }
-            let (mut ranges, _) = spans(extents, &starts, &ends, None, &steps)?;
-            for range in &mut ranges {
-                range.drop = masked(*shrink, range.axis);
-            }
-            let kept = after(extents, &ranges);
-            Ok((ranges, kept))
-        }
-    }
-}
-
+/// The ranges from starts to ends, along axes in their order where none are said.
 fn spans(
     extents: &[u32],
-    starts: &[i64],
-    ends: &[i64],
-    axes: Option<&[i64]>,
+    [starts, ends]: [Vec<i64>; 2],
+    axes: Option<Vec<i64>>,
     steps: &[i64],
-) -> Step<(Vec<Range>, Vec<u32>)> {
-    if starts.len() != ends.len() || axes.is_some_and(|axes| axes.len() != starts.len()) {
+) -> Step<Vec<Range>> {
+    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
+    if starts.len() != ends.len() || axes.len() != starts.len() {
         return unsound("a slice with as many starts as ends or axes are not");
     }
     let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
-    for (index, (&start, &end)) in starts.iter().zip(ends).enumerate() {
-        let axis = axis(axes.map_or(index as i64, |axes| axes[index]), extents.len())?;
+    for (index, (start, end)) in starts.into_iter().zip(ends).enumerate() {
+        let axis = axis(axes[index], extents.len())?;
         let (extent, step) = (i64::from(extents[axis]), steps.get(index).copied().unwrap_or(1));
         if step == 0 || ranges.iter().any(|range| range.axis == axis) {
             return unsound("a slice without a step, or of one axis twice");
@@ -291,8 +265,7 @@ fn spans(
         };
         ranges.push(Range { axis, first: first as u32, count: count as u32, step, drop: false });
     }
-    let kept = after(extents, &ranges);
-    Ok((ranges, kept))
+    Ok(ranges)
 }
 
 /// Extents after a slice.

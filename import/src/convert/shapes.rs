@@ -1,45 +1,34 @@
 //! The same elements seen otherwise: reshapes, transposes, axes dropped and added.
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
-use crate::model::{Axes, Constant, Reshaping, SourceNode, as_extent, elements};
+use crate::model::{Constant, Reshaping, SourceNode, as_extent, elements};
 
 impl Converter<'_> {
     pub(super) fn identity(&mut self, node: &SourceNode) -> Step<()> {
-        let view = self.unpadded_view(node, 0)?;
-        self.write(node, 0, view);
+        let value = self.read(node, 0)?.clone();
+        self.set(node, 0, value);
         Ok(())
     }
 
-    pub(super) fn transpose(&mut self, node: &SourceNode, written: Option<&[i64]>) -> Step<()> {
-        let view = self.view(node, 0)?;
-        let permutation = permutation(written, self.constant(node, 1), view.extents.len())?;
-        self.write(node, 0, view.transposed(&permutation));
+    pub(super) fn transpose(&mut self, node: &SourceNode) -> Step<()> {
+        let value = self.tensor(node, 0)?;
+        let permutation = permutation(self.constant(node, 1), value.extents().len())?;
+        self.set(node, 0, value.transposed(&permutation));
         Ok(())
     }
 
     pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<()> {
-        let view = self.view(node, 0)?;
-        let extents = reshaped_extents(reshaping, self.constant(node, 1), &view.extents)?;
-        Self::check_extents(&extents)?;
-        self.write(node, 0, view.reshaped(extents));
+        let value = self.tensor(node, 0)?;
+        let extents = reshaped_extents(reshaping, self.constant(node, 1), value.extents())?;
+        self.set(node, 0, value.reshaped(extents)?);
         Ok(())
     }
 }
 
 /// Which old axis each new one is.
-pub(crate) fn permutation(
-    written: Option<&[i64]>,
-    operand: Option<&Constant>,
-    rank: usize,
-) -> Step<Vec<usize>> {
-    let numbers = match (written, operand) {
-        (Some(written), _) => written.to_vec(),
-        (None, Some(constant)) => match constant.integers() {
-            Some(numbers) => numbers,
-            None => return unknown("axes that the network computes"),
-        },
-        (None, None) => return Ok((0..rank).rev().collect()),
-    };
+fn permutation(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
+    let Some(constant) = operand else { return Ok((0..rank).rev().collect()) };
+    let Some(numbers) = constant.integers() else { return unknown("axes that the network computes") };
     let permutation = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
     let mut sorted = permutation.clone();
     sorted.sort_unstable();
@@ -50,40 +39,32 @@ pub(crate) fn permutation(
 }
 
 /// Extents after a node that only changes them.
-pub(crate) fn reshaped_extents(
-    reshaping: &Reshaping,
-    operand: Option<&Constant>,
-    extents: &[u32],
-) -> Step<Vec<u32>> {
+fn reshaped_extents(reshaping: &Reshaping, operand: Option<&Constant>, extents: &[u32]) -> Step<Vec<u32>> {
     let rank = extents.len();
     match reshaping {
         Reshaping::ToOperand { zero_is_zero } => match operand.and_then(Constant::integers) {
             Some(numbers) => filled(&numbers, extents, *zero_is_zero),
             None => unknown("a reshape to extents that the network computes"),
         },
-        Reshaping::To(numbers) => filled(numbers, extents, true),
         Reshaping::Flatten { axis: at } => {
             let at = if *at == rank as i64 { rank } else { axis(*at, rank)? };
             let (rows, columns) = extents.split_at(at);
             Ok(vec![as_extent(elements(rows)), as_extent(elements(columns))])
         }
-        Reshaping::Squeeze(which) => {
-            let dropped = axes(which, operand, rank)?.unwrap_or_default();
-            let every = matches!(which, Axes::Operand) && operand.is_none()
-                || matches!(which, Axes::Written(axes) if axes.is_empty());
-            let goes = |axis: &usize| if every { extents[*axis] == 1 } else { dropped.contains(axis) };
+        Reshaping::Squeeze => {
+            let dropped = match axes(operand, rank)? {
+                Some(axes) if !axes.is_empty() => axes,
+                _ => (0..rank).filter(|&axis| extents[axis] == 1).collect(),
+            };
             if dropped.iter().any(|&axis| extents[axis] != 1) {
                 return unsound("an axis of several elements is dropped");
             }
-            Ok((0..rank).filter(|axis| !goes(axis)).map(|axis| extents[axis]).collect())
+            Ok((0..rank).filter(|axis| !dropped.contains(axis)).map(|axis| extents[axis]).collect())
         }
-        Reshaping::Unsqueeze(which) => {
-            let numbers = match (which, operand) {
-                (Axes::Written(axes), _) => axes.len(),
-                (Axes::Operand, Some(constant)) => constant.elements().min(64) as usize,
-                (Axes::Operand, None) => return unsound("no axes to add"),
-            };
-            let added = axes(which, operand, rank + numbers)?.unwrap_or_default();
+        Reshaping::Unsqueeze => {
+            let Some(operand) = operand else { return unsound("no axes to add") };
+            let count = operand.elements().min(64) as usize;
+            let added = axes(Some(operand), rank + count)?.unwrap_or_default();
             let mut seen = extents.to_vec();
             for axis in added {
                 seen.insert(axis.min(seen.len()), 1);

@@ -3,7 +3,7 @@
 use super::{Converter, MAX_RANK, MISSING, Step, Value, clean, unknown, unsound};
 use crate::Replacement;
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
-use crate::view::{View, natural_shape, wide_axes};
+use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Source};
 use coexec_sim::workload::{Operator, Reshape};
 use coexec_sim::workload::{Padding, Shape};
@@ -42,6 +42,14 @@ impl Converter<'_> {
         self.with_zeros(view)
     }
 
+    /// An operand as it is known, zeros around it included.
+    pub(super) fn tensor(&mut self, node: &SourceNode, operand: usize) -> Step<Value> {
+        Ok(match self.read(node, operand)?.clone() {
+            Value::View(view) => Value::View(self.with_zeros(view)?),
+            Value::Constant(constant) => Value::Constant(constant),
+        })
+    }
+
     /// An operand, whose zeros around it are left to the reader.
     pub(super) fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
         match self.read(node, operand)?.clone() {
@@ -70,7 +78,7 @@ impl Converter<'_> {
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
         let source = input(self, shape);
-        Ok(View { source, shape, extents, order: Some(order), padding: Padding::NONE })
+        Ok(self.seen(source, extents, order))
     }
 
     /// The input of the graph that has the constant in that extent.
@@ -92,23 +100,33 @@ impl Converter<'_> {
     }
 
     pub(super) fn write(&mut self, node: &SourceNode, index: usize, view: View) {
+        self.set(node, index, Value::View(view));
+    }
+
+    pub(super) fn set(&mut self, node: &SourceNode, index: usize, value: Value) {
         if let Some(tensor) = node.writes.get(index).copied().flatten() {
-            self.values[tensor] = Some(Value::View(view));
+            self.values[tensor] = Some(value);
         }
     }
 
-    pub(super) fn write_constant(&mut self, node: &SourceNode, index: usize, constant: Constant) {
-        if let Some(tensor) = node.writes.get(index).copied().flatten() {
-            self.values[tensor] = Some(Value::Constant(constant));
+    /// Axes of an image, or of a row of pixels, channels last.
+    pub(super) fn image_order(&self, rank: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..rank).collect();
+        if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3 | 4) {
+            order[1..].rotate_left(1);
         }
+        order
+    }
+
+    /// Extents of an image, of a row of pixels, or of weights over such, channels last.
+    pub(super) fn image_extents(&self, extents: &[u32]) -> Vec<u32> {
+        self.image_order(extents.len()).into_iter().map(|axis| extents[axis]).collect()
     }
 
     /// Height and width among an image's axes.
     pub(super) fn spatial_axes(&self) -> [usize; 2] {
-        match self.model.order {
-            ImageOrder::ChannelsFirst => [2, 3],
-            ImageOrder::ChannelsLast => [1, 2],
-        }
+        let order = self.image_order(4);
+        [order[1], order[2]]
     }
 
     /// That a tensor has elements, and not too many.
@@ -155,6 +173,12 @@ impl Converter<'_> {
             Source::Input(index) => self.out.inputs[index as usize].shape,
             Source::Node(id) => self.out.nodes[id.index()].operator.output(),
         }
+    }
+
+    /// A tensor of the graph under those extents, of which the wide axes lie in that order.
+    pub(super) fn seen(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
+        let order = Some(wide(&extents, order));
+        View { source, shape: self.shape(source), extents, order, padding: Padding::NONE }
     }
 
     /// `view` with its axes in that order in memory, under that extent of the graph.
@@ -224,9 +248,7 @@ impl Converter<'_> {
         let was_image = view.shape.height > 1 && view.extents.len() == 4;
         match &view.order {
             Some(order) => order.clone(),
-            None if was_image && self.model.order == ImageOrder::ChannelsFirst => {
-                [0, 2, 3, 1].into_iter().filter(|&axis: &usize| view.extents[axis] != 1).collect()
-            }
+            None if was_image => wide(&view.extents, self.image_order(4)),
             None => view.file_order(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent};
-use crate::view::{View, wide_axes};
+use crate::view::wide;
 use coexec_sim::workload::{Conv2d, DepthwiseConv2d, Mean, Operator, Pool, PoolKind, Reshape, Window};
 use coexec_sim::workload::{MAX_DIMENSION, Source};
 use coexec_sim::workload::{Padding, Shape};
@@ -22,61 +22,38 @@ struct Weights {
 struct Image {
     source: Source,
     shape: Shape,
+    /// The zeros around it.
+    zeros: Padding,
     /// Whether the file sees a row only.
     flat: bool,
 }
 
 impl Converter<'_> {
-    pub(super) fn convolution(&mut self, node: &SourceNode, window: &Windowed, groups: u32) -> Step<()> {
-        let weights = self.weights(node)?;
-        let (image, zeros) = self.image(node, 0)?;
-        // TFLite does not write groups: the weights are as deep as one is.
-        let groups = if groups == 0 { image.shape.channels / weights.depth.max(1) } else { groups };
-        self.convolved(node, window, (image, zeros), weights, groups)
-    }
-
-    /// With TFLite's weights, `[1, height, width, channels]`.
-    pub(super) fn depthwise(&mut self, node: &SourceNode, window: &Windowed) -> Step<()> {
-        let extents = self.weight_extents(node, 1)?;
-        let [_, height, width, output] = extents[..] else {
-            return unsound("depthwise weights without four axes");
-        };
-        let (image, zeros) = self.image(node, 0)?;
-        let groups = image.shape.channels;
-        self.convolved(
-            node,
-            window,
-            (image, zeros),
-            Weights { output, depth: 1, kernel: [height, width] },
-            groups,
-        )
-    }
-
-    /// A convolution of an image with zeros around it.
-    fn convolved(
+    pub(super) fn convolution(
         &mut self,
         node: &SourceNode,
         window: &Windowed,
-        (image, zeros): (Image, Padding),
-        weights: Weights,
-        groups: u32,
+        groups: Option<u32>,
+        is_depthwise: bool,
     ) -> Step<()> {
-        let Weights { output, depth, kernel } = weights;
+        let Weights { output, depth, kernel } = self.weights(node, is_depthwise)?;
+        let image = self.image(node, 0)?;
         let input = image.shape;
+        let groups = groups.unwrap_or(input.channels / depth.max(1));
         if u64::from(depth) * u64::from(groups) != u64::from(input.channels) {
             return unsound(format!(
                 "weights {depth} channels deep in {groups} groups, on {}",
                 input.channels
             ));
         }
-        let window = fit(window, Some(kernel), input, zeros, image.flat)?;
+        let window = fit(window, Some(kernel), &image)?;
         let bias = has_bias(node);
         let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
             DepthwiseConv2d::new(input, window).multiplier(output / groups).bias(bias).into()
         } else {
             Conv2d::new(input, output, window).groups(groups).bias(bias).into()
         };
-        self.write_image(node, operator, &image)
+        self.write_operator(node, operator, &image)
     }
 
     /// A transposed convolution as the convolution that computes, for each pixel of the
@@ -98,7 +75,7 @@ impl Converter<'_> {
         if groups != 1 || window.dilation.iter().any(|&dilation| dilation != 1) {
             return unknown("a transposed convolution with groups or dilation");
         }
-        let (image, zeros) = self.image(node, 0)?;
+        let image = self.image(node, 0)?;
         let stride = pair(&window.stride, 1, false)?;
         let input = image.shape;
         let wanted = [0, 1].map(|side| {
@@ -107,7 +84,7 @@ impl Converter<'_> {
         });
         let sides = [input.height, input.width];
         let is_whole = |side: usize| i64::from(sides[side]) * i64::from(stride[side]) == wanted[side];
-        if zeros != Padding::NONE || !is_whole(0) || !is_whole(1) {
+        if image.zeros != Padding::NONE || !is_whole(0) || !is_whole(1) {
             return unknown(
                 "a transposed convolution whose output is not as many times its input as its stride",
             );
@@ -131,27 +108,27 @@ impl Converter<'_> {
             let moved = Reshape { input: self.shape(source), output: shape };
             source = self.emit(".to_pixels", moved, &[source])?;
         }
-        self.write_source(node, source, image.flat);
+        self.write_image(node, source, image.flat);
         Ok(())
     }
 
     pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<()> {
-        let (image, zeros) = self.image(node, 0)?;
-        let window = fit(window, None, image.shape, zeros, image.flat)?;
+        let image = self.image(node, 0)?;
+        let window = fit(window, None, &image)?;
         if window.dilation != [1, 1] {
             return unknown("a pooling window with dilation");
         }
         if window == Window::valid(1) {
             // What an adaptive pool is at the extent that a network was made for.
-            self.write_source(node, image.source, image.flat);
+            self.write_image(node, image.source, image.flat);
             return Ok(());
         }
-        self.write_image(node, Pool { kind, input: image.shape, window }.into(), &image)
+        self.write_operator(node, Pool { kind, input: image.shape, window }.into(), &image)
     }
 
     pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<()> {
-        let (image, zeros) = self.image(node, 0)?;
-        if zeros != Padding::NONE {
+        let image = self.image(node, 0)?;
+        if image.zeros != Padding::NONE {
             return unknown("zeros around an image that is reduced as a whole");
         }
         let input = image.shape;
@@ -159,56 +136,43 @@ impl Converter<'_> {
             PoolKind::Average => Mean { input }.into(),
             PoolKind::Max => Pool { kind, input, window: Window::of([input.height, input.width]) }.into(),
         };
-        self.write_image(node, operator, &image)
+        self.write_operator(node, operator, &image)
     }
 
-    /// Operand as one image, and the zeros around it.
-    fn image(&mut self, node: &SourceNode, operand: usize) -> Step<(Image, Padding)> {
+    /// Operand as one image.
+    fn image(&mut self, node: &SourceNode, operand: usize) -> Step<Image> {
         let view = self.unpadded_view(node, operand)?;
-        let first = self.model.order == ImageOrder::ChannelsFirst;
-        let (batch, height, width, channels, order) = match (&view.extents[..], first) {
-            (&[batch, channels, height, width], true) => (batch, height, width, channels, vec![0, 2, 3, 1]),
-            (&[batch, height, width, channels], false) => (batch, height, width, channels, vec![0, 1, 2, 3]),
-            (&[batch, channels, width], true) => (batch, 1, width, channels, vec![0, 2, 1]),
-            (&[batch, width, channels], false) => (batch, 1, width, channels, vec![0, 1, 2]),
-            (extents, _) => return unknown(format!("a window over a tensor of {} axes", extents.len())),
+        let (batch, height, width, channels) = match self.image_extents(&view.extents)[..] {
+            [batch, height, width, channels] => (batch, height, width, channels),
+            [batch, width, channels] => (batch, 1, width, channels),
+            _ => return unknown(format!("a window over a tensor of {} axes", view.extents.len())),
         };
         if batch != 1 {
             return unknown(format!("{batch} images at once, and windows are over one image"));
         }
         let shape = Shape::image(height, width, channels);
-        let order: Vec<usize> = order.into_iter().filter(|&axis| view.extents[axis] != 1).collect();
-        let padding = view.padding;
-        let source = self.arranged(&view, &order, shape)?;
-        Ok((Image { source, shape, flat: view.extents.len() == 3 }, padding))
+        let rank = view.extents.len();
+        let source = self.arranged(&view, &wide(&view.extents, self.image_order(rank)), shape)?;
+        Ok(Image { source, shape, zeros: view.padding, flat: rank == 3 })
     }
 
     /// Writes what an operator makes of `image`.
-    fn write_image(&mut self, node: &SourceNode, operator: Operator, image: &Image) -> Step<()> {
+    fn write_operator(&mut self, node: &SourceNode, operator: Operator, image: &Image) -> Step<()> {
         let source = self.emit("", operator, &[image.source])?;
-        self.write_source(node, source, image.flat);
+        self.write_image(node, source, image.flat);
         Ok(())
     }
 
-    /// Writes an image, with the axes that the file sees.
-    fn write_source(&mut self, node: &SourceNode, source: Source, flat: bool) {
-        let shape = self.shape(source);
-        let view = self.image_view(source, shape, flat);
-        self.write(node, 0, view);
-    }
-
-    /// An image of the graph as the file sees it; without its height where it is `flat`.
-    pub(super) fn image_view(&self, source: Source, shape: Shape, flat: bool) -> View {
-        let Shape { height, width, channels, .. } = shape;
-        let (extents, order) = match (self.model.order, flat) {
-            (ImageOrder::ChannelsFirst, false) => (vec![1, channels, height, width], vec![2, 3, 1]),
-            (ImageOrder::ChannelsLast, false) => (vec![1, height, width, channels], vec![1, 2, 3]),
-            (ImageOrder::ChannelsFirst, true) => (vec![1, channels, width], vec![2, 1]),
-            (ImageOrder::ChannelsLast, true) => (vec![1, width, channels], vec![1, 2]),
-        };
-        let wide = wide_axes(&extents);
-        let order = order.into_iter().filter(|axis| wide.contains(axis)).collect();
-        View { source, shape, extents, order: Some(order), padding: Padding::NONE }
+    /// Writes an image with the axes that the file sees: without its height where it is `flat`.
+    pub(super) fn write_image(&mut self, node: &SourceNode, source: Source, flat: bool) {
+        let Shape { height, width, channels, .. } = self.shape(source);
+        let memory = if flat { vec![1, width, channels] } else { vec![1, height, width, channels] };
+        let order = self.image_order(memory.len());
+        let mut extents = vec![1; memory.len()];
+        for (&axis, extent) in order.iter().zip(memory) {
+            extents[axis] = extent;
+        }
+        self.write(node, 0, self.seen(source, extents, order));
     }
 
     /// Extents of weights, which are constant.
@@ -220,14 +184,14 @@ impl Converter<'_> {
         }
     }
 
-    fn weights(&self, node: &SourceNode) -> Step<Weights> {
-        let extents = self.weight_extents(node, 1)?;
-        let (output, depth, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[output, depth, height, width])
-            | (ImageOrder::ChannelsLast, &[output, height, width, depth]) => (output, depth, [height, width]),
-            (ImageOrder::ChannelsFirst, &[output, depth, width]) => (output, depth, [1, width]),
+    fn weights(&self, node: &SourceNode, is_depthwise: bool) -> Step<Weights> {
+        let extents = self.image_extents(&self.weight_extents(node, 1)?);
+        let (output, depth, kernel) = match extents[..] {
+            [output, height, width, depth] => (output, depth, [height, width]),
+            [output, width, depth] => (output, depth, [1, width]),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
+        let (output, depth) = if is_depthwise { (depth, output) } else { (output, depth) };
         Ok(Weights { output, depth, kernel })
     }
 }
@@ -260,13 +224,8 @@ fn transposed_extent(input: u32, kernel: u32, stride: u32, window: &Windowed, si
 }
 
 /// Fills a window's numbers in.
-fn fit(
-    window: &Windowed,
-    weights: Option<[u32; 2]>,
-    input: Shape,
-    zeros: Padding,
-    flat: bool,
-) -> Step<Window> {
+fn fit(window: &Windowed, weights: Option<[u32; 2]>, image: &Image) -> Step<Window> {
+    let &Image { shape: input, zeros, flat, .. } = image;
     let kernel = match weights {
         Some(kernel) => kernel,
         None => pair(&window.kernel, 1, flat)?,

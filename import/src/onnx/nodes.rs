@@ -3,10 +3,15 @@
 use super::messages::{AttributeProto, NodeProto};
 use crate::functions;
 use crate::model::{
-    Arithmetic, Axes, Elemental, Pads, Reduction, Reshaping, ResizeTarget, Slicing, SplitAxis, SplitSizes,
-    TensorId, Windowed, Work, as_extent,
+    Arithmetic, Elemental, Pads, Reduction, Reshaping, Slicing, TensorId, Windowed, Work, as_extent,
 };
 use coexec_sim::workload::{Function, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
+
+/// A product without further ado.
+const PRODUCT: Work = Work::Product { transpose: [false; 2], flatten: false };
+
+/// The number of an operand that no node has.
+const NONE: usize = usize::MAX;
 
 /// A node's operands.
 type Reads = Vec<Option<TensorId>>;
@@ -23,14 +28,10 @@ impl Attributes<'_> {
         self.find(name).map_or(usual, |attribute| attribute.i)
     }
 
-    fn integers(&self, name: &str) -> Option<Vec<i64>> {
-        self.find(name).map(|attribute| attribute.ints.clone())
-    }
-
     /// Whole numbers that cannot be negative; what is too large stays too large.
     fn counts(&self, name: &str) -> Vec<u32> {
-        let counts = self.integers(name).unwrap_or_default();
-        counts.into_iter().map(as_extent).collect()
+        let counts = self.find(name).into_iter().flat_map(|attribute| &attribute.ints);
+        counts.copied().map(as_extent).collect()
     }
 
     fn text(&self, name: &str) -> &str {
@@ -56,10 +57,17 @@ impl Attributes<'_> {
     fn groups(&self) -> u32 {
         u32::try_from(self.integer("group", 1)).unwrap_or(0)
     }
+}
 
-    /// Axes written at the node, as older files have them, or in operand 1.
-    fn axes(&self) -> Axes {
-        self.integers("axes").map_or(Axes::Operand, Axes::Written)
+/// The operand as which an attribute is read, where it says what an operand does in other
+/// files.
+pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
+    match (kind, attribute) {
+        ("Slice", "starts") | ("Pad", "pads") | ("Split", "split") | ("Transpose", "perm") => Some(1),
+        ("Slice", "ends") | ("Split", "axis") => Some(2),
+        ("Slice", "axes") => Some(3),
+        (_, "axes") => Some(1),
+        _ => None,
     }
 }
 
@@ -72,8 +80,8 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         // Quantised: tensors, each with a scale and a zero.
         "QLinearConv" => (convolution(&attributes), kept(&[0, 3, 8])),
         "ConvInteger" => (convolution(&attributes), kept(&[0, 1])),
-        "QLinearMatMul" => (Work::Product { transpose: [false; 2] }, kept(&[0, 3])),
-        "MatMulInteger" => (Work::Product { transpose: [false; 2] }, kept(&[0, 1])),
+        "QLinearMatMul" => (PRODUCT, kept(&[0, 3])),
+        "MatMulInteger" => (PRODUCT, kept(&[0, 1])),
         "QLinearAdd" => (Work::Arithmetic(Arithmetic::Add), kept(&[0, 3])),
         "QLinearMul" => (Work::Arithmetic(Arithmetic::Multiply), kept(&[0, 3])),
         "QLinearGlobalAveragePool" => (Work::GlobalPool(PoolKind::Average), kept(&[0])),
@@ -85,16 +93,14 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "Clip" | "LeakyRelu" | "PRelu" => {
             (functions::of_onnx(&node.op_type).unwrap_or(Work::Identity), kept(&[0]))
         }
-        "Upsample" => (Work::Resize(ResizeTarget::Onnx { scales: 1, sizes: None }), reads.to_vec()),
-        "Resize" if version < 11 => {
-            (Work::Resize(ResizeTarget::Onnx { scales: 1, sizes: None }), reads.to_vec())
-        }
+        "Upsample" => (Work::Resize, kept(&[0, NONE, 1])),
+        "Resize" if version < 11 => (Work::Resize, kept(&[0, NONE, 1])),
         kind => (plain(kind, &attributes, version), reads.to_vec()),
     }
 }
 
 fn convolution(attributes: &Attributes<'_>) -> Work {
-    Work::Convolution { window: attributes.window(), groups: attributes.groups() }
+    Work::Convolution { window: attributes.window(), groups: Some(attributes.groups()), is_depthwise: false }
 }
 
 fn known(function: Function) -> Work {
@@ -114,8 +120,10 @@ fn plain(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             groups: attributes.groups(),
             output_pads: attributes.counts("output_padding"),
         },
-        "Gemm" | "FusedMatMul" => Work::Product { transpose: [flag("transA"), flag("transB")] },
-        "MatMul" => Work::Product { transpose: [false; 2] },
+        "Gemm" | "FusedMatMul" => {
+            Work::Product { transpose: [flag("transA"), flag("transB")], flatten: false }
+        }
+        "MatMul" => PRODUCT,
         "MaxPool" => Work::Pool { kind: PoolKind::Max, window: attributes.window() },
         "AveragePool" | "LpPool" => Work::Pool { kind: PoolKind::Average, window: attributes.window() },
         "GlobalAveragePool" | "GlobalLpPool" => Work::GlobalPool(PoolKind::Average),
@@ -156,38 +164,28 @@ fn plain(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
 }
 
 fn reduce(reduction: Reduction, attributes: &Attributes<'_>) -> Work {
-    Work::Reduce { reduction, axes: attributes.axes(), keep: attributes.integer("keepdims", 1) != 0 }
+    Work::Reduce { reduction, keep: attributes.integer("keepdims", 1) != 0 }
 }
 
 /// Operators that compute nothing.
 fn moved(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let block = || u32::try_from(attributes.integer("blocksize", 0)).unwrap_or(0);
     Some(match kind {
-        "Concat" => Work::Concat { axis: attributes.integer("axis", 1) },
+        "Concat" => Work::Concat { axis: attributes.integer("axis", 1), is_new: false },
         "Gather" => Work::Gather { axis: attributes.integer("axis", 0) },
         "Reshape" => {
             Work::Reshape(Reshaping::ToOperand { zero_is_zero: attributes.integer("allowzero", 0) != 0 })
         }
         "Flatten" => Work::Reshape(Reshaping::Flatten { axis: attributes.integer("axis", 1) }),
-        "Squeeze" => Work::Reshape(Reshaping::Squeeze(attributes.axes())),
-        "Unsqueeze" => Work::Reshape(Reshaping::Unsqueeze(attributes.axes())),
-        "Transpose" => Work::Transpose(attributes.integers("perm")),
-        "Slice" => match (attributes.integers("starts"), attributes.integers("ends")) {
-            (Some(starts), Some(ends)) => {
-                let axes = attributes.integers("axes").unwrap_or_else(|| (0..starts.len() as i64).collect());
-                Work::Slice(Slicing::Written([starts, ends, axes]))
-            }
-            _ => Work::Slice(Slicing::Operands),
-        },
-        "Split" => Work::Split {
-            axis: SplitAxis::Written(attributes.integer("axis", 0)),
-            sizes: attributes.integers("split").map_or(SplitSizes::Operand(1), SplitSizes::Written),
-            squeeze: false,
-        },
-        "Pad" => Work::Pad { pairs: false, written: attributes.integers("pads") },
+        "Squeeze" => Work::Reshape(Reshaping::Squeeze),
+        "Unsqueeze" => Work::Reshape(Reshaping::Unsqueeze),
+        "Transpose" => Work::Transpose,
+        "Slice" => Work::Slice(Slicing::Operands),
+        "Split" => Work::Split { squeeze: false },
+        "Pad" => Work::Pad,
         "Expand" => Work::Expand,
         "Tile" => Work::Tile,
-        "Resize" => Work::Resize(ResizeTarget::Onnx { scales: 2, sizes: Some(3) }),
+        "Resize" => Work::Resize,
         "DepthToSpace" => Work::BlockRearrangement { block: block(), to_space: true },
         "SpaceToDepth" => Work::BlockRearrangement { block: block(), to_space: false },
         "Shape" => {

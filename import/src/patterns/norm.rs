@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::super::model::{Arithmetic, Axes, Elemental, Model, Reduction, TensorId, Work};
+use super::super::model::{Arithmetic, Elemental, Model, Reduction, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::workload::{Norm, NormKind};
 
@@ -33,20 +33,14 @@ pub(super) fn rewrite(model: &mut Model) {
 /// Whether a node is a mean along the last axis.
 fn is_row_mean(model: &Model, index: usize) -> bool {
     let node = &model.nodes[index];
-    let Work::Reduce { reduction: Reduction::Mean, axes, .. } = &node.work else { return false };
-    let axes = match axes {
-        Axes::Written(axes) => axes.clone(),
-        Axes::Operand => {
-            let tensor = node.reads.get(1).copied().flatten();
-            match tensor.and_then(|tensor| model.tensors[tensor].constant.as_ref()?.integers()) {
-                Some(axes) => axes,
-                None => return false,
-            }
-        }
-    };
+    if !matches!(node.work, Work::Reduce { reduction: Reduction::Mean, .. }) {
+        return false;
+    }
+    let axes = node.reads.get(1).copied().flatten();
+    let axes = axes.and_then(|tensor| model.tensors[tensor].constant.as_ref()?.integers());
     let operand = node.reads.first().copied().flatten();
     let rank = operand.and_then(|tensor| Some(model.tensors[tensor].extents.as_ref()?.len() as i64));
-    matches!(axes[..], [axis] if axis == -1 || rank.is_some_and(|rank| axis == rank - 1))
+    matches!(axes.as_deref(), Some(&[axis]) if axis == -1 || rank.is_some_and(|rank| axis == rank - 1))
 }
 
 /// The `x`, the last node and the kind of the norm whose mean is at `key`.

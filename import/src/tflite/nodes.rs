@@ -3,8 +3,7 @@
 use super::table::Table;
 use crate::functions;
 use crate::model::{
-    Axes, Elemental, Pads, Reduction, Reshaping, ResizeTarget, Slicing, SplitAxis, SplitSizes, TensorId,
-    Windowed, Work,
+    Elemental, Pads, Reduction, Reshaping, Slicing, SourceTensor, TensorId, Windowed, Work, written,
 };
 use coexec_sim::workload::{Function, LocalResponseNorm, PoolKind, Softmax};
 
@@ -19,6 +18,9 @@ pub(super) struct Read {
 
 /// Name of an operator that has only a number here.
 const NUMBERED: &str = "BUILTIN";
+
+/// Number of an operator of the model's own.
+const CUSTOM: i32 = 32;
 
 /// Slot of an operator's options.
 const OPTIONS: usize = 4;
@@ -37,6 +39,11 @@ impl Options<'_> {
 
     fn count(&self, slot: usize, usual: i32) -> u32 {
         u32::try_from(self.int(slot, usual)).unwrap_or(0)
+    }
+
+    /// Whole numbers in the first slot.
+    fn ints(&self) -> Vec<i32> {
+        self.0.map(|table| table.ints(0)).unwrap_or_default()
     }
 
     fn axis(&self, slot: usize) -> i64 {
@@ -70,23 +77,41 @@ impl Options<'_> {
 }
 
 /// A node of a kind (`BuiltinOperator`).
-pub(super) fn read(code: i32, custom: Option<&str>, table: &Table<'_>, reads: &[Option<TensorId>]) -> Read {
+pub(super) fn read(
+    code: i32,
+    custom: Option<&str>,
+    table: &Table<'_>,
+    reads: &[Option<TensorId>],
+    tensors: &mut Vec<SourceTensor>,
+) -> Read {
     let options = Options(table.table(OPTIONS));
-    let kept =
-        |operands: &[usize]| operands.iter().map(|&operand| reads.get(operand).copied().flatten()).collect();
     let (kind, work, slot) = layer(code, &options)
         .or_else(|| elementwise(code))
         .or_else(|| moved(code, &options))
         .unwrap_or_else(|| without_counterpart(code));
-    let (reads, kind) = match code {
+    let kind = match custom {
+        Some(name) if code == CUSTOM => format!("{kind} {name}"),
+        _ if kind == NUMBERED => format!("{kind} {code}"),
+        _ => kind.to_owned(),
+    };
+    let of = |operand: usize| reads.get(operand).copied().flatten();
+    let numbers: Vec<i64> = options.ints().into_iter().map(i64::from).collect();
+    let reads = match code {
+        // Indices, table.
+        7 => vec![of(1), of(0)],
+        // The extents are in the options or, more often, in operand 1.
+        22 | 43 if !numbers.is_empty() => vec![of(0), written(tensors, numbers)],
+        // Height and width.
+        23 | 97 => vec![of(0), None, None, of(1)],
+        // Axis, tensor.
+        49 => vec![of(1), None, of(0)],
+        // The slopes do not matter, nor the value of what is padded.
+        54 => vec![of(0)],
+        60 => vec![of(0), of(1)],
         // Output extents, weights, input, bias.
-        67 => (kept(&[2, 1, 3]), kind.to_owned()),
-        // The value of what is padded does not matter, nor slopes.
-        60 => (kept(&[0, 1]), kind.to_owned()),
-        54 => (kept(&[0]), kind.to_owned()),
-        32 => (reads.to_vec(), custom.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"))),
-        _ if kind == NUMBERED => (reads.to_vec(), format!("{kind} {code}")),
-        _ => (reads.to_vec(), kind.to_owned()),
+        67 => vec![of(2), of(1), of(3)],
+        88 => vec![of(0), None, written(tensors, vec![options.axis(1)])],
+        _ => reads.to_vec(),
     };
     let activation = slot.and_then(|slot| options.activation(slot));
     Read { kind, work, reads, activation }
@@ -100,19 +125,23 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
         kind,
         window: options.window(vec![options.count(4, 1), options.count(3, 1)], None),
     };
-    let reduce = |reduction| Work::Reduce { reduction, axes: Axes::Operand, keep: options.byte(0) != 0 };
+    let reduce = |reduction| Work::Reduce { reduction, keep: options.byte(0) != 0 };
     Some(match code {
         1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
         3 => {
             let window = options.window(Vec::new(), Some([5, 4]));
-            ("CONV_2D", Work::Convolution { window, groups: 0 }, Some(3))
+            ("CONV_2D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(3))
         }
         4 => {
             let window = options.window(Vec::new(), Some([6, 5]));
-            ("DEPTHWISE_CONV_2D", Work::DepthwiseConvolution { window }, Some(4))
+            let work = Work::Convolution { window, groups: None, is_depthwise: true };
+            ("DEPTHWISE_CONV_2D", work, Some(4))
         }
-        7 => ("EMBEDDING_LOOKUP", Work::Lookup, None),
-        9 => ("FULLY_CONNECTED", Work::FullyConnected { keep_extents: options.byte(2) != 0 }, Some(0)),
+        7 => ("EMBEDDING_LOOKUP", Work::Gather { axis: 0 }, None),
+        9 => {
+            let work = Work::Product { transpose: [false, true], flatten: options.byte(2) == 0 };
+            ("FULLY_CONNECTED", work, Some(0))
+        }
         13 => {
             // The option is the radius of the neighbourhood.
             let size = options.count(0, 0).saturating_mul(2).saturating_add(1);
@@ -134,7 +163,7 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
         89 => ("REDUCE_MIN", reduce(Reduction::Max), None),
         126 => {
             let transpose = [options.byte(0) != 0, options.byte(1) != 0];
-            ("BATCH_MATMUL", Work::Product { transpose }, None)
+            ("BATCH_MATMUL", Work::Product { transpose, flatten: false }, None)
         }
         _ => return None,
     })
@@ -148,24 +177,17 @@ fn elementwise(code: i32) -> Option<Layer> {
 
 /// Operators that compute nothing.
 fn moved(code: i32, options: &Options<'_>) -> Option<Layer> {
-    let resize = Work::Resize(ResizeTarget::HeightWidth);
     let (kind, work) = match code {
-        2 => return Some(("CONCATENATION", Work::Concat { axis: options.axis(0) }, Some(1))),
+        2 => return Some(("CONCATENATION", Work::Concat { axis: options.axis(0), is_new: false }, Some(1))),
         5 => ("DEPTH_TO_SPACE", Work::BlockRearrangement { block: options.count(0, 0), to_space: true }),
         6 => ("DEQUANTIZE", Work::Identity),
-        22 => ("RESHAPE", reshape(options)),
-        23 => ("RESIZE_BILINEAR", resize),
+        22 => ("RESHAPE", Work::Reshape(Reshaping::ToOperand { zero_is_zero: true })),
+        23 => ("RESIZE_BILINEAR", Work::Resize),
         26 => ("SPACE_TO_DEPTH", Work::BlockRearrangement { block: options.count(0, 0), to_space: false }),
-        34 => ("PAD", Work::Pad { pairs: true, written: None }),
+        34 => ("PAD", Work::Pad),
         36 => ("GATHER", Work::Gather { axis: options.axis(0) }),
-        39 => ("TRANSPOSE", Work::Transpose(None)),
-        43 => {
-            let axes = options.0.map(|table| table.ints(0)).unwrap_or_default();
-            (
-                "SQUEEZE",
-                Work::Reshape(Reshaping::Squeeze(Axes::Written(axes.into_iter().map(i64::from).collect()))),
-            )
-        }
+        39 => ("TRANSPOSE", Work::Transpose),
+        43 => ("SQUEEZE", Work::Reshape(Reshaping::Squeeze)),
         45 => {
             let mask = |slot: usize| options.int(slot, 0).cast_unsigned();
             let (begin_mask, end_mask, shrink) = (mask(0), mask(1), mask(4));
@@ -173,43 +195,25 @@ fn moved(code: i32, options: &Options<'_>) -> Option<Layer> {
             let new_axes = mask(2) | mask(3);
             ("STRIDED_SLICE", Work::Slice(Slicing::Strided { begin_mask, end_mask, new_axes, shrink }))
         }
-        49 => {
-            ("SPLIT", Work::Split { axis: SplitAxis::Operand(0), sizes: SplitSizes::Equal, squeeze: false })
-        }
+        49 => ("SPLIT", Work::Split { squeeze: false }),
         53 => ("CAST", Work::Identity),
-        60 => ("PADV2", Work::Pad { pairs: true, written: None }),
+        60 => ("PADV2", Work::Pad),
         65 => ("SLICE", Work::Slice(Slicing::BySize)),
         69 => ("TILE", Work::Tile),
-        70 => ("EXPAND_DIMS", Work::Reshape(Reshaping::Unsqueeze(Axes::Operand))),
+        70 => ("EXPAND_DIMS", Work::Reshape(Reshaping::Unsqueeze)),
         77 => ("SHAPE", Work::Shape { from: 0, to: i64::MAX }),
-        83 => ("PACK", Work::Stack { axis: options.axis(1) }),
-        88 => {
-            let axis = SplitAxis::Written(options.axis(1));
-            ("UNPACK", Work::Split { axis, sizes: SplitSizes::Equal, squeeze: true })
-        }
+        83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }),
+        88 => ("UNPACK", Work::Split { squeeze: true }),
         96 => ("RANGE", Work::Range),
-        97 => ("RESIZE_NEAREST_NEIGHBOR", resize),
-        100 => ("MIRROR_PAD", Work::Pad { pairs: true, written: None }),
-        102 => (
-            "SPLIT_V",
-            Work::Split { axis: SplitAxis::Operand(2), sizes: SplitSizes::Operand(1), squeeze: false },
-        ),
+        97 => ("RESIZE_NEAREST_NEIGHBOR", Work::Resize),
+        100 => ("MIRROR_PAD", Work::Pad),
+        102 => ("SPLIT_V", Work::Split { squeeze: false }),
         114 => ("QUANTIZE", Work::Identity),
         123 => ("SELECT_V2", Work::Where),
         130 => ("BROADCAST_TO", Work::Expand),
         _ => return None,
     };
     Some((kind, work, None))
-}
-
-/// The extents are in the options or, more often, in operand 1.
-fn reshape(options: &Options<'_>) -> Work {
-    let written = options.0.map(|table| table.ints(0)).unwrap_or_default();
-    if written.is_empty() {
-        Work::Reshape(Reshaping::ToOperand { zero_is_zero: true })
-    } else {
-        Work::Reshape(Reshaping::To(written.into_iter().map(i64::from).collect()))
-    }
 }
 
 fn without_counterpart(code: i32) -> Layer {
