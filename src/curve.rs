@@ -1,7 +1,7 @@
 //! The picture of latency against the cut of one operator.
 
-use coexec_plots::palette::{BLUE, Colour, GREEN, INK, Shape, VERMILION};
-use coexec_plots::{Format, Mark, Series, Unit, XyFigure};
+use coexec_plots::palette::{BLUE, GREEN, INK, Shape, VERMILION};
+use coexec_plots::{Figure, Format, Mark, Unit};
 use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
 use coexec_sim::input::nearest;
 use coexec_sim::plan::{Axis, Placement, Plan};
@@ -40,24 +40,23 @@ pub(crate) fn draw(
     options.core_sets = cut_between.or_else(|| options.core_sets.last().copied()).into_iter().collect();
     let points = latency_curve(simulator, stage, &options)?;
     let most = points.iter().map(|point| point.gpu_channels).max().unwrap_or(0);
-    let mut series = vec![
-        series("GPU", (GREEN, THIN), &points, |point| point.gpu),
-        series("CPU", (BLUE, THIN), &points, |point| point.cpu),
+    let lines = [
+        ("GPU", (GREEN, THIN), series(&points, |point| point.gpu)),
+        ("CPU", (BLUE, THIN), series(&points, |point| point.cpu)),
         // What the figure is about.
-        series("together", (VERMILION, STRONG), &points, |point| point.together),
+        ("together", (VERMILION, STRONG), series(&points, |point| point.together)),
     ];
-    let times: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|point| point.1)).collect();
-    series.extend(mark(placement, &points));
-    let figure = XyFigure {
-        title: format!("{} on {}", stage.layer.operator, scenario.device.title),
-        subtitle: subtitle(&options),
-        plot_size: PLOT,
-        x: coexec_plots::Axis::channels("output channels on the GPU (the CPU computes the rest)", most),
-        y: coexec_plots::Axis::times("latency", times.into_iter()),
-        heads: Vec::new(),
-        series,
-    };
-    Ok(figure.draw(format)?)
+    let times = lines.iter().flat_map(|(.., points)| points.iter().map(|point| point.1));
+    let x = coexec_plots::Axis::channels("output channels on the GPU (the CPU computes the rest)", most);
+    let mut figure = Figure::new(PLOT, x, coexec_plots::Axis::times("latency", times));
+    for (name, (colour, width), points) in lines {
+        figure.add(name, Mark::Line { width }, colour, points);
+    }
+    if let Some((name, place)) = mark(placement, &points) {
+        figure.add(&name, Mark::Markers { shape: Shape::Diamond, is_filled: true }, INK, vec![place]);
+    }
+    let title = format!("{} on {}", stage.layer.operator, scenario.device.title);
+    Ok(figure.titled(&title, &subtitle(&options)).draw(format)?)
 }
 
 /// The operator to show, and what the plan does with it.
@@ -111,25 +110,18 @@ fn subtitle(options: &SearchOptions) -> String {
     format!("CPU cores {cores}, synchronisation {}", options.synchronisation)
 }
 
-fn series(
-    name: &str,
-    (colour, width): (Colour, f64),
-    points: &[CurvePoint],
-    time: fn(&CurvePoint) -> Option<Picos>,
-) -> Series {
-    let points =
-        points.iter().filter_map(|point| Some((f64::from(point.gpu_channels), time(point)?.as_micros())));
-    Series::new(name, Mark::Line { width }, colour, points.collect())
+fn series(points: &[CurvePoint], time: fn(&CurvePoint) -> Option<Picos>) -> Vec<(f64, f64)> {
+    let place = |point: &CurvePoint| Some((f64::from(point.gpu_channels), time(point)?.as_micros()));
+    points.iter().filter_map(place).collect()
 }
 
-/// The cut that the plan makes.
-fn mark(placement: Placement, points: &[CurvePoint]) -> Option<Series> {
+/// The name and the place of the cut that the plan makes.
+fn mark(placement: Placement, points: &[CurvePoint]) -> Option<(String, (f64, f64))> {
     let (Axis::Channels, [cpu_channels, gpu_channels]) = placement.cpu_and_gpu_extents()? else {
         return None;
     };
     let point = points.iter().find(|point| point.gpu_channels == gpu_channels)?;
     let us = point.together?.as_micros();
     let name = format!("GPU {gpu_channels} + CPU {cpu_channels}: {}", Unit::Micros.label(us));
-    let mark = Mark::Markers { shape: Shape::Diamond, is_filled: true };
-    Some(Series::new(&name, mark, INK, vec![(f64::from(gpu_channels), us)]))
+    Some((name, (f64::from(gpu_channels), us)))
 }

@@ -1,7 +1,8 @@
 //! `coexec plot`: figures from the files of other commands.
 
 use coexec_fit::calibrate::learning;
-use coexec_plots::{Comparison, Format, PlotError, XyFigure};
+use coexec_fit::validate::point::Point;
+use coexec_plots::{Format, PlotError};
 use coexec_sim::input::Text;
 
 use crate::cli::{Common, Figure, Plot};
@@ -23,11 +24,15 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result<(), Failure> {
 }
 
 fn draw(options: &Plot, format: Format) -> Result<Vec<u8>, Failure> {
-    Ok(match options.kind {
-        Figure::Scatter => of_points(options, coexec_plots::scatter)?.draw(format)?,
-        Figure::ErrorCdf => of_points(options, coexec_plots::error_cdf)?.draw(format)?,
-        Figure::LearningCurve => learning_curve(options)?.draw(format)?,
-    })
+    let (figure, subtitle) = match options.kind {
+        Figure::Scatter => of_points(options, coexec_plots::scatter)?,
+        Figure::ErrorCdf => of_points(options, coexec_plots::error_cdf)?,
+        Figure::LearningCurve => {
+            let points = learning::of_csv(&Text::read(&options.file)?)?;
+            (coexec_plots::learning_curve(&points)?, String::new())
+        }
+    };
+    Ok(figure.titled(title(options), &subtitle).draw(format)?)
 }
 
 /// Refuses options that the figure has no use for.
@@ -36,12 +41,6 @@ fn check(options: &Plot) -> Result<(), Failure> {
         return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));
     }
     Ok(())
-}
-
-/// A figure of a learning curve.
-fn learning_curve(options: &Plot) -> Result<XyFigure, Failure> {
-    let points = learning::of_csv(&Text::read(&options.file)?)?;
-    Ok(coexec_plots::learning_curve(title(options), &points)?)
 }
 
 /// The title asked for, else the usual one.
@@ -54,16 +53,16 @@ fn title(options: &Plot) -> &str {
     options.title.as_deref().unwrap_or(usual)
 }
 
-/// A figure of points as `figure` makes it.
+/// A figure of points as `figure` makes it, and its subtitle.
 fn of_points(
     options: &Plot,
-    figure: impl FnOnce(&Comparison<'_>) -> Result<XyFigure, PlotError>,
-) -> Result<XyFigure, Failure> {
+    figure: impl FnOnce(&[Point]) -> Result<coexec_plots::Figure, PlotError>,
+) -> Result<(coexec_plots::Figure, String), Failure> {
     let points = points::read(&options.file, &options.group)?;
     // Points do not say whose they are; their file is the nearest to it.
     let mut subtitle = format!("points of {}", options.file.display());
     if !options.group.is_empty() {
         subtitle = format!("{subtitle}, group {}", options.group);
     }
-    Ok(figure(&Comparison { title: title(options), subtitle: &subtitle, points: &points })?)
+    Ok((figure(&points)?, subtitle))
 }

@@ -13,7 +13,7 @@ use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
-use coexec_plots::{Comparison, Format, error_cdf, scatter};
+use coexec_plots::{Format, error_cdf, scatter};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 use serde::Serialize;
@@ -220,17 +220,17 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
             continue;
         }
         let title = format!("{}, {processor}", phone.title);
-        let comparison = Comparison { title: &title, subtitle: "networks kept out of the fit", points: &of };
+        let subtitle = "networks kept out of the fit";
         // Thousands of points are smaller as pixels.
         pictures.push(Picture {
             file: format!("{}-{file}.png", phone.name),
             caption: format!("{title}: predicted against measured"),
-            content: scatter(&comparison)?.draw(Format::Png)?,
+            content: scatter(&of)?.titled(&title, subtitle).draw(Format::Png)?,
         });
         pictures.push(Picture {
             file: format!("{}-{file}-errors.svg", phone.name),
             caption: format!("{title}: how many predictions are how far off"),
-            content: error_cdf(&comparison)?.draw(Format::Svg)?,
+            content: error_cdf(&of)?.titled(&title, subtitle).draw(Format::Svg)?,
         });
     }
     Ok(pictures)

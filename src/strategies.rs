@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 use coexec_plots::palette::{MUTED, look};
-use coexec_plots::{Format, Mark, PlotError, Series, ShareRow, Shares, XyFigure};
+use coexec_plots::{Figure, Format, Mark, PlotError, ShareRow, Shares};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::plan::{Axis, Plan, ProcessorKind};
 use coexec_sim::scenario::Scenario;
@@ -157,20 +157,14 @@ pub(crate) fn picture(scenario: &Scenario, entries: &[Entry], format: Format) ->
     let mut front: Vec<(f64, f64)> =
         marked.clone().filter(|(entry, _)| entry.is_on_pareto_front).map(|(_, &place)| place).collect();
     front.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut series = vec![Series::new("Pareto front", Mark::Dashes { width: FRONT_WIDTH }, MUTED, front)];
-    series.extend(marked.enumerate().map(|(index, (entry, &place))| {
+    let x = coexec_plots::Axis::from_zero("latency, ms", places.iter().map(|place| place.0));
+    let y = coexec_plots::Axis::from_zero("energy, mJ", places.iter().map(|place| place.1));
+    let mut figure = Figure::new(PLOT, x, y).titled(&title, &subtitle);
+    figure.add("Pareto front", Mark::Dashes { width: FRONT_WIDTH }, MUTED, front);
+    for (index, (entry, &place)) in marked.enumerate() {
         let (colour, shape) = look(index);
-        Series::new(entry.strategy, Mark::Markers { shape, is_filled: true }, colour, vec![place])
-    }));
-    let figure = XyFigure {
-        title,
-        subtitle,
-        plot_size: PLOT,
-        x: coexec_plots::Axis::from_zero("latency, ms", places.iter().map(|place| place.0)),
-        y: coexec_plots::Axis::from_zero("energy, mJ", places.iter().map(|place| place.1)),
-        heads: Vec::new(),
-        series,
-    };
+        figure.add(entry.strategy, Mark::Markers { shape, is_filled: true }, colour, vec![place]);
+    }
     figure.draw(format)
 }
 
@@ -205,5 +199,5 @@ pub(crate) fn share_map(
         rows.push(share_row(strategy, plan));
     }
     let (title, subtitle) = titles("Who computes", scenario);
-    coexec_plots::shares(&title, &subtitle, &rows, format)
+    coexec_plots::shares(&rows)?.titled(&title, &subtitle).draw(format)
 }

@@ -5,7 +5,6 @@ use coexec_fit::validate::choice::Choices;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Group, choice, cpu, gpu, host, host_timed};
-use coexec_plots::Comparison;
 use coexec_sim::device::profile::Profile;
 use serde::Serialize;
 
@@ -145,8 +144,8 @@ fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) 
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         let subtitle = format!("predicted against measured, {source}");
-        let comparison = Comparison { title: &profile.title, subtitle: &subtitle, points };
-        files.push(picture.file(|format| coexec_plots::scatter(&comparison)?.draw(format))?);
+        let figure = coexec_plots::scatter(points)?.titled(&profile.title, &subtitle);
+        files.push(picture.file(|format| figure.draw(format))?);
     }
     if let Some(path) = &options.points {
         files.push(points::file(path, points)?);

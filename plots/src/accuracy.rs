@@ -13,10 +13,11 @@ use coexec_sim::units::Picos;
 
 use crate::PlotError;
 use crate::axis::{Axis, Unit};
+use crate::frame::Figure;
+use crate::legend::Row;
 use crate::mark::Mark;
 use crate::palette::{BLUE, GREEN, INK, MUTED, PURPLE, VERMILION, tint};
-use crate::xy::{Series, XyFigure};
-use groups::{grouped, legend, markers};
+use groups::{add_markers, grouped, rows};
 
 /// Shortest time that is drawn: a step of simulated time, in microseconds.
 const SHORTEST_US: f64 = 1e-6;
@@ -48,17 +49,6 @@ const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
 /// Places along the axis at which the share of predictions is shown.
 const SHARES: u32 = 512;
 
-/// Predictions beside their measurements, under a title.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison<'a> {
-    /// First line above the plot.
-    pub title: &'a str,
-    /// Second line, with less weight; may be empty.
-    pub subtitle: &'a str,
-    /// The predictions, in any order.
-    pub points: &'a [Point],
-}
-
 /// The errors of predictions.
 fn error_figures<'a>(points: impl Iterator<Item = &'a Point>) -> Group {
     let pairs: Vec<(f64, f64)> = points.map(|point| (point.predicted_us, point.measured_us)).collect();
@@ -81,45 +71,29 @@ pub(crate) fn percent(value: f64) -> String {
     format!("{value:.decimals$} %")
 }
 
-fn heads(heads: &[&str]) -> Vec<String> {
-    heads.iter().map(|&head| head.to_owned()).collect()
-}
-
-impl Comparison<'_> {
-    fn figure(&self, plot_size: (f64, f64), x: Axis, y: Axis, heads: Vec<String>) -> XyFigure {
-        let (title, subtitle) = (self.title.to_owned(), self.subtitle.to_owned());
-        XyFigure { title, subtitle, plot_size, x, y, heads, series: Vec::new() }
-    }
-
-    /// Checks that there is a point and that every point can be drawn.
-    fn check(&self) -> Result<(), PlotError> {
-        if self.points.is_empty() {
-            return Err(PlotError::NoPoints { title: self.title.to_owned() });
-        }
-        self.points.iter().try_for_each(check)
-    }
-}
-
 /// Predicted against measured time: each group has a colour and a marker, and its error
 /// figures in the legend. Markers are hollow for what the fit had seen; where it had
 /// seen everything or nothing, all are filled. Few points show their 90 % intervals.
 ///
 /// # Errors
 ///
-/// [`PlotError::NoPoints`] without a point; [`PlotError::BadPoint`] for one whose times
-/// are not finite and above 0.
-pub fn scatter(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
-    comparison.check()?;
-    let groups = grouped(comparison.points.iter());
-    let few = comparison.points.len() <= MOST_INTERVALS;
+/// [`PlotError::BadPoint`] for a point whose times are not finite and above 0.
+pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
+    points.iter().try_for_each(check)?;
+    let groups = grouped(points.iter());
+    let few = points.len() <= MOST_INTERVALS;
     let intervals: Vec<(&Point, f64, f64)> =
-        comparison.points.iter().filter(|_| few).filter_map(|point| interval(point)).collect();
+        points.iter().filter(|_| few).filter_map(|point| interval(point)).collect();
     let times = || {
-        let points = comparison.points.iter().flat_map(|point| [point.measured_us, point.predicted_us]);
-        points.chain(intervals.iter().flat_map(|&(_, low, high)| [low, high]))
+        let times = points.iter().flat_map(|point| [point.measured_us, point.predicted_us]);
+        times.chain(intervals.iter().flat_map(|&(_, low, high)| [low, high]))
     };
     let axis = |title: &str| Axis::logarithmic(title, times(), Unit::Micros);
-    let (low, high) = axis("").ends();
+    let mut figure = Figure::new(SQUARE, axis("measured time"), axis("predicted time"));
+    if points.is_empty() {
+        return Ok(figure);
+    }
+    let (low, high) = figure.x.ends();
     let (below, above) = (1.0 - CLOSE, 1.0 + CLOSE);
     // The corners of the band of close predictions within the axes.
     let band = vec![
@@ -130,29 +104,27 @@ pub fn scatter(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
         (high, high * below),
         (low / below, low),
     ];
-    let mut series = vec![
-        Series::new("", Mark::Area { opacity: CLOSE_OPACITY }, BLUE, band),
-        Series::new("", Mark::Line { width: THIN }, INK, vec![(low, low), (high, high)]),
-    ];
+    let close = Mark::Area { opacity: CLOSE_OPACITY };
+    let (line, segments) = (Mark::Line { width: THIN }, Mark::Segments { width: THIN });
+    figure.add("", close, BLUE, band);
+    figure.add("", line, INK, vec![(low, low), (high, high)]);
     for group in &groups {
         let mine = intervals.iter().filter(|(point, ..)| point.group == group.name);
         let ends = mine.flat_map(|&(point, low, high)| [(point.measured_us, low), (point.measured_us, high)]);
         let colour = tint(group.look.0, INTERVAL_TINT);
-        series.push(Series::new("", Mark::Segments { width: THIN }, colour, ends.collect()));
+        figure.add("", segments, colour, ends.collect());
     }
-    series.extend(markers(&groups, |point| (point.measured_us, point.predicted_us)));
-    series.extend(legend(&groups, |figures| {
+    add_markers(&mut figure, &groups, |point| (point.measured_us, point.predicted_us));
+    figure.legend.heads = ["group", "n", "MAPE", "within 10 %"].map(str::to_owned).to_vec();
+    figure.legend.rows = rows(&groups, |figures| {
         vec![figures.n.to_string(), percent(figures.mape_percent), percent(figures.within_10_percent)]
-    }));
+    });
     if !intervals.is_empty() {
-        let mark = Mark::Segments { width: THIN };
-        series.push(Series::new("90 % interval", mark, tint(INK, INTERVAL_TINT), Vec::new()));
+        figure.add("90 % interval", segments, tint(INK, INTERVAL_TINT), Vec::new());
     }
-    series.push(Series::new("equal times", Mark::Line { width: THIN }, INK, Vec::new()));
-    series.push(Series::new("within 10 %", Mark::Area { opacity: CLOSE_OPACITY }, BLUE, Vec::new()));
-    let columns = heads(&["group", "n", "MAPE", "within 10 %"]);
-    let figure = comparison.figure(SQUARE, axis("measured time"), axis("predicted time"), columns);
-    Ok(XyFigure { series, ..figure })
+    figure.add("equal times", line, INK, Vec::new());
+    figure.add("within 10 %", close, BLUE, Vec::new());
+    Ok(figure)
 }
 
 /// The share of predictions against their absolute error: of the model, of the model
@@ -162,14 +134,14 @@ pub fn scatter(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
 /// # Errors
 ///
 /// As [`scatter`].
-pub fn error_cdf(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
-    comparison.check()?;
+pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
+    points.iter().try_for_each(check)?;
     let differs = |point: &&Point| point.physics_us.to_bits() != point.predicted_us.to_bits();
-    let has_residual = comparison.points.iter().any(|point| differs(&point));
+    let has_residual = points.iter().any(|point| differs(&point));
     let curve = |predicted: &dyn Fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
-        comparison.points.iter().filter_map(|point| Some((predicted(point)?, point.measured_us))).collect()
+        points.iter().filter_map(|point| Some((predicted(point)?, point.measured_us))).collect()
     };
-    let curves = [
+    let mut curves = vec![
         ("this model", BLUE, STRONG, curve(&|point| Some(point.predicted_us))),
         ("without residual", GREEN, MIDDLE, curve(&|point| Some(point.physics_us).filter(|_| has_residual))),
         ("linear in FLOPs", VERMILION, MIDDLE, curve(&|point| point.flops_linear_us)),
@@ -184,28 +156,26 @@ pub fn error_cdf(comparison: &Comparison<'_>) -> Result<XyFigure, PlotError> {
     let title = "absolute error (% of the measured time)";
     let x = Axis::between(title, (SMALLEST_ERROR, largest), Unit::Number);
     let y = Axis::linear("share of predictions (%)", (0.0, 100.0), Unit::Number);
-    let close = vec![(100.0 * CLOSE, 0.0), (100.0 * CLOSE, 100.0)];
-    let mut series = vec![Series::new("", Mark::Dashes { width: THIN }, MUTED, close)];
-    let mut rows = Vec::new();
-    for (name, colour, width, pairs) in curves.into_iter().filter(|(.., pairs)| !pairs.is_empty()) {
-        let figures = figures("", &pairs);
-        let cells = [
-            name.to_owned(),
-            figures.n.to_string(),
-            percent(figures.within_10_percent),
-            percent(figures.median_ape_percent),
-        ];
-        let points = shares(errors(&pairs), largest);
-        let mark = Mark::Line { width };
-        rows.push(Series { legend: cells.to_vec(), ..Series::new(name, mark, colour, Vec::new()) });
-        series.push(Series::new("", mark, colour, points));
+    let mut figure = Figure::new(PLOT, x, y);
+    if points.is_empty() {
+        return Ok(figure);
     }
+    figure.legend.heads = ["model", "n", "within 10 %", "median"].map(str::to_owned).to_vec();
+    let limit = Mark::Dashes { width: THIN };
+    figure.add("", limit, MUTED, vec![(100.0 * CLOSE, 0.0), (100.0 * CLOSE, 100.0)]);
+    curves.retain(|(.., pairs)| !pairs.is_empty());
     // The model's own line lies over the others.
-    series[1..].reverse();
-    series.append(&mut rows);
-    series.push(Series::new("error of 10 %", Mark::Dashes { width: THIN }, MUTED, Vec::new()));
-    let figure = comparison.figure(PLOT, x, y, heads(&["model", "n", "within 10 %", "median"]));
-    Ok(XyFigure { series, ..figure })
+    for (_, colour, width, pairs) in curves.iter().rev() {
+        figure.add("", Mark::Line { width: *width }, *colour, shares(errors(pairs), largest));
+    }
+    for (name, colour, width, pairs) in curves {
+        let figures = figures("", &pairs);
+        let [within, median] = [figures.within_10_percent, figures.median_ape_percent].map(percent);
+        let cells = [name, &figures.n.to_string(), &within, &median];
+        figure.legend.rows.push(Row::of(Mark::Line { width }, colour, &cells));
+    }
+    figure.add("error of 10 %", limit, MUTED, Vec::new());
+    Ok(figure)
 }
 
 fn check(point: &Point) -> Result<(), PlotError> {

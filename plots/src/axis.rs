@@ -83,11 +83,20 @@ impl Unit {
     }
 }
 
+/// What an axis has between its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    Linear,
+    Logarithmic,
+    /// Names instead of values.
+    Named,
+}
+
 /// An axis with its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     pub(crate) title: String,
-    pub(crate) is_logarithmic: bool,
+    pub(crate) scale: Scale,
     low: f64,
     high: f64,
     /// Values and labels of the ticks.
@@ -111,7 +120,7 @@ impl Axis {
         let tick = |tick: f64| (tick * scale, format!("{:.decimals$}", tick + 0.0));
         let title = symbol.map_or(title.to_owned(), |(symbol, _)| format!("{title} ({symbol})"));
         let ticks = ticks.into_iter().map(tick).collect();
-        Self { title, is_logarithmic: false, low, high, ticks, minor: Vec::new() }
+        Self { title, scale: Scale::Linear, low, high, ticks, minor: Vec::new() }
     }
 
     /// From 0 to a little more than the largest of `values`, all 0 or more.
@@ -164,7 +173,7 @@ impl Axis {
         let minor = if span <= MOST_MINOR_DECADES { on_axis(MULTIPLES, 1) } else { Vec::new() };
         Self {
             title: title.to_owned(),
-            is_logarithmic: true,
+            scale: Scale::Logarithmic,
             low,
             high,
             ticks: labelled.into_iter().map(|tick| (value(tick), unit.show(tick.0, tick.1))).collect(),
@@ -183,12 +192,12 @@ impl Axis {
 
     /// From `low` to `high` with a name at each place; downwards where `low` is the greater.
     pub(crate) fn named(title: &str, (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
-        Self { title: title.to_owned(), is_logarithmic: false, low, high, ticks, minor: Vec::new() }
+        Self { title: title.to_owned(), scale: Scale::Named, low, high, ticks, minor: Vec::new() }
     }
 
     /// Where a value stands: 0 at the lower end of the axis, 1 at the upper.
     pub(crate) fn part(&self, value: f64) -> f64 {
-        if self.is_logarithmic {
+        if self.scale == Scale::Logarithmic {
             return (value / self.low).log10() / (self.high / self.low).log10();
         }
         (value - self.low) / (self.high - self.low)

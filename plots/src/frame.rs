@@ -1,7 +1,7 @@
 //! What every figure has: titles, one plot with axes, and a legend beside it.
 //!
 //! Responsible for: where these stand, the size of the figure, and its bytes in either
-//! format. Not for: what the plot shows.
+//! format; and for refusing what it cannot show. Not for: what the plot shows.
 //! Invariants: the figure is large enough for all of them, and the legend never stands on
 //! the plot; both formats are drawn by the same calls on the same grid of [`SCALE`] steps
 //! a figure pixel.
@@ -10,9 +10,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use crate::axis::Axis;
+use crate::axis::{Axis, LARGEST, Scale};
 use crate::font;
-use crate::legend::Legend;
+use crate::legend::{Legend, Row};
 use crate::mark::Mark;
 use crate::palette::{Colour, GRID, INK, MUTED, ink_on};
 use crate::{Format, PlotError};
@@ -26,6 +26,8 @@ pub(crate) const SCALE: u32 = 2 * PNG_SCALE;
 const CHANNELS: usize = 3;
 /// Tallest figure, in figure pixels: its grid, 16 steps a figure pixel, takes well under 300 MB.
 pub(crate) const MAX_HEIGHT: u32 = 6_000;
+/// Most rows of a legend.
+const MOST_ROWS: usize = 60;
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
@@ -51,10 +53,10 @@ pub(crate) type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBacken
 pub(crate) type Plot<DB> = DrawingArea<DB, Cartesian2d<Axis, Axis>>;
 
 /// Something in a plot; places are values of its axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
     /// The points of a series.
-    Series(Mark, Colour, Vec<(f64, f64)>),
+    Series(Series),
     /// A box of one colour between two corners.
     Filled([(f64, f64); 2], Colour),
     /// The outline of a box between two corners.
@@ -63,11 +65,21 @@ pub(crate) enum Item {
     Label(String, f64, (f64, f64), Colour),
 }
 
+/// Points that are drawn alike.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    /// Name in the legend, if it has a row there.
+    pub(crate) name: String,
+    pub(crate) mark: Mark,
+    pub(crate) colour: Colour,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
 impl Item {
     /// Draws it in a plot with markers at `markers` places.
     fn draw<DB: DrawingBackend>(&self, plot: &Plot<DB>, markers: usize) -> Drawn<DB> {
         match self {
-            Self::Series(mark, colour, points) => mark.draw(plot, points, *colour, markers),
+            Self::Series(series) => series.mark.draw(plot, &series.points, series.colour, markers),
             Self::Filled(corners, colour) => plot.draw(&Rectangle::new(*corners, colour.filled())),
             Self::Outline([(left, top), (right, bottom)]) => {
                 // As a path: in an SVG, plotters leaves out the width of a rectangle's line.
@@ -85,15 +97,15 @@ impl Item {
     /// Places at which it has markers.
     fn markers(&self) -> usize {
         match self {
-            Self::Series(Mark::Markers { .. }, _, points) => points.len(),
-            Self::Series(..) | Self::Filled(..) | Self::Outline(_) | Self::Label(..) => 0,
+            Self::Series(Series { mark: Mark::Markers { .. }, points, .. }) => points.len(),
+            Self::Series(_) | Self::Filled(..) | Self::Outline(_) | Self::Label(..) => 0,
         }
     }
 }
 
 /// A figure: its plot, and what stands around that.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
+pub struct Figure {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) legend: Legend,
@@ -101,8 +113,6 @@ pub(crate) struct Frame {
     pub(crate) plot_size: (f64, f64),
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Whether horizontal lines guide the eye from the left axis.
-    pub(crate) has_rows: bool,
     /// What the plot shows, the later over the earlier.
     pub(crate) items: Vec<Item>,
 }
@@ -117,7 +127,61 @@ pub(crate) fn at((x, y): (f64, f64)) -> (i32, i32) {
     (steps(x).cast_signed(), steps(y).cast_signed())
 }
 
-impl Frame {
+impl Figure {
+    /// A figure with an empty plot, whose size is in figure pixels.
+    pub fn new(plot_size: (f64, f64), x: Axis, y: Axis) -> Self {
+        let (title, subtitle, legend) = Default::default();
+        Self { title, subtitle, legend, plot_size, x, y, items: Vec::new() }
+    }
+
+    /// With a line above the plot, and one below that with less weight, which may be empty.
+    #[must_use]
+    pub fn titled(self, title: &str, subtitle: &str) -> Self {
+        Self { title: title.to_owned(), subtitle: subtitle.to_owned(), ..self }
+    }
+
+    /// Adds a series over what is there, with a row of the legend where it has a name.
+    pub fn add(&mut self, name: &str, mark: Mark, colour: Colour, points: Vec<(f64, f64)>) {
+        if !name.is_empty() {
+            self.legend.rows.push(Row::of(mark, colour, &[name]));
+        }
+        if !points.is_empty() {
+            self.items.push(Item::Series(Series { name: name.to_owned(), mark, colour, points }));
+        }
+    }
+
+    /// Draws it as the bytes of a file in `format`.
+    ///
+    /// # Errors
+    ///
+    /// [`PlotError::NoPoints`] where it shows nothing; [`PlotError::BadPoint`] for a point
+    /// that the axes cannot show; [`PlotError::TooMany`] for more rows in the legend than can
+    /// be told apart; [`PlotError::TooTall`] where it shows too many rows;
+    /// [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses, which for a
+    /// buffer in memory neither has cause to do.
+    pub fn draw(&self, format: Format) -> Result<Vec<u8>, PlotError> {
+        if self.items.is_empty() {
+            return Err(PlotError::NoPoints { title: self.title.clone() });
+        }
+        self.render(format)
+    }
+
+    /// Refuses a point that the axes cannot show.
+    fn check(&self, series: &Series) -> Result<(), PlotError> {
+        let values = series.points.iter().flat_map(|&(x, y)| [(&self.x, x), (&self.y, y)]);
+        for (axis, value) in values {
+            let least = if axis.scale == Scale::Logarithmic { 1.0 / LARGEST } else { -LARGEST };
+            if !(least..=LARGEST).contains(&value) {
+                return Err(PlotError::BadPoint {
+                    what: series.name.clone(),
+                    found: format!("{} is {value}", axis.title),
+                    expected: format!("a number from {least:e} to {LARGEST:e}"),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Room that the tick labels and the title of the left axis take.
     fn left_room(&self) -> f64 {
         let labels = self.y.ticks.iter().map(|tick| font::width(&font::drawable(&tick.1), TEXT_SIZE));
@@ -140,7 +204,7 @@ impl Frame {
         ((right + MARGIN).ceil() as u32, (bottom + MARGIN).ceil() as u32)
     }
 
-    fn draw<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
+    fn draw_on<DB: DrawingBackend>(&self, root: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         let ((width, height), (left, top)) = (self.size(), self.corner());
         let (right, bottom) = (left + self.plot_size.0, top + self.plot_size.1);
         let room = f64::from(width) - 2.0 * MARGIN;
@@ -161,7 +225,7 @@ impl Frame {
             .y_label_area_size(steps(self.left_room()))
             .build_cartesian_2d(self.x.clone(), self.y.clone())?;
         let mut mesh = chart.configure_mesh();
-        if !self.has_rows {
+        if self.y.scale == Scale::Named {
             mesh.disable_y_mesh();
         }
         mesh.x_desc(font::fit(&self.x.title, TEXT_SIZE, self.plot_size.0).unwrap_or_default())
@@ -177,47 +241,52 @@ impl Frame {
         self.items.iter().try_for_each(|item| item.draw(chart.plotting_area(), markers))?;
         self.legend.draw(root, (right + LEGEND_GAP, top))
     }
+
+    /// Draws it even where it shows nothing.
+    pub(crate) fn render(&self, format: Format) -> Result<Vec<u8>, PlotError> {
+        let series = self.items.iter().filter_map(|item| match item {
+            Item::Series(series) => Some(series),
+            Item::Filled(..) | Item::Outline(_) | Item::Label(..) => None,
+        });
+        for one in series {
+            self.check(one)?;
+        }
+        let count = self.legend.rows.len();
+        if count > MOST_ROWS {
+            return Err(PlotError::TooMany { what: "series", count, limit: MOST_ROWS });
+        }
+        let (width, height) = self.size();
+        if height > MAX_HEIGHT {
+            return Err(PlotError::TooTall { height, limit: MAX_HEIGHT });
+        }
+        let grid = (width * SCALE, height * SCALE);
+        match format {
+            Format::Svg => {
+                let mut document = String::new();
+                paint(self, SVGBackend::with_string(&mut document, grid))?;
+                // The coordinates count grid steps; the size shown is in figure pixels.
+                let grid_size = format!("width=\"{}\" height=\"{}\"", grid.0, grid.1);
+                let shown_size = format!("width=\"{width}\" height=\"{height}\"");
+                Ok(document.replacen(&grid_size, &shown_size, 1).into_bytes())
+            }
+            Format::Png => {
+                let mut pixels = vec![u8::MAX; grid.0 as usize * grid.1 as usize * CHANNELS];
+                paint(self, BitMapBackend::with_buffer(&mut pixels, grid))?;
+                let mut file = Vec::new();
+                let mut encoder = png::Encoder::new(&mut file, width * PNG_SCALE, height * PNG_SCALE);
+                encoder.set_color(png::ColorType::Rgb);
+                let mut writer = encoder.write_header()?;
+                writer.write_image_data(&averaged(&pixels, grid.0 as usize))?;
+                writer.finish()?;
+                Ok(file)
+            }
+        }
+    }
 }
 
-/// `figure` as the bytes of a file in `format`.
-///
-/// # Errors
-///
-/// [`PlotError::TooTall`] where it shows too many rows; [`PlotError::Draw`] and
-/// [`PlotError::Encode`] where a library refuses, which for a buffer in memory neither has
-/// cause to do.
-pub(crate) fn render(figure: &Frame, format: Format) -> Result<Vec<u8>, PlotError> {
-    let (width, height) = figure.size();
-    if height > MAX_HEIGHT {
-        return Err(PlotError::TooTall { height, limit: MAX_HEIGHT });
-    }
-    let grid = (width * SCALE, height * SCALE);
-    match format {
-        Format::Svg => {
-            let mut document = String::new();
-            paint(figure, SVGBackend::with_string(&mut document, grid))?;
-            // The coordinates count grid steps; the size shown is in figure pixels.
-            let grid_size = format!("width=\"{}\" height=\"{}\"", grid.0, grid.1);
-            let shown_size = format!("width=\"{width}\" height=\"{height}\"");
-            Ok(document.replacen(&grid_size, &shown_size, 1).into_bytes())
-        }
-        Format::Png => {
-            let mut pixels = vec![u8::MAX; grid.0 as usize * grid.1 as usize * CHANNELS];
-            paint(figure, BitMapBackend::with_buffer(&mut pixels, grid))?;
-            let mut file = Vec::new();
-            let mut encoder = png::Encoder::new(&mut file, width * PNG_SCALE, height * PNG_SCALE);
-            encoder.set_color(png::ColorType::Rgb);
-            let mut writer = encoder.write_header()?;
-            writer.write_image_data(&averaged(&pixels, grid.0 as usize))?;
-            writer.finish()?;
-            Ok(file)
-        }
-    }
-}
-
-fn paint<DB: DrawingBackend>(figure: &Frame, backend: DB) -> Result<(), PlotError> {
+fn paint<DB: DrawingBackend>(figure: &Figure, backend: DB) -> Result<(), PlotError> {
     let root = backend.into_drawing_area();
-    let drawn = root.fill(&WHITE).and_then(|()| figure.draw(&root));
+    let drawn = root.fill(&WHITE).and_then(|()| figure.draw_on(&root));
     drawn.and_then(|()| root.present()).map_err(|error| PlotError::Draw(error.to_string()))
 }
 

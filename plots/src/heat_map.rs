@@ -1,12 +1,12 @@
 //! The heat map: shaded cells over two kinds of category, the value written in each.
 
+use crate::PlotError;
 use crate::axis::Axis;
 use crate::font;
-use crate::frame::{Frame, Item, TEXT_SIZE, render};
+use crate::frame::{Figure, Item, TEXT_SIZE};
 use crate::legend::Legend;
 use crate::palette::{BLUE, Colour, tint};
 use crate::picture::{HeatMap, check};
-use crate::{Format, PlotError};
 
 // Lengths are in figure pixels.
 
@@ -24,21 +24,14 @@ fn shade(part: f64) -> Colour {
     tint(BLUE, 1.0 - part)
 }
 
-/// Draws a heat map as the bytes of a file in `format`.
-pub(crate) fn draw(
-    (title, subtitle): (&str, &str),
-    shown: &HeatMap,
-    format: Format,
-) -> Result<Vec<u8>, PlotError> {
+/// A heat map.
+pub(crate) fn figure(shown: &HeatMap) -> Result<Figure, PlotError> {
     let count = shown.rows.len().saturating_mul(shown.columns.len());
     if count > MOST_CELLS {
         return Err(PlotError::TooMany { what: "cells", count, limit: MOST_CELLS });
     }
     let values = || shown.values.iter().flatten().flatten().copied();
     values().try_for_each(|value| check(&shown.value, value))?;
-    if values().next().is_none() {
-        return Err(PlotError::NoPoints { title: title.to_owned() });
-    }
     let highest = values().fold(f64::MIN_POSITIVE, f64::max);
     let width = |name: &String| font::width(&font::drawable(name), TEXT_SIZE) + NAME_GAP;
     let cell_width = shown.columns.iter().map(width).fold(LEAST_CELL_WIDTH, f64::max);
@@ -61,15 +54,9 @@ pub(crate) fn draw(
             items.push(Item::Label(format!("{value:.0}"), TEXT_SIZE, (left + 0.5, top + 0.5), ground));
         }
     }
-    let frame = Frame {
-        title: title.to_owned(),
-        subtitle: subtitle.to_owned(),
-        legend: Legend { heads: vec![shown.value.clone()], ..legend },
-        plot_size: (cell_width * columns, CELL_HEIGHT * rows),
-        x: Axis::named(&shown.x, (0.0, columns), centred(&shown.columns)),
-        y: Axis::named(&shown.y, (rows, 0.0), centred(&shown.rows)),
-        has_rows: false,
-        items,
-    };
-    render(&frame, format)
+    let plot_size = (cell_width * columns, CELL_HEIGHT * rows);
+    let x = Axis::named(&shown.x, (0.0, columns), centred(&shown.columns));
+    let y = Axis::named(&shown.y, (rows, 0.0), centred(&shown.rows));
+    let legend = Legend { heads: vec![shown.value.clone()], ..legend };
+    Ok(Figure { legend, items, ..Figure::new(plot_size, x, y) })
 }

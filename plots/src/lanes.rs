@@ -9,10 +9,9 @@ use plotters::style::colors::WHITE;
 
 use crate::axis::Axis;
 use crate::font;
-use crate::frame::{Frame, Item, render};
+use crate::frame::{Figure, Item};
 use crate::legend::Legend;
 use crate::palette::Colour;
-use crate::{Format, PlotError};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 
@@ -60,47 +59,19 @@ pub(crate) struct Lane {
     pub(crate) slabs: Vec<Slab>,
 }
 
-/// A figure of lanes.
-pub(crate) struct Lanes {
-    pub(crate) title: String,
-    pub(crate) subtitle: String,
-    pub(crate) legend: Legend,
-    /// Width of the plot.
-    pub(crate) width: f64,
-    pub(crate) x: Axis,
-    pub(crate) rows: Vec<Lane>,
-}
-
-impl Lanes {
-    /// Draws it as the bytes of a file in `format`.
-    ///
-    /// # Errors
-    ///
-    /// [`PlotError::TooTall`] for too many lanes; [`PlotError::Draw`] and
-    /// [`PlotError::Encode`] where a library refuses.
-    pub(crate) fn draw(self, format: Format) -> Result<Vec<u8>, PlotError> {
-        let (low, high) = self.x.ends();
-        let pixel = (high - low) / self.width;
-        let (mut items, mut names) = (Vec::new(), Vec::new());
-        let mut bottom = LANE_GAP;
-        for lane in &self.rows {
-            let top = bottom;
-            bottom += lane.height + LANE_GAP;
-            names.extend(lane.names.iter().map(|(down, name)| (top + down, font::drawable(name))));
-            lane.slabs.iter().for_each(|slab| slab.draw(&mut items, top, (high, pixel)));
-        }
-        let frame = Frame {
-            title: self.title,
-            subtitle: self.subtitle,
-            legend: self.legend,
-            plot_size: (self.width, bottom),
-            x: self.x,
-            y: Axis::named("", (bottom, 0.0), names),
-            has_rows: false,
-            items,
-        };
-        render(&frame, format)
+/// Lanes above one another, in a plot of that width.
+pub(crate) fn figure(lanes: &[Lane], width: f64, x: Axis, legend: Legend) -> Figure {
+    let (low, high) = x.ends();
+    let pixel = (high - low) / width;
+    let (mut items, mut names) = (Vec::new(), Vec::new());
+    let mut bottom = LANE_GAP;
+    for lane in lanes {
+        let top = bottom;
+        bottom += lane.height + LANE_GAP;
+        names.extend(lane.names.iter().map(|(down, name)| (top + down, font::drawable(name))));
+        lane.slabs.iter().for_each(|slab| slab.draw(&mut items, top, (high, pixel)));
     }
+    Figure { legend, items, ..Figure::new((width, bottom), x, Axis::named("", (bottom, 0.0), names)) }
 }
 
 impl Slab {

@@ -7,9 +7,10 @@ use coexec_fit::calibrate::learning::LearningPoint;
 use crate::PlotError;
 use crate::accuracy::percent;
 use crate::axis::{Axis, Unit};
+use crate::frame::Figure;
+use crate::legend::Row;
 use crate::mark::Mark;
 use crate::palette::look;
-use crate::xy::{Series, XyFigure};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
@@ -35,7 +36,7 @@ type Errors = BTreeMap<usize, Vec<f64>>;
 ///
 /// [`PlotError::BadPoint`] for an error that is not finite or below 0;
 /// [`PlotError::TooMany`] for more series than can be told apart.
-pub fn learning_curve(title: &str, points: &[LearningPoint]) -> Result<XyFigure, PlotError> {
+pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
     // In the order in which they first occur.
     let mut curves: Vec<(&str, Errors)> = Vec::new();
     for point in points {
@@ -62,33 +63,30 @@ pub fn learning_curve(title: &str, points: &[LearningPoint]) -> Result<XyFigure,
     }
     let errors = points.iter().map(|point| point.mape_percent.max(LEAST_ERROR));
     let y = Axis::logarithmic("MAPE (%)", errors, Unit::Number);
-    let bands = curves.iter().enumerate().map(|(index, (_, errors))| {
+    let mut figure = Figure::new(PLOT, x, y);
+    figure.legend.heads = ["mean and range of draws", "most runs", "MAPE"].map(str::to_owned).to_vec();
+    for (index, (_, errors)) in curves.iter().enumerate() {
         let edge = |of: fn(f64, f64) -> f64| {
             errors
                 .iter()
                 .map(move |(&rows, errors)| (place(rows), errors.iter().copied().fold(errors[0], of)))
         };
         let corners = edge(f64::min).chain(edge(f64::max).rev()).collect();
-        Series::new("", Mark::Area { opacity: BAND_OPACITY }, look(index).0, corners)
-    });
-    let mut series: Vec<Series> = bands.collect();
+        figure.add("", Mark::Area { opacity: BAND_OPACITY }, look(index).0, corners);
+    }
     for (index, (name, errors)) in curves.iter().enumerate() {
         let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
         let means: Vec<(f64, f64)> =
             errors.iter().map(|(&rows, errors)| (place(rows), mean(errors))).collect();
         let (colour, shape) = look(index);
-        series.push(Series::new("", Mark::Line { width: LINE_WIDTH }, colour, means.clone()));
+        figure.add("", Mark::Line { width: LINE_WIDTH }, colour, means.clone());
         let most = errors.keys().last().copied().unwrap_or_default().to_string();
         let last = means.last().map_or(String::new(), |&(_, mean)| percent(mean));
         let mark = Mark::Markers { shape, is_filled: true };
-        series.push(Series {
-            legend: vec![(*name).to_owned(), most, last],
-            ..Series::new(name, mark, colour, means)
-        });
+        figure.add("", mark, colour, means);
+        figure.legend.rows.push(Row::of(mark, colour, &[name, &most, &last]));
     }
-    let heads = ["mean and range of draws", "most runs", "MAPE"].map(str::to_owned).to_vec();
-    let (title, subtitle) = (title.to_owned(), String::new());
-    Ok(XyFigure { title, subtitle, plot_size: PLOT, x, y, heads, series })
+    Ok(figure)
 }
 
 fn check(point: &LearningPoint) -> Result<(), PlotError> {
@@ -106,13 +104,14 @@ fn check(point: &LearningPoint) -> Result<(), PlotError> {
 mod tests {
     use super::*;
     use crate::Format;
+    use crate::frame::Item;
 
     fn point(series: &str, rows: usize, draw: usize, mape_percent: f64) -> LearningPoint {
         LearningPoint { series: series.to_owned(), rows, draw, mape_percent }
     }
 
     /// Two series, of which the second starts without a fit.
-    fn figure() -> XyFigure {
+    fn figure() -> Figure {
         let points = [
             point("from nothing", 10, 0, 40.0),
             point("from nothing", 10, 1, 20.0),
@@ -120,23 +119,31 @@ mod tests {
             point("from a profile", 0, 0, 30.0),
             point("from a profile", 10, 0, 10.0),
         ];
-        learning_curve("Errors", &points).unwrap()
+        learning_curve(&points).unwrap()
+    }
+
+    /// The points of a series of it.
+    fn points(index: usize) -> Vec<(f64, f64)> {
+        match &figure().items[index] {
+            Item::Series(series) => series.points.clone(),
+            other => panic!("{other:?} is no series"),
+        }
     }
 
     #[test]
     fn a_line_joins_the_means_of_draws_over_a_band_of_their_range() {
-        let series = figure().series;
-        assert_eq!(series[0].points, [(10.0, 20.0), (1000.0, 4.0), (1000.0, 4.0), (10.0, 40.0)]);
-        assert_eq!(series[2].points, [(10.0, 30.0), (1000.0, 4.0)]);
-        assert_eq!(series[3].legend, ["from nothing", "1000", "4.0 %"]);
-        assert_eq!(series[5].legend, ["from a profile", "10", "10.0 %"]);
+        assert_eq!(points(0), [(10.0, 20.0), (1000.0, 4.0), (1000.0, 4.0), (10.0, 40.0)]);
+        assert_eq!(points(2), [(10.0, 30.0), (1000.0, 4.0)]);
+        let rows = figure().legend.rows;
+        assert_eq!(rows[0].cells, ["from nothing", "1000", "4.0 %"]);
+        assert_eq!(rows[1].cells, ["from a profile", "10", "10.0 %"]);
         assert!(!figure().draw(Format::Svg).unwrap().is_empty());
     }
 
     #[test]
     fn a_fit_without_rows_stands_at_a_tick_of_its_own_left_of_the_others() {
         let figure = figure();
-        let (place, _) = figure.series[4].points[0];
+        let (place, _) = points(4)[0];
         let (none, others): (Vec<_>, Vec<_>) = figure.x.ticks.iter().partition(|tick| tick.1 == "0");
         assert_eq!(none[0].0.to_bits(), place.to_bits());
         assert!(place < 10.0 && others.iter().all(|tick| tick.0 >= 10.0 - 1e-6));
@@ -146,10 +153,10 @@ mod tests {
     fn an_error_that_is_no_number_is_refused_by_name_and_so_is_a_curve_without_points() {
         for mape_percent in [f64::NAN, f64::INFINITY, -1.0] {
             let points = [point("from nothing", 10, 0, mape_percent)];
-            let message = learning_curve("", &points).unwrap_err().to_string();
+            let message = learning_curve(&points).unwrap_err().to_string();
             assert!(message.contains("from nothing with 10 rows"), "{message}");
         }
-        let empty = learning_curve("", &[]).unwrap().draw(Format::Svg);
+        let empty = learning_curve(&[]).unwrap().draw(Format::Svg);
         assert!(matches!(empty, Err(PlotError::NoPoints { .. })));
     }
 
@@ -157,8 +164,8 @@ mod tests {
     fn more_series_than_can_be_told_apart_are_refused() {
         let many: Vec<LearningPoint> =
             (0..=MOST_SERIES).map(|index| point(&index.to_string(), 1, 0, 1.0)).collect();
-        assert!(learning_curve("", &many[1..]).is_ok());
-        let message = learning_curve("", &many).unwrap_err().to_string();
+        assert!(learning_curve(&many[1..]).is_ok());
+        let message = learning_curve(&many).unwrap_err().to_string();
         assert!(message.contains("31 series"), "{message}");
     }
 }

@@ -25,6 +25,13 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<String>,
 }
 
+impl Row {
+    /// A row with a sample.
+    pub(crate) fn of(mark: Mark, colour: Colour, cells: &[&str]) -> Self {
+        Self { sample: Some((mark, colour)), cells: cells.iter().map(|&cell| cell.to_owned()).collect() }
+    }
+}
+
 /// Rows under the heads of their columns; without heads where there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Legend {
@@ -35,10 +42,7 @@ pub(crate) struct Legend {
 impl Legend {
     /// Bands of colours, each with its name.
     pub(crate) fn bands<'a>(bands: impl Iterator<Item = (Colour, &'a str)>) -> Self {
-        let row = |(colour, name): (Colour, &str)| Row {
-            sample: Some((Mark::Area { opacity: 1.0 }, colour)),
-            cells: vec![name.to_owned()],
-        };
+        let row = |(colour, name)| Row::of(Mark::Area { opacity: 1.0 }, colour, &[name]);
         Self { heads: Vec::new(), rows: bands.map(row).collect() }
     }
 

@@ -34,17 +34,16 @@ mod shares;
 mod test_figures;
 mod timeline;
 mod trace;
-mod xy;
 
-pub use accuracy::{Comparison, error_cdf, scatter};
+pub use accuracy::{error_cdf, scatter};
 pub use axis::{Axis, Unit};
+pub use frame::Figure;
 pub use learning::learning_curve;
 pub use mark::Mark;
 pub use picture::picture;
 pub use shares::{ShareRow, Shares, shares};
 pub use timeline::timeline;
 pub use trace::trace;
-pub use xy::{Series, XyFigure};
 
 /// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

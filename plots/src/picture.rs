@@ -9,9 +9,9 @@ pub(crate) use crate::figure::{Bars, HeatMap};
 use crate::figure::{Curves, Drawing, Line, Picture};
 
 use crate::axis::{Axis, Unit};
+use crate::frame::Figure;
 use crate::mark::Mark;
 use crate::palette::{Colour, look, tint};
-use crate::xy::{Series, XyFigure};
 use crate::{Format, PlotError, bars, heat_map};
 
 /// Most series, which is how many can be told apart.
@@ -32,17 +32,17 @@ const LINE_WIDTH: f64 = 1.5;
 /// is not finite or below 0; [`PlotError::TooMany`] for more series than can be told apart;
 /// [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses.
 pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> {
-    let titles = (picture.title.as_str(), picture.subtitle.as_str());
-    match &picture.drawing {
-        Drawing::GroupedBars(shown) => bars::draw(titles, shown, false, format),
-        Drawing::StackedBars(shown) => bars::draw(titles, shown, true, format),
-        Drawing::Curves(shown) => curves(titles, shown, format),
-        Drawing::HeatMap(shown) => heat_map::draw(titles, shown, format),
-    }
+    let figure = match &picture.drawing {
+        Drawing::GroupedBars(shown) => bars::figure(shown, false)?,
+        Drawing::StackedBars(shown) => bars::figure(shown, true)?,
+        Drawing::Curves(shown) => curves(shown)?,
+        Drawing::HeatMap(shown) => heat_map::figure(shown)?,
+    };
+    figure.titled(&picture.title, &picture.subtitle).draw(format)
 }
 
 /// Lines over numbers; published points are hollow markers beside them.
-fn curves((title, subtitle): (&str, &str), shown: &Curves, format: Format) -> Result<Vec<u8>, PlotError> {
+fn curves(shown: &Curves) -> Result<Figure, PlotError> {
     check_series(shown.lines.len())?;
     let points = || shown.lines.iter().flat_map(|line| line.points.iter().map(move |&point| (line, point)));
     for (line, (x, y)) in points() {
@@ -57,22 +57,16 @@ fn curves((title, subtitle): (&str, &str), shown: &Curves, format: Format) -> Re
     let mut lines: Vec<(&Line, usize)> = shown.lines.iter().zip(looks).collect();
     // Points lie over lines.
     lines.sort_by_key(|(line, _)| line.is_published);
-    let series = lines.into_iter().map(|(line, index)| {
+    let x = Axis::linear(&shown.x, ends, Unit::Number);
+    let y = Axis::from_zero(&shown.y, points().map(|(_, (_, y))| y));
+    let mut figure = Figure::new(PLOT, x, y);
+    for (line, index) in lines {
         let (colour, shape) = look(index);
         let published = Mark::Markers { shape, is_filled: false };
         let mark = if line.is_published { published } else { Mark::Line { width: LINE_WIDTH } };
-        Series::new(&line.name, mark, colour, line.points.clone())
-    });
-    let figure = XyFigure {
-        title: title.to_owned(),
-        subtitle: subtitle.to_owned(),
-        plot_size: PLOT,
-        x: Axis::linear(&shown.x, ends, Unit::Number),
-        y: Axis::from_zero(&shown.y, points().map(|(_, (_, y))| y)),
-        heads: Vec::new(),
-        series: series.collect(),
-    };
-    figure.draw(format)
+        figure.add(&line.name, mark, colour, line.points.clone());
+    }
+    Ok(figure)
 }
 
 /// The looks of series, of which some are published: the same for what is published and

@@ -1,14 +1,14 @@
 //! Who computes how much of each operator: a lane a model or plan, a bar an operator,
 //! chains outlined.
 
+use crate::PlotError;
 use crate::axis::{Axis, Unit};
 use crate::font;
-use crate::frame::TEXT_SIZE;
-use crate::lanes::{Fill, Lane, Lanes, Slab};
+use crate::frame::{Figure, TEXT_SIZE};
+use crate::lanes::{self, Fill, Lane, Slab};
 use crate::legend::{Legend, Row};
 use crate::mark::Mark;
 use crate::palette::{BLUE, Colour, GREEN, INK, PURPLE, tint};
-use crate::{Format, PlotError};
 
 // Lengths are in figure pixels.
 
@@ -58,14 +58,12 @@ impl Shares {
     }
 }
 
-/// Draws who computes how much as the bytes of a file in `format`.
+/// Who computes how much.
 ///
 /// # Errors
 ///
-/// [`PlotError::NoPoints`] without an operator; [`PlotError::BadPoint`] for a part that is
-/// none of 1; [`PlotError::TooTall`] for too many rows; [`PlotError::Draw`] and
-/// [`PlotError::Encode`] where a library refuses.
-pub fn shares(title: &str, subtitle: &str, rows: &[ShareRow], format: Format) -> Result<Vec<u8>, PlotError> {
+/// [`PlotError::BadPoint`] for a part that is none of 1.
+pub fn shares(rows: &[ShareRow]) -> Result<Figure, PlotError> {
     for row in rows {
         let parts = row.operators.iter().flat_map(Shares::parts);
         if let Some((part, _, processor)) = parts.into_iter().find(|part| !(0.0..=1.0).contains(&part.0)) {
@@ -75,18 +73,9 @@ pub fn shares(title: &str, subtitle: &str, rows: &[ShareRow], format: Format) ->
         }
     }
     let most = rows.iter().map(|row| row.operators.len()).max().unwrap_or(0);
-    if most == 0 {
-        return Err(PlotError::NoPoints { title: title.to_owned() });
-    }
-    let figure = Lanes {
-        title: title.to_owned(),
-        subtitle: subtitle.to_owned(),
-        legend: legend(rows),
-        width: WIDTH,
-        x: Axis::linear("operator", (0.0, most as f64), Unit::Number),
-        rows: rows.iter().map(lane).collect(),
-    };
-    figure.draw(format)
+    let x = Axis::linear("operator", (0.0, most as f64), Unit::Number);
+    let lanes: Vec<Lane> = rows.iter().map(lane).collect();
+    Ok(lanes::figure(&lanes, WIDTH, x, legend(rows)))
 }
 
 /// The colours that are there, and chains where there are some.
@@ -95,14 +84,12 @@ fn legend(rows: &[ShareRow]) -> Legend {
     let processors = Shares::default().parts().into_iter().enumerate();
     let shown = processors.filter(|&(index, _)| operators().any(|shares| shares.parts()[index].0 > 0.0));
     let mut legend = Legend::bands(shown.map(|(_, (_, colour, name))| (colour, name)));
-    let mut add = |mark, colour, name: &str| {
-        legend.rows.push(Row { sample: Some((mark, colour)), cells: vec![name.to_owned()] });
-    };
     if operators().any(Shares::is_cut_along_channels) {
-        add(Mark::Area { opacity: 1.0 }, tint(GREEN, CHANNELS_TINT), "paler: cut along channels");
+        let colour = tint(GREEN, CHANNELS_TINT);
+        legend.rows.push(Row::of(Mark::Area { opacity: 1.0 }, colour, &["paler: cut along channels"]));
     }
     if operators().any(|shares| shares.chain.is_some()) {
-        add(Mark::Line { width: 1.5 }, INK, "chain");
+        legend.rows.push(Row::of(Mark::Line { width: 1.5 }, INK, &["chain"]));
     }
     legend
 }
@@ -141,6 +128,7 @@ fn lane(row: &ShareRow) -> Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use crate::test_figures::words;
 
     fn shared(cpu: f64, chain: Option<u32>) -> Shares {
@@ -175,13 +163,13 @@ mod tests {
         assert_eq!(legend(&[row(vec![shared(0.0, None)])]).rows.len(), 1, "the GPU");
         assert_eq!(legend(&[row(vec![shared(0.5, Some(1))])]).rows.len(), 3, "both and the chain");
         let channels = Shares { is_along_channels: true, ..shared(0.5, None) };
-        let svg = shares("Who computes", "", &[row(vec![channels])], Format::Svg).unwrap();
+        let svg = shares(&[row(vec![channels])]).unwrap().draw(Format::Svg).unwrap();
         assert!(words(&svg).contains(&"paler: cut along channels".to_owned()));
     }
 
     #[test]
     fn nothing_to_show_and_a_share_that_is_none_are_refused() {
-        let drawn = |operators| shares("", "", &[row(operators)], Format::Svg);
+        let drawn = |operators| shares(&[row(operators)])?.draw(Format::Svg);
         assert!(matches!(drawn(Vec::new()), Err(PlotError::NoPoints { .. })));
         assert!(matches!(drawn(vec![shared(f64::NAN, None)]), Err(PlotError::BadPoint { .. })));
     }

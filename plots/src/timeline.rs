@@ -4,7 +4,7 @@ use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 use coexec_sim::units::Picos;
 
 use crate::axis::{Axis, Unit};
-use crate::lanes::{Fill, Lane, Lanes, Slab};
+use crate::lanes::{self, Fill, Lane, Slab};
 use crate::legend::Legend;
 use crate::nesting::{Nested, nest};
 use crate::palette::{BLUE, Colour, GREEN, GREY, ORANGE, PURPLE, VERMILION, YELLOW, tint};
@@ -75,15 +75,9 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     } else {
         format!("ends after {}", Unit::Micros.label(end.as_micros()))
     };
-    let figure = Lanes {
-        title: title.to_owned(),
-        subtitle,
-        legend: Legend::bands(shown),
-        width: WIDTH,
-        x: Axis::linear("time", (0.0, end.as_micros()), Unit::Micros),
-        rows: lanes,
-    };
-    figure.draw(format)
+    let x = Axis::linear("time", (0.0, end.as_micros()), Unit::Micros);
+    let figure = lanes::figure(&lanes, WIDTH, x, Legend::bands(shown));
+    figure.titled(title, &subtitle).render(format)
 }
 
 /// White in the colour of a slice that holds others.

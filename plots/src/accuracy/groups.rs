@@ -6,9 +6,10 @@ use coexec_fit::validate::Group;
 use coexec_fit::validate::point::Point;
 
 use super::error_figures;
+use crate::frame::Figure;
+use crate::legend::Row;
 use crate::mark::Mark;
-use crate::palette::{GREY, INK, Look, Shape, looks};
-use crate::xy::Series;
+use crate::palette::{GREY, Look, Shape, looks};
 
 /// Most groups a legend names.
 const MOST_NAMED: usize = 30;
@@ -31,27 +32,20 @@ pub(super) fn grouped<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Named<
     named.map(|((name, points), look)| Named { name, look, points }).collect()
 }
 
-/// A row of the legend without a sample.
-pub(super) fn note(text: String) -> Series {
-    Series { legend: vec![text], mark: None, colour: INK, points: Vec::new() }
-}
-
 /// A marker for each point: small groups over large ones, and those the fit had not seen
 /// over the others, which are hollow.
-pub(super) fn markers(groups: &[Named<'_>], place: impl Fn(&Point) -> (f64, f64)) -> Vec<Series> {
+pub(super) fn add_markers(figure: &mut Figure, groups: &[Named<'_>], place: impl Fn(&Point) -> (f64, f64)) {
     let mut by_size: Vec<&Named<'_>> = groups.iter().collect();
     by_size.sort_by_key(|group| std::cmp::Reverse(group.points.len()));
     let any_unseen = points(groups).any(|point| point.unseen);
-    let mut series = Vec::new();
     for unseen in [false, true] {
         for group in &by_size {
             let (colour, shape) = group.look;
             let mark = Mark::Markers { shape, is_filled: unseen || !any_unseen };
             let shown = group.points.iter().filter(|point| point.unseen == unseen);
-            series.push(Series::new("", mark, colour, shown.map(|point| place(point)).collect()));
+            figure.add("", mark, colour, shown.map(|point| place(point)).collect());
         }
     }
-    series
 }
 
 fn points<'a>(groups: &'a [Named<'_>]) -> impl Iterator<Item = &'a Point> {
@@ -60,27 +54,27 @@ fn points<'a>(groups: &'a [Named<'_>]) -> impl Iterator<Item = &'a Point> {
 
 /// A row for each group, with the cells that `cells` makes, one for all where there is more
 /// than one group, and what filled and hollow markers mean where both occur.
-pub(super) fn legend(groups: &[Named<'_>], cells: impl Fn(&Group) -> Vec<String>) -> Vec<Series> {
-    let row = |name: &str, mark: Option<Mark>, colour, figures: &Group| {
-        let legend = std::iter::once(name.to_owned()).chain(cells(figures)).collect();
-        Series { legend, mark, colour, points: Vec::new() }
+pub(super) fn rows(groups: &[Named<'_>], cells: impl Fn(&Group) -> Vec<String>) -> Vec<Row> {
+    let cells = |name: &str, figures: &Group| -> Vec<String> {
+        std::iter::once(name.to_owned()).chain(cells(figures)).collect()
     };
     let filled = |shape| Mark::Markers { shape, is_filled: true };
-    let mut rows: Vec<Series> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for group in groups.iter().take(MOST_NAMED) {
         let ((colour, shape), figures) = (group.look, error_figures(group.points.iter().copied()));
-        rows.push(row(group.name, Some(filled(shape)), colour, &figures));
+        rows.push(Row { sample: Some((filled(shape), colour)), cells: cells(group.name, &figures) });
     }
     if groups.len() > MOST_NAMED {
-        rows.push(note(format!("and {} more groups", groups.len() - MOST_NAMED)));
+        let note = format!("and {} more groups", groups.len() - MOST_NAMED);
+        rows.push(Row { sample: None, cells: vec![note] });
     }
     if groups.len() > 1 {
-        rows.push(row("all", None, INK, &error_figures(points(groups))));
+        rows.push(Row { sample: None, cells: cells("all", &error_figures(points(groups))) });
     }
     if points(groups).any(|point| point.unseen) && points(groups).any(|point| !point.unseen) {
         let hollow = Mark::Markers { shape: Shape::Circle, is_filled: false };
-        rows.push(Series::new("not seen by the fit", filled(Shape::Circle), GREY, Vec::new()));
-        rows.push(Series::new("seen by the fit", hollow, GREY, Vec::new()));
+        rows.push(Row::of(filled(Shape::Circle), GREY, &["not seen by the fit"]));
+        rows.push(Row::of(hollow, GREY, &["seen by the fit"]));
     }
     rows
 }

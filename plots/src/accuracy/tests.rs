@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Format;
+use crate::frame::{Item, Series};
 
 /// A point of a group.
 fn point(group: &str, measured_us: f64, predicted_us: f64) -> Point {
@@ -16,29 +17,31 @@ fn point(group: &str, measured_us: f64, predicted_us: f64) -> Point {
     }
 }
 
-fn comparison(points: &[Point]) -> Comparison<'_> {
-    Comparison { title: "here", subtitle: "", points }
-}
-
-/// Places of a figure's markers: of the filled and of the hollow ones.
-fn marked(figure: &XyFigure) -> [Vec<(f64, f64)>; 2] {
-    [true, false].map(|wanted| {
-        let is_wanted = |series: &&Series| {
-            matches!(series.mark, Some(Mark::Markers { is_filled, .. }) if is_filled == wanted)
-        };
-        figure.series.iter().filter(is_wanted).flat_map(|series| series.points.clone()).collect()
+/// The series of a figure.
+fn series(figure: &Figure) -> impl Iterator<Item = &Series> {
+    figure.items.iter().map(|item| match item {
+        Item::Series(series) => series,
+        other => panic!("{other:?} is no series"),
     })
 }
 
-fn rows(figure: &XyFigure) -> Vec<String> {
-    figure.series.iter().map(|series| series.legend.join(" | ")).filter(|row| !row.is_empty()).collect()
+/// Places of a figure's markers: of the filled and of the hollow ones.
+fn marked(figure: &Figure) -> [Vec<(f64, f64)>; 2] {
+    [true, false].map(|wanted| {
+        let is_wanted =
+            |one: &&Series| matches!(one.mark, Mark::Markers { is_filled, .. } if is_filled == wanted);
+        series(figure).filter(is_wanted).flat_map(|one| one.points.clone()).collect()
+    })
+}
+
+fn rows(figure: &Figure) -> Vec<String> {
+    figure.legend.rows.iter().map(|row| row.cells.join(" | ")).collect()
 }
 
 /// Points of the line of a colour.
-fn line(figure: &XyFigure, colour: crate::palette::Colour) -> Vec<(f64, f64)> {
-    let is_line =
-        |series: &&Series| matches!(series.mark, Some(Mark::Line { .. })) && series.colour == colour;
-    figure.series.iter().filter(is_line).map(|series| series.points.clone()).max_by_key(Vec::len).unwrap()
+fn line(figure: &Figure, colour: crate::palette::Colour) -> Vec<(f64, f64)> {
+    let is_line = |one: &&Series| matches!(one.mark, Mark::Line { .. }) && one.colour == colour;
+    series(figure).filter(is_line).map(|one| one.points.clone()).max_by_key(Vec::len).unwrap()
 }
 
 #[test]
@@ -50,23 +53,30 @@ fn a_point_that_cannot_be_drawn_is_refused_by_name() {
         (1.0, -1.0, "predicted_us"),
         (1e300, 1.0, "measured_us"),
     ] {
-        let message =
-            scatter(&comparison(&[point("gpu/conv2d", measured, predicted)])).unwrap_err().to_string();
+        let message = scatter(&[point("gpu/conv2d", measured, predicted)]).unwrap_err().to_string();
         assert!(message.contains("layer of net") && message.contains(key), "{message}");
     }
     let odd = Point { low_us: Some(f64::NAN), ..point("gpu/conv2d", 1.0, 1.0) };
-    assert!(scatter(&comparison(&[odd])).unwrap_err().to_string().contains("low_us"));
-    assert!(error_cdf(&comparison(&[])).unwrap_err().to_string().contains("here"));
+    assert!(scatter(&[odd]).unwrap_err().to_string().contains("low_us"));
+    assert!(
+        error_cdf(&[])
+            .unwrap()
+            .titled("here", "")
+            .draw(Format::Svg)
+            .unwrap_err()
+            .to_string()
+            .contains("here")
+    );
 }
 
 #[test]
 fn a_scatter_has_a_marker_a_point_filled_where_the_fit_had_not_seen_it() {
     let unseen = Point { unseen: true, ..point("gpu/conv2d", 20.0, 21.0) };
     let points = [unseen, point("gpu/conv2d", 10.0, 11.0), point("gpu/conv2d", 30.0, 31.0)];
-    let both = scatter(&comparison(&points)).unwrap();
+    let both = scatter(&points).unwrap();
     assert_eq!(marked(&both), [vec![(20.0, 21.0)], vec![(10.0, 11.0), (30.0, 31.0)]]);
     assert!(rows(&both).contains(&"not seen by the fit".to_owned()));
-    let only = scatter(&comparison(&points[1..])).unwrap();
+    let only = scatter(&points[1..]).unwrap();
     assert!(marked(&only)[1].is_empty() && !rows(&only).contains(&"seen by the fit".to_owned()));
 }
 
@@ -74,8 +84,9 @@ fn a_scatter_has_a_marker_a_point_filled_where_the_fit_had_not_seen_it() {
 fn small_groups_are_drawn_over_large_ones_and_unseen_points_over_seen() {
     let unseen = Point { unseen: true, ..point("large", 2.0, 2.0) };
     let points = [unseen, point("small", 1.0, 1.0), point("large", 3.0, 3.0), point("large", 4.0, 4.0)];
-    let series = markers(&grouped(points.iter()), |point| (point.measured_us, 0.0));
-    let order: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|place| place.0)).collect();
+    let mut figure = scatter(&[]).unwrap();
+    add_markers(&mut figure, &grouped(points.iter()), |point| (point.measured_us, 0.0));
+    let order: Vec<f64> = series(&figure).flat_map(|one| one.points.iter().map(|place| place.0)).collect();
     assert_eq!(order, [3.0, 4.0, 1.0, 2.0]);
 }
 
@@ -83,12 +94,12 @@ fn small_groups_are_drawn_over_large_ones_and_unseen_points_over_seen() {
 fn the_legend_has_the_error_figures_of_each_group_and_of_all() {
     let points =
         [point("gpu/conv2d", 100.0, 104.0), point("gpu/conv2d", 100.0, 80.0), point("gpu/mean", 10.0, 10.5)];
-    let rows = rows(&scatter(&comparison(&points)).unwrap());
+    let rows = rows(&scatter(&points).unwrap());
     let expected =
         ["gpu/conv2d | 2 | 12.0 % | 50.0 %", "gpu/mean | 1 | 5.0 % | 100 %", "all | 3 | 9.7 % | 66.7 %"];
     assert_eq!(rows[..3], expected);
     let many: Vec<Point> = (0..40).map(|index| point(&format!("g{index:02}"), 1.0, 1.0)).collect();
-    assert_eq!(legend(&grouped(many.iter()), |_| Vec::new())[30].legend, ["and 10 more groups"]);
+    assert_eq!(groups::rows(&grouped(many.iter()), |_| Vec::new())[30].cells, ["and 10 more groups"]);
 }
 
 #[test]
@@ -99,8 +110,8 @@ fn few_points_show_their_intervals_on_axes_that_hold_them_and_many_do_not() {
         ..point("gpu/depthwise_conv2d", us, us)
     };
     let ends = |points: &[Point]| {
-        let figure = scatter(&comparison(points)).unwrap();
-        let segments = figure.series.iter().filter(|one| matches!(one.mark, Some(Mark::Segments { .. })));
+        let figure = scatter(points).unwrap();
+        let segments = series(&figure).filter(|one| matches!(one.mark, Mark::Segments { .. }));
         (segments.map(|one| one.points.len()).sum::<usize>(), figure.y.ends())
     };
     let points: Vec<Point> = (1..=MOST_INTERVALS + 1).map(|index| with_interval(index as f64)).collect();
@@ -120,7 +131,7 @@ fn a_curve_of_errors_has_the_share_of_points_within_each() {
             ..point("gpu/conv2d", 100.0, 100.0 + f64::from(percent))
         })
         .collect();
-    let figure = error_cdf(&comparison(&points)).unwrap();
+    let figure = error_cdf(&points).unwrap();
     let curve = line(&figure, BLUE);
     for (error, share) in [(5.5, 25.0), (12.5, 60.0), (50.0, 100.0)] {
         let before = curve.iter().rev().find(|place| place.0 <= error).unwrap();
@@ -134,19 +145,15 @@ fn a_curve_of_errors_has_the_share_of_points_within_each() {
     {
         assert!(row.starts_with(name), "{row}");
     }
-    let exact = error_cdf(&comparison(&[point("gpu/conv2d", 10.0, 10.0)])).unwrap();
-    assert_eq!(
-        exact.series.iter().filter(|one| !one.legend.is_empty()).count(),
-        2,
-        "one model, and the limit"
-    );
+    let exact = error_cdf(&[point("gpu/conv2d", 10.0, 10.0)]).unwrap();
+    assert_eq!(exact.legend.rows.len(), 2, "one model, and the limit");
     assert!(line(&exact, BLUE).iter().all(|place| (place.1 - 100.0).abs() < 1e-9));
 }
 
 #[test]
 fn the_error_axis_grows_with_the_largest_error_up_to_a_limit() {
     for (predicted, expected) in [(1.5, 100.0), (2.5, 300.0), (5.0, 1000.0), (1e6, 1000.0)] {
-        let end = error_cdf(&comparison(&[point("gpu/conv2d", 1.0, predicted)])).unwrap().x.ends().1;
+        let end = error_cdf(&[point("gpu/conv2d", 1.0, predicted)]).unwrap().x.ends().1;
         assert!((end / expected - 1.0_f64).abs() < 1e-9);
     }
 }
@@ -161,10 +168,9 @@ proptest! {
             .iter()
             .map(|&(measured, predicted)| point("gpu/conv2d", 10f64.powf(measured), 10f64.powf(predicted)))
             .collect();
-        let of = comparison(&points);
-        for figure in [scatter(&of), error_cdf(&of)] {
+        for figure in [scatter(&points), error_cdf(&points)] {
             let figure = figure.unwrap();
-            for (x, y) in figure.series.iter().flat_map(|series| &series.points) {
+            for (x, y) in series(&figure).flat_map(|one| &one.points) {
                 for part in [figure.x.part(*x), figure.y.part(*y)] {
                     prop_assert!((-1e-9..=1.0 + 1e-9).contains(&part), "{x} {y}");
                 }

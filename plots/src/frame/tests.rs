@@ -3,30 +3,22 @@ use crate::axis::Unit;
 use crate::mark::Mark;
 use crate::palette::{BLUE, GREEN, Shape, VERMILION};
 use crate::test_figures::{ROUNDING, elements, pixels, words};
-use crate::xy::{Series, XyFigure};
 
 const SIZE: (f64, f64) = (400.0, 300.0);
 
 /// A line, an area and markers over two axes, the upper one logarithmic.
-fn figure(name: &str) -> XyFigure {
+fn figure(name: &str) -> Figure {
     let points = vec![(0.0, 1.0), (50.0, 100.0), (100.0, 10.0)];
     let markers = Mark::Markers { shape: Shape::Circle, is_filled: true };
-    XyFigure {
-        title: "a < b & \"c\"".to_owned(),
-        subtitle: "second line".to_owned(),
-        plot_size: SIZE,
-        x: Axis::linear("time", (0.0, 100.0), Unit::Micros),
-        y: Axis::between("bytes moved", (1.0, 100.0), Unit::Bytes),
-        heads: vec!["what".to_owned(), "n".to_owned()],
-        series: vec![
-            Series::new("", Mark::Area { opacity: 1.0 }, GREEN, points.clone()),
-            Series::new(name, Mark::Line { width: 2.0 }, VERMILION, points.clone()),
-            Series {
-                legend: vec!["markers".to_owned(), "3".to_owned()],
-                ..Series::new("", markers, BLUE, points)
-            },
-        ],
-    }
+    let x = Axis::linear("time", (0.0, 100.0), Unit::Micros);
+    let y = Axis::between("bytes moved", (1.0, 100.0), Unit::Bytes);
+    let mut figure = Figure::new(SIZE, x, y).titled("a < b & \"c\"", "second line");
+    figure.legend.heads = vec!["what".to_owned(), "n".to_owned()];
+    figure.add("", Mark::Area { opacity: 1.0 }, GREEN, points.clone());
+    figure.add(name, Mark::Line { width: 2.0 }, VERMILION, points.clone());
+    figure.add("", markers, BLUE, points);
+    figure.legend.rows.push(Row::of(markers, BLUE, &["markers", "3"]));
+    figure
 }
 
 #[test]
@@ -88,10 +80,9 @@ fn a_png_has_the_size_of_the_figure_and_the_colours_of_its_series() {
 #[test]
 fn nothing_of_a_figure_with_a_tall_legend_lies_outside_of_it() {
     let mut tall = figure("line");
-    let row = |index: usize| {
-        Series::new(&format!("a rather long name {index}"), Mark::Line { width: 1.0 }, BLUE, Vec::new())
-    };
-    tall.series.extend((0..40).map(row));
+    let row =
+        |index: usize| Row::of(Mark::Line { width: 1.0 }, BLUE, &[&format!("a rather long name {index}")]);
+    tall.legend.rows.extend((0..40).map(row));
     let svg = tall.draw(Format::Svg).unwrap();
     let frame = elements(&svg)
         .iter()
@@ -108,18 +99,18 @@ fn nothing_of_a_figure_with_a_tall_legend_lies_outside_of_it() {
         };
         assert!(y < height && right <= width, "{}", one.text);
     }
-    tall.series.extend((0..40).map(row));
+    tall.legend.rows.extend((0..40).map(row));
     assert!(matches!(tall.draw(Format::Svg), Err(PlotError::TooMany { count: 82, .. })));
 }
 
 #[test]
 fn what_axes_cannot_show_is_refused_by_name() {
     for (x, y) in [(f64::NAN, 1.0), (1.0, 0.0), (f64::INFINITY, 1.0), (1.0, -5.0), (1e300, 1.0)] {
-        let mut odd = figure("line");
-        odd.series[1].points.push((x, y));
+        let mut odd = figure("");
+        odd.add("line", Mark::Line { width: 2.0 }, VERMILION, vec![(1.0, 1.0), (x, y)]);
         let message = odd.draw(Format::Svg).unwrap_err().to_string();
         assert!(message.contains("line"), "{message}");
     }
-    let empty = XyFigure { series: Vec::new(), ..figure("line") };
+    let empty = Figure { items: Vec::new(), ..figure("line") };
     assert!(matches!(empty.draw(Format::Svg), Err(PlotError::NoPoints { .. })));
 }
