@@ -23,9 +23,9 @@
 mod convert;
 mod error;
 mod fold;
-mod functions;
 mod model;
 mod onnx;
+mod operators;
 mod patterns;
 mod prune;
 mod scenario;

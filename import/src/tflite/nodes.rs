@@ -1,10 +1,8 @@
 //! TFLite's operators in the words of `model.rs`.
 
 use super::table::Table;
-use crate::functions;
-use crate::model::{
-    Elemental, Pads, Reduction, Reshaping, Slicing, SourceTensor, TensorId, Windowed, Work, written,
-};
+use crate::model::{Elemental, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written};
+use crate::operators::{self, NOT_KNOWN};
 use coexec_sim::workload::{Function, LocalResponseNorm, PoolKind, Softmax};
 
 /// A node as it is read.
@@ -15,9 +13,6 @@ pub(super) struct Read {
     /// The function that is fused into it.
     pub(super) activation: Option<Work>,
 }
-
-/// Name of an operator that has only a number here.
-const NUMBERED: &str = "BUILTIN";
 
 /// Number of an operator of the model's own.
 const CUSTOM: i32 = 32;
@@ -85,15 +80,18 @@ pub(super) fn read(
     tensors: &mut Vec<SourceTensor>,
 ) -> Read {
     let options = Options(table.table(OPTIONS));
-    let (kind, work, slot) = layer(code, &options)
-        .or_else(|| elementwise(code))
-        .or_else(|| moved(code, &options))
-        .unwrap_or_else(|| without_counterpart(code));
-    let kind = match custom {
-        Some(name) if code == CUSTOM => format!("{kind} {name}"),
-        _ if kind == NUMBERED => format!("{kind} {code}"),
-        _ => kind.to_owned(),
+    let known = with_options(code, &options).or_else(|| {
+        let (kind, work) = operators::of_tflite(code)?;
+        // A sum, product, difference or quotient has a function in its first slot.
+        Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
+    });
+    let (mut kind, work, slot) = match known {
+        Some((kind, work, slot)) => (kind.to_owned(), work, slot),
+        None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN), None),
     };
+    if let Some(name) = custom.filter(|_| code == CUSTOM) {
+        kind = format!("{kind} {name}");
+    }
     let of = |operand: usize| reads.get(operand).copied().flatten();
     let numbers: Vec<i64> = options.ints().into_iter().map(i64::from).collect();
     let reads = match code {
@@ -120,14 +118,16 @@ pub(super) fn read(
 /// What a node does, and the slot of the function that is fused into it.
 type Layer = (&'static str, Work, Option<usize>);
 
-fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
+fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
     let pool = |kind| Work::Pool {
         kind,
         window: options.window(vec![options.count(4, 1), options.count(3, 1)], None),
     };
+    let block = |to_space| Work::BlockRearrangement { block: options.count(0, 0), to_space };
     let reduce = |reduction| Work::Reduce { reduction, keep: options.byte(0) != 0 };
     Some(match code {
         1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
+        2 => ("CONCATENATION", Work::Concat { axis: options.axis(0), is_new: false }, Some(1)),
         3 => {
             let window = options.window(Vec::new(), Some([5, 4]));
             ("CONV_2D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(3))
@@ -137,7 +137,7 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
             let work = Work::Convolution { window, groups: None, is_depthwise: true };
             ("DEPTHWISE_CONV_2D", work, Some(4))
         }
-        7 => ("EMBEDDING_LOOKUP", Work::Gather { axis: 0 }, None),
+        5 => ("DEPTH_TO_SPACE", block(true), None),
         9 => {
             let work = Work::Product { transpose: [false, true], flatten: options.byte(2) == 0 };
             ("FULLY_CONNECTED", work, Some(0))
@@ -150,8 +150,18 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
         }
         17 => ("MAX_POOL_2D", pool(PoolKind::Max), Some(5)),
         25 => ("SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
-        50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
+        26 => ("SPACE_TO_DEPTH", block(false), None),
+        36 => ("GATHER", Work::Gather { axis: options.axis(0) }, None),
         40 => ("MEAN", reduce(Reduction::Mean), None),
+        45 => {
+            let mask = |slot: usize| options.int(slot, 0).cast_unsigned();
+            let (begin_mask, end_mask, shrink) = (mask(0), mask(1), mask(4));
+            // An ellipsis stands for several axes, as new ones do: neither is read.
+            let new_axes = mask(2) | mask(3);
+            let slicing = Slicing::Strided { begin_mask, end_mask, new_axes, shrink };
+            ("STRIDED_SLICE", Work::Slice(slicing), None)
+        }
+        50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
         67 => {
             let window = options.window(Vec::new(), None);
             let work = Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() };
@@ -160,6 +170,7 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
         74 => ("SUM", reduce(Reduction::Sum), None),
         81 => ("REDUCE_PROD", reduce(Reduction::Product), None),
         82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
+        83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }, None),
         89 => ("REDUCE_MIN", reduce(Reduction::Max), None),
         126 => {
             let transpose = [options.byte(0) != 0, options.byte(1) != 0];
@@ -167,69 +178,4 @@ fn layer(code: i32, options: &Options<'_>) -> Option<Layer> {
         }
         _ => return None,
     })
-}
-
-fn elementwise(code: i32) -> Option<Layer> {
-    let (kind, work) = functions::of_tflite(code)?;
-    // A sum, product, difference or quotient has a function in its first slot.
-    Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
-}
-
-/// Operators that compute nothing.
-fn moved(code: i32, options: &Options<'_>) -> Option<Layer> {
-    let (kind, work) = match code {
-        2 => return Some(("CONCATENATION", Work::Concat { axis: options.axis(0), is_new: false }, Some(1))),
-        5 => ("DEPTH_TO_SPACE", Work::BlockRearrangement { block: options.count(0, 0), to_space: true }),
-        6 => ("DEQUANTIZE", Work::Identity),
-        22 => ("RESHAPE", Work::Reshape(Reshaping::ToOperand { zero_is_zero: true })),
-        23 => ("RESIZE_BILINEAR", Work::Resize),
-        26 => ("SPACE_TO_DEPTH", Work::BlockRearrangement { block: options.count(0, 0), to_space: false }),
-        34 => ("PAD", Work::Pad),
-        36 => ("GATHER", Work::Gather { axis: options.axis(0) }),
-        39 => ("TRANSPOSE", Work::Transpose),
-        43 => ("SQUEEZE", Work::Reshape(Reshaping::Squeeze)),
-        45 => {
-            let mask = |slot: usize| options.int(slot, 0).cast_unsigned();
-            let (begin_mask, end_mask, shrink) = (mask(0), mask(1), mask(4));
-            // An ellipsis stands for several axes, as new ones do: neither is read.
-            let new_axes = mask(2) | mask(3);
-            ("STRIDED_SLICE", Work::Slice(Slicing::Strided { begin_mask, end_mask, new_axes, shrink }))
-        }
-        49 => ("SPLIT", Work::Split { squeeze: false }),
-        53 => ("CAST", Work::Identity),
-        60 => ("PADV2", Work::Pad),
-        65 => ("SLICE", Work::Slice(Slicing::BySize)),
-        69 => ("TILE", Work::Tile),
-        70 => ("EXPAND_DIMS", Work::Reshape(Reshaping::Unsqueeze)),
-        77 => ("SHAPE", Work::Shape { from: 0, to: i64::MAX }),
-        83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }),
-        88 => ("UNPACK", Work::Split { squeeze: true }),
-        96 => ("RANGE", Work::Range),
-        97 => ("RESIZE_NEAREST_NEIGHBOR", Work::Resize),
-        100 => ("MIRROR_PAD", Work::Pad),
-        102 => ("SPLIT_V", Work::Split { squeeze: false }),
-        114 => ("QUANTIZE", Work::Identity),
-        123 => ("SELECT_V2", Work::Where),
-        130 => ("BROADCAST_TO", Work::Expand),
-        _ => return None,
-    };
-    Some((kind, work, None))
-}
-
-fn without_counterpart(code: i32) -> Layer {
-    let (kind, help) = match code {
-        11 => ("L2_NORMALIZATION", "it is not in the vocabulary of workloads"),
-        32 => ("CUSTOM", "an operator of the model's own; export it without"),
-        44 => ("UNIDIRECTIONAL_SEQUENCE_LSTM", "recurrent layers are not in the vocabulary of workloads"),
-        56 => ("ARG_MAX", "a search; export the model without what comes after the network"),
-        94 => ("FILL", "its extents are computed by the network"),
-        118 => ("IF", "control flow; export the model with it resolved"),
-        119 => ("WHILE", "control flow; export the model with it resolved"),
-        206 => (
-            "STABLEHLO_COMPOSITE",
-            "a function of the model's own; export it for the TFLite built-in operators",
-        ),
-        _ => (NUMBERED, "it is not in the vocabulary of workloads"),
-    };
-    (kind, Work::Unknown(help), None)
 }
