@@ -20,7 +20,7 @@ mod window;
 
 use std::collections::{HashMap, HashSet};
 
-use super::error::ImportError;
+use super::error::{ImportError, Problem};
 use super::fold;
 use super::model::{Constant, Model, SourceNode, TensorId, Work, elements};
 use super::view::{View, natural_shape, wide_axes};
@@ -33,15 +33,6 @@ const MAX_RANK: usize = 12;
 
 /// Longest name that is kept.
 const MAX_NAME: usize = 80;
-
-/// What is wrong with a node, before it has a name.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Problem {
-    /// Nothing stands for it.
-    Unknown(String),
-    /// Its operands do not fit.
-    Unsound(String),
-}
 
 pub(super) type Step<T> = Result<T, Problem>;
 
@@ -135,10 +126,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
         converter.give(input, &tensor.name, tensor.extents.as_deref()).map_err(|problem| {
-            let reason = match problem {
-                Problem::Unknown(reason) | Problem::Unsound(reason) => reason,
-            };
-            ImportError::Unsound { node: tensor.name.clone(), kind: "input".to_owned(), reason }
+            ImportError::Node { node: tensor.name.clone(), kind: "input".to_owned(), problem }
         })?;
     }
     for node in &model.nodes {
@@ -198,26 +186,18 @@ impl<'a> Converter<'a> {
         self.name = clean(&node.name);
         self.kind.clone_from(&node.kind);
         let before = self.out.nodes.len();
-        let done = match self.folded(node) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.computed(node),
-            Err(problem) => Err(problem),
-        };
-        let named = |problem| {
-            let (node, kind) = (node.name.clone(), node.kind.clone());
-            match problem {
-                Problem::Unknown(reason) => ImportError::Unknown { node, kind, reason },
-                Problem::Unsound(reason) => ImportError::Unsound { node, kind, reason },
-            }
-        };
-        match done {
-            Err(Problem::Unknown(_)) if self.skip_unknown => {
-                // Nodes that were added on the way to the problem would have no reader.
-                self.forget(before);
-                self.skip(node).map_err(named)
-            }
-            done => done.map_err(named),
+        let folded = self.folded(node);
+        let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
+        if self.skip_unknown && matches!(done, Err(Problem::Unknown(_))) {
+            // Nodes that were added on the way to the problem would have no reader.
+            self.forget(before);
+            done = self.skip(node);
         }
+        done.map_err(|problem| ImportError::Node {
+            node: node.name.clone(),
+            kind: node.kind.clone(),
+            problem,
+        })
     }
 
     /// Takes the nodes from `first` on back.

@@ -15,25 +15,15 @@ pub enum ImportError {
         /// What does not parse.
         reason: String,
     },
-    /// An operator that nothing in a scenario stands for.
-    #[error("{node} ({kind}) has no counterpart: {reason}")]
-    Unknown {
+    /// A node that cannot be converted.
+    #[error("{node} ({kind}) {problem}")]
+    Node {
         /// Name of the node.
         node: String,
         /// What the file calls it.
         kind: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// A node whose operands do not fit it.
-    #[error("{node} ({kind}) does not make sense: {reason}")]
-    Unsound {
-        /// Name of the node.
-        node: String,
-        /// What the file calls it.
-        kind: String,
-        /// What does not fit.
-        reason: String,
+        /// What is wrong with it.
+        problem: Problem,
     },
     /// A dimension was set that the model has not.
     #[error("the model has no dimension named {name:?}")]
@@ -48,6 +38,17 @@ pub enum ImportError {
     Graph(#[from] GraphError),
 }
 
+/// What is wrong with a node.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// Nothing in a scenario stands for it, or for what is missing there.
+    #[error("has no counterpart: {0}")]
+    Unknown(String),
+    /// Its operands do not fit it.
+    #[error("does not make sense: {0}")]
+    Unsound(String),
+}
+
 impl ImportError {
     /// What to do about it.
     pub fn help(&self) -> String {
@@ -55,12 +56,12 @@ impl ImportError {
             Self::NotAModel { .. } => "give an .onnx file of ONNX, or a .tflite file of TensorFlow Lite; \
                                        is this the right file, and is it whole?"
                 .to_owned(),
-            Self::Unknown { .. } => {
+            Self::Node { problem: Problem::Unknown(_), .. } => {
                 "import with --skip-unknown, which puts the closest operator in its place \
                                      and says so, or export the model without it"
                     .to_owned()
             }
-            Self::Unsound { .. } => {
+            Self::Node { problem: Problem::Unsound(_), .. } => {
                 "check that the runtime accepts the model; dimensions that the file leaves \
                                      open are 1 unless set with --dim NAME=N"
                     .to_owned()

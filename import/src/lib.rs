@@ -34,7 +34,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
-pub use error::ImportError;
+pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
 
 use coexec_sim::workload::{Graph, Shape};

@@ -4,60 +4,49 @@
 //! that nobody reads. Not for: nodes of the file that no output needs;
 //! `patterns.rs` leaves those out before.
 
+use std::collections::{HashMap, HashSet};
+
 use super::convert::Converted;
 use coexec_sim::workload::{NodeId, Source};
 
 /// Leaves out nodes that nothing wanted reads, and inputs without a reader. Everything
 /// stays where nothing is wanted.
 pub(super) fn prune(converted: &mut Converted) {
-    let mut wanted = vec![false; converted.nodes.len()];
-    let mut open: Vec<usize> = converted.wanted.iter().filter_map(|&source| index(source)).collect();
-    if open.is_empty() {
-        wanted.fill(true);
-    }
-    while let Some(node) = open.pop() {
-        if !std::mem::replace(&mut wanted[node], true) {
-            open.extend(converted.nodes[node].inputs.iter().filter_map(|&source| index(source)));
+    let mut kept: HashSet<Source> = converted.wanted.iter().copied().filter(is_node).collect();
+    let keeps_all = kept.is_empty();
+    // Nodes come after those they read, so one pass from the end finds everything.
+    for (index, node) in converted.nodes.iter().enumerate().rev() {
+        let source = node_at(index);
+        if keeps_all || kept.contains(&source) {
+            kept.insert(source);
+            kept.extend(&node.inputs);
         }
     }
-    let mut read = vec![false; converted.inputs.len()];
-    for (node, _) in converted.nodes.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
-        for &source in &node.inputs {
-            if let Source::Input(input) = source {
-                read[input as usize] = true;
-            }
-        }
-    }
-    let (nodes, inputs) = (places(&wanted), places(&read));
-    keep(&mut converted.nodes, &wanted);
-    keep(&mut converted.inputs, &read);
+    let mut places = HashMap::new();
+    keep(&mut converted.inputs, |index| Source::Input(index as u32), &kept, &mut places);
+    keep(&mut converted.nodes, node_at, &kept, &mut places);
     for source in converted.nodes.iter_mut().flat_map(|node| &mut node.inputs) {
-        *source = match *source {
-            Source::Input(input) => Source::Input(inputs[input as usize]),
-            Source::Node(id) => Source::Node(NodeId(nodes[id.index()])),
-        };
+        *source = places[source];
     }
 }
 
-fn index(source: Source) -> Option<usize> {
-    match source {
-        Source::Input(_) => None,
-        Source::Node(id) => Some(id.index()),
-    }
+fn is_node(source: &Source) -> bool {
+    matches!(source, Source::Node(_))
 }
 
-/// Place of each among those kept.
-fn places(kept: &[bool]) -> Vec<u32> {
-    let mut next = 0;
-    let place = |&kept: &bool| {
-        let place = next;
-        next += u32::from(kept);
-        place
-    };
-    kept.iter().map(place).collect()
+fn node_at(index: usize) -> Source {
+    Source::Node(NodeId(index as u32))
 }
 
-fn keep<T>(list: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    list.retain(|_| kept.next().copied().unwrap_or(false));
+/// Leaves out the sources that are not kept, and notes where the others then are.
+fn keep<T>(
+    list: &mut Vec<T>,
+    at: impl Fn(usize) -> Source,
+    kept: &HashSet<Source>,
+    places: &mut HashMap<Source, Source>,
+) {
+    let old = (0..list.len()).map(&at).filter(|source| kept.contains(source));
+    places.extend(old.enumerate().map(|(new, old)| (old, at(new))));
+    let mut index = 0..;
+    list.retain(|_| index.next().is_some_and(|index| kept.contains(&at(index))));
 }

@@ -1,7 +1,7 @@
 //! Functions: found again, folded, approximated, unknown.
 
 use super::{Builder, described};
-use crate::{ImportError, ImportOptions, ModelFormat, import};
+use crate::{ImportError, ImportOptions, ModelFormat, Problem, import};
 
 fn tokens() -> Builder {
     Builder::new(&[1, 50, 64]).scalar("half", 0.5).scalar("one", 1.0).scalar("two", 2.0).scalar("root", 1.414)
@@ -130,7 +130,7 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
     };
     let error = model().import().unwrap_err();
     assert!(
-        matches!(&error, ImportError::Unknown { node, kind, .. } if node == "LSTM.a" && kind == "LSTM"),
+        matches!(&error, ImportError::Node { node, kind, problem: Problem::Unknown(_) } if node == "LSTM.a" && kind == "LSTM"),
         "{error}"
     );
     assert!(error.help().contains("--skip-unknown"));
@@ -144,5 +144,8 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
 fn a_node_that_cannot_be_is_refused_by_name() {
     let model = Builder::new(&[1, 3, 8, 8]).weights("w", &[4, 5, 3, 3]).node("Conv", &["x", "w"], "y", &[]);
     let error = model.import().unwrap_err();
-    assert!(matches!(&error, ImportError::Unsound { node, .. } if node == "Conv.y"), "{error}");
+    assert!(
+        matches!(&error, ImportError::Node { node, problem: Problem::Unsound(_), .. } if node == "Conv.y"),
+        "{error}"
+    );
 }
