@@ -3,7 +3,7 @@
 mod show;
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::side_by_side::{Gain, Row, gain, gains};
+use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
 use coexec_sim::explore::{Objective, Strategy};
 use coexec_sim::scenario::Workload;
 use coexec_sim::workload::NETWORKS;
@@ -18,7 +18,7 @@ use crate::output;
 struct Document<'a> {
     objective: Objective,
     baseline: Strategy,
-    rows: &'a [Row],
+    rows: &'a [StrategyRow],
     /// What `optimal` gains over each other strategy, over all rows.
     gains: Vec<Gain>,
     /// What it gains over the baseline on each device, smallest first.
@@ -100,7 +100,11 @@ fn planned(strategy: Strategy) -> Result<Strategy, Failure> {
 }
 
 /// One row for each model and device, in the order asked; those without a plan apart.
-fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Row>, Vec<SkippedRow>), Failure> {
+fn rows(
+    options: &Compare,
+    task: &Task,
+    common: &Common,
+) -> Result<(Vec<StrategyRow>, Vec<SkippedRow>), Failure> {
     let scenarios = names(&options.scenarios, &|name| {
         (name == "all").then(|| NETWORKS.iter().map(|(name, ..)| (*name).to_owned()).collect())
     });
@@ -143,7 +147,7 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 
 /// What can be wrong with a row: the input, which ends the command, or that the device has
 /// no plan for the model.
-type RowOrReason = Result<Result<Row, SkippedRow>, Failure>;
+type RowOrReason = Result<Result<StrategyRow, SkippedRow>, Failure>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
     let scenario = coexec_import::load(name, &options.overrides(device))?;
@@ -155,7 +159,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
     };
     let mut simulator = scenario.simulator();
     let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
-    let row = Row::of((name, stages), &mut simulator, &search, &task.strategies);
+    let row = StrategyRow::of((name, stages), &mut simulator, &search, &task.strategies);
     Ok(row.map_err(|error| SkippedRow {
         scenario: name.to_owned(),
         device: scenario.device.name.clone(),
@@ -164,10 +168,10 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
 }
 
 /// What `optimal` gains over the baseline in each group of rows, smallest first.
-fn groups(rows: &[Row], task: &Task, name: impl Fn(&Row) -> &str) -> Vec<Group> {
+fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str) -> Vec<Group> {
     let names = output::distinct(rows.iter().map(&name));
     let group = |wanted: &str| {
-        let members: Vec<Row> = rows.iter().filter(|row| name(row) == wanted).cloned().collect();
+        let members: Vec<StrategyRow> = rows.iter().filter(|row| name(row) == wanted).cloned().collect();
         let gain = gain(&members, Strategy::Optimal, task.baseline)?;
         Some(Group { name: wanted.to_owned(), gain })
     };
@@ -176,7 +180,7 @@ fn groups(rows: &[Row], task: &Task, name: impl Fn(&Row) -> &str) -> Vec<Group> 
     groups
 }
 
-fn document<'a>(rows: &'a [Row], left_out: &'a [SkippedRow], task: &Task) -> Document<'a> {
+fn document<'a>(rows: &'a [StrategyRow], left_out: &'a [SkippedRow], task: &Task) -> Document<'a> {
     Document {
         objective: task.objective,
         baseline: task.baseline,
@@ -189,7 +193,7 @@ fn document<'a>(rows: &'a [Row], left_out: &'a [SkippedRow], task: &Task) -> Doc
 }
 
 /// That `optimal` gains enough over the baseline.
-fn check(rows: &[Row], task: &Task, limit: f64) -> Result<(), Failure> {
+fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result<(), Failure> {
     let mean = gain(rows, Strategy::Optimal, task.baseline).map_or(0.0, |gain| gain.mean_percent);
     if mean < limit {
         let baseline = task.baseline.name();

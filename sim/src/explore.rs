@@ -35,7 +35,7 @@ use crate::plan::{Axis, GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
-use language::{Price, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
+use language::{ProductPrices, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
 
 /// A way to find a plan.
 #[derive(
@@ -111,7 +111,7 @@ pub enum Strategy {
 }
 
 type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found, SimulateError>;
-type PlaceProduct = fn(&Price<'_>, &Stage) -> Result<Placement, SimulateError>;
+type PlaceProduct = fn(&ProductPrices<'_>, &Stage) -> Result<Placement, SimulateError>;
 
 /// What a strategy does.
 struct Rules {

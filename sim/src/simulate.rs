@@ -31,7 +31,7 @@ pub use footprint::Footprint;
 pub use host::Measure;
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
-    OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind, Transfers,
+    CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind, Transfers,
 };
 pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};

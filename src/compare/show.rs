@@ -2,7 +2,7 @@
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
 use coexec_sim::explore::Strategy;
-use coexec_sim::explore::side_by_side::{Extreme, Gain, Row, gains, percent, unit};
+use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
 
 use super::{Group, Task, groups};
 use crate::output::{self, or_dash, row};
@@ -11,7 +11,7 @@ use crate::output::{self, or_dash, row};
 const DIGITS: i32 = 4;
 
 /// Rows, then what `optimal` gains: over each strategy, on each device, for each model.
-pub(super) fn print(rows: &[Row], task: &Task) {
+pub(super) fn print(rows: &[StrategyRow], task: &Task) {
     each(rows, task);
     output::line("");
     over_strategies(rows);
@@ -25,7 +25,7 @@ pub(super) fn print(rows: &[Row], task: &Task) {
     }
 }
 
-fn each(rows: &[Row], task: &Task) {
+fn each(rows: &[StrategyRow], task: &Task) {
     let (unit, scale) = unit(task.objective);
     output::line(&format!(
         "{} in {unit}; gain of optimal over {}",
@@ -37,7 +37,7 @@ fn each(rows: &[Row], task: &Task) {
         let decimals = (DIGITS - 1 - value.max(f64::MIN_POSITIVE).log10().floor() as i32).clamp(0, 6);
         format!("{value:.*}", decimals as usize)
     };
-    let cells = |row: &Row| {
+    let cells = |row: &StrategyRow| {
         let mut cells = vec![row.scenario.clone(), row.device.clone()];
         for &strategy in &task.strategies {
             cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost))));
@@ -57,7 +57,7 @@ fn each(rows: &[Row], task: &Task) {
     output::table(&header, rows.iter().map(cells));
 }
 
-fn over_strategies(rows: &[Row]) {
+fn over_strategies(rows: &[StrategyRow]) {
     let gains = gains(rows, Strategy::Optimal);
     let header = ["optimal over", "rows", "mean gain", "geometric", "least", "most"];
     output::table(&header, gains.iter().map(|gain| figures(gain.over.name(), gain)));
@@ -83,7 +83,7 @@ fn place(Extreme { percent, scenario, device }: &Extreme) -> String {
 }
 
 /// The figure: gains over the baseline, models by devices.
-pub(super) fn picture(rows: &[Row], task: &Task) -> Picture {
+pub(super) fn picture(rows: &[StrategyRow], task: &Task) -> Picture {
     let columns = output::distinct(rows.iter().map(|row| row.device.clone()));
     let models = output::distinct(rows.iter().map(|row| row.scenario.clone()));
     let value = |scenario: &String, device: &String| {

@@ -61,12 +61,12 @@ pub(super) enum System {
 
 /// A simulated run and its plan.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct PlannedRun {
     pub(super) plan: Plan,
     pub(super) prediction: Prediction,
 }
 
-impl Run {
+impl PlannedRun {
     pub(super) fn millis(&self) -> f64 {
         self.prediction.latency.as_seconds() * 1e3
     }
@@ -98,7 +98,7 @@ struct Phone {
 pub(super) struct Runs {
     phones: Vec<Phone>,
     models: Vec<Vec<Stage>>,
-    done: HashMap<(usize, usize, System), Run>,
+    done: HashMap<(usize, usize, System), PlannedRun>,
 }
 
 impl Runs {
@@ -129,7 +129,12 @@ impl Runs {
     }
 
     /// A run of `system`.
-    pub(super) fn of(&mut self, phone: usize, model: usize, system: System) -> Result<Run, SimulateError> {
+    pub(super) fn of(
+        &mut self,
+        phone: usize,
+        model: usize,
+        system: System,
+    ) -> Result<PlannedRun, SimulateError> {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
@@ -138,7 +143,7 @@ impl Runs {
             let plan = self.of(phone, model, System::Codl)?.plan;
             let buffers = &self.phones[phone].buffers;
             let prediction = Simulator::new(buffers, Library::Xnnpack).run(&self.models[model], &plan)?;
-            let run = Run { plan, prediction };
+            let run = PlannedRun { plan, prediction };
             self.done.insert(key, run.clone());
             return Ok(run);
         }
@@ -183,7 +188,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
     }
 }
 
-fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, SimulateError> {
+fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<PlannedRun, SimulateError> {
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     let simulator = &mut simulator;
     let both: &'static [Axis] = &[Axis::Height, Axis::Channels];
@@ -199,14 +204,18 @@ fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<Run, Simul
     };
     let options = options(profile, Strategy::Codl);
     let found = Explorer::new(simulator, stages, &options).codl(CodlParts { axes, whole, chains })?;
-    Ok(Run { plan: found.plan, prediction: found.prediction })
+    Ok(PlannedRun { plan: found.plan, prediction: found.prediction })
 }
 
 /// The plan that a strategy finds.
-fn alone(simulator: &mut Simulator<'_>, stages: &[Stage], strategy: Strategy) -> Result<Run, SimulateError> {
+fn alone(
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    strategy: Strategy,
+) -> Result<PlannedRun, SimulateError> {
     let options = options(simulator.device(), strategy);
     let answer = explore(simulator, stages, &options)?;
-    Ok(Run { plan: answer.plan, prediction: answer.prediction })
+    Ok(PlannedRun { plan: answer.plan, prediction: answer.prediction })
 }
 
 /// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole

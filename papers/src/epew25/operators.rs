@@ -17,7 +17,7 @@ const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epe
 
 /// One operator with so many CPU threads.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct OperatorTimes {
     gpu_only: Picos,
     best: Picos,
     /// The same placement where both processors wait for events.
@@ -56,14 +56,14 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
                 .collect();
             // Gathered before the first error is looked for: which one that is must not
             // depend on the number of threads.
-            let runs: Vec<Result<Vec<Run>, SimulateError>> = stages
+            let runs: Vec<Result<Vec<OperatorTimes>, SimulateError>> = stages
                 .par_iter()
                 .map_init(
                     || Simulator::new(device, Library::Xnnpack),
                     |simulator, stage| runs(simulator, stage, &core_sets),
                 )
                 .collect();
-            let runs = runs.into_iter().collect::<Result<Vec<Vec<Run>>, _>>()?;
+            let runs = runs.into_iter().collect::<Result<Vec<Vec<OperatorTimes>>, _>>()?;
             for threads in 1..=MOST_THREADS as usize {
                 let means = means(runs.iter().filter_map(|runs| runs.get(threads - 1)));
                 rows(comparison, phone, set, threads, &means)?;
@@ -117,7 +117,7 @@ fn runs(
     simulator: &mut Simulator<'_>,
     stage: &Stage,
     core_sets: &[CoreSet],
-) -> Result<Vec<Run>, SimulateError> {
+) -> Result<Vec<OperatorTimes>, SimulateError> {
     let mut runs = Vec::new();
     for &cores in core_sets {
         let search = split_search(simulator, stage, &options(cores))?;
@@ -130,12 +130,12 @@ fn runs(
             let slower = best.cpu.max(best.gpu);
             overhead = Some([best.latency, event_wait].map(|all| all.saturating_sub(slower)));
         }
-        runs.push(Run { gpu_only: gpu_only.latency, best: best.latency, event_wait, overhead });
+        runs.push(OperatorTimes { gpu_only: gpu_only.latency, best: best.latency, event_wait, overhead });
     }
     Ok(runs)
 }
 
-fn means<'a>(runs: impl Iterator<Item = &'a Run>) -> Means {
+fn means<'a>(runs: impl Iterator<Item = &'a OperatorTimes>) -> Means {
     let ratio = |slow: Picos, fast: Picos| slow.0 as f64 / fast.0.max(1) as f64;
     let (mut count, mut shared) = (0.0, 0.0);
     let (mut speedup, mut event_wait_speedup, mut share) = (0.0, 0.0, 0.0);

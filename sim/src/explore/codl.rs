@@ -40,7 +40,7 @@ struct Choice {
 
 /// Operators in a row that share nothing, and what they gain.
 #[derive(Clone, Debug)]
-struct Chain {
+struct CodlChain {
     axis: Axis,
     gpu: u32,
     end: usize,
@@ -215,24 +215,24 @@ impl Planner<'_, '_, '_> {
     }
 
     /// The chain from `head` on that gains most, at any ratio around the head's.
-    fn longest_gain(&mut self, base: &[Choice], head: usize) -> Option<Chain> {
+    fn longest_gain(&mut self, base: &[Choice], head: usize) -> Option<CodlChain> {
         let Choice { axis, gpu, .. } = base[head];
-        let mut best: Option<Chain> = None;
+        let mut best: Option<CodlChain> = None;
         for gpu in gpu.saturating_sub(DELTA).max(1)..=(gpu + DELTA).min(TENTHS - 1) {
             let chain = self.extend(base, head, axis, gpu);
-            let is_better = |chain: &Chain| best.as_ref().is_none_or(|best| chain.gain > best.gain);
+            let is_better = |chain: &CodlChain| best.as_ref().is_none_or(|best| chain.gain > best.gain);
             best = chain.filter(|chain| chain.gain > 0 && is_better(chain)).or(best);
         }
         best
     }
 
     /// Appends operators to a chain at one ratio until one more does not gain.
-    fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<Chain> {
+    fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<CodlChain> {
         let stages = self.explorer.stages;
         let mut cuts = vec![self.cut(head, axis, gpu)?];
         let mut chained = self.sharing(head, Some((axis, &cuts[0]))) + self.computing(head, &cuts[0])?;
         let mut unchained = base[head].time;
-        let mut best: Option<Chain> = None;
+        let mut best: Option<CodlChain> = None;
         for (next, alone) in base.iter().enumerate().skip(head + 1) {
             let Some(own) = self.cut(next, axis, gpu) else { break };
             if !can_follow(stages, (head, axis), next, &cuts, &own) {
@@ -253,7 +253,7 @@ impl Planner<'_, '_, '_> {
             (chained, unchained) = (time, unchained + alone.time);
             let gain = i128::from(unchained.0) - i128::from(chained.0);
             if best.as_ref().is_none_or(|best| gain > best.gain) {
-                best = Some(Chain { axis, gpu, end: next + 1, gain });
+                best = Some(CodlChain { axis, gpu, end: next + 1, gain });
             }
         }
         best

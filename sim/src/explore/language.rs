@@ -15,7 +15,7 @@ mod price;
 pub(super) mod solver;
 pub(super) mod weight_centric;
 
-pub use price::Price;
+pub use price::ProductPrices;
 
 use super::Strategy;
 use crate::device::npu::Order;
@@ -140,7 +140,7 @@ fn plan_products(
         order: strategy.order(),
     };
     let variant = plan.device(device);
-    let price = Price::new(&variant, library, synchronisation);
+    let price = ProductPrices::new(&variant, library, synchronisation);
     for turn in 0..task.turns.len() {
         plan.prefill.push(plan_step(&price, &task.stages(task.prefill(turn)), strategy)?);
     }
@@ -148,7 +148,11 @@ fn plan_products(
     Ok(plan)
 }
 
-fn plan_step(price: &Price<'_>, stages: &StepStages, strategy: Strategy) -> Result<StepPlan, SimulateError> {
+fn plan_step(
+    price: &ProductPrices<'_>,
+    stages: &StepStages,
+    strategy: Strategy,
+) -> Result<StepPlan, SimulateError> {
     let Some(place) = strategy.rules().place else {
         return Err(strategy.of_other_workloads("graphs of operators"));
     };

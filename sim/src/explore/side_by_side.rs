@@ -29,7 +29,7 @@ pub struct Outcome {
 
 /// The strategies on one model and device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct StrategyRow {
     /// The model.
     pub scenario: String,
     /// The device.
@@ -38,7 +38,7 @@ pub struct Row {
     pub outcomes: Vec<Outcome>,
 }
 
-impl Row {
+impl StrategyRow {
     /// Asks each of `strategies`; those that have no plan are left out.
     ///
     /// # Errors
@@ -122,10 +122,10 @@ pub fn percent(ratio: f64) -> f64 {
 }
 
 /// What `strategy` gains over `over`; none where no row has both.
-pub fn gain(rows: &[Row], strategy: Strategy, over: Strategy) -> Option<Gain> {
-    let ratios: Vec<(f64, &Row)> =
+pub fn gain(rows: &[StrategyRow], strategy: Strategy, over: Strategy) -> Option<Gain> {
+    let ratios: Vec<(f64, &StrategyRow)> =
         rows.iter().filter_map(|row| Some((row.ratio(strategy, over)?, row))).collect();
-    let extreme = |(ratio, row): &(f64, &Row)| Extreme {
+    let extreme = |(ratio, row): &(f64, &StrategyRow)| Extreme {
         percent: percent(*ratio),
         scenario: row.scenario.clone(),
         device: row.device.clone(),
@@ -146,7 +146,7 @@ pub fn gain(rows: &[Row], strategy: Strategy, over: Strategy) -> Option<Gain> {
 }
 
 /// What `strategy` gains over each other strategy of the rows, the smallest mean first.
-pub fn gains(rows: &[Row], strategy: Strategy) -> Vec<Gain> {
+pub fn gains(rows: &[StrategyRow], strategy: Strategy) -> Vec<Gain> {
     let others = Strategy::of_operators().filter(|other| *other != strategy);
     let mut gains: Vec<Gain> = others.filter_map(|other| gain(rows, strategy, other)).collect();
     gains.sort_by(|one, other| one.mean_percent.total_cmp(&other.mean_percent));
@@ -166,7 +166,7 @@ pub fn unit(objective: Objective) -> (&'static str, f64) {
 mod tests {
     use super::*;
 
-    fn row(device: &str, costs: [f64; 2]) -> Row {
+    fn row(device: &str, costs: [f64; 2]) -> StrategyRow {
         let outcome = |(strategy, cost): (Strategy, f64)| Outcome {
             strategy,
             latency: Picos::from_micros(cost * 1e6),
@@ -174,7 +174,7 @@ mod tests {
             cost,
         };
         let outcomes = [Strategy::GpuOnly, Strategy::Optimal].into_iter().zip(costs).map(outcome).collect();
-        Row { scenario: "model".to_owned(), device: device.to_owned(), outcomes }
+        StrategyRow { scenario: "model".to_owned(), device: device.to_owned(), outcomes }
     }
 
     #[test]

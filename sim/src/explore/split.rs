@@ -96,7 +96,7 @@ const ON_GPU: usize = 1;
 
 /// A placement of one operator, after the operator before it left its result somewhere.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct Backpointer {
     placement: Placement,
     /// Where that was.
     before: usize,
@@ -112,12 +112,12 @@ fn plan_chain(
     let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
     // For each operator and place of its result, the cheapest way there.
-    let mut steps: Vec<[Option<Step>; 3]> = Vec::with_capacity(stages.len());
+    let mut steps: Vec<[Option<Backpointer>; 3]> = Vec::with_capacity(stages.len());
     // The input of the chain is visible to both processors.
     let mut costs = [None, None, Some(0.0)];
     for (index, (stage, grid)) in stages.iter().zip(*grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
-        let mut next: [Option<(f64, Step)>; 3] = [None; 3];
+        let mut next: [Option<(f64, Backpointer)>; 3] = [None; 3];
         for (state, cost) in costs.iter().enumerate() {
             let Some(before_cost) = cost else { continue };
             let before = steps.last().and_then(|steps| steps[state]).map(|step| step.placement);
@@ -144,7 +144,7 @@ fn plan_chain(
                 let Some(candidate) = candidate else { continue };
                 let cost = before_cost + options.objective.cost(candidate.latency, candidate.energy);
                 if target.is_none_or(|(cheapest, _)| cost < cheapest) {
-                    *target = Some((cost, Step { placement: candidate.placement, before: state }));
+                    *target = Some((cost, Backpointer { placement: candidate.placement, before: state }));
                 }
             }
         }

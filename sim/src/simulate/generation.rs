@@ -140,7 +140,7 @@ pub fn generate(
     plan: &GenerationPlan,
 ) -> Result<Generation, SimulateError> {
     let variant = plan.device(device);
-    let mut run = Run::new(&variant, library, task, plan);
+    let mut run = GenerationRun::new(&variant, library, task, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
     for (index, turn) in task.turns.iter().enumerate() {
         let prefill = run.prefill(index)?;
@@ -152,7 +152,7 @@ pub fn generate(
 }
 
 /// A task under a plan.
-struct Run<'a> {
+struct GenerationRun<'a> {
     simulator: Simulator<'a>,
     task: &'a LanguageTask,
     plan: &'a GenerationPlan,
@@ -160,14 +160,14 @@ struct Run<'a> {
     made: GraphCache,
 }
 
-impl<'a> Run<'a> {
+impl<'a> GenerationRun<'a> {
     fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
         let simulator = Simulator::new(variant, library).inside();
         Self { simulator, task, plan, made: GraphCache::empty() }
     }
 }
 
-impl Run<'_> {
+impl GenerationRun<'_> {
     fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
         let plan = self.plan.prefill.get(turn).ok_or(ScheduleError::PlanLength {
             placements: self.plan.prefill.len(),

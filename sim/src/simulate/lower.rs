@@ -16,10 +16,10 @@ use crate::schedule::{
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
-/// One task of the engine program: a command, or one of the graphs in which the NPU
-/// computes a part.
+/// One task of the engine program: a command with its price, or one of the graphs in which
+/// the NPU computes a part.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct PricedCommand {
     pub(crate) stage: usize,
     pub(crate) by: Processor,
     pub(crate) what: What,
@@ -44,7 +44,7 @@ pub(crate) struct Share {
 /// A plan as tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<PricedCommand>,
     /// What each part of every stage computes.
     pub(super) computed: Vec<Regions>,
     /// Bytes of every stage's result that each processor has to be given.
@@ -66,7 +66,7 @@ impl Share {
     }
 }
 
-impl Task {
+impl PricedCommand {
     pub(crate) fn processor(&self) -> ProcessorKind {
         self.by.kind()
     }
@@ -166,7 +166,7 @@ impl Lowered {
         task.add(&task.phases, program)
     }
 
-    fn spares_the_memory(&self, task: &Task) -> bool {
+    fn spares_the_memory(&self, task: &PricedCommand) -> bool {
         self.gpu_has_own_memory && task.by == Processor::Gpu && task.computes()
     }
 }
@@ -180,7 +180,12 @@ struct Pricing<'p, 'a> {
 
 impl Pricing<'_, '_> {
     /// Adds the tasks of a command; `last` is the last task of each command before.
-    fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<Task>) -> Result<(), SimulateError> {
+    fn price(
+        &self,
+        command: Command,
+        last: &[TaskId],
+        tasks: &mut Vec<PricedCommand>,
+    ) -> Result<(), SimulateError> {
         let Command { stage, by, what, after } = command;
         let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
         if let What::Compute { region, .. } = what {
@@ -188,7 +193,7 @@ impl Pricing<'_, '_> {
         }
         let phases = self.meeting(stage, by, what);
         let (share, client, detail) = (Share::default(), None, None);
-        tasks.push(Task { stage, by, what, share, phases, client, detail, predecessors });
+        tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
         Ok(())
     }
 
@@ -231,7 +236,7 @@ impl Pricing<'_, '_> {
         stage: usize,
         (by, what, region): (Processor, What, Region),
         mut predecessors: Vec<TaskId>,
-        tasks: &mut Vec<Task>,
+        tasks: &mut Vec<PricedCommand>,
     ) -> Result<(), SimulateError> {
         let layer = &self.stages[stage].layer;
         let whole = Region::of(layer.operator.output());
@@ -250,7 +255,7 @@ impl Pricing<'_, '_> {
                 phases = without_dispatch(&phases);
             }
             let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
-            tasks.push(Task { stage, by, what, share, phases, client, detail, predecessors });
+            tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
             Ok(())
         };
         if graphs.is_empty() {

@@ -37,7 +37,7 @@ pub struct Prediction {
     pub stages: Vec<StageReport>,
     /// What the latency consists of: tasks each of which started when the one
     /// before it ended.
-    pub critical_path: Vec<Step>,
+    pub critical_path: Vec<CriticalStep>,
     /// The background load beside the run, where there was any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundReport>,
@@ -162,7 +162,7 @@ pub enum StepKind {
 
 /// One task of the critical path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct CriticalStep {
     /// The operator.
     pub stage: String,
     /// The processor.

@@ -4,8 +4,10 @@ use super::Detail;
 use super::Simulator;
 use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
-use super::lower::{Lowered, Task};
-use super::prediction::{OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Step, StepKind};
+use super::lower::{Lowered, PricedCommand};
+use super::prediction::{
+    CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
+};
 use crate::device::power::Power;
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
@@ -65,7 +67,7 @@ pub(super) fn report(
 
 struct Reader<'a> {
     simulator: &'a Simulator<'a>,
-    tasks: &'a [Task],
+    tasks: &'a [PricedCommand],
     plan: &'a Plan,
     latency: Picos,
 }
@@ -79,7 +81,7 @@ impl Reader<'_> {
         self.simulator.engine.finish(TaskId(index as u32))
     }
 
-    fn of(&self, processor: ProcessorKind) -> impl Iterator<Item = (usize, &Task)> {
+    fn of(&self, processor: ProcessorKind) -> impl Iterator<Item = (usize, &PricedCommand)> {
         self.tasks.iter().enumerate().filter(move |(_, task)| task.processor() == processor)
     }
 
@@ -265,13 +267,13 @@ impl Reader<'_> {
     /// From the last task back: what a task waited for is the predecessor, or
     /// the task before it on its processor, that ended last; when it started, unless
     /// a frame of the background load came between.
-    fn critical_path(&self, stages: &[Stage]) -> Vec<Step> {
+    fn critical_path(&self, stages: &[Stage]) -> Vec<CriticalStep> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
         let mut current = (0..self.tasks.len()).max_by_key(|&index| (self.finish(index), index));
         while let Some(index) = current {
             let task = &self.tasks[index];
-            path.push(Step {
+            path.push(CriticalStep {
                 stage: stages[task.stage].name.clone(),
                 processor: task.processor(),
                 kind: match task.what {

@@ -11,7 +11,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, Task};
+use super::lower::{Lowered, PricedCommand};
 use super::{SimulateError, Simulator};
 use crate::device::profile::Jitter;
 use crate::engine::NoTrace;
@@ -86,7 +86,7 @@ pub fn sample(
     Ok(summarise(&latencies, seed))
 }
 
-fn stretch(jitter: &Jitter, task: &Task, seed: u64, sample: u64, index: u64) -> f64 {
+fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, sample: u64, index: u64) -> f64 {
     if !task.computes() {
         return 1.0;
     }

@@ -4,7 +4,7 @@
 mod bandwidth;
 mod folds;
 
-use super::lower::{Lowered, Share, Task};
+use super::lower::{Lowered, PricedCommand, Share};
 use super::{Detail, SimulateError, Simulator};
 use crate::device::profile::Profile;
 use crate::engine::Recorder;
@@ -100,7 +100,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws one task; `spans` are the start and end of each of its phases.
-    fn task(&mut self, stage: &str, task: &Task, spans: &[(Picos, Picos)]) {
+    fn task(&mut self, stage: &str, task: &PricedCommand, spans: &[(Picos, Picos)]) {
         let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
         let label = match (task.what, task.share) {
             (What::Compute { .. }, Share { channels: Some(channels), rows: None }) => {
@@ -146,7 +146,7 @@ impl<'a> Drawing<'a> {
         label: &str,
         cores: &CoreSet,
         schedule: &Schedule,
-        task: &Task,
+        task: &PricedCommand,
         spans: &[(Picos, Picos)],
     ) {
         let indices = self.core_indices(cores);
@@ -187,7 +187,7 @@ impl<'a> Drawing<'a> {
         self.cpu_free = self.cpu_free.max(until);
     }
 
-    fn gpu(&mut self, label: &str, task: &Task, spans: &[(Picos, Picos)]) {
+    fn gpu(&mut self, label: &str, task: &PricedCommand, spans: &[(Picos, Picos)]) {
         let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
         self.gpu_wait(start);
         self.queue.slices.push(slice(label, Activity::Compute, start, end));
@@ -210,7 +210,7 @@ impl<'a> Drawing<'a> {
         self.gpu_free = self.gpu_free.max(until);
     }
 
-    fn synchronise(&mut self, label: &str, task: &Task, start: Picos, end: Picos) {
+    fn synchronise(&mut self, label: &str, task: &PricedCommand, start: Picos, end: Picos) {
         match task.processor() {
             ProcessorKind::Cpu => {
                 let main = task.by.cores().and_then(|cores| self.core_indices(&cores).first().copied());

@@ -1,14 +1,14 @@
 //! Rows between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): filled static
 //! graphs on the NPU, one after another, and what is left on the GPU.
 
-use super::price::Price;
+use super::price::ProductPrices;
 use super::{Priced, faster, layer_level, shared};
 use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator, Stage};
 
 /// Who computes the product `stage`: one processor where the rows cannot be shared.
-pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
     match best(price, &stage.layer)? {
         None => layer_level::place(price, stage),
         split => Ok(shared(split)),
@@ -16,7 +16,7 @@ pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placem
 }
 
 /// The best division of the rows; none where the first graph takes them all.
-pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for npu_rows in filled(price, linear.rows) {
@@ -29,7 +29,7 @@ pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateE
 
 /// Numbers of rows that fill static graphs, fewer than `rows`: the largest graph, the two
 /// largest, and so on.
-pub(super) fn filled(price: &Price<'_>, rows: u32) -> Vec<u32> {
+pub(super) fn filled(price: &ProductPrices<'_>, rows: u32) -> Vec<u32> {
     let Some(npu) = &price.device().npu else { return Vec::new() };
     if rows == 1 || npu.graph_sizes.is_empty() {
         return Vec::new();

@@ -2,12 +2,12 @@
 //! in practice the NPU reads prompts and the GPU generates.
 
 use super::npu_alone;
-use super::price::Price;
+use super::price::ProductPrices;
 use crate::plan::Placement;
 use crate::simulate::SimulateError;
 use crate::workload::Stage;
 
-pub(in super::super) fn place(price: &Price<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
     let gpu = price.gpu(&stage.layer)?;
     Ok(match npu_alone::best(price, &stage.layer)? {
         Some((npu, split)) if npu < gpu => split,

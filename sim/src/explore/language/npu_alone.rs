@@ -1,6 +1,6 @@
 //! Products on the NPU alone: padded, in pieces, or in chunks of one size.
 
-use super::price::Price;
+use super::price::ProductPrices;
 use super::{Priced, faster};
 use crate::plan::{GraphCover, Placement, Processor};
 use crate::simulate::SimulateError;
@@ -19,7 +19,7 @@ pub(in super::super) fn place(stage: &Stage, graphs: GraphCover) -> Placement {
 }
 
 /// The faster of padding and pieces.
-pub(super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(_) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {

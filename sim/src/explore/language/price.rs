@@ -18,13 +18,13 @@ const CLIENTS: usize = 2;
 
 /// Prices products on a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Price<'a> {
+pub struct ProductPrices<'a> {
     device: &'a Profile,
     library: Library,
     mechanism: Mechanism,
 }
 
-impl<'a> Price<'a> {
+impl<'a> ProductPrices<'a> {
     /// Prices products on `device` with processors that meet by `mechanism`.
     pub fn new(device: &'a Profile, library: Library, mechanism: Mechanism) -> Self {
         Self { device, library, mechanism }

@@ -1,6 +1,6 @@
 //! Output channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
 
-use super::price::Price;
+use super::price::ProductPrices;
 use super::{Priced, faster};
 use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
@@ -10,7 +10,7 @@ use crate::workload::{Layer, Operator};
 const MOST_DIVISIONS: u32 = 128;
 
 /// The best division of the channels of all rows.
-pub(in super::super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {
@@ -22,7 +22,7 @@ pub(in super::super) fn best(price: &Price<'_>, layer: &Layer) -> Result<Priced,
 /// The best division of the channels of the first rows, of `[first, rest]`; the rest is the
 /// GPU's. The NPU's channels fill its arrays.
 pub(super) fn divide(
-    price: &Price<'_>,
+    price: &ProductPrices<'_>,
     layer: &Layer,
     [npu_rows, gpu_rows]: [u32; 2],
     graphs: GraphCover,

@@ -75,7 +75,7 @@ impl Way {
 
 /// A part of the graph and who computes it.
 #[derive(Clone, Debug)]
-pub(super) struct Region {
+pub(super) struct BranchRegion {
     pub(super) stages: Range<usize>,
     /// What may be done with each stage; none is empty.
     ways: Vec<Vec<Way>>,
@@ -92,7 +92,7 @@ pub(super) struct Scheduled {
     pub(super) place: Place,
 }
 
-impl Region {
+impl BranchRegion {
     /// The best schedule found of `range`, whose stages may be computed in these ways; none
     /// where a stage has none.
     pub(super) fn best(

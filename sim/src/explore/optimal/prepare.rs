@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::branches::regions;
 use super::chaining::{Chain, chains_from};
-use super::concurrent::{Region, Way};
+use super::concurrent::{BranchRegion, Way};
 use super::places::Place;
 use super::program::DpSearch;
 use crate::explore::prices::Price;
@@ -46,7 +46,11 @@ impl DpSearch<'_, '_, '_> {
 
     /// Both processors at different stages of `range`, if that takes less than the stages one
     /// after the other, `unbranched`.
-    fn region(&mut self, range: Range<usize>, unbranched: Picos) -> Result<Option<Region>, SimulateError> {
+    fn region(
+        &mut self,
+        range: Range<usize>,
+        unbranched: Picos,
+    ) -> Result<Option<BranchRegion>, SimulateError> {
         let mut ways = Vec::with_capacity(range.len());
         for stage in range.clone() {
             let mut of_stage = Vec::with_capacity(4);
@@ -60,7 +64,7 @@ impl DpSearch<'_, '_, '_> {
         }
         let stages = self.explorer.stages;
         let of = (stages, &self.boundary, self.weights);
-        let Some(mut region) = Region::best(range.clone(), ways, of) else { return Ok(None) };
+        let Some(mut region) = BranchRegion::best(range.clone(), ways, of) else { return Ok(None) };
         let scheduled = region.schedule((stages, &self.boundary), &|_| Place::Both, Picos::ZERO).time;
         if scheduled >= unbranched {
             return Ok(None);

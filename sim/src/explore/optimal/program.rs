@@ -2,10 +2,10 @@
 
 use super::Weights;
 use super::chaining::Chain;
-use super::concurrent::Region;
+use super::concurrent::BranchRegion;
 use super::cutting::Cutter;
 use super::places::{Boundary, Crossing, Place, Reader};
-use super::state::{Move, State, Step, What, live};
+use super::state::{Decision, Move, State, What, live};
 use crate::explore::channel_split::StartDelays;
 use crate::explore::explorer::Explorer;
 use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
@@ -28,8 +28,8 @@ pub(super) struct DpSearch<'e, 's, 'a> {
     /// For each chain, what [`Self::around`] says.
     pub(super) around: Vec<Vec<[Picos; 2]>>,
     /// The region with branches that begins at each stage.
-    pub(super) regions: Vec<Option<Region>>,
-    steps: Vec<Step>,
+    pub(super) regions: Vec<Option<BranchRegion>>,
+    decisions: Vec<Decision>,
     pub(super) considered: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn plans(
         chains: Vec::new(),
         around: Vec::new(),
         regions: vec![None; stages.len()],
-        steps: Vec::new(),
+        decisions: Vec::new(),
         considered: 0,
         explorer,
     };
@@ -83,9 +83,9 @@ impl DpSearch<'_, '_, '_> {
                     if known.as_ref().is_some_and(|known| known.cost <= cost) {
                         continue;
                     }
-                    self.steps.push(Step { before: state.step, what: next.what });
-                    let (step, elapsed) = (Some(self.steps.len() - 1), state.elapsed + next.time);
-                    let reached = State { places, cost, elapsed, uses_gpu, step };
+                    self.decisions.push(Decision { before: state.decision, what: next.what });
+                    let (decision, elapsed) = (Some(self.decisions.len() - 1), state.elapsed + next.time);
+                    let reached = State { places, cost, elapsed, uses_gpu, decision };
                     match known {
                         Some(known) => *known = reached,
                         None => there.push(reached),
@@ -274,8 +274,8 @@ impl DpSearch<'_, '_, '_> {
 
     /// The plan that led to `state`.
     fn plan(&self, state: &State) -> Plan {
-        let steps = std::iter::successors(state.step, |&step| self.steps[step].before);
-        let mut whats: Vec<What> = steps.map(|step| self.steps[step].what).collect();
+        let decisions = std::iter::successors(state.decision, |&decision| self.decisions[decision].before);
+        let mut whats: Vec<What> = decisions.map(|decision| self.decisions[decision].what).collect();
         whats.reverse();
         let (mut placements, mut chains) = (Vec::new(), Vec::new());
         for what in whats {
@@ -291,7 +291,7 @@ impl DpSearch<'_, '_, '_> {
                 }
                 What::Region(head) => {
                     let region = self.regions[head].as_ref();
-                    placements.extend(region.map(Region::placements).unwrap_or_default());
+                    placements.extend(region.map(BranchRegion::placements).unwrap_or_default());
                     chains.resize(placements.len(), None);
                 }
             }

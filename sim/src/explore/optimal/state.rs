@@ -14,13 +14,13 @@ pub(super) struct State {
     pub(super) elapsed: Picos,
     /// Whether the GPU has been given anything.
     pub(super) uses_gpu: bool,
-    /// The last step, in the list of all.
-    pub(super) step: Option<usize>,
+    /// The last decision, in the list of all.
+    pub(super) decision: Option<usize>,
 }
 
 /// What led to a state.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct Decision {
     pub(super) before: Option<usize>,
     pub(super) what: What,
 }

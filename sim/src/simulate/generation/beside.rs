@@ -41,7 +41,7 @@ pub fn generate_beside(
 ) -> Result<GenerationBeside, SimulateError> {
     let variant = plan.device(device);
     let mut simulator = Simulator::new(&variant, library).inside().beside(Some(work));
-    let mut run = |chain: Chain| {
+    let mut run = |chain: TokenSequence| {
         let whole = Plan::new(plan.synchronisation, chain.placements);
         Ok::<_, SimulateError>(simulator.run(&chain.stages, &whole)?.background)
     };
@@ -50,9 +50,9 @@ pub fn generate_beside(
         SimulateError::from(ScheduleError::PlanLength { placements, stages })
     };
     let (Some(turn), Some(prefill)) = (task.turns.first(), plan.prefill.first()) else { return Err(lacks()) };
-    let mut prompt = Chain::default();
+    let mut prompt = TokenSequence::default();
     prompt.step(&task.stages(task.prefill(0)), prefill, task.model.layers);
-    let mut answer = Chain::default();
+    let mut answer = TokenSequence::default();
     let first = task.first_decode(0);
     for token in 0..turn.generated_tokens.min(MOST_TOKENS) {
         let step = TokenStep { context: first.context.saturating_add(token), ..first };
@@ -65,12 +65,12 @@ pub fn generate_beside(
 
 /// Stages one after another, each part reading the result of the one before.
 #[derive(Default)]
-struct Chain {
+struct TokenSequence {
     stages: Vec<Stage>,
     placements: Vec<Placement>,
 }
 
-impl Chain {
+impl TokenSequence {
     fn step(&mut self, stages: &StepStages, plan: &StepPlan, layers: u32) {
         let counts = [1, layers, 1];
         for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {

@@ -4,7 +4,7 @@
 //! each of the tokens behind it, whose operators are the same ones, has one for every processor that works
 //! in its layers.
 
-use super::{GenerationPlan, Run, StepPlan};
+use super::{GenerationPlan, GenerationRun, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::Plan;
@@ -25,7 +25,7 @@ pub fn generation_timeline(
     plan: &GenerationPlan,
 ) -> Result<Timeline, SimulateError> {
     let variant = plan.device(device);
-    let mut run = Run::new(&variant, library, task, plan);
+    let mut run = GenerationRun::new(&variant, library, task, plan);
     let mut whole = Timeline::default();
     for (index, turn) in task.turns.iter().enumerate() {
         whole.end += run.online_preparation(*turn, device);
@@ -48,7 +48,7 @@ pub fn generation_timeline(
     Ok(whole)
 }
 
-impl Run<'_> {
+impl GenerationRun<'_> {
     /// Draws one step at the end of `whole`; the tracks that have something in a layer.
     fn draw(
         &mut self,

@@ -1,13 +1,13 @@
 //! What the memory moves over time: in all, and for each processor.
 
-use super::super::lower::Task;
+use super::super::lower::PricedCommand;
 use crate::engine::Recorder;
 use crate::plan::ProcessorKind;
 use crate::timeline::Counter;
 use crate::units::Picos;
 
 /// The total and, where more than one processor moves something, each one's part.
-pub(super) fn counters(recorder: &Recorder, tasks: &[Task]) -> Vec<Counter> {
+pub(super) fn counters(recorder: &Recorder, tasks: &[PricedCommand]) -> Vec<Counter> {
     let total = recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
     let mut counters = vec![counter("memory bandwidth".to_owned(), total)];
     let parts = ProcessorKind::ALL.map(|processor| part(recorder, tasks, processor));
@@ -27,13 +27,13 @@ fn counter(name: String, samples: Vec<(Picos, f64)>) -> Counter {
 }
 
 /// What `processor` moves from each time on, in gigabytes a second, where that changes.
-fn part(recorder: &Recorder, tasks: &[Task], processor: ProcessorKind) -> Vec<(Picos, f64)> {
+fn part(recorder: &Recorder, tasks: &[PricedCommand], processor: ProcessorKind) -> Vec<(Picos, f64)> {
     let mut flows = recorder.flows.iter().peekable();
     let mut samples: Vec<(Picos, f64)> = Vec::new();
     for &(time, _) in &recorder.memory {
         let mut rate = 0.0;
         while let Some(&(_, task, moved)) = flows.next_if(|&&(at, _, _)| at <= time) {
-            let owner = tasks.get(task.0 as usize).map(Task::processor);
+            let owner = tasks.get(task.0 as usize).map(PricedCommand::processor);
             rate += if owner == Some(processor) { moved.as_gigabytes() } else { 0.0 };
         }
         if samples.last().is_none_or(|&(_, before): &(Picos, f64)| before.to_bits() != rate.to_bits()) {
