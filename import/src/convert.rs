@@ -25,8 +25,7 @@ use super::fold;
 use super::model::{Constant, Model, SourceNode, TensorId, Work, elements};
 use super::view::{View, natural_shape, wide_axes};
 use super::{GivenInput, ImportOptions, Replacement};
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::{Node, Source};
+use coexec_sim::workload::{Node, Shape, Source};
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
 const MAX_RANK: usize = 12;

@@ -5,8 +5,7 @@
 //! Invariant: every tensor number of a node is an index into
 //! [`Model::tensors`]; nothing else is promised of what a file says.
 
-use coexec_sim::workload::DataType;
-use coexec_sim::workload::{Function, NormKind, Operator, PoolKind};
+use coexec_sim::workload::{DataType, Function, NormKind, Operator, PoolKind};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;

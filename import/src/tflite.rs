@@ -103,9 +103,9 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let buffer = usize::try_from(table.int(2).unwrap_or(0)).unwrap_or(0);
     // Buffer 0 is the empty one; large files have data behind the end of the tables.
     let held = buffers.get(buffer).filter(|_| buffer > 0);
-    let data = held.and_then(|buffer| buffer.vector(0, 1)?.bytes(1)).filter(|data| !data.is_empty());
-    let is_outside = held
-        .is_some_and(|buffer| buffer.vector(2, 1).is_none() && buffer.int(2).is_some_and(|size| size > 1));
+    let data = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
+    let is_outside =
+        held.is_some_and(|buffer| buffer.bytes(2).is_none() && buffer.int(2).is_some_and(|size| size > 1));
     let constant = (data.is_some() || is_outside).then(|| {
         let count = elements(&extents);
         let numbers = data.filter(|_| count <= MAX_NUMBERS as u64);

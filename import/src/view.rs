@@ -7,8 +7,7 @@
 //! order than any of axes, and a copy puts them right.
 
 use super::model::elements;
-use coexec_sim::workload::Source;
-use coexec_sim::workload::{Padding, Shape};
+use coexec_sim::workload::{Padding, Shape, Source};
 
 /// A tensor and how a file sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use plotters::coord::{CoordTranslate, Shift};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use crate::frame::{Drawn, Plot, SCALE, at, steps};
+use crate::frame::{Drawn, SCALE, at, steps};
 use crate::palette::{Colour, Shape};
 
 /// A dash and the gap after it, in figure pixels.
@@ -67,14 +67,32 @@ impl Pen {
 
 impl Mark {
     /// Draws points of a series, in a figure with markers at `markers` places.
-    pub(crate) fn draw<DB: DrawingBackend>(
+    pub(crate) fn draw<DB: DrawingBackend, CT: CoordTranslate>(
         self,
-        plot: &Plot<DB>,
-        points: &[(f64, f64)],
+        area: &DrawingArea<DB, CT>,
+        points: &[CT::From],
         colour: Colour,
         markers: usize,
-    ) -> Drawn<DB> {
-        self.draw_on(plot, points, colour, Pen::for_points(markers))
+    ) -> Drawn<DB>
+    where
+        CT::From: Copy,
+    {
+        match self {
+            Self::Line { width } => line(area, points, colour.stroke_width(steps(width))),
+            Self::Segments { width } => {
+                points.chunks(2).try_for_each(|ends| line(area, ends, colour.stroke_width(steps(width))))
+            }
+            Self::Dashes { width } => points.windows(2).try_for_each(|ends| {
+                let (dash, gap) = (steps(DASH.0), steps(DASH.1));
+                let style = colour.stroke_width(steps(width));
+                area.draw(&DashedPathElement::new([ends[0], ends[1]], dash, gap, style))
+            }),
+            Self::Area { opacity } => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
+            Self::Markers { shape, is_filled } => {
+                let pen = Pen::for_points(markers);
+                points.iter().try_for_each(|&point| marker(area, point, (colour, shape), is_filled, pen))
+            }
+        }
     }
 
     /// Draws the sample of a legend between two corners.
@@ -92,34 +110,7 @@ impl Mark {
             Self::Markers { .. } => vec![middle],
         };
         let points: Vec<(i32, i32)> = points.into_iter().map(at).collect();
-        self.draw_on(root, &points, colour, Pen::for_points(0))
-    }
-
-    fn draw_on<DB: DrawingBackend, CT: CoordTranslate>(
-        self,
-        area: &DrawingArea<DB, CT>,
-        points: &[CT::From],
-        colour: Colour,
-        pen: Pen,
-    ) -> Drawn<DB>
-    where
-        CT::From: Copy,
-    {
-        match self {
-            Self::Line { width } => line(area, points, colour.stroke_width(steps(width))),
-            Self::Segments { width } => {
-                points.chunks(2).try_for_each(|ends| line(area, ends, colour.stroke_width(steps(width))))
-            }
-            Self::Dashes { width } => points.windows(2).try_for_each(|ends| {
-                let (dash, gap) = (steps(DASH.0), steps(DASH.1));
-                let style = colour.stroke_width(steps(width));
-                area.draw(&DashedPathElement::new([ends[0], ends[1]], dash, gap, style))
-            }),
-            Self::Area { opacity } => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
-            Self::Markers { shape, is_filled } => {
-                points.iter().try_for_each(|&point| marker(area, point, (colour, shape), is_filled, pen))
-            }
-        }
+        self.draw(root, &points, colour, 0)
     }
 }
 

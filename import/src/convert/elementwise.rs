@@ -7,9 +7,7 @@
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
 use crate::view::View;
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::Source;
-use coexec_sim::workload::{Elementwise, Function};
+use coexec_sim::workload::{Elementwise, Function, Shape, Source};
 
 impl Converter<'_> {
     pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<()> {

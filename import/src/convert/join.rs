@@ -3,8 +3,7 @@
 use super::{Converter, Step, axis, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Pool, PoolKind, Reshape, Window};
-use coexec_sim::workload::{Padding, Shape};
+use coexec_sim::workload::{Concat, Padding, Pool, PoolKind, Reshape, Shape, Window};
 
 /// Most copies of a tensor that are joined: a larger image, a mask for each head.
 const MAX_COPIES: u32 = 64;
@@ -99,28 +98,19 @@ impl Converter<'_> {
         let Padding { top, bottom, left, right } = view.padding;
         let [height, width] = self.spatial_axes();
         let view = View { padding: Padding::NONE, ..view };
-        let view = self.with_zeros_along(view, height, [top, bottom])?;
-        self.with_zeros_along(view, width, [left, right])
+        let view = self.with_zeros_along(&view, height, [top, bottom])?;
+        self.with_zeros_along(&view, width, [left, right])
     }
 
-    fn with_zeros_along(&mut self, view: View, along: usize, counts: [u32; 2]) -> Step<View> {
-        if counts == [0, 0] {
-            return Ok(view);
-        }
-        let zeros = counts.map(|count| {
+    fn with_zeros_along(&mut self, view: &View, along: usize, counts: [u32; 2]) -> Step<View> {
+        let mut parts = vec![view.clone()];
+        for (is_behind, count) in [false, true].into_iter().zip(counts).filter(|&(_, count)| count > 0) {
             let mut extents = view.extents.clone();
             extents[along] = count;
-            extents
-        });
-        let mut parts = vec![view];
-        for (place, extents) in [0, 1].into_iter().zip(zeros) {
-            if extents[along] == 0 {
-                continue;
-            }
             Self::check_extents(&extents)?;
             let zeros =
                 self.in_file_order(extents, |converter, shape| converter.stored_input("zeros", shape))?;
-            parts.insert(if place == 0 { 0 } else { parts.len() }, zeros);
+            parts.insert(if is_behind { parts.len() } else { 0 }, zeros);
         }
         self.joined_along(&parts, along)
     }
@@ -155,7 +145,7 @@ impl Converter<'_> {
         } else {
             let mut view = self.with_zeros(view)?;
             for (axis, counts) in around.into_iter().enumerate() {
-                view = self.with_zeros_along(view, axis, counts)?;
+                view = self.with_zeros_along(&view, axis, counts)?;
             }
             view
         };

@@ -4,9 +4,7 @@ use super::window::has_bias;
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::Source;
-use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Window};
+use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Shape, Source, Window};
 
 impl Converter<'_> {
     pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<()> {

@@ -1,10 +1,9 @@
 //! Reductions, softmax and norms: what looks along an axis.
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
-use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
-use crate::view::{View, wide_axes};
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Window};
+use crate::model::{Constant, Reduction, SourceNode, as_extent};
+use crate::view::View;
+use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window};
 
 impl Converter<'_> {
     /// A reduction as one over all pixels of each channel: what is reduced becomes the
@@ -48,32 +47,19 @@ impl Converter<'_> {
 
     /// `view` with everything from an axis on as its channels.
     fn channels_from(&mut self, view: &View, from: usize) -> Step<View> {
-        let rank = view.extents.len();
-        let inner = wide_axes(&view.extents).into_iter().filter(|&axis| axis >= from).collect::<Vec<_>>();
-        if rank == from + 1 || inner.len() <= 1 {
-            let last = inner.first().copied();
-            match &view.order {
-                Some(order) if last.is_none() || order.last().copied() == last => {
-                    if last.is_none() && view.shape.channels != 1 {
-                        let shape = Shape::tokens(as_extent(elements(&view.extents)), 1);
-                        let source = self.arranged(view, &order.clone(), shape)?;
-                        return Ok(View { source, shape, ..view.clone() });
-                    }
-                    return self.settled(view);
-                }
-                _ => {
-                    // Along the axis, in whatever order the others are.
-                    let others = self.order_of(view);
-                    let mut order: Vec<usize> =
-                        others.into_iter().filter(|&axis| Some(axis) != last).collect();
-                    order.extend(last);
-                    return self.naturally(view, order);
-                }
-            }
+        let inner: Vec<usize> = view.file_order().into_iter().filter(|&axis| axis >= from).collect();
+        let mut order = self.order_of(view);
+        order.retain(|axis| !inner.contains(axis));
+        order.extend(&inner);
+        let count = |axes: &[usize]| axes.iter().map(|&axis| u64::from(view.extents[axis])).product::<u64>();
+        let channels = count(&inner);
+        if view.order.as_ref() == Some(&order) && u64::from(view.shape.channels) == channels {
+            return Ok(view.clone());
         }
-        let (outer, inner) = view.extents.split_at(from);
-        let shape = Shape::tokens(as_extent(elements(outer)), as_extent(elements(inner)));
-        let order = view.file_order();
+        if inner.len() == 1 {
+            return self.naturally(view, order);
+        }
+        let shape = Shape::tokens(as_extent(count(&order) / channels), as_extent(channels));
         let source = self.arranged(view, &order, shape)?;
         Ok(View { source, shape, order: Some(order), ..view.clone() })
     }

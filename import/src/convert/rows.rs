@@ -3,8 +3,7 @@
 use super::{Converter, Step, Value, axis, unknown, unsound};
 use crate::model::{Constant, Slicing, SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::{Embedding, Slice};
+use coexec_sim::workload::{Embedding, Shape, Slice};
 
 /// A range of an axis: first, how many, how far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use super::{Converter, Step, Value, unsound};
 use crate::Replacement;
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
-use coexec_sim::workload::Shape;
-use coexec_sim::workload::{Function, Slice};
+use coexec_sim::workload::{Function, Shape, Slice};
 
 impl Converter<'_> {
     /// Puts the closest operator in the place of `node`: a function of each element where

@@ -4,9 +4,7 @@ use super::{Converter, MAX_RANK, MISSING, Step, Value, clean, unknown, unsound};
 use crate::Replacement;
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Source};
-use coexec_sim::workload::{Operator, Reshape};
-use coexec_sim::workload::{Padding, Shape};
+use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Reshape, Shape, Source};
 
 /// Access to tensors.
 impl Converter<'_> {

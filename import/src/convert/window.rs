@@ -3,9 +3,10 @@
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent};
 use crate::view::wide;
-use coexec_sim::workload::{Conv2d, DepthwiseConv2d, Mean, Operator, Pool, PoolKind, Reshape, Window};
-use coexec_sim::workload::{MAX_DIMENSION, Source};
-use coexec_sim::workload::{Padding, Shape};
+use coexec_sim::workload::{
+    Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
+    Window,
+};
 
 /// What a convolution's weights say.
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ impl Converter<'_> {
             return unknown("a transposed convolution with groups or dilation");
         }
         let image = self.image(node, 0)?;
-        let stride = pair(&window.stride, 1, false)?;
+        let stride = pair(&window.stride, false)?;
         let input = image.shape;
         let wanted = [0, 1].map(|side| {
             transposed_extent([input.height, input.width][side], kernel[side], stride[side], window, side)
@@ -201,10 +202,10 @@ pub(super) fn has_bias(node: &SourceNode) -> bool {
     node.reads.get(2).copied().flatten().is_some()
 }
 
-/// Two numbers, of one where the image is flat, or the usual ones.
-fn pair(numbers: &[u32], usual: u32, flat: bool) -> Step<[u32; 2]> {
+/// Two numbers, of one where the image is flat; 1 where there are none.
+fn pair(numbers: &[u32], flat: bool) -> Step<[u32; 2]> {
     match (numbers, flat) {
-        ([], _) => Ok([usual; 2]),
+        ([], _) => Ok([1, 1]),
         (&[width], true) => Ok([1, width]),
         (&[vertical, horizontal], _) => Ok([vertical, horizontal]),
         _ => unsound("a window of another number of axes than its input"),
@@ -228,10 +229,10 @@ fn fit(window: &Windowed, weights: Option<[u32; 2]>, image: &Image) -> Step<Wind
     let &Image { shape: input, zeros, flat, .. } = image;
     let kernel = match weights {
         Some(kernel) => kernel,
-        None => pair(&window.kernel, 1, flat)?,
+        None => pair(&window.kernel, flat)?,
     };
-    let stride = pair(&window.stride, 1, flat)?;
-    let dilation = pair(&window.dilation, 1, flat)?;
+    let stride = pair(&window.stride, flat)?;
+    let dilation = pair(&window.dilation, flat)?;
     let mut pads = [[0_u32; 2]; 2];
     for side in 0..2 {
         let numbers = [kernel[side], stride[side], dilation[side]];

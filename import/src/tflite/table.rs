@@ -13,15 +13,6 @@ pub(super) struct Table<'a> {
     place: usize,
 }
 
-/// Elements one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Vector<'a> {
-    bytes: &'a [u8],
-    first: usize,
-    /// Number of elements, as far as they are in the file.
-    pub(super) count: usize,
-}
-
 /// Bytes of an offset, and of a vector's length.
 const OFFSET_BYTES: usize = 4;
 
@@ -68,44 +59,35 @@ impl<'a> Table<'a> {
         Some(Self { bytes: self.bytes, place: target(self.bytes, self.field(slot)?)? })
     }
 
-    /// A vector of elements of so many bytes.
-    pub(super) fn vector(&self, slot: usize, element_bytes: usize) -> Option<Vector<'a>> {
+    /// Where the elements of a vector begin, and their bytes, as far as they are in the file.
+    fn vector(&self, slot: usize, element_bytes: usize) -> Option<(usize, &'a [u8])> {
         let place = target(self.bytes, self.field(slot)?)?;
         let said = u32::from_le_bytes(array(self.bytes, place)?) as usize;
         let first = place.checked_add(OFFSET_BYTES)?;
-        let count = said.min(self.bytes.len().saturating_sub(first) / element_bytes.max(1));
-        Some(Vector { bytes: self.bytes, first, count })
+        let rest = self.bytes.get(first..)?;
+        Some((first, &rest[..said.min(rest.len() / element_bytes) * element_bytes]))
+    }
+
+    /// The bytes of a vector of such.
+    pub(super) fn bytes(&self, slot: usize) -> Option<&'a [u8]> {
+        self.vector(slot, 1).map(|(_, bytes)| bytes)
     }
 
     /// The tables of a vector.
     pub(super) fn tables(&self, slot: usize) -> impl Iterator<Item = Self> + use<'a> {
-        let vector = self.vector(slot, OFFSET_BYTES);
-        vector.into_iter().flat_map(|vector| {
-            (0..vector.count).filter_map(move |index| {
-                let place = target(vector.bytes, vector.first + index * OFFSET_BYTES)?;
-                Some(Self { bytes: vector.bytes, place })
-            })
-        })
+        let bytes = self.bytes;
+        let places = self.vector(slot, OFFSET_BYTES).map(|(first, all)| first..first + all.len());
+        let places = places.into_iter().flatten().step_by(OFFSET_BYTES);
+        places.filter_map(move |place| Some(Self { bytes, place: target(bytes, place)? }))
     }
 
     /// The whole numbers of a vector.
     pub(super) fn ints(&self, slot: usize) -> Vec<i32> {
-        self.vector(slot, OFFSET_BYTES).map(|vector| vector.ints()).unwrap_or_default()
+        let bytes = self.vector(slot, OFFSET_BYTES).map_or(&[][..], |(_, bytes)| bytes);
+        bytes.as_chunks().0.iter().copied().map(i32::from_le_bytes).collect()
     }
 
     pub(super) fn text(&self, slot: usize) -> Option<String> {
-        Some(String::from_utf8_lossy(self.vector(slot, 1)?.bytes(1)?).into_owned())
-    }
-}
-
-impl<'a> Vector<'a> {
-    fn ints(&self) -> Vec<i32> {
-        let at = |index: usize| array(self.bytes, self.first + index * OFFSET_BYTES).map(i32::from_le_bytes);
-        (0..self.count).filter_map(at).collect()
-    }
-
-    /// Its bytes.
-    pub(super) fn bytes(&self, element_bytes: usize) -> Option<&'a [u8]> {
-        self.bytes.get(self.first..self.first.checked_add(self.count.checked_mul(element_bytes)?)?)
+        Some(String::from_utf8_lossy(self.bytes(slot)?).into_owned())
     }
 }
