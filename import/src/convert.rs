@@ -250,42 +250,46 @@ impl<'a> Converter<'a> {
     }
 
     fn computed(&mut self, node: &SourceNode) -> Step<()> {
-        match &node.work {
+        let view = match &node.work {
             Work::Convolution { window, groups, is_depthwise } => {
-                self.convolution(node, window, *groups, *is_depthwise)
+                self.convolution(node, window, *groups, *is_depthwise)?
             }
             Work::TransposedConvolution { window, groups, output_pads } => {
-                self.transposed_convolution(node, window, *groups, output_pads)
+                self.transposed_convolution(node, window, *groups, output_pads)?
             }
-            Work::Pool { kind, window } => self.pool(node, *kind, window),
-            Work::GlobalPool(kind) => self.global_pool(node, *kind),
-            Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten),
-            Work::Function(elemental) => self.function(node, *elemental),
-            Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic),
-            Work::Reduce { reduction, keep } => self.reduce(node, *reduction, *keep),
-            Work::Concat { axis, is_new } => self.concat(node, *axis, *is_new),
+            Work::Pool { kind, window } => self.pool(node, *kind, window)?,
+            Work::GlobalPool(kind) => self.global_pool(node, *kind)?,
+            Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?,
+            Work::Function(elemental) => self.function(node, *elemental)?,
+            Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic)?,
+            Work::Reduce { reduction, keep } => self.reduce(node, *reduction, *keep)?,
+            Work::Concat { axis, is_new } => self.concat(node, *axis, *is_new)?,
             Work::AlongAxis { operator, axis, to_the_end } => {
-                self.along_axis(node, operator, *axis, *to_the_end)
+                self.along_axis(node, operator, *axis, *to_the_end)?
             }
-            Work::SkipNorm { kind } => self.skip_norm(node, *kind),
-            Work::BatchNorm => self.batch_norm(node),
-            Work::Gather { axis } => self.gather(node, *axis),
-            Work::Pad => self.pad(node),
-            Work::Expand => self.expand(node),
-            Work::Tile => self.tile(node),
-            Work::Resize => self.resize(node),
-            Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space),
-            Work::Slice(slicing) => self.slice(node, slicing),
-            Work::Reshape(reshaping) => self.reshape(node, reshaping),
-            Work::Transpose => self.transpose(node),
-            Work::Identity => self.identity(node),
-            Work::Split { squeeze } => self.split(node, *squeeze),
-            Work::Unknown(help) => unknown(*help),
-            Work::Scatter => unknown("elements are replaced at some places"),
+            Work::SkipNorm { kind } => self.skip_norm(node, *kind)?,
+            Work::BatchNorm => self.batch_norm(node)?,
+            Work::Gather { axis } => self.gather(node, *axis)?,
+            Work::Pad => self.pad(node)?,
+            Work::Expand => self.expand(node)?,
+            Work::Tile => self.tile(node)?,
+            Work::Resize => self.resize(node)?,
+            Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space)?,
+            Work::Slice(slicing) => return self.slice(node, slicing),
+            Work::Reshape(reshaping) => return self.reshape(node, reshaping),
+            Work::Transpose => return self.transpose(node),
+            Work::Identity => return self.identity(node),
+            Work::Split { squeeze } => return self.split(node, *squeeze),
+            Work::Unknown(help) => return unknown(*help),
+            Work::Scatter => return unknown("elements are replaced at some places"),
             Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
-                unknown("its result depends on what the network computes, and so does the work after it")
+                return unknown(
+                    "its result depends on what the network computes, and so does the work after it",
+                );
             }
-        }
+        };
+        self.write(node, 0, view);
+        Ok(())
     }
 }
 

@@ -27,7 +27,7 @@ impl Builder {
             dim_param: (extent == 0).then(|| "open".to_owned()),
         };
         let shape = ShapeProto { dim: extents.iter().map(dim).collect() };
-        let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(shape) });
+        let tensor_type = Some(TensorTypeProto { shape: Some(shape) });
         let input = ValueInfoProto { name: "x".into(), r#type: Some(TypeProto { tensor_type }) };
         Self(GraphProto { input: vec![input], ..GraphProto::default() })
     }
@@ -80,7 +80,6 @@ impl Builder {
             name: format!("{kind}.{}", writes[0]),
             op_type: kind.into(),
             attribute: attributes.iter().map(attribute).collect(),
-            domain: String::new(),
         });
         self
     }

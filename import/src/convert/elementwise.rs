@@ -10,13 +10,13 @@ use crate::view::View;
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
 
 impl Converter<'_> {
-    pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<()> {
+    pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<View> {
         let view = self.view(node, 0)?;
         let function = match elemental {
-            Elemental::Known(function) => return self.apply(node, &view, function),
-            Elemental::Clip => return self.apply(node, &view, Function::Relu6),
+            Elemental::Known(function) => return self.applied(&view, function),
+            Elemental::Clip => return self.applied(&view, Function::Relu6),
             Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => Function::Relu,
-            Elemental::Square => return self.square(node, &view),
+            Elemental::Square => return self.square(&view),
             Elemental::Erf
             | Elemental::Sqrt
             | Elemental::ReciprocalSqrt
@@ -24,13 +24,7 @@ impl Converter<'_> {
             | Elemental::Transcendental => Function::Sigmoid,
         };
         self.approximate(format!("{function}, a function of as many instructions"));
-        self.apply(node, &view, function)
-    }
-
-    fn apply(&mut self, node: &SourceNode, view: &View, function: Function) -> Step<()> {
-        let view = self.applied(view, function)?;
-        self.write(node, 0, view);
-        Ok(())
+        self.applied(&view, function)
     }
 
     /// A function of each element: it does not matter in which order they lie.
@@ -40,13 +34,11 @@ impl Converter<'_> {
         Ok(View { source, ..view.clone() })
     }
 
-    fn square(&mut self, node: &SourceNode, view: &View) -> Step<()> {
-        let view = self.joined(view, view.source, view.shape, Function::Multiply)?;
-        self.write(node, 0, view);
-        Ok(())
+    fn square(&mut self, view: &View) -> Step<View> {
+        self.joined(view, view.source, view.shape, Function::Multiply)
     }
 
-    pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Step<()> {
+    pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Step<View> {
         let function = match arithmetic {
             Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
                 Function::Add
@@ -58,25 +50,22 @@ impl Converter<'_> {
             }
         };
         if node.reads.len() < 2 {
-            let view = self.view(node, 0)?;
-            self.write(node, 0, view);
-            return Ok(());
+            return self.view(node, 0);
         }
         let mut view = self.pair(node, function)?;
         for operand in 2..node.reads.len() {
             let other = self.view(node, operand)?;
             view = self.two(&view, &other, function)?;
         }
-        self.write(node, 0, view);
-        Ok(())
+        Ok(view)
     }
 
-    fn power(&mut self, node: &SourceNode) -> Step<()> {
+    fn power(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
         let exponent =
             self.constant(node, 1).and_then(|constant| constant.numbers.as_ref()?.first().copied());
         match exponent {
-            Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(node, &view),
+            Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(&view),
             _ => self.function(node, Elemental::Transcendental),
         }
     }

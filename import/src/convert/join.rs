@@ -9,7 +9,7 @@ use coexec_sim::workload::{Concat, Padding, Pool, PoolKind, Reshape, Shape, Wind
 const MAX_COPIES: u32 = 64;
 
 impl Converter<'_> {
-    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<()> {
+    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<View> {
         let mut views = Vec::with_capacity(node.reads.len());
         let mut place = 0;
         for operand in 0..node.reads.len() {
@@ -24,9 +24,7 @@ impl Converter<'_> {
             }
             views.push(view.reshaped(extents));
         }
-        let view = self.joined_along(&views, place)?;
-        self.write(node, 0, view);
-        Ok(())
+        self.joined_along(&views, place)
     }
 
     /// Tensors one after the other along an axis: of channels where it is the innermost
@@ -115,7 +113,7 @@ impl Converter<'_> {
         self.joined_along(&parts, along)
     }
 
-    pub(super) fn pad(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn pad(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.unpadded_view(node, 0)?;
         let rank = view.extents.len();
         let numbers = self.numbers(node, 1)?;
@@ -150,23 +148,20 @@ impl Converter<'_> {
             view
         };
         Self::check_extents(&view.padded_extents(self.spatial_axes()))?;
-        self.write(node, 0, view);
-        Ok(())
+        Ok(view)
     }
 
-    pub(super) fn expand(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn expand(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
         let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
         let extents = super::elementwise::broadcast(&view.extents, &wanted)?;
         Self::check_extents(&extents)?;
         let mut aligned = vec![1; extents.len() - view.extents.len()];
         aligned.extend(&view.extents);
-        let view = self.repeated(&view.reshaped(aligned), &extents)?;
-        self.write(node, 0, view);
-        Ok(())
+        self.repeated(&view.reshaped(aligned), &extents)
     }
 
-    pub(super) fn tile(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn tile(&mut self, node: &SourceNode) -> Step<View> {
         let mut view = self.view(node, 0)?;
         let copies = self.numbers(node, 1)?;
         if copies.len() != view.extents.len() {
@@ -175,8 +170,7 @@ impl Converter<'_> {
         for (axis, copies) in copies.into_iter().enumerate().rev() {
             view = self.copied(&view, axis, as_extent(copies))?;
         }
-        self.write(node, 0, view);
-        Ok(())
+        Ok(view)
     }
 
     /// `view` with as many copies along its axes of one element as `extents` says; as
@@ -201,12 +195,11 @@ impl Converter<'_> {
     }
 
     /// A larger image as copies of its pixels, a smaller one as means of them.
-    pub(super) fn resize(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn resize(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
         let wanted = self.resized(node, &view)?;
         if wanted == view.extents {
-            self.write(node, 0, view);
-            return Ok(());
+            return Ok(view);
         }
         let [height, width] = self.spatial_axes();
         let whole = |axis: usize| view.extents[axis] == wanted[axis] || axis == height || axis == width;
@@ -238,8 +231,7 @@ impl Converter<'_> {
         } else {
             return unknown(format!("a resize from {}x{} to {}x{}", from[0], from[1], to[0], to[1]));
         };
-        self.write_image(node, source, false);
-        Ok(())
+        Ok(self.image_view(source, false))
     }
 
     fn resized(&self, node: &SourceNode, view: &View) -> Step<Vec<u32>> {
@@ -267,7 +259,7 @@ impl Converter<'_> {
     }
 
     /// Channels to pixels or back: elements move, and nothing else happens.
-    pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<()> {
+    pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<View> {
         let view = self.view(node, 0)?;
         let [1, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unknown("a rearrangement of something but one image");
@@ -283,8 +275,7 @@ impl Converter<'_> {
         };
         let moved = Reshape { input: view.shape, output: shape };
         let source = self.emit("", moved, &[view.source])?;
-        self.write_image(node, source, false);
-        Ok(())
+        Ok(self.image_view(source, false))
     }
 }
 

@@ -7,42 +7,31 @@ use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Shape, Source, Window};
 
 impl Converter<'_> {
-    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<()> {
-        let constants = [0, 1].map(|operand| self.constant(node, operand).map(|c| c.extents.clone()));
+    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<View> {
+        let weights = |operand, transpose| matrix(&self.constant(node, operand)?.extents, transpose);
+        let (left, right) = (weights(0, !transpose[0]), weights(1, transpose[1]));
         let bias = has_bias(node);
-        match constants {
-            [None, Some(weights)] => {
-                let Some([depth, output]) = matrix(&weights, transpose[1]) else {
-                    return self.product_of_views(node, transpose);
-                };
-                let mut input = self.view(node, 0)?;
-                if transpose[0] {
-                    input = last_two_swapped(&input)?;
-                }
-                if flatten {
-                    let count = elements(&input.extents);
-                    if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
-                        return unsound(format!("{count} elements on weights {depth} deep"));
-                    }
-                    input = input.reshaped(vec![as_extent(count / u64::from(depth)), depth]);
-                }
-                let view = self.linear(&input, depth, output, bias)?;
-                self.write(node, 0, view);
-                Ok(())
+        if let Some([depth, output]) = right {
+            let mut input = self.view(node, 0)?;
+            if transpose[0] {
+                input = last_two_swapped(&input)?;
             }
-            // Weights on the left: the transposed product is one with weights on the right.
-            [Some(weights), None] if matrix(&weights, !transpose[0]).is_some() => {
-                let input = self.view(node, 1)?;
-                let input = if transpose[1] { input } else { last_two_swapped(&input)? };
-                let Some([depth, output]) = matrix(&weights, !transpose[0]) else {
-                    return unsound("weights that are no matrix");
-                };
-                let view = self.linear(&input, depth, output, bias)?;
-                self.write(node, 0, last_two_swapped(&view)?);
-                Ok(())
+            if flatten {
+                let count = elements(&input.extents);
+                if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
+                    return unsound(format!("{count} elements on weights {depth} deep"));
+                }
+                input = input.reshaped(vec![as_extent(count / u64::from(depth)), depth]);
             }
-            _ => self.product_of_views(node, transpose),
+            return self.linear(&input, depth, output, bias);
         }
+        // Weights on the left: the transposed product is one with weights on the right.
+        if let Some([depth, output]) = left {
+            let input = self.view(node, 1)?;
+            let input = if transpose[1] { input } else { last_two_swapped(&input)? };
+            return last_two_swapped(&self.linear(&input, depth, output, bias)?);
+        }
+        self.product_of_views(node, transpose)
     }
 
     /// The last axis of `input` times weights.
@@ -75,7 +64,7 @@ impl Converter<'_> {
         Ok(self.seen(source, extents, written))
     }
 
-    fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<()> {
+    fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<View> {
         let mut views = [self.view(node, 0)?, self.view(node, 1)?];
         for (view, transpose) in views.iter_mut().zip(transpose) {
             if view.extents.len() == 1 {
@@ -108,8 +97,7 @@ impl Converter<'_> {
         let second = self.arranged(&right, &right.file_order(), shape(k, n))?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
-        self.write(node, 0, self.seen(source, extents, order));
-        Ok(())
+        Ok(self.seen(source, extents, order))
     }
 
     /// Whether what `source` has was scaled by trained weights, or moved from there: a

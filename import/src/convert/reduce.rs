@@ -8,7 +8,7 @@ use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolK
 impl Converter<'_> {
     /// A reduction as one over all pixels of each channel: what is reduced becomes the
     /// pixels, what is left the channels and, outside, the batch.
-    pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<()> {
+    pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<View> {
         if reduction == Reduction::Product {
             return unknown("a product over an axis");
         }
@@ -16,8 +16,7 @@ impl Converter<'_> {
         let gone = reduced_axes(self.constant(node, 1), view.extents.len())?;
         let (extents, kept) = (reduced(&view.extents, &gone, true), reduced(&view.extents, &gone, keep));
         if extents == view.extents {
-            self.write(node, 0, view.reshaped(kept));
-            return Ok(());
+            return Ok(view.reshaped(kept));
         }
         let order = self.order_of(&view);
         let inside = order.iter().rposition(|axis| gone.contains(axis)).map_or(0, |last| last + 1);
@@ -40,9 +39,7 @@ impl Converter<'_> {
         let source = self.arranged(&view, &wanted, shape)?;
         let source = self.emit("", over_pixels(reduction, shape)?, &[source])?;
         let order = [&outer[..], &channels[..]].concat();
-        let view = self.seen(source, extents, order).reshaped(kept);
-        self.write(node, 0, view);
-        Ok(())
+        Ok(self.seen(source, extents, order).reshaped(kept))
     }
 
     /// `view` with everything from an axis on as its channels.
@@ -71,7 +68,7 @@ impl Converter<'_> {
         operator: &Operator,
         along: i64,
         to_the_end: bool,
-    ) -> Step<()> {
+    ) -> Step<View> {
         let view = self.view(node, 0)?;
         let along = axis(along, view.extents.len().max(1))?;
         let view = if to_the_end || along + 1 == view.extents.len() || view.extents.is_empty() {
@@ -87,29 +84,24 @@ impl Converter<'_> {
             moved.transposed(&back)
         };
         let source = self.emit("", operator.reading(&[view.shape]), &[view.source])?;
-        self.write(node, 0, View { source, ..view });
-        Ok(())
+        Ok(View { source, ..view })
     }
 
-    pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Step<()> {
+    pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Step<View> {
         let (left, right) = (self.view(node, 0)?, self.view(node, 1)?);
         let sum = self.two(&left, &right, Function::Add)?;
         let last = axis(-1, sum.extents.len())?;
         let view = self.channels_from(&sum, last)?;
         let source = self.emit("", Norm { kind, input: view.shape }, &[view.source])?;
-        self.write(node, 0, View { source, ..view });
-        if node.writes.len() > 3 {
-            self.write(node, 3, sum);
-        }
-        Ok(())
+        self.write(node, 3, sum);
+        Ok(View { source, ..view })
     }
 
     /// Folded into what it follows where that has weights and nothing else reads it.
-    pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
         if self.is_read_once(node, 0) && self.takes_bias(view.source) {
-            self.write(node, 0, view);
-            return Ok(());
+            return Ok(view);
         }
         let settled = self.settled(&view)?;
         if settled.extents.is_empty() {
@@ -117,8 +109,7 @@ impl Converter<'_> {
         }
         let operator = Norm { kind: NormKind::Batch, input: settled.shape };
         let source = self.emit("", operator, &[settled.source])?;
-        self.write(node, 0, View { source, ..settled });
-        Ok(())
+        Ok(View { source, ..settled })
     }
 }
 

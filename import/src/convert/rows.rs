@@ -158,7 +158,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<()> {
+    pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {
                 self.lookup(node)
@@ -193,12 +193,11 @@ impl Converter<'_> {
         let mut extents = part.extents.clone();
         extents.splice(along..=along, indices.extents.iter().copied());
         Self::check_extents(&extents)?;
-        self.write(node, 0, part.reshaped(extents));
-        Ok(())
+        Ok(part.reshaped(extents))
     }
 
     /// Rows of a constant table, at indices that are given or computed.
-    fn lookup(&mut self, node: &SourceNode) -> Step<()> {
+    fn lookup(&mut self, node: &SourceNode) -> Step<View> {
         let extents = self.weight_extents(node, 0)?;
         let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
         let indices = self.view(node, 1)?;
@@ -210,9 +209,7 @@ impl Converter<'_> {
         extents.extend(row);
         Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
-        let view = self.seen(source, extents, order);
-        self.write(node, 0, view);
-        Ok(())
+        Ok(self.seen(source, extents, order))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent};
-use crate::view::wide;
+use crate::view::{View, wide};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
     Window,
@@ -36,7 +36,7 @@ impl Converter<'_> {
         window: &Windowed,
         groups: Option<u32>,
         is_depthwise: bool,
-    ) -> Step<()> {
+    ) -> Step<View> {
         let Weights { output, depth, kernel } = self.weights(node, is_depthwise)?;
         let image = self.image(node, 0)?;
         let input = image.shape;
@@ -54,7 +54,7 @@ impl Converter<'_> {
         } else {
             Conv2d::new(input, output, window).groups(groups).bias(bias).into()
         };
-        self.write_operator(node, operator, &image)
+        self.operator_view(operator, &image)
     }
 
     /// A transposed convolution as the convolution that computes, for each pixel of the
@@ -66,7 +66,7 @@ impl Converter<'_> {
         window: &Windowed,
         groups: u32,
         output_pads: &[u32],
-    ) -> Step<()> {
+    ) -> Step<View> {
         let extents = self.weight_extents(node, 1)?;
         let (output, kernel) = match (self.model.order, &extents[..]) {
             (ImageOrder::ChannelsFirst, &[_, output, height, width])
@@ -109,11 +109,10 @@ impl Converter<'_> {
             let moved = Reshape { input: self.shape(source), output: shape };
             source = self.emit(".to_pixels", moved, &[source])?;
         }
-        self.write_image(node, source, image.flat);
-        Ok(())
+        Ok(self.image_view(source, image.flat))
     }
 
-    pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<()> {
+    pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<View> {
         let image = self.image(node, 0)?;
         let window = fit(window, None, &image)?;
         if window.dilation != [1, 1] {
@@ -121,13 +120,12 @@ impl Converter<'_> {
         }
         if window == Window::valid(1) {
             // What an adaptive pool is at the extent that a network was made for.
-            self.write_image(node, image.source, image.flat);
-            return Ok(());
+            return Ok(self.image_view(image.source, image.flat));
         }
-        self.write_operator(node, Pool { kind, input: image.shape, window }.into(), &image)
+        self.operator_view(Pool { kind, input: image.shape, window }.into(), &image)
     }
 
-    pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<()> {
+    pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {
         let image = self.image(node, 0)?;
         if image.zeros != Padding::NONE {
             return unknown("zeros around an image that is reduced as a whole");
@@ -137,7 +135,7 @@ impl Converter<'_> {
             PoolKind::Average => Mean { input }.into(),
             PoolKind::Max => Pool { kind, input, window: Window::of([input.height, input.width]) }.into(),
         };
-        self.write_operator(node, operator, &image)
+        self.operator_view(operator, &image)
     }
 
     /// Operand as one image.
@@ -157,15 +155,14 @@ impl Converter<'_> {
         Ok(Image { source, shape, zeros: view.padding, flat: rank == 3 })
     }
 
-    /// Writes what an operator makes of `image`.
-    fn write_operator(&mut self, node: &SourceNode, operator: Operator, image: &Image) -> Step<()> {
+    /// What an operator makes of `image`.
+    fn operator_view(&mut self, operator: Operator, image: &Image) -> Step<View> {
         let source = self.emit("", operator, &[image.source])?;
-        self.write_image(node, source, image.flat);
-        Ok(())
+        Ok(self.image_view(source, image.flat))
     }
 
-    /// Writes an image with the axes that the file sees: without its height where it is `flat`.
-    pub(super) fn write_image(&mut self, node: &SourceNode, source: Source, flat: bool) {
+    /// An image with the axes that the file sees: without its height where it is `flat`.
+    pub(super) fn image_view(&self, source: Source, flat: bool) -> View {
         let Shape { height, width, channels, .. } = self.shape(source);
         let memory = if flat { vec![1, width, channels] } else { vec![1, height, width, channels] };
         let order = self.image_order(memory.len());
@@ -173,7 +170,7 @@ impl Converter<'_> {
         for (&axis, extent) in order.iter().zip(memory) {
             extents[axis] = extent;
         }
-        self.write(node, 0, self.seen(source, extents, order));
+        self.seen(source, extents, order)
     }
 
     /// Extents of weights, which are constant.

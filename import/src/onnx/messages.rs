@@ -30,8 +30,6 @@ pub(crate) struct OperatorSetId {
 pub(crate) struct GraphProto {
     #[prost(message, repeated, tag = "1")]
     pub(crate) node: Vec<NodeProto>,
-    #[prost(string, tag = "2")]
-    pub(crate) name: String,
     #[prost(message, repeated, tag = "5")]
     pub(crate) initializer: Vec<TensorProto>,
     #[prost(message, repeated, tag = "11")]
@@ -54,8 +52,6 @@ pub(crate) struct NodeProto {
     pub(crate) op_type: String,
     #[prost(message, repeated, tag = "5")]
     pub(crate) attribute: Vec<AttributeProto>,
-    #[prost(string, tag = "7")]
-    pub(crate) domain: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -112,8 +108,6 @@ pub(crate) struct TypeProto {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TensorTypeProto {
-    #[prost(int32, tag = "1")]
-    pub(crate) elem_type: i32,
     #[prost(message, optional, tag = "2")]
     pub(crate) shape: Option<ShapeProto>,
 }
