@@ -70,7 +70,7 @@ pub(super) enum Implementation<T> {
     Elementwise(Function),
     Softmax,
     Normalisation(Normalisation<T>),
-    /// Channels of each input.
+    /// Elements of each input that lie together.
     Concat(Vec<usize>),
     Slice(Slice),
     Reshape,
@@ -139,7 +139,7 @@ impl<T: Element> Implementation<T> {
             Class::Elementwise(_) if operator.folds() => normalised(None),
             Class::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
             Class::Movement(Movement::Joined(concat)) => {
-                Self::Concat(concat.channels.iter().map(|&n| n as usize).collect())
+                Self::Concat(concat.runs().map(|run| run as usize).collect())
             }
             Class::Movement(Movement::Range(slice)) => Self::Slice(*slice),
             Class::Movement(Movement::Rearranged { .. }) => Self::Reshape,

@@ -91,7 +91,7 @@ impl<T: Element> Visit<'_, T> {
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { norm.pixel::<V>(from, first, to) };
             }
-            Implementation::Concat(widths) => join(inputs, widths, pixel, first, to),
+            Implementation::Concat(runs) => join(inputs, runs, pixel * channels + first, to),
             Implementation::Slice(slice) => {
                 let start = pixel * slice.input.channels as usize + slice.first_channel as usize + first;
                 to.copy_from_slice(&inputs[0][start..start + to.len()]);
@@ -118,16 +118,18 @@ impl<T: Element> Visit<'_, T> {
     }
 }
 
-/// Copies the channels from `first` on of a pixel whose channels are those of the
-/// inputs, one after the other.
-fn join<T: Element>(inputs: &[&[T]], widths: &[usize], pixel: usize, first: usize, to: &mut [T]) {
+/// Copies the elements from number `first` on of the inputs' joined result, in which
+/// `runs` of each follow one another over and over; they lie in one such round.
+fn join<T: Element>(inputs: &[&[T]], runs: &[usize], first: usize, to: &mut [T]) {
+    let round: usize = runs.iter().sum();
+    let (rounds, first) = (first / round, first % round);
     let mut start = 0;
-    for (input, &width) in inputs.iter().zip(widths) {
-        let [from, end] = [start.max(first), (start + width).min(first + to.len())];
+    for (input, &run) in inputs.iter().zip(runs) {
+        let [from, end] = [start.max(first), (start + run).min(first + to.len())];
         if from < end {
-            let source = pixel * width + from - start;
+            let source = rounds * run + from - start;
             to[from - first..end - first].copy_from_slice(&input[source..source + end - from]);
         }
-        start += width;
+        start += run;
     }
 }

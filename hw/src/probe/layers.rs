@@ -173,7 +173,7 @@ fn mean(random: &mut ChaCha8Rng) -> Operator {
 fn concat(random: &mut ChaCha8Rng) -> Operator {
     let count = random.random_range(2..5);
     let channels = (0..count).map(|_| pick([6, 8, 16, 32, 64, 96, 160], random)).collect();
-    Operator::Concat(Concat { extent: image(random), channels })
+    Operator::Concat(Concat::of_channels(image(random), channels))
 }
 
 fn elementwise(random: &mut ChaCha8Rng) -> Operator {

@@ -59,7 +59,10 @@ pub(super) fn operator(
         Operator::DepthwiseConv2d(conv) => depthwise(conv, weights, first, pixel, channel),
         Operator::Pool(p) => pool(p, first, pixel, channel),
         Operator::Mean(m) => mean(m, first, pixel, channel),
-        Operator::Concat(c) => copied(concat(c, inputs, pixel, channel)),
+        Operator::Concat(c) => {
+            let channels = operator.output().channels as usize;
+            copied(concat(c, inputs, pixel * channels + channel))
+        }
         Operator::Elementwise(e) => {
             let channels = e.input.channels as usize;
             let other = e.other.map(|_| operand(inputs[1], channels, pixel, channel));
@@ -200,14 +203,15 @@ fn mean(mean: &Mean, input: &[f32], image: usize, channel: usize) -> Expected {
     Expected::mean(pixels.map(|pixel| f64::from(input[pixel * channels + channel])))
 }
 
-fn concat(concat: &Concat, inputs: &[&[f32]], pixel: usize, channel: usize) -> f32 {
-    let mut channel = channel;
-    for (input, &channels) in inputs.iter().zip(&concat.channels) {
-        let channels = channels as usize;
-        if channel < channels {
-            return input[pixel * channels + channel];
+fn concat(concat: &Concat, inputs: &[&[f32]], element: usize) -> f32 {
+    let round = concat.runs().sum::<u64>() as usize;
+    let (rounds, mut place) = (element / round, element % round);
+    for (input, run) in inputs.iter().zip(concat.runs()) {
+        let run = run as usize;
+        if place < run {
+            return input[rounds * run + place];
         }
-        channel -= channels;
+        place -= run;
     }
     f32::NAN
 }

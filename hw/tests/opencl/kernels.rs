@@ -5,8 +5,8 @@ use coexec_hw::opencl::{Dispatch, Linearisation};
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{
-    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Layout, Linear, MatMul, Mean,
-    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Window,
+    Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Layout, Linear,
+    MatMul, Mean, Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -310,7 +310,16 @@ fn a_normalisation_by_trained_statistics_scales_and_shifts_each_channel() {
 fn concatenations_of_whole_and_of_ragged_slices_agree_with_the_reference() {
     for channels in [vec![8, 4, 3], vec![3, 5, 8, 1], vec![7]] {
         let concats =
-            shapes().prop_map(move |extent| Operator::Concat(Concat { extent, channels: channels.clone() }));
+            shapes().prop_map(move |extent| Operator::Concat(Concat::of_channels(extent, channels.clone())));
         check_all(concats, &[Function::Relu], any_lines, launched(Kernel::Concat, [1; 3], [4, 2, 1]));
+    }
+}
+
+#[test]
+fn concatenations_along_other_dimensions_agree_with_the_reference() {
+    for dimension in [Dimension::Batch, Dimension::Height, Dimension::Width] {
+        let concats = (shapes(), prop::collection::vec(1_u32..4, 1..4))
+            .prop_map(move |(extent, extents)| Operator::Concat(Concat { extent, dimension, extents }));
+        check_all(concats, &[Function::Relu], any_part, launched(Kernel::ConcatXy, [1; 3], [2, 2, 2]));
     }
 }

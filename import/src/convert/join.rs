@@ -3,7 +3,7 @@
 use super::{Converter, Step, axis, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Padding, Pool, PoolKind, Reshape, Shape, Window};
+use coexec_sim::workload::{Concat, Dimension, Padding, Pool, PoolKind, Reshape, Shape, Window};
 
 /// Most copies of a tensor that are joined: a larger image, a mask for each head.
 const MAX_COPIES: u32 = 64;
@@ -27,8 +27,7 @@ impl Converter<'_> {
         self.joined_along(&views, place)
     }
 
-    /// Tensors one after the other along an axis: of channels where it is the innermost
-    /// in memory, otherwise of that axis and those inside it.
+    /// Tensors one after the other along an axis.
     pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Step<View> {
         let extents = joined_extents(views.iter().map(|view| &view.extents[..]), along)?;
         let first = &views[0];
@@ -39,27 +38,19 @@ impl Converter<'_> {
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| extents[other]).collect::<Vec<u32>>();
         let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
-        let inner_count = elements(&inner);
-        let channels = |view: &View| u32::try_from(u64::from(view.extents[along]) * inner_count).ok();
-        let natural = if inner.is_empty() {
-            natural_shape(&[&outer[..], &[1]].concat())
-        } else {
-            u32::try_from(elements(&outer)).ok().map(|outer| Shape::tokens(outer, 1))
+        let Some((shape, dimension)) = joined_in(first, along, &outer, &inner) else {
+            return unsound("a tensor is too large");
         };
-        let Some(mut extent) = natural else { return unsound("a tensor is too large") };
-        if Some(first.shape.channels) == channels(first) && first.shape.pixels() == elements(&outer) {
-            extent = first.shape;
-        }
         let mut parts = Vec::with_capacity(views.len());
         let mut sources = Vec::with_capacity(views.len());
         for view in views {
-            let Some(channels) = channels(view) else { return unsound("a tensor is too large") };
+            let extent = view.extents[along];
             let own = wide(&view.extents, order.clone());
-            sources.push(self.arranged(view, &own, extent.with_channels(channels))?);
-            parts.push(channels);
+            sources.push(self.arranged(view, &own, shape.with(dimension, extent))?);
+            parts.push(extent);
         }
-        let extent = extent.with_channels(parts[0]);
-        let source = self.emit("", Concat { extent, channels: parts }, &sources)?;
+        let extent = shape.with(dimension, parts[0]);
+        let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
         Ok(self.seen(source, extents, order))
     }
 
@@ -218,7 +209,7 @@ impl Converter<'_> {
             }
             self.approximate(format!("a concatenation of {copies} copies and a reshape"));
             let copies = copies as usize;
-            let concat = Concat { extent: shape, channels: vec![shape.channels; copies] };
+            let concat = Concat::of_channels(shape, vec![shape.channels; copies]);
             let source = self.emit(".copies", concat, &vec![source; copies])?;
             let output = Shape::image(to[0], to[1], shape.channels);
             let moved = Reshape { input: self.shape(source), output };
@@ -277,6 +268,30 @@ impl Converter<'_> {
         let source = self.emit("", moved, &[view.source])?;
         Ok(self.image_view(source, false))
     }
+}
+
+/// The extent of a part that is joined along an axis of a file, with the dimension that the axis
+/// is: those that the part has already, where the axes around it fit, else natural ones.
+fn joined_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<(Shape, Dimension)> {
+    let (around, own, step) = (elements(outer), part.extents[along], elements(inner));
+    let mut dimensions = Dimension::ALL.into_iter().rev();
+    let is_axis = |&dimension: &Dimension| {
+        let (extent, inside) = (part.shape.along(dimension), part.shape.inside(dimension));
+        extent == own && inside == step && part.shape.elements() == around * u64::from(own) * step
+    };
+    if let Some(dimension) = dimensions.find(is_axis) {
+        return Some((part.shape, dimension));
+    }
+    let count = |extents: &[u32]| u32::try_from(elements(extents)).ok();
+    Some(match inner {
+        [] => (natural_shape(&[outer, &[own]].concat())?, Dimension::Channels),
+        [channels] if around == 1 => (Shape::tokens(own, *channels), Dimension::Width),
+        [channels] => (Shape::image(count(outer)?, own, *channels), Dimension::Width),
+        [width @ .., channels] => {
+            let (batch, width) = (count(outer)?, count(width)?);
+            (Shape { batch, height: own, width, channels: *channels }, Dimension::Height)
+        }
+    })
 }
 
 /// Extents of tensors one after the other along an axis, which alone differs.

@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::Extent;
-use crate::workload::{Class, Conv2d, Layer, Movement, Reduction, Shape, slices};
+use crate::workload::{Class, Conv2d, Dimension, Layer, Movement, Reduction, Shape, slices};
 
 pub use crate::device::gpu::family::Linearisation;
 pub use conv::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
@@ -110,6 +110,9 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         Class::Reduction(Reduction::Exponentials) => elementwise::softmax(output, gpu),
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
+        Class::Movement(Movement::Joined(concat)) if concat.dimension != Dimension::Channels => {
+            elementwise::concat_xy(output, gpu)
+        }
         Class::Movement(Movement::Joined(concat)) => {
             operands = elementwise::tensor_operands(&layer.linked);
             elementwise::concat(concat, layer, gpu)

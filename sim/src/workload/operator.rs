@@ -134,7 +134,7 @@ operators! {
     pool: Pool,
     /// The mean of each channel: `true`.
     mean: Mean,
-    /// A concatenation along channels: `true`.
+    /// A concatenation: `true` along channels, else the dimension.
     concat: Concat,
     /// An element-wise function.
     function: Elementwise,
@@ -244,7 +244,7 @@ impl Statistic {
 /// Where moved elements go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement<'a> {
-    /// Behind each other, along channels.
+    /// Behind each other.
     Joined(&'a Concat),
     /// A range of channels, on their own.
     Range(&'a Slice),

@@ -84,6 +84,26 @@ pub struct Shape {
     pub channels: u32,
 }
 
+/// One of the four directions of a [`Shape`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dimension {
+    /// Images.
+    Batch,
+    /// Rows of pixels.
+    Height,
+    /// Pixels of a row, or tokens.
+    Width,
+    /// Channels, or features.
+    #[default]
+    Channels,
+}
+
+impl Dimension {
+    /// All, outermost in memory first.
+    pub const ALL: [Self; 4] = [Self::Batch, Self::Height, Self::Width, Self::Channels];
+}
+
 impl Shape {
     /// One image.
     pub const fn image(height: u32, width: u32, channels: u32) -> Self {
@@ -103,6 +123,29 @@ impl Shape {
     /// Number of elements.
     pub fn elements(&self) -> u64 {
         self.pixels() * u64::from(self.channels)
+    }
+
+    /// The extent along a dimension.
+    pub fn along(self, dimension: Dimension) -> u32 {
+        <[u32; 4]>::from(self)[dimension as usize]
+    }
+
+    /// The same with another extent along a dimension.
+    #[must_use]
+    pub fn with(self, dimension: Dimension, extent: u32) -> Self {
+        let mut extents = <[u32; 4]>::from(self);
+        extents[dimension as usize] = extent;
+        extents.into()
+    }
+
+    /// Elements of one step along a dimension: those inside it in memory.
+    pub fn inside(self, dimension: Dimension) -> u64 {
+        <[u32; 4]>::from(self)[dimension as usize + 1..].iter().copied().map(u64::from).product()
+    }
+
+    /// The dimension whose extent [`lines`](Self::lines) is.
+    pub fn line_dimension(self) -> Dimension {
+        if self.height == 1 { Dimension::Width } else { Dimension::Height }
     }
 
     /// Lines a cut along the height goes through: rows of pixels, or tokens where there

@@ -76,7 +76,7 @@ fn layer(fields: &[&str], data_type: DataType) -> Layer {
             bias: true,
         }),
         "mean" => Operator::Mean(Mean { input: flat }),
-        "concat" => Operator::Concat(Concat { extent: flat, channels: vec![elements - 1, 1] }),
+        "concat" => Operator::Concat(Concat::of_channels(flat, vec![elements - 1, 1])),
         "pad" => Operator::Slice(Slice { input: flat, first_channel: 0, channels: elements }),
         "ew" => {
             Operator::Elementwise(Elementwise { function: Function::Add, input: flat, other: Some(flat) })

@@ -124,7 +124,7 @@ fn operator(row: &[&str]) -> Operator {
         "concat" => {
             let side = number(dimensions[0]);
             let channels = dimensions[1].split('+').map(number).collect();
-            Operator::Concat(Concat { extent: Shape::image(side, side, 0), channels })
+            Operator::Concat(Concat::of_channels(Shape::image(side, side, 0), channels))
         }
         pool => {
             let (side, output) = (number(dimensions[0]), number(dimensions[2]));

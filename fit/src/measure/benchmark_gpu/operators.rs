@@ -158,7 +158,7 @@ fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     }
     let (each, extra) = (units.checked_div(others).unwrap_or(0), units.checked_rem(others).unwrap_or(0));
     let rest = (0..others).map(|index| (each + u32::from(index < extra)) * unit);
-    Ok(Concat { extent: Shape::image(side, side, 0), channels: std::iter::once(first).chain(rest).collect() })
+    Ok(Concat::of_channels(Shape::image(side, side, 0), std::iter::once(first).chain(rest).collect()))
 }
 
 /// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.
@@ -195,8 +195,8 @@ mod tests {
                 "'Input_shape': '14', 'Input_channel': {first}, 'Kernel': '{inputs}', 'Filter': '{output}'"
             );
             let concat = concat(&Feature(&feature)).unwrap();
-            assert_eq!(concat.channels.iter().sum::<u32>(), output, "{concat:?}");
-            assert_eq!(concat.channels.len(), inputs);
+            assert_eq!(concat.extents.iter().sum::<u32>(), output, "{concat:?}");
+            assert_eq!(concat.extents.len(), inputs);
         }
     }
 }

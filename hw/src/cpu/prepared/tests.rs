@@ -6,8 +6,8 @@ mod refusals;
 
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{
-    Concat, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean, Norm, NormKind, Padding,
-    Pool, PoolKind, Reshape, Softmax, Window,
+    Concat, Dimension, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean, Norm,
+    NormKind, Padding, Pool, PoolKind, Reshape, Softmax, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -242,7 +242,10 @@ proptest! {
             Operator::Mean(Mean { input }),
             Operator::Softmax(Softmax { input }),
             Operator::LocalResponseNorm(LocalResponseNorm { input, size: 1 + depth % 6 }),
-            Operator::Concat(Concat { extent: input, channels: vec![depth, 1, 7] }),
+            Operator::Concat(Concat::of_channels(input, vec![depth, 1, 7])),
+            Operator::Concat(Concat { extent: input, dimension: Dimension::Batch, extents: vec![batch, 2] }),
+            Operator::Concat(Concat { extent: input, dimension: Dimension::Height, extents: vec![1, height] }),
+            Operator::Concat(Concat { extent: input, dimension: Dimension::Width, extents: vec![2, width, 1] }),
             Operator::Slice(Slice { input, first_channel: depth / 3, channels: depth - depth / 3 }),
             Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
             Operator::Embedding(Embedding { rows: height * width, vocabulary: 11, features: depth }),

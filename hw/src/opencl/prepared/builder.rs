@@ -73,7 +73,9 @@ impl<T: Element> Builder<'_, T> {
             (Class::Reduction(Reduction::Normalisation(statistic)), Kernel::Norm) => self.norm(statistic),
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
-            (Class::Movement(Movement::Joined(concat)), Kernel::Concat) => self.concat(concat),
+            (Class::Movement(Movement::Joined(concat)), Kernel::Concat | Kernel::ConcatXy) => {
+                self.concat(concat)
+            }
             (Class::Movement(Movement::Range(slice)), Kernel::Slice) => self.slice(slice),
             (Class::Movement(Movement::Rearranged { input }), Kernel::Reshape) => self.reshape(input),
             (Class::Gather { .. }, Kernel::Gather) => self.embedding(),

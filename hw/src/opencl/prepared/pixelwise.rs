@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use coexec_sim::workload::{Concat, Function, Shape, Slice, Statistic};
+use coexec_sim::workload::{Concat, Dimension, Function, Shape, Slice, Statistic};
 
 use super::super::error::OpenClError;
 use super::super::weights::CHANNELS;
@@ -97,31 +97,44 @@ impl<T: Element> Builder<'_, T> {
     }
 
     pub(super) fn concat(&mut self, concat: &Concat) -> Result<(), OpenClError> {
-        self.check_whole_pixels()?;
-        let mut source = self.source("concat", include_str!("../kernels/concat.cl"));
+        let along = match concat.dimension {
+            Dimension::Batch => Some("ALONG_BATCH"),
+            Dimension::Height => Some("ALONG_HEIGHT"),
+            Dimension::Width => Some("ALONG_WIDTH"),
+            Dimension::Channels => None,
+        };
+        let (entry, mut source) = if along.is_some() {
+            ("concat_xy", self.source("concat_xy", include_str!("../kernels/concat_xy.cl")))
+        } else {
+            self.check_whole_pixels()?;
+            ("concat", self.source("concat", include_str!("../kernels/concat.cl")))
+        };
         let (mut parameters, mut calls) = (Vec::new(), String::new());
-        for (index, channels) in concat.channels.iter().enumerate() {
+        for (index, extent) in concat.extents.iter().enumerate() {
             parameters.push(format!("SOURCE source_{index}"));
             // Writing to a string cannot fail.
-            let _ = write!(calls, "copy(source_{index}, {channels}) ");
+            let _ = write!(calls, "copy(source_{index}, {extent}) ");
         }
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(copy)", &calls);
-        let but_last = &concat.channels[..concat.channels.len().saturating_sub(1)];
-        if but_last.iter().all(|&channels| (channels as usize).is_multiple_of(CHANNELS)) {
+        let but_last = &concat.extents[..concat.extents.len().saturating_sub(1)];
+        if let Some(along) = along {
+            source.option(along);
+        } else if but_last.iter().all(|&channels| (channels as usize).is_multiple_of(CHANNELS)) {
             source.option("ALIGNED");
         }
         let region = self.region();
         let mut arguments: Vec<_> =
-            (0..concat.channels.len()).map(|input| Argument::Tensor(TensorName::Input(input))).collect();
+            (0..concat.extents.len()).map(|input| Argument::Tensor(TensorName::Input(input))).collect();
         arguments.extend([
             Argument::Tensor(TensorName::Output),
             Argument::Extent(TensorName::Output),
             Argument::Region(region),
         ]);
         arguments.extend(self.linked_operands());
-        let [width, height, _] = region.size();
-        let grid = LaunchGrid { threads: [width, height, 1], work_group: self.dispatch.work_group };
-        self.append(&source, "concat", grid, arguments)
+        let [width, height, slices] = region.size();
+        let threads = [width, height, if along.is_some() { slices } else { 1 }];
+        let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
+        self.append(&source, entry, grid, arguments)
     }
 }

@@ -18,20 +18,26 @@ fn whole_pixel(output: Extent) -> Tile {
     Tile::new(1, 1, output.slices.max(1))
 }
 
+/// Concatenation along another dimension than channels: one thread looks for the input that
+/// has its texel, and copies that.
+pub(super) fn concat_xy(output: Extent, gpu: &Gpu) -> Modelled {
+    model(Dispatch::over(Kernel::ConcatXy, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
+}
+
 /// Concatenation along channels: one thread copies all slices of one pixel.
 pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     let table = &gpu.concat;
-    let channels = concat.channels.iter().fold(0_u32, |sum, &channels| sum.saturating_add(channels));
+    let channels = concat.extents.iter().fold(0_u32, |sum, &channels| sum.saturating_add(channels));
     let output = extent(concat.extent.with_channels(channels));
-    let misaligned = concat.channels.iter().any(|channels| channels % CHANNELS_PER_SLICE != 0);
+    let misaligned = concat.extents.iter().any(|channels| channels % CHANNELS_PER_SLICE != 0);
     let iterations = if misaligned {
         output.slices.max(1)
     } else {
-        saturated(concat.channels.iter().map(|&channels| u64::from(copy_iterations(slices(channels)))).sum())
+        saturated(concat.extents.iter().map(|&channels| u64::from(copy_iterations(slices(channels)))).sum())
     };
     let dispatch = Dispatch::over(Kernel::Concat, output, whole_pixel(output), iterations, gpu);
 
-    let inputs = concat.channels.len() as f64 / f64::from(iterations.max(1));
+    let inputs = concat.extents.len() as f64 / f64::from(iterations.max(1));
     let work = f64::from(output.slices.max(1)) / f64::from(iterations.max(1));
     let mut latency_us = table.latency_us.value
         + Quantity::or_zero(table.latency_slice_us.as_ref()) * work

@@ -32,9 +32,13 @@ impl Kernel {
             Self::Mean => KernelTable::Mean,
             Self::Pool => KernelTable::Pool,
             Self::Concat => KernelTable::Concat,
-            Self::Elementwise | Self::Softmax | Self::Norm | Self::Gather | Self::Slice | Self::Reshape => {
-                KernelTable::Elementwise
-            }
+            Self::Elementwise
+            | Self::Softmax
+            | Self::Norm
+            | Self::Gather
+            | Self::Slice
+            | Self::Reshape
+            | Self::ConcatXy => KernelTable::Elementwise,
         }
     }
 }
@@ -153,7 +157,7 @@ impl Window {
         let (side, stride) = if let Some(window) = operator.window() {
             (f64::from(window.kernel[0]), f64::from(window.stride[0]))
         } else if let Class::Movement(Movement::Joined(concat)) = operator.class() {
-            (concat.channels.len() as f64, 1.0)
+            (concat.extents.len() as f64, 1.0)
         } else {
             (1.0, 1.0)
         };

@@ -42,6 +42,8 @@ pub enum Kernel {
     Pool,
     /// Concatenation along channels.
     Concat,
+    /// Concatenation along another dimension.
+    ConcatXy,
     /// Element-wise function.
     Elementwise,
     /// Softmax over channels.
@@ -68,7 +70,7 @@ impl fmt::Display for Kernel {
             Self::Depthwise3x3 | Self::DepthwiseStrideH2 | Self::DepthwiseGeneric => "depthwise_convolution",
             Self::Mean => "mean",
             Self::Pool => "pooling_2d",
-            Self::Concat => "concat",
+            Self::Concat | Self::ConcatXy => "concat",
             Self::Elementwise => "elementwise",
             Self::Softmax => "softmax",
             Self::Norm => "mean_stddev_normalization",

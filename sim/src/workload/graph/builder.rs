@@ -7,7 +7,7 @@ use crate::workload::operator::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
     Operator, Pool, PoolKind, Reshape, Slice, Softmax, Window, check_shape,
 };
-use crate::workload::shape::{DataType, Shape};
+use crate::workload::shape::{DataType, Dimension, Shape};
 
 /// Builds a [`Graph`] node by node.
 ///
@@ -183,12 +183,15 @@ impl GraphBuilder {
 
     /// A concatenation along channels.
     pub fn concat(&mut self, parts: &[Source]) -> Source {
+        self.concat_along(Dimension::Channels, parts)
+    }
+
+    /// A concatenation.
+    pub fn concat_along(&mut self, dimension: Dimension, parts: &[Source]) -> Source {
         let shapes: Vec<Shape> = parts.iter().map(|&part| self.shape(part)).collect();
-        let concat = Concat {
-            extent: shapes.first().copied().unwrap_or(Shape::tokens(1, 1)),
-            channels: shapes.iter().map(|shape| shape.channels).collect(),
-        };
-        self.operator("concat", concat, parts)
+        let extent = shapes.first().copied().unwrap_or(Shape::tokens(1, 1));
+        let extents = shapes.iter().map(|shape| shape.along(dimension)).collect();
+        self.operator("concat", Concat { extent, dimension, extents }, parts)
     }
 
     /// `channels` channels from `first_channel` on.

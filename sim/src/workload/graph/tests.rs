@@ -161,10 +161,7 @@ fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
             Operator::Slice(Slice { input: image, first_channel: u32::MAX, channels: 2 }),
             "the slice ends at channel 4294967297, but the input has 8",
         ),
-        (
-            Operator::Concat(Concat { extent: image, channels: vec![] }),
-            "it joins no tensors, expected at least 1",
-        ),
+        (Operator::Concat(Concat::of_channels(image, vec![])), "it joins no tensors, expected at least 1"),
     ];
     for (operator, expected) in cases {
         assert_eq!(operator_message(&operator), expected);
@@ -244,7 +241,7 @@ fn any_other_operator() -> impl Strategy<Value = Operator> {
                 n: other.channels,
             }),
             2 => Operator::Mean(Mean { input }),
-            3 => Operator::Concat(Concat { extent: input, channels }),
+            3 => Operator::Concat(Concat::of_channels(input, channels)),
             4 => Operator::Elementwise(Elementwise { function: Function::Add, input, other: Some(other) }),
             5 => Operator::Softmax(Softmax { input }),
             6 => Operator::Norm(Norm { kind: NormKind::Layer, input }),

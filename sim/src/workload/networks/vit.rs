@@ -4,7 +4,7 @@
 use super::finish;
 use crate::workload::graph::{Graph, GraphBuilder, Source};
 use crate::workload::operator::{Function, NormKind, Window};
-use crate::workload::shape::{DataType, Shape};
+use crate::workload::shape::{DataType, Dimension, Shape};
 
 /// Layers of both networks.
 const LAYERS: u32 = 12;
@@ -62,8 +62,7 @@ fn build(name: &str, patch: u32, features: u32, heads: u32) -> Graph {
 /// Patches, preceded by the class token, plus a position each.
 ///
 /// The class token and the positions are trained vectors that do not depend on
-/// the image: look-ups whose indices are inputs of the graph. Tokens lie one
-/// after the other in memory, so the class token is joined on the flat tensor.
+/// the image: look-ups whose indices are inputs of the graph.
 fn embed(net: &mut GraphBuilder, image: Source, patch: u32, features: u32) -> Source {
     net.scope("embedding");
     let patches = net.conv(image, features, Window::valid(patch).stride(patch));
@@ -71,9 +70,8 @@ fn embed(net: &mut GraphBuilder, image: Source, patch: u32, features: u32) -> So
     let tokens = extent.height * extent.width + 1;
     let class_index = net.input(Shape::tokens(1, 1));
     let class = net.embedding(class_index, 1, features);
-    let patches = net.flatten(patches);
-    let joined = net.concat(&[class, patches]);
-    let joined = net.reshape(joined, Shape::tokens(tokens, features));
+    let patches = net.reshape(patches, Shape::tokens(tokens - 1, features));
+    let joined = net.concat_along(Dimension::Width, &[class, patches]);
     let position_indices = net.input(Shape::tokens(tokens, 1));
     let positions = net.embedding(position_indices, tokens, features);
     net.add(joined, positions)

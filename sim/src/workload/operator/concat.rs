@@ -6,32 +6,66 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{Definition, Flag, first};
+use super::definition::{Definition, Flag, UNKNOWN, first};
 use super::error::OperatorError;
 use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use crate::workload::shape::{Dimension, Shape};
 
-/// A concatenation along channels: `true`.
+/// Tensors one after the other: `true` along channels, else the dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Flag", into = "Flag")]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Concat {
-    /// Extent of the inputs; its channels are not used.
+    /// Extent of the inputs; that along `dimension` is not used.
     pub extent: Shape,
-    /// Channels of each input, in order.
-    pub channels: Vec<u32>,
+    /// Along which they lie one after the other.
+    pub dimension: Dimension,
+    /// Extent of each input along it, in order.
+    pub extents: Vec<u32>,
 }
 
-impl TryFrom<Flag> for Concat {
+/// A concatenation as files have it.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected `true`, \"batch\", \"height\", \"width\" or \"channels\"")]
+enum Written {
+    Channels(Flag),
+    Along(Dimension),
+}
+
+impl TryFrom<Written> for Concat {
     type Error = &'static str;
 
-    fn try_from(flag: Flag) -> Result<Self, Self::Error> {
-        Ok(Self { extent: flag.unknown_extent()?, channels: Vec::new() })
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let (extent, dimension) = match written {
+            Written::Channels(flag) => (flag.unknown_extent()?, Dimension::Channels),
+            Written::Along(dimension) => (UNKNOWN, dimension),
+        };
+        Ok(Self { extent, dimension, extents: Vec::new() })
     }
 }
 
-impl From<Concat> for Flag {
-    fn from(_: Concat) -> Self {
-        Self(true)
+impl From<Concat> for Written {
+    fn from(concat: Concat) -> Self {
+        match concat.dimension {
+            Dimension::Channels => Self::Channels(Flag(true)),
+            dimension => Self::Along(dimension),
+        }
+    }
+}
+
+impl Concat {
+    /// Along channels: inputs of these.
+    pub fn of_channels(extent: Shape, channels: Vec<u32>) -> Self {
+        Self { extent, dimension: Dimension::Channels, extents: channels }
+    }
+
+    /// Elements of each input that lie together in memory, between those of the others.
+    pub fn runs(&self) -> impl Iterator<Item = u64> {
+        let step = self.extent.inside(self.dimension);
+        self.extents.iter().map(move |&extent| u64::from(extent) * step)
+    }
+
+    fn of(&self, extent: u32) -> Shape {
+        self.extent.with(self.dimension, extent)
     }
 }
 
@@ -45,33 +79,40 @@ impl Definition for Concat {
     }
 
     fn check(&self) -> Checked {
-        if self.channels.is_empty() {
+        if self.extents.is_empty() {
             return Err(OperatorError::NothingToJoin);
         }
+        let what = match self.dimension {
+            Dimension::Batch => "output images",
+            Dimension::Height => "output rows",
+            Dimension::Width => "output columns",
+            Dimension::Channels => "output channels",
+        };
         let mut total = 0_u64;
-        for &channels in &self.channels {
-            bounds::shape("an input", self.extent.with_channels(channels))?;
-            total += u64::from(channels);
+        for &extent in &self.extents {
+            bounds::shape("an input", self.of(extent))?;
+            total += u64::from(extent);
             // Checked on the way: a list of inputs can be as long as a file.
-            bounds::at_most_max("output channels", total)?;
+            bounds::at_most_max(what, total)?;
         }
-        bounds::shape("the output", self.extent.with_channels(total as u32))
+        bounds::shape("the output", self.of(total as u32))
     }
 
     fn input(&self, index: usize) -> Option<Shape> {
-        self.channels.get(index).map(|&channels| self.extent.with_channels(channels))
+        self.extents.get(index).map(|&extent| self.of(extent))
     }
 
     fn output(&self) -> Shape {
-        self.extent.with_channels(self.channels.iter().sum())
+        self.of(self.extents.iter().sum())
     }
 
     fn separate_rows(&self) -> u32 {
-        self.extent.lines()
+        let output = self.output();
+        if output.line_dimension() == self.dimension { 1 } else { output.lines() }
     }
 
     fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { extent: self.extent.with_lines(&rows), channels: self.channels.clone() }.into())
+        Some(Self { extent: self.extent.with_lines(&rows), ..self.clone() }.into())
     }
 
     fn takes_extents(&self) -> bool {
@@ -80,6 +121,7 @@ impl Definition for Concat {
 
     fn reading(&self, given: &[Shape]) -> Operator {
         let extent = first(given, self.extent);
-        Self { extent, channels: given.iter().map(|shape| shape.channels).collect() }.into()
+        let extents = given.iter().map(|shape| shape.along(self.dimension)).collect();
+        Self { extent, extents, ..*self }.into()
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use crate::measure::runs::ExecutedOn;
 use coexec_sim::plan::Axis;
 use coexec_sim::workload::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Operator, Padding, Pool, PoolKind, Reshape, Shape, Slice, Softmax, Window,
+    Concat, Conv2d, DepthwiseConv2d, Dimension, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm,
+    NormKind, Operator, Padding, Pool, PoolKind, Reshape, Shape, Slice, Softmax, Window,
 };
 
 fn image() -> impl Strategy<Value = Shape> {
@@ -61,9 +61,14 @@ fn shaped_by_input() -> impl Strategy<Value = Operator> {
         };
         prop_oneof![
             Just(Operator::Mean(Mean { input })),
+            Just(Operator::Concat(Concat::of_channels(
+                input,
+                vec![input.channels, other.channels, input.channels]
+            ))),
             Just(Operator::Concat(Concat {
                 extent: input,
-                channels: vec![input.channels, other.channels, input.channels]
+                dimension: Dimension::Height,
+                extents: vec![input.height, 3]
             })),
             Just(Operator::Elementwise(sum)),
             Just(Operator::Elementwise(scaled)),

@@ -60,7 +60,7 @@ fn operators_with_lines() -> Vec<Operator> {
         Operator::Linear(Linear { rows: 19, input_features: 33, output_features: 40, bias: true }),
         Operator::MatMul(MatMul { batch: 3, m: 11, k: 16, n: 34 }),
         Operator::Elementwise(multiply),
-        Operator::Concat(Concat { extent: input, channels: vec![37, 3] }),
+        Operator::Concat(Concat::of_channels(input, vec![37, 3])),
         Operator::Softmax(Softmax { input }),
         Operator::Norm(Norm { kind: NormKind::Layer, input }),
         Operator::Slice(Slice { input, first_channel: 4, channels: 20 }),
