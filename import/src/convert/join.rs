@@ -34,11 +34,15 @@ impl Converter<'_> {
         if views.len() == 1 {
             return Ok(first.clone());
         }
-        let order = self.order_with(views, along, &extents);
+        // A constant is stored as the others need it.
+        let (stored, computed): (Vec<&View>, Vec<&View>) =
+            views.iter().partition(|view| self.stored.contains(&view.source));
+        let leading = [computed, stored].concat();
+        let order = self.order_with(&leading, along, &extents);
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| extents[other]).collect::<Vec<u32>>();
         let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
-        let Some((shape, dimension)) = joined_in(first, along, &outer, &inner) else {
+        let Some((shape, dimension)) = joined_in(leading[0], along, &outer, &inner) else {
             return unsound("a tensor is too large");
         };
         let mut parts = Vec::with_capacity(views.len());
@@ -55,8 +59,8 @@ impl Converter<'_> {
     }
 
     /// The order in memory of what is joined along an axis: that of a part which has it.
-    fn order_with(&self, views: &[View], along: usize, extents: &[u32]) -> Vec<usize> {
-        let has = |view: &&View| view.extents[along] != 1;
+    fn order_with(&self, views: &[&View], along: usize, extents: &[u32]) -> Vec<usize> {
+        let has = |view: &&&View| view.extents[along] != 1;
         if let Some(order) = views.iter().filter(has).find_map(|view| view.order.clone()) {
             return order;
         }
