@@ -6,7 +6,7 @@
 
 use super::convert::reduce::{reduced, reduced_axes};
 use super::convert::{Step, axis, elementwise::broadcast, join, unknown, unsound};
-use super::model::{Arithmetic, Constant, Elemental, Reduction, Work, as_extent, elements};
+use super::model::{Arithmetic, Constant, Elemental, Reduction, Work, as_extent};
 use coexec_sim::workload::MAX_ELEMENTS;
 
 /// Operands of a node, as far as they are there.
@@ -15,7 +15,7 @@ type Operands<'a> = [Option<&'a Constant>];
 /// What `work` writes for constant operands.
 pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
     match work {
-        Work::ConstantOfShape(number) => filled(extents_in(operands, 0)?, *number),
+        Work::ConstantOfShape(number) => Ok(Constant::built(extents_in(operands, 0)?, |_| Some(*number))),
         Work::Range => range(operands),
         Work::Where => choose(operands),
         Work::Concat { axis, is_new } => joined(operands, *axis, *is_new),
@@ -24,7 +24,6 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         Work::Expand => {
             let from = needed(operands, 0)?;
             let extents = broadcast(&from.extents, &extents_in(operands, 1)?)?;
-            sized(&extents)?;
             Ok(Constant::built(extents, |place| from.at(place)))
         }
         // A mask, whose numbers do not matter.
@@ -90,16 +89,6 @@ fn extents_in(operands: &Operands<'_>, operand: usize) -> Step<Vec<u32>> {
         Some(numbers) => Ok(numbers.into_iter().map(as_extent).collect()),
         None => unknown("extents that are not read"),
     }
-}
-
-fn sized(extents: &[u32]) -> Step<()> {
-    if elements(extents) > MAX_ELEMENTS { unsound("a constant is too large") } else { Ok(()) }
-}
-
-/// So many equal numbers.
-fn filled(extents: Vec<u32>, number: f64) -> Step<Constant> {
-    sized(&extents)?;
-    Ok(Constant::built(extents, |_| Some(number)))
 }
 
 fn function(elemental: Elemental, number: f64) -> Option<f64> {

@@ -8,17 +8,6 @@ use coexec_sim::workload::{
     Window,
 };
 
-/// What a convolution's weights say.
-#[derive(Clone, Copy)]
-struct Weights {
-    /// Output channels.
-    output: u32,
-    /// Input channels of a group.
-    depth: u32,
-    /// Height and width.
-    kernel: [u32; 2],
-}
-
 /// An image that a window slides over.
 struct Image {
     source: Source,
@@ -37,7 +26,13 @@ impl Converter<'_> {
         groups: Option<u32>,
         is_depthwise: bool,
     ) -> Step<View> {
-        let Weights { output, depth, kernel } = self.weights(node, is_depthwise)?;
+        let extents = self.image_extents(&self.weight_extents(node, 1)?);
+        let (output, depth, kernel) = match extents[..] {
+            [channels, height, width, output] if is_depthwise => (output, channels, [height, width]),
+            [output, height, width, depth] => (output, depth, [height, width]),
+            [output, width, depth] => (output, depth, [1, width]),
+            _ => return unknown("a convolution that is over neither images nor rows"),
+        };
         let image = self.image(node, 0)?;
         let input = image.shape;
         let groups = groups.unwrap_or(input.channels / depth.max(1));
@@ -79,12 +74,19 @@ impl Converter<'_> {
         let image = self.image(node, 0)?;
         let stride = pair(&window.stride, false)?;
         let input = image.shape;
-        let wanted = [0, 1].map(|side| {
-            transposed_extent([input.height, input.width][side], kernel[side], stride[side], window, side)
-                .saturating_add(i64::from(output_pads.get(side).copied().unwrap_or(0)))
-        });
-        let sides = [input.height, input.width];
-        let is_whole = |side: usize| i64::from(sides[side]) * i64::from(stride[side]) == wanted[side];
+        if stride.contains(&0) {
+            return unsound("a stride is 0");
+        }
+        let is_whole = |side: usize| {
+            let at = |pads: &[u32], side: usize| u64::from(pads.get(side).copied().unwrap_or(0));
+            let [kernel, stride] = [kernel[side], stride[side]].map(u64::from);
+            match &window.pads {
+                Pads::Same | Pads::SameLower => at(output_pads, side) == 0,
+                Pads::Explicit(pads) => {
+                    kernel + at(output_pads, side) == stride + at(pads, side) + at(pads, side + 2)
+                }
+            }
+        };
         if image.zeros != Padding::NONE || !is_whole(0) || !is_whole(1) {
             return unknown(
                 "a transposed convolution whose output is not as many times its input as its stride",
@@ -96,13 +98,10 @@ impl Converter<'_> {
         let kernel = [kernel[0].div_ceil(stride[0]), kernel[1].div_ceil(stride[1])];
         let around = |kernel: u32| [(kernel.saturating_sub(1)) / 2, kernel.saturating_sub(1).div_ceil(2)];
         let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
-        let block = u64::from(output) * u64::from(stride[0]) * u64::from(stride[1]);
-        let conv = Conv2d::new(
-            input,
-            as_extent(block),
-            Window::of(kernel).padding(Padding { top, bottom, left, right }),
-        )
-        .bias(has_bias(node));
+        let block = output.saturating_mul(stride[0]).saturating_mul(stride[1]);
+        let conv =
+            Conv2d::new(input, block, Window::of(kernel).padding(Padding { top, bottom, left, right }))
+                .bias(has_bias(node));
         let mut source = self.emit("", conv, &[image.source])?;
         if stride != [1, 1] {
             let shape = Shape::image(input.height * stride[0], input.width * stride[1], output);
@@ -181,17 +180,6 @@ impl Converter<'_> {
             Value::View(_) => unknown("its weights are computed by the network"),
         }
     }
-
-    fn weights(&self, node: &SourceNode, is_depthwise: bool) -> Step<Weights> {
-        let extents = self.image_extents(&self.weight_extents(node, 1)?);
-        let (output, depth, kernel) = match extents[..] {
-            [output, height, width, depth] => (output, depth, [height, width]),
-            [output, width, depth] => (output, depth, [1, width]),
-            _ => return unknown("a convolution that is over neither images nor rows"),
-        };
-        let (output, depth) = if is_depthwise { (depth, output) } else { (output, depth) };
-        Ok(Weights { output, depth, kernel })
-    }
 }
 
 /// Whether a convolution or product has a bias.
@@ -206,18 +194,6 @@ fn pair(numbers: &[u32], flat: bool) -> Step<[u32; 2]> {
         (&[width], true) => Ok([1, width]),
         (&[vertical, horizontal], _) => Ok([vertical, horizontal]),
         _ => unsound("a window of another number of axes than its input"),
-    }
-}
-
-/// Extent of a transposed convolution's output along a side, less what ONNX adds.
-fn transposed_extent(input: u32, kernel: u32, stride: u32, window: &Windowed, side: usize) -> i64 {
-    let (input, kernel, stride) = (i64::from(input), i64::from(kernel), i64::from(stride));
-    match &window.pads {
-        Pads::Same | Pads::SameLower => input * stride,
-        Pads::Explicit(pads) => {
-            let pad = |index: usize| i64::from(pads.get(index).copied().unwrap_or(0));
-            (input - 1) * stride + kernel - pad(side) - pad(side + 2)
-        }
     }
 }
 
