@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
             tables: &fitted.tables,
             cpu_tables: &fitted.cpu_tables,
             host: &fitted.host,
-            unusable: &measured.unusable(),
+            unusable: &measured.runs.left_out,
             undescribed: &fitted.left_out,
         });
         return Ok(());
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
 
 /// Warns where so few runs were made that they decide little.
 fn tell_if_few(measured: &Measured, common: &Common) {
-    let count = measured.count();
+    let count = measured.runs.count();
     if count < FEW_RUNS && !common.quiet {
         eprintln!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
@@ -132,8 +132,8 @@ fn learning_curve(
     progress: &Progress,
 ) -> Result<Option<Vec<LearningPoint>>, Failure> {
     let Some(_) = &options.learning_curve else { return Ok(None) };
-    let runs = measured.gpu.as_ref().map_or(&[][..], |table| &table.runs);
-    learning::curve(profile, runs, prior, !options.no_residual, options.seed, progress).map(Some)
+    learning::curve(profile, &measured.runs.gpu, prior, !options.no_residual, options.seed, progress)
+        .map(Some)
 }
 
 /// A published number no longer sets a value that has been fitted.

@@ -138,7 +138,7 @@ fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profil
     if cuts.is_file() {
         // Its runs on one processor are there to hold cuts against, not to fit.
         let beside = runs::own(&profile, &cuts, common)?;
-        (measured.host_timed, measured.measurements) = (beside.host_timed, beside.measurements);
+        (measured.runs.host_timed, measured.measurements) = (beside.runs.host_timed, beside.measurements);
     }
     Ok(Some((profile, measured)))
 }
@@ -180,14 +180,14 @@ fn phone(
     let library = Library::of_runs(&profile.cpu);
     let how = Options { source: &source, prior, residual: true, library, seed: options.seed };
     let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
-    let mut left_out = measured.unusable();
+    let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);
     // No fit sees cuts: those of the whole profile are held out, too.
-    let cuts = host_timed::validate(&profile, &measured.host_timed, library);
+    let cuts = host_timed::validate(&profile, &measured.runs.host_timed, library);
     fitted.held_out.extend(cuts.points);
     left_out.extend(cuts.left_out);
     Ok(Phone {
-        runs: measured.count(),
+        runs: measured.runs.count(),
         conditions: measured.conditions(),
         groups: score(&fitted.held_out),
         choices: choices(&profile, &measured.measurements, library),

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use coexec_fit::measure::benchmark_cpu::{self, CpuTable};
-use coexec_fit::measure::benchmark_gpu::{self, GpuTable};
-use coexec_fit::measure::benchmark_gpu_network::{self, GpuNetworkTable};
-use coexec_fit::measure::{SkippedRow, digest, draw, runs};
+use coexec_fit::measure::{
+    ByProcessor, Runs as Table, SkippedRow, benchmark_cpu, benchmark_gpu, benchmark_gpu_network, digest,
+    draw, runs,
+};
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::Library;
+use coexec_sim::workload::Layer;
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;
@@ -21,18 +22,10 @@ const MOST_NAMED: usize = 5;
 /// What there is of a profile's processors: of at least one.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// Layers on the GPU.
-    pub(crate) gpu: Option<GpuTable>,
-    /// Whole networks on the GPU.
-    pub(crate) inferences: Option<GpuNetworkTable>,
-    /// Networks on the CPU.
-    pub(crate) cpu: Option<CpuTable>,
-    /// Operators that the host timed.
-    pub(crate) host_timed: Vec<runs::HostTimed>,
+    /// What can be used, and the rows that cannot.
+    pub(crate) runs: ByProcessor,
     /// All measurements of coexec's own.
     pub(crate) measurements: Vec<runs::Measurement>,
-    /// Rows of none of these.
-    pub(crate) left_out: Vec<SkippedRow>,
     /// The data set, where it has a name.
     data: Option<&'static str>,
     /// The device, in words.
@@ -51,20 +44,11 @@ pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
 }
 
 impl Measured {
-    /// Rows of the files that are no usable runs. Both halves of a data set read its
-    /// GPU table; the GPU's reasons come first.
-    pub(crate) fn unusable(&self) -> Vec<SkippedRow> {
-        let gpu = self.gpu.iter().flat_map(|table| &table.left_out);
-        let inferences = self.inferences.iter().flat_map(|table| &table.left_out);
-        let cpu = self.cpu.iter().flat_map(|table| &table.left_out);
-        gpu.chain(inferences).chain(cpu).chain(&self.left_out).cloned().collect()
-    }
-
     /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
     pub(crate) fn source(&self) -> String {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
         let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
-        format!("{data}{} runs of {}{drawn}", self.count(), self.device)
+        format!("{data}{} runs of {}{drawn}", self.runs.count(), self.device)
     }
 
     /// Whether the profile was fitted to these runs, or to some of them.
@@ -102,37 +86,25 @@ impl Measured {
     /// Keeps `count` runs of layers on the GPU, drawn at random, and none of whole
     /// networks on it.
     pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
-        if let Some(table) = &mut self.gpu {
-            table.runs = draw::rows(&table.runs, count, seed);
-            self.inferences = None;
-            self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", table.runs.len()));
+        let ByProcessor { gpu, gpu_networks, .. } = &mut self.runs;
+        if !gpu.is_empty() {
+            *gpu = draw::rows(gpu, count, seed);
+            gpu_networks.clear();
+            self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", gpu.len()));
         }
     }
 
     /// Keeps the runs of `count` networks, drawn at random.
     pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
-        let gpu = self.gpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
-        let cpu = self.cpu.iter().flat_map(|table| &table.runs).map(|run| run.network.as_str());
+        let ByProcessor { gpu, gpu_networks, cpu, .. } = &mut self.runs;
+        let names = gpu.iter().map(|run| run.network.as_str());
+        let names = names.chain(cpu.iter().map(|run| run.network.as_str()));
         let kept: BTreeSet<String> =
-            draw::networks(gpu.chain(cpu), count, seed).into_iter().map(str::to_owned).collect();
+            draw::networks(names, count, seed).into_iter().map(str::to_owned).collect();
         self.drawn = Some(format!("of {} networks drawn with seed {seed}", kept.len()));
-        if let Some(table) = &mut self.gpu {
-            table.runs.retain(|run| kept.contains(&run.network));
-        }
-        if let Some(table) = &mut self.inferences {
-            table.networks.retain(|network| kept.contains(&network.name));
-        }
-        if let Some(table) = &mut self.cpu {
-            table.runs.retain(|run| kept.contains(&run.network));
-        }
-    }
-
-    /// Runs that can be used.
-    pub(crate) fn count(&self) -> usize {
-        self.gpu.as_ref().map_or(0, |table| table.runs.len())
-            + self.inferences.as_ref().map_or(0, |table| table.networks.len())
-            + self.cpu.as_ref().map_or(0, |table| table.runs.len())
-            + self.host_timed.len()
+        gpu.retain(|run| kept.contains(&run.network));
+        gpu_networks.retain(|run| kept.contains(&run.network));
+        cpu.retain(|run| kept.contains(&run.network));
     }
 }
 
@@ -188,13 +160,6 @@ pub(crate) fn measured(
     }
 }
 
-/// The CPU runs of `device` in a folder of the mobile-ml-benchmark data set, if it
-/// has a table of them.
-fn benchmark_cpu(folder: &Path, device: &str) -> Result<Option<CpuTable>, Failure> {
-    let there = benchmark_cpu::is_in(folder);
-    Ok(there.then(|| benchmark_cpu::read(folder, device)).transpose()?)
-}
-
 /// The device whose columns are read.
 fn device_column(runs: &Runs) -> Result<&str, Failure> {
     runs.device_column.as_deref().ok_or_else(|| {
@@ -217,29 +182,38 @@ pub(crate) fn benchmark(
     device: &str,
     common: &Common,
 ) -> Result<Measured, Failure> {
-    let cpu = benchmark_cpu(folder, device)?;
+    let has_times = benchmark_cpu::is_in(folder);
+    let cpu = has_times.then(|| benchmark_cpu::read(folder, device)).transpose()?;
     if let Some(table) = &cpu
         && !common.quiet
     {
         eprintln!("{}: {} CPU runs of {device}", folder.display(), table.runs.len());
         name_left_out("not used", &table.left_out);
     }
-    let gpu = match &profile.gpu {
-        None if cpu.is_some() => None,
-        _ => gpu_of(profile).and_then(|_| benchmark_gpu(folder, device, common)).map(Some)?,
-    };
-    let inferences = if gpu.is_some() { inferences(folder, device)? } else { None };
+    let mut runs = ByProcessor::default();
+    if profile.gpu.is_some() || cpu.is_none() {
+        gpu_of(profile)?;
+        let table = benchmark_gpu(folder, device, common)?;
+        (runs.gpu, runs.left_out) = (table.runs, table.left_out);
+        let table = if has_times { inferences(folder, device)? } else { None };
+        if let Some(table) = table {
+            runs.gpu_networks = table.runs;
+            runs.left_out.extend(table.left_out);
+        }
+    }
+    // Both halves of the data set read its GPU table; the GPU's reasons come first.
+    if let Some(table) = cpu {
+        runs.cpu = table.runs;
+        runs.left_out.extend(table.left_out);
+    }
     let data = Some("mobile-ml-benchmark");
-    let digest = digest::of_tables(gpu.as_ref(), inferences.as_ref(), cpu.as_ref());
-    Ok(Measured { gpu, inferences, cpu, data, device: device.to_owned(), digest, ..Measured::default() })
+    let digest = digest::of_runs(&runs);
+    Ok(Measured { runs, data, device: device.to_owned(), digest, ..Measured::default() })
 }
 
 /// The whole networks on the GPU of `device`; none where the data set has no such
 /// times of it.
-pub(crate) fn inferences(folder: &Path, device: &str) -> Result<Option<GpuNetworkTable>, Failure> {
-    if !benchmark_cpu::is_in(folder) {
-        return Ok(None);
-    }
+fn inferences(folder: &Path, device: &str) -> Result<Option<Table<Vec<Layer>>>, Failure> {
     match benchmark_gpu_network::read(folder, device) {
         Ok(table) => Ok(Some(table)),
         Err(InputError::Option { .. }) => Ok(None),
@@ -248,7 +222,7 @@ pub(crate) fn inferences(folder: &Path, device: &str) -> Result<Option<GpuNetwor
 }
 
 /// The GPU runs of `device` in a folder of the mobile-ml-benchmark data set.
-fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<GpuTable, Failure> {
+fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<Table<Layer>, Failure> {
     let table = benchmark_gpu::read(folder, device)?;
     if table.runs.is_empty() {
         return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
@@ -263,40 +237,31 @@ fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<GpuTabl
 /// The runs in a file of coexec's own.
 pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
     let table = runs::read(path)?;
-    let sorted = table.by_processor();
-    let mut measured = Measured { left_out: table.left_out, ..Measured::default() };
-    measured.left_out.extend(sorted.left_out);
-    measured.host_timed = sorted.host_timed;
-    if !sorted.gpu.is_empty() {
+    let runs = table.by_processor();
+    if !(runs.gpu.is_empty() && runs.gpu_networks.is_empty()) {
         gpu_of(profile)?;
-        measured.gpu = Some(GpuTable { runs: sorted.gpu, left_out: Vec::new() });
     }
-    if !sorted.gpu_networks.is_empty() {
-        gpu_of(profile)?;
-        let networks = sorted.gpu_networks;
-        measured.inferences = Some(GpuNetworkTable { networks, left_out: Vec::new() });
+    if runs.count() == 0 {
+        return Err(none_usable(path, "run on a GPU or CPU cores", &runs.left_out));
     }
-    if !sorted.cpu.is_empty() {
-        let (runs, networks) = (sorted.cpu, sorted.networks);
-        measured.cpu = Some(CpuTable { runs, networks, left_out: Vec::new() });
-    }
-    if measured.count() == 0 {
-        return Err(none_usable(path, "run on a GPU or CPU cores", &measured.left_out));
-    }
-    let mut devices: Vec<&str> =
+    let devices: BTreeSet<&str> =
         table.fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    measured.device = if devices.is_empty() { "an unnamed device".to_owned() } else { devices.join(", ") };
-    measured.fingerprints = table.fingerprints;
-    measured.digest = digest::of_measurements(&table.measurements);
-    measured.measurements = table.measurements;
+    let devices = devices.into_iter().collect::<Vec<_>>().join(", ");
+    let outliers = table.outliers();
+    let measured = Measured {
+        runs,
+        device: if devices.is_empty() { "an unnamed device".to_owned() } else { devices },
+        fingerprints: table.fingerprints,
+        digest: digest::of_measurements(&table.measurements),
+        measurements: table.measurements,
+        ..Measured::default()
+    };
     if !common.quiet {
         eprintln!("{}: {}", path.display(), measured.source());
-        if sorted.outliers > 0 {
-            eprintln!("not used: {} repetitions that are marked as outliers", sorted.outliers);
+        if outliers > 0 {
+            eprintln!("not used: {outliers} repetitions that are marked as outliers");
         }
-        name_left_out("not used", &measured.left_out);
+        name_left_out("not used", &measured.runs.left_out);
     }
     Ok(measured)
 }

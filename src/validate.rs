@@ -1,10 +1,12 @@
 //! `coexec validate`: predictions of a profile against measured runs.
 
+use std::path::PathBuf;
+
 use coexec_fit::measure::SkippedRow;
-use coexec_fit::validate::choice::Choices;
+use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
-use coexec_fit::validate::{Group, choice, cpu, gpu, host, host_timed};
+use coexec_fit::validate::{Group, Validation, validate};
 use coexec_sim::device::profile::Profile;
 use serde::Serialize;
 
@@ -29,85 +31,44 @@ struct Document<'a> {
     choices: Option<&'a Choices>,
 }
 
-/// The profile's predictions.
-#[derive(Default)]
-struct Validated {
-    points: Vec<Point>,
-    left_out: Vec<SkippedRow>,
-    unusable: Vec<SkippedRow>,
-    choices: Option<Choices>,
-    set_the_profile: bool,
-    /// The runs, in words.
-    source: String,
-}
-
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let profile = Profile::load(&options.profile)?;
-    let Validated { points, left_out, unusable, choices, set_the_profile, source } =
-        &predictions(&profile, options, common)?;
-    let groups = &kept(score(points), options)?;
-    let points = &points.iter().filter(|point| is_in(point, &options.group)).cloned().collect::<Vec<_>>();
-    write(options, &profile, source, points)?;
+    let measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    let set_the_profile = measured.set(&profile);
     if !common.quiet {
-        runs::name_left_out("not predicted", left_out);
+        tell_of(&profile, &measured, set_the_profile);
+    }
+    let library = runs::library(&profile, &options.runs);
+    let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
+    let seen = options.seen.as_ref().map(read).transpose()?;
+    let Validation { mut points, left_out } =
+        validate(&profile, &measured.runs, seen.as_ref().map(|seen| &seen.runs), library);
+    let choices = &choices(&profile, &measured.measurements, library);
+    let groups = &kept(score(&points), options)?;
+    points.retain(|point| is_in(point, &options.group));
+    write(options, &profile, &measured.source(), &points)?;
+    if !common.quiet {
+        runs::name_left_out("not predicted", &left_out);
     }
     if common.json {
-        let worst = worst(points, options.worst);
-        let (device, choices) = (profile.name.as_str(), choices.as_ref());
-        let (unpredicted, set_the_profile) = (left_out, *set_the_profile);
-        output::json(&Document { device, groups, set_the_profile, worst, unusable, unpredicted, choices });
+        output::json(&Document {
+            device: &profile.name,
+            groups,
+            set_the_profile,
+            worst: worst(&points, options.worst),
+            unusable: &measured.runs.left_out,
+            unpredicted: &left_out,
+            choices: choices.as_ref(),
+        });
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
         if let Some(choices) = choices {
             output::line(&format!("\n{}", worth(choices)));
         }
-        points::show_worst(points, options.worst);
+        points::show_worst(&points, options.worst);
     }
     hold(groups, options.limit)
-}
-
-/// Compares the profile with the runs on each of its processors.
-fn predictions(profile: &Profile, options: &Validate, common: &Common) -> Result<Validated, Failure> {
-    let measured = runs::measured(profile, &options.runs.path, &options.runs, common)?;
-    let set_the_profile = measured.set(profile);
-    if !common.quiet {
-        tell_of(profile, &measured, set_the_profile);
-    }
-    let mut validated = Validated {
-        unusable: measured.unusable(),
-        set_the_profile,
-        source: measured.source(),
-        ..Validated::default()
-    };
-    let calibration = profile.calibration.as_ref();
-    let library = runs::library(profile, &options.runs);
-    let seen =
-        options.seen.as_ref().map(|path| runs::measured(profile, path, &options.runs, common)).transpose()?;
-    if let (Some(model), Some(table)) = (&profile.gpu, &measured.gpu) {
-        let layers = seen.as_ref().map(|seen| seen.gpu.as_ref().map_or(&[][..], |table| &table.runs));
-        let validation = gpu::validate(model, calibration, &table.runs, layers);
-        validated.points.extend(validation.points);
-        validated.left_out.extend(validation.left_out);
-    }
-    if let (Some(model), Some(table)) = (&profile.gpu, &measured.inferences) {
-        let networks =
-            seen.as_ref().map(|seen| seen.inferences.as_ref().map_or(&[][..], |table| &table.networks));
-        let validation = host::validate(model, calibration, &table.networks, networks);
-        validated.points.extend(validation.points);
-        validated.left_out.extend(validation.left_out);
-    }
-    if let Some(table) = &measured.cpu {
-        let seen = seen.map(|seen| seen.cpu.unwrap_or_default());
-        let validation = cpu::validate(&profile.cpu, calibration, table, seen.as_ref(), library);
-        validated.points.extend(validation.points);
-        validated.left_out.extend(validation.left_out);
-    }
-    validated.choices = choice::choices(profile, &measured.measurements, library);
-    let validation = host_timed::validate(profile, &measured.host_timed, library);
-    validated.points.extend(validation.points);
-    validated.left_out.extend(validation.left_out);
-    Ok(validated)
 }
 
 /// Says what makes the figures worth less than they look.

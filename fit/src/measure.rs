@@ -13,68 +13,119 @@ pub mod draw;
 mod gaps;
 pub mod runs;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
-use coexec_sim::workload::Layer;
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
+use runs::ExecutedOn;
 
-/// A kind of operation, as error figures are grouped.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    strum::VariantArray,
-    strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Family {
-    /// Two-dimensional convolution, whatever kernel runs it.
-    Conv2d,
-    /// Depthwise convolution.
-    DepthwiseConv2d,
-    /// Grouped convolution.
-    GroupedConv2d,
-    /// Fully connected layer.
-    FullyConnected,
-    /// Mean over pixels.
-    Mean,
-    /// Concatenation.
-    Concat,
-    /// Windowed pooling.
-    Pool,
+/// How long something took that is part of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run<W> {
+    /// The network: what cross-validation keeps together.
+    pub network: String,
+    /// What ran.
+    pub what: W,
+    /// Time in microseconds.
+    pub measured_us: f64,
+    /// Standard deviation over the repetitions, in microseconds.
+    pub deviation_us: Option<f64>,
+    /// Line of the file it comes from, from 1.
+    pub line: u64,
 }
 
-impl Family {
-    /// Every family, in the order of tables.
-    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
-
-    /// Name in the groups of error figures: `conv2d`.
-    pub fn name(self) -> &'static str {
-        self.into()
+impl<W> Run<W> {
+    /// The same time, of something else.
+    fn of<V>(self, what: V) -> Run<V> {
+        let Self { network, measured_us, deviation_us, line, .. } = self;
+        Run { network, what, measured_us, deviation_us, line }
     }
 }
 
-/// One layer measured on a GPU.
+/// A layer on a GPU: the time of its launch.
+pub type GpuRun = Run<Layer>;
+/// A network on a GPU from end to end: its launches, in order.
+pub type GpuNetwork = Run<Vec<Layer>>;
+/// A network on CPU cores from end to end.
+pub type CpuRun = Run<OnCores>;
+/// An operator that the host timed, from its call until it knew of the end.
+pub type HostTimed = Run<ByHost>;
+
+/// What CPU cores ran.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GpuRun {
-    /// Network the layer is part of: what cross-validation keeps together.
-    pub network: String,
-    /// Kind of operation.
-    pub family: Family,
-    /// The operator and what is linked behind it.
+pub struct OnCores {
+    /// Core set as its table names it: `1large2med`.
+    pub core_set: String,
+    /// Number format of the model: [`DataType::F32`] or [`DataType::I8`].
+    pub data_type: DataType,
+    /// The network's operators in order, each running as a pass of its own; activations that
+    /// the operator before applies for free are not listed. None where they are not known.
+    pub layers: Arc<[Layer]>,
+}
+
+/// What the host timed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ByHost {
+    /// The whole operator.
     pub layer: Layer,
-    /// Kernel name as the profiler reported it, numbers included.
-    pub kernel: String,
-    /// Time of the launch, in microseconds.
-    pub measured_us: f64,
-    /// Line of the file it comes from, from 1.
-    pub line: u64,
+    /// How it was cut, or that it was not.
+    pub ran: ExecutedOn,
+    /// How the processors learned of each other's results.
+    pub synchronisation: Option<Mechanism>,
+}
+
+/// Runs of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs<W> {
+    /// Those that can be used, in the order of the file.
+    pub runs: Vec<Run<W>>,
+    /// What cannot; each with the line of its own file.
+    pub left_out: Vec<SkippedRow>,
+}
+
+/// Runs by the processor they were made on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ByProcessor {
+    /// Layers on the GPU.
+    pub gpu: Vec<GpuRun>,
+    /// Whole networks on the GPU.
+    pub gpu_networks: Vec<GpuNetwork>,
+    /// Networks on the CPU. A layer that ran alone is a network of one, called by
+    /// what it computes: what cross-validation keeps together is its shape.
+    pub cpu: Vec<CpuRun>,
+    /// Operators that the host timed: cut between processors, or on the GPU alone from the
+    /// host's memory and back.
+    pub host_timed: Vec<HostTimed>,
+    /// What is none of these, and why.
+    pub left_out: Vec<SkippedRow>,
+}
+
+impl ByProcessor {
+    /// How many runs can be used.
+    pub fn count(&self) -> usize {
+        self.gpu.len() + self.gpu_networks.len() + self.cpu.len() + self.host_timed.len()
+    }
+}
+
+/// The kind of operation by which a GPU's error figures are grouped; none of one that has no
+/// group.
+pub fn family(operator: &Operator) -> Option<&'static str> {
+    Some(match operator.class() {
+        Class::Convolution(conv) if conv.groups > 1 => "grouped_conv2d",
+        Class::Convolution(_) => "conv2d",
+        Class::Depthwise(_) => "depthwise_conv2d",
+        Class::Product(product) if product.trained => "fully_connected",
+        Class::Reduction(Reduction::Pixels { .. }) => "mean",
+        Class::Movement(Movement::Joined(_)) => "concat",
+        Class::Pool(_) => "pool",
+        Class::Product(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather { .. } => return None,
+    })
 }
 
 /// A row that cannot be used.

@@ -15,11 +15,14 @@ pub mod interval;
 pub mod point;
 pub mod score;
 
-use crate::measure::SkippedRow;
+use std::collections::HashSet;
+
+use crate::measure::{ByProcessor, Run, SkippedRow};
 pub use coexec_sim::device::calibration::Group;
+use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::statistics::quantile;
 use point::Point;
-use score::{Scored, score};
 
 /// A prediction counts as close within this part of the measured time.
 const CLOSE: f64 = 0.10;
@@ -27,10 +30,8 @@ const CLOSE: f64 = 0.10;
 const HIGH_PERCENTILE: f64 = 0.95;
 
 /// Predictions of a profile beside runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validation {
-    /// Figures by group, worst first.
-    pub groups: Vec<Scored>,
     /// Each prediction beside its run, in the order of the runs.
     pub points: Vec<Point>,
     /// Runs the profile cannot predict.
@@ -38,21 +39,50 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// Of `runs`, each of which `point` predicts; `line` is where a run comes from.
-    fn of<T, E: ToString>(
-        runs: &[T],
-        line: fn(&T) -> u64,
-        mut point: impl FnMut(&T) -> Result<Point, E>,
-    ) -> Self {
+    /// Of `runs`, each of which `point` predicts.
+    fn of<W, E: ToString>(runs: &[Run<W>], mut point: impl FnMut(&Run<W>) -> Result<Point, E>) -> Self {
         let (mut points, mut left_out) = (Vec::new(), Vec::new());
         for run in runs {
             match point(run) {
                 Ok(point) => points.push(point),
-                Err(error) => left_out.push(SkippedRow { line: line(run), reason: error.to_string() }),
+                Err(error) => left_out.push(SkippedRow { line: run.line, reason: error.to_string() }),
             }
         }
-        Self { groups: score(&points), points, left_out }
+        Self { points, left_out }
     }
+
+    fn extend(&mut self, other: Self) {
+        self.points.extend(other.points);
+        self.left_out.extend(other.left_out);
+    }
+}
+
+/// Compares predictions of `profile` with `runs`. `seen` holds the runs that it was fitted on,
+/// which the baselines are fitted on too; `library` made the runs on the CPU.
+pub fn validate(
+    profile: &Profile,
+    runs: &ByProcessor,
+    seen: Option<&ByProcessor>,
+    library: Library,
+) -> Validation {
+    let calibration = profile.calibration.as_ref();
+    let mut validation = Validation::default();
+    if let Some(gpu) = &profile.gpu {
+        let layers = seen.map(|seen| seen.gpu.as_slice());
+        validation.extend(gpu::validate(gpu, calibration, &runs.gpu, layers));
+        let networks = seen.map(|seen| seen.gpu_networks.as_slice());
+        validation.extend(host::validate(gpu, calibration, &runs.gpu_networks, networks));
+    }
+    let networks = seen.map(|seen| seen.cpu.as_slice());
+    validation.extend(cpu::validate(&profile.cpu, calibration, &runs.cpu, networks, library));
+    validation.extend(host_timed::validate(profile, &runs.host_timed, library));
+    validation
+}
+
+/// Whether the fit had not seen a run's network, where it is known what it saw.
+fn is_unseen<'a, W>(seen: Option<&'a [Run<W>]>) -> impl Fn(&Run<W>) -> bool + use<'a, W> {
+    let names: Option<HashSet<&str>> = seen.map(|seen| seen.iter().map(|run| run.network.as_str()).collect());
+    move |run| names.as_ref().is_some_and(|names| !names.contains(run.network.as_str()))
 }
 
 /// The error figures of pairs of predicted and measured times, in one unit.

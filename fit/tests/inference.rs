@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use coexec_fit::measure::benchmark_gpu_network::GpuNetwork;
+use coexec_fit::measure::GpuNetwork;
 use coexec_fit::validate::host::predict;
 use coexec_sim::device::gpu::{Gpu, HostPath};
 use coexec_sim::device::profile::Profile;
@@ -59,8 +59,8 @@ fn a_simulated_inference_takes_what_validation_predicts() {
         let placements = vec![Placement::GPU; stages.len()];
         let simulated = run(&profile, &stages, placements, Measure::Inference).latency;
         let network = GpuNetwork {
-            name: name.to_owned(),
-            layers: stages.into_iter().map(|stage| stage.layer).collect(),
+            network: name.to_owned(),
+            what: stages.into_iter().map(|stage| stage.layer).collect(),
             measured_us: 1.0,
             deviation_us: None,
             line: 1,

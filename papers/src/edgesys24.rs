@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Comparison, Inputs, ReproduceError, curves, fastest};
-use coexec_fit::measure::benchmark_cpu::{self, CpuNetwork};
+use coexec_fit::measure::benchmark_cpu;
 use coexec_fit::validate::figures;
 use coexec_fit::validate::flops_linear::FlopsLinear;
 use coexec_plots::figure::{Line, Picture};
@@ -16,7 +16,7 @@ use coexec_sim::device::cpu::Cpu;
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::statistics::median;
-use coexec_sim::workload::{DataType, Operator};
+use coexec_sim::workload::{DataType, Layer, Operator};
 
 /// Table of the synthetic networks: in a flat folder, and as the data set publishes it.
 const SYNTHETIC: [&str; 2] = ["tflite_nas_e2e.csv", "dataset/cnn/tflite_cnn_synthetic_e2e.csv"];
@@ -66,17 +66,18 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     comparison.figure(table.figure()?);
     let cpu = &inputs.profile("pixel4")?.cpu;
     let cores = fastest(inputs.profile("pixel4")?, 1)?;
-    let networks = benchmark_cpu::read(folder, "pixel4")?.networks;
-    let shares: Vec<f64> = networks.iter().filter_map(|network| share(network, cpu, cores)).collect();
+    let (networks, _) = benchmark_cpu::networks(folder)?;
+    let shares: Vec<f64> = networks.values().filter_map(|network| share(network, cpu, cores)).collect();
     let share = median(&shares).unwrap_or(f64::NAN);
     comparison.row("pixel-4-cpu/102-cnns-tflite/median-conv-share-of-latency", share);
     Ok(())
 }
 
 /// Percent of a network's predicted time on one large core that convolutions take.
-fn share(network: &CpuNetwork, cpu: &Cpu, cores: CoreSet) -> Option<f64> {
+fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
     let (mut convolutions, mut all) = (0.0, 0.0);
-    for layer in network.layers(DataType::F32) {
+    for operator in network {
+        let layer = Layer::new(operator.clone(), DataType::F32);
         let micros = execute(&layer, cpu, &cores, Library::Ruy).ok()?.phases.duration().as_micros();
         if matches!(layer.operator, Operator::Conv2d(_) | Operator::DepthwiseConv2d(_)) {
             convolutions += micros;

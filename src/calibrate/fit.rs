@@ -3,10 +3,7 @@
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
 use coexec_fit::calibrate::host;
-use coexec_fit::measure::SkippedRow;
-use coexec_fit::measure::benchmark_cpu::CpuTable;
-use coexec_fit::measure::benchmark_gpu::GpuTable;
-use coexec_fit::measure::benchmark_gpu_network::GpuNetworkTable;
+use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::{InferenceSpread, KernelTable, TableSpread};
@@ -62,15 +59,11 @@ pub(crate) fn fit(
     progress: &Progress,
 ) -> Result<Fitted, Failure> {
     let mut fitted = Fitted::default();
-    let folds = match &measured.gpu {
-        Some(table) => fit_gpu(profile, table, options, progress, &mut fitted)?,
-        None => Vec::new(),
-    };
-    if let Some(table) = &measured.inferences {
-        fit_host(profile, table, &folds, options, &mut fitted);
-    }
-    if let Some(table) = &measured.cpu {
-        fit_cpu(profile, table, options, progress, &mut fitted);
+    let runs = &measured.runs;
+    let folds = fit_gpu(profile, &runs.gpu, options, progress, &mut fitted)?;
+    fit_host(profile, &runs.gpu_networks, &folds, options, &mut fitted);
+    if !runs.cpu.is_empty() {
+        fit_cpu(profile, &runs.cpu, options, progress, &mut fitted);
     }
     Ok(fitted)
 }
@@ -78,20 +71,20 @@ pub(crate) fn fit(
 /// Fits the GPU's tables; the fits of the cross-validation.
 fn fit_gpu(
     profile: &mut Profile,
-    table: &GpuTable,
+    runs: &[GpuRun],
     options: &Options<'_>,
     progress: &Progress,
     fitted: &mut Fitted,
 ) -> Result<Vec<Fold>, Failure> {
-    let Some(gpu) = &profile.gpu else { return Ok(Vec::new()) };
-    let base = options.prior.centre(gpu, &profile.memory, &table.runs)?;
+    let Some(gpu) = profile.gpu.as_ref().filter(|_| !runs.is_empty()) else { return Ok(Vec::new()) };
+    let base = options.prior.centre(gpu, &profile.memory, runs)?;
     let fit = gpu::Options {
         source: options.source.to_owned(),
         folds: FOLDS,
         seed: options.seed,
         correctable: if options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
     };
-    let calibrated = gpu::calibrate(&base, &table.runs, &fit, &|done, of| {
+    let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
         progress.tell(&format!("GPU: {done} of {of} fits"));
     });
     let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
@@ -106,16 +99,16 @@ fn fit_gpu(
 /// Fits what a whole inference on the GPU takes beside its launches.
 fn fit_host(
     profile: &mut Profile,
-    table: &GpuNetworkTable,
+    networks: &[GpuNetwork],
     folds: &[Fold],
     options: &Options<'_>,
     fitted: &mut Fitted,
 ) {
     let Some(gpu) = &mut profile.gpu else { return };
-    let Some(fit) = host::fit(gpu, &table.networks, options.source) else { return };
+    let Some(fit) = host::fit(gpu, networks, options.source) else { return };
     gpu.host = Some(fit.host);
     fitted.host = fit.parameters;
-    let held_out = host::held_out(folds, &table.networks, options.source);
+    let held_out = host::held_out(folds, networks, options.source);
     fitted.inference_spread = held_out.spread;
     fitted.held_out.extend(held_out.points);
     fitted.left_out.extend(fit.left_out);
@@ -124,7 +117,7 @@ fn fit_host(
 /// Fits the rate tables of the CPU's clusters.
 fn fit_cpu(
     profile: &mut Profile,
-    table: &CpuTable,
+    runs: &[CpuRun],
     options: &Options<'_>,
     progress: &Progress,
     fitted: &mut Fitted,
@@ -137,7 +130,7 @@ fn fit_cpu(
         library: options.library,
         source: options.source,
     };
-    let calibrated = cpu::calibrate(&profile.cpu, table, &fit, &|done, of| {
+    let calibrated = cpu::calibrate(&profile.cpu, runs, &fit, &|done, of| {
         progress.tell(&format!("CPU: {done} of {of} fits"));
     });
     fitted.held_out.extend(calibrated.held_out);

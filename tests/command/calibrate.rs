@@ -60,7 +60,7 @@ pub(crate) fn write_runs(folder: &Path) {
     gpu.depthwise.throughput_tap_us.value *= 1.7;
     gpu.mean.throughput_us.value *= 0.6;
     gpu.fully_connected.latency_us.value *= 1.4;
-    fs::write(&path, table(|index| predict(&layers.runs[index].layer, &gpu).unwrap())).unwrap();
+    fs::write(&path, table(|index| predict(&layers.runs[index].what, &gpu).unwrap())).unwrap();
 }
 
 pub(crate) const CALIBRATE: &str =

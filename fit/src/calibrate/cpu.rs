@@ -21,9 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::measure::SkippedRow;
-use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
-use crate::validate::cpu::{Baselines, Jobs, point, predict, within};
+use crate::measure::{CpuRun, SkippedRow};
+use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::kernel::cpu::Library;
@@ -81,16 +80,16 @@ pub struct Calibration {
     pub left_out: Vec<SkippedRow>,
 }
 
-/// Fits `cpu` to the runs of `table`. Tables of clusters that did not run alone,
+/// Fits `cpu` to `runs`. Tables of clusters that did not run alone,
 /// and what mixed core sets cost where none ran, stay as they are.
 /// `progress` is told how many fits of the CPU are done, and of how many.
 pub fn calibrate(
     cpu: &Cpu,
-    table: &CpuTable,
+    runs: &[CpuRun],
     options: &Options<'_>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Calibration {
-    let evidence = Evidence::of(cpu, table, options);
+    let evidence = Evidence::of(cpu, runs, options);
     let folds = options.folds.max(2);
     let fold_of = super::deal(evidence.networks.len(), folds, options.seed);
     let done = AtomicUsize::new(0);
@@ -134,20 +133,18 @@ impl<'a> HeldOut<'a> {
 
 /// Each usable run, predicted by the fit without the part its network is in.
 fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]) -> Vec<HeldOut<'a>> {
-    let jobs =
-        |fold: usize| Jobs { cpu: &without_fold[fold], library: evidence.library, layers: &evidence.layers };
     let fit = |fold: usize| {
         let seen = evidence.runs.iter().filter(|run| fold_of[run.network] != fold);
-        Baselines::fit(jobs(fold), seen.map(|run| run.run))
+        Baselines::fit(&without_fold[fold], evidence.library, seen.map(|run| run.run))
     };
-    let baselines: Vec<Baselines> = (0..without_fold.len()).into_par_iter().map(fit).collect();
+    let baselines: Vec<Baselines<'_>> = (0..without_fold.len()).into_par_iter().map(fit).collect();
     let predicted = |usable: &Usable<'a>| {
         let Usable { run, network, .. } = *usable;
         let fold = fold_of[network];
         // Only a mixed core set can lack a table: of a cluster that never ran alone.
-        let predicted_us = predict(run, &without_fold[fold], &evidence.layers, evidence.library).ok()?;
+        let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };
-        Some(HeldOut { run, network, point: baselines[fold].beside(jobs(fold), run, point) })
+        Some(HeldOut { run, network, point: baselines[fold].beside(run, point) })
     };
     evidence.runs.iter().filter_map(predicted).collect()
 }

@@ -133,7 +133,7 @@ struct Classified<'a> {
 fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<SkippedRow>) {
     let (mut classified, mut left_out) = (Vec::new(), Vec::new());
     for run in runs {
-        match execute(&run.layer, base) {
+        match execute(&run.what, base) {
             Ok(execution) => classified.push(Classified { table: execution.detail.kernel.table(), run }),
             Err(unsupported) => left_out.push(SkippedRow { line: run.line, reason: unsupported.to_string() }),
         }
@@ -230,11 +230,11 @@ impl HeldOut {
                     classified.iter().partition(|member| folds.holds(Some(fold), member.run));
                 let known: Vec<TableSpread> = tables.iter().filter_map(spread::known).collect();
                 let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
-                let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.layer.operator).collect();
+                let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.what.operator).collect();
                 let predictions = held_out.into_iter().filter_map(|member| {
                     // A fold's fit has the tables of the base, which describe every classified run.
                     let (point, uncertainty) = predictor.point(member.run).ok()?;
-                    let unseen = !seen.contains(&member.run.layer.operator);
+                    let unseen = !seen.contains(&member.run.what.operator);
                     let deviation_us = deviations.of(member.run);
                     let network = networks.get(member.run.network.as_str()).copied()?;
                     let table = member.table;
@@ -281,8 +281,9 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
         let errors: Vec<spread::HeldOut> =
             others.flat_map(|(_, others)| others).map(HeldOut::error).collect();
         let spreads = spread::spreads(tables, &errors);
-        points
-            .extend(members.iter().map(|member| member.point.clone().within(&member.uncertainty, &spreads)));
+        points.extend(
+            members.iter().map(|member| member.point.clone().within_spreads(&member.uncertainty, &spreads)),
+        );
     }
     points
 }

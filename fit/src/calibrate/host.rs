@@ -10,8 +10,7 @@ use nalgebra::DVector;
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
 use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::measure::SkippedRow;
-use crate::measure::benchmark_gpu_network::GpuNetwork;
+use crate::measure::{GpuNetwork, SkippedRow};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
@@ -97,7 +96,7 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOu
     let predicted: Vec<Vec<(usize, Point)>> = folds
         .iter()
         .map(|fold| {
-            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.name);
+            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
             let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
             let (evidence, _) = Evidence::of(&fold.gpu, &seen);
             if evidence.is_empty() {
@@ -274,8 +273,8 @@ mod tests {
                 let mut layers = vec![layer(Operator::Linear(linear)); 1 + (number % 11) as usize];
                 layers.extend(vec![layer(Operator::Elementwise(relu)); (number % 13) as usize]);
                 let network = GpuNetwork {
-                    name: format!("net{number}"),
-                    layers,
+                    network: format!("net{number}"),
+                    what: layers,
                     measured_us: 1.0,
                     deviation_us: None,
                     line: u64::from(number),
@@ -317,7 +316,7 @@ mod tests {
         let networks = networks(&host(600.0));
         let part = |remainder: usize| {
             let names = networks.iter().enumerate().filter(move |(index, _)| index % 4 == remainder);
-            Fold { gpu: gpu.clone(), held_out: names.map(|(_, network)| network.name.clone()).collect() }
+            Fold { gpu: gpu.clone(), held_out: names.map(|(_, network)| network.network.clone()).collect() }
         };
         let HeldOut { points, spread } = held_out(&(0..4).map(part).collect::<Vec<_>>(), &networks, "runs");
         assert_eq!(points.len(), networks.len());
@@ -332,7 +331,7 @@ mod tests {
     fn too_few_networks_give_no_interval() {
         let gpu = pixel4();
         let networks = &networks(&host(600.0))[..6];
-        let names = |part: &[GpuNetwork]| part.iter().map(|network| network.name.clone()).collect();
+        let names = |part: &[GpuNetwork]| part.iter().map(|network| network.network.clone()).collect();
         let folds =
             [&networks[..3], &networks[3..]].map(|part| Fold { gpu: gpu.clone(), held_out: names(part) });
         let held_out = held_out(&folds, networks, "runs");

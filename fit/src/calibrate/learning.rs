@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
-use crate::measure::{Family, GpuRun};
+use crate::measure::{GpuRun, family};
 use crate::validate::gpu::validate;
+use crate::validate::score::score;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::Operator;
@@ -107,7 +108,8 @@ pub fn learning_curve(
         .map(|(series, choice)| {
             let validation = validate(&series.fit(&choice.runs), None, &predict, Some(&choice.runs));
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-            let scored = validation.groups.first();
+            let scored = score(&validation.points);
+            let scored = scored.first();
             let mape = scored.map_or(f64::NAN, |scored| scored.group.mape_percent);
             (mape, scored.and_then(|scored| scored.flops_linear_mape_percent))
         })
@@ -147,11 +149,11 @@ impl Split {
         let fitted: HashSet<&str> = networks.into_iter().skip(options.held_out).collect();
         let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) = runs
             .iter()
-            .filter(|run| run.family == Family::Conv2d)
+            .filter(|run| family(&run.what.operator) == Some("conv2d"))
             .cloned()
             .partition(|run| fitted.contains(run.network.as_str()));
-        let seen: HashSet<&Operator> = fit.iter().map(|run| &run.layer.operator).collect();
-        let predict = held_out.into_iter().filter(|run| !seen.contains(&run.layer.operator)).collect();
+        let seen: HashSet<&Operator> = fit.iter().map(|run| &run.what.operator).collect();
+        let predict = held_out.into_iter().filter(|run| !seen.contains(&run.what.operator)).collect();
         Self { predict: if fit.is_empty() { Vec::new() } else { predict }, fit }
     }
 }
@@ -219,10 +221,9 @@ mod tests {
                 let measured_us = predict(&layer, gpu).unwrap();
                 runs.push(GpuRun {
                     network: format!("network{network}"),
-                    family: Family::Conv2d,
-                    layer,
-                    kernel: String::new(),
+                    what: layer,
                     measured_us,
+                    deviation_us: None,
                     line: 1,
                 });
             }
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!((fit.len(), predict.len()), (16, 6));
         for run in &predict {
             assert!(fit.iter().all(|other| other.network != run.network));
-            assert!(fit.iter().all(|other| other.layer.operator != run.layer.operator));
+            assert!(fit.iter().all(|other| other.what.operator != run.what.operator));
         }
         assert!(Split::of(&all, &Options { held_out: 6, ..options() }).predict.is_empty());
     }

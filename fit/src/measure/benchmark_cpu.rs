@@ -8,58 +8,15 @@
 
 mod operators;
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::SkippedRow;
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, end_to_end};
+use super::{OnCores, Runs};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Layer, Operator};
-
-/// One network timed from end to end on the CPU.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CpuRun {
-    /// Network: what cross-validation keeps together.
-    pub network: String,
-    /// Core set as the table names it: `1large2med`.
-    pub core_set: String,
-    /// Number format of the model: [`DataType::F32`] or [`DataType::I8`].
-    pub data_type: DataType,
-    /// Mean time of an inference, in microseconds.
-    pub measured_us: f64,
-    /// Standard deviation over the repetitions, in microseconds.
-    pub deviation_us: Option<f64>,
-    /// Line of the file it comes from, from 1.
-    pub line: u64,
-}
-
-/// A network as the CPU runs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CpuNetwork {
-    /// Name in the tables.
-    pub name: String,
-    /// Its operators in order, each running as a pass of its own; activations
-    /// that the operator before applies for free are not listed.
-    pub operators: Vec<Operator>,
-}
-
-impl CpuNetwork {
-    /// The operators as layers of that number format.
-    pub fn layers(&self, data_type: DataType) -> Vec<Layer> {
-        self.operators.iter().map(|operator| Layer::new(operator.clone(), data_type)).collect()
-    }
-}
-
-/// The CPU runs of one phone, and the networks they ran.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CpuTable {
-    /// Usable runs, in the order of the file.
-    pub runs: Vec<CpuRun>,
-    /// Networks whose operators are known, by name.
-    pub networks: Vec<CpuNetwork>,
-    /// Cells that hold no time, and rows of operators that cannot be used; each
-    /// with the line of its own file.
-    pub left_out: Vec<SkippedRow>,
-}
+pub use operators::Networks;
 
 /// Reads the end-to-end table in `folder` for the phone whose columns are called
 /// `device` (`pixel4` for `pixel4|1large|float|mean`), and the operators of its
@@ -67,12 +24,33 @@ pub struct CpuTable {
 ///
 /// # Errors
 /// No such file, no table, or no such phone in it.
-pub fn read(folder: &Path, device: &str) -> Result<CpuTable, InputError> {
+pub fn read(folder: &Path, device: &str) -> Result<Runs<OnCores>, InputError> {
     let mut table = parse(&benchmark_table::read(folder, TIMES)?, device)?;
-    let (networks, left_out) = operators::recover(&benchmark_table::read(folder, OPERATIONS)?)?;
-    table.networks = networks;
+    let (networks, left_out) = networks(folder)?;
     table.left_out.extend(left_out);
+    let mut known: HashMap<(String, DataType), Arc<[Layer]>> = HashMap::new();
+    for run in &mut table.runs {
+        let Some(operators) = networks.get(&run.network) else { continue };
+        let layers = known
+            .entry((run.network.clone(), run.what.data_type))
+            .or_insert_with(|| layers(operators, run.what.data_type));
+        run.what.layers = Arc::clone(layers);
+    }
     Ok(table)
+}
+
+/// What a CPU runs of each network of the GPU table in `folder`, by name, and the rows that
+/// cannot be used.
+///
+/// # Errors
+/// No such file, or no table.
+pub fn networks(folder: &Path) -> Result<Networks, InputError> {
+    operators::recover(&benchmark_table::read(folder, OPERATIONS)?)
+}
+
+/// Operators as layers of that number format.
+pub(super) fn layers(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
+    operators.iter().map(|operator| Layer::new(operator.clone(), data_type)).collect()
 }
 
 /// Whether `folder` holds an end-to-end table.
@@ -84,16 +62,15 @@ pub fn is_in(folder: &Path) -> bool {
 ///
 /// # Errors
 /// No table, or no such phone in it.
-pub fn parse(text: &Text, device: &str) -> Result<CpuTable, InputError> {
-    let (runs, left_out) = end_to_end(text, device, |core_set, _| core_set != GPU)?;
-    Ok(CpuTable { runs, networks: Vec::new(), left_out })
+pub fn parse(text: &Text, device: &str) -> Result<Runs<OnCores>, InputError> {
+    end_to_end(text, device, |core_set, _| core_set != GPU)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table(content: &str, device: &str) -> Result<CpuTable, InputError> {
+    fn table(content: &str, device: &str) -> Result<Runs<OnCores>, InputError> {
         parse(&Text { name: "e2e.csv".into(), content: content.into() }, device)
     }
 
@@ -106,7 +83,7 @@ mod tests {
         let runs: Vec<(&str, DataType, f64, Option<f64>)> = table
             .runs
             .iter()
-            .map(|run| (run.core_set.as_str(), run.data_type, run.measured_us, run.deviation_us))
+            .map(|run| (run.what.core_set.as_str(), run.what.data_type, run.measured_us, run.deviation_us))
             .collect();
         assert_eq!(runs, [("1large", DataType::F32, 10.5, Some(0.5)), ("2small", DataType::I8, 20.0, None)]);
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 use csv::StringRecord;
 
 use super::benchmark_table::{self, OPERATIONS, Table, micros};
-use super::{Family, GpuRun, SkippedRow};
+use super::{GpuRun, Runs, SkippedRow};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Layer, Operator};
 use operators::{Feature, MAX_SIDE, linked, operator};
@@ -27,21 +27,12 @@ pub(super) const KERNEL_SUFFIX: &str = "|gpu|kernel";
 /// one behind it: no single layer describes it.
 pub(super) const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
 
-/// The rows of one phone.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GpuTable {
-    /// Usable rows, in the order of the file.
-    pub runs: Vec<GpuRun>,
-    /// The others.
-    pub left_out: Vec<SkippedRow>,
-}
-
 /// Reads the table in `folder`, with the times of the phone whose columns are
 /// called `device` (`pixel4` for `pixel4|gpu|float`).
 ///
 /// # Errors
 /// No such file, no table, or no such phone in it.
-pub fn read(folder: &Path, device: &str) -> Result<GpuTable, InputError> {
+pub fn read(folder: &Path, device: &str) -> Result<Runs<Layer>, InputError> {
     parse(&benchmark_table::read(folder, OPERATIONS)?, device)
 }
 
@@ -63,7 +54,7 @@ fn phones<'a>(table: &'a Table<'_>) -> Vec<&'a str> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
+pub fn parse(text: &Text, device: &str) -> Result<Runs<Layer>, InputError> {
     let table = Table::of(text);
     let (columns, time) = Columns::of_phone(&table, device)?;
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
@@ -73,7 +64,7 @@ pub fn parse(text: &Text, device: &str) -> Result<GpuTable, InputError> {
             Err(reason) => left_out.push(SkippedRow { line, reason }),
         }
     }
-    Ok(GpuTable { runs, left_out })
+    Ok(Runs { runs, left_out })
 }
 
 /// Where in a record things are.
@@ -122,23 +113,22 @@ impl Columns {
         if kernel.starts_with(FUSED_KERNEL) {
             return Err(format!("the kernel {FUSED_KERNEL} runs two operations at once"));
         }
-        let (family, operator) = self.operator(record)?;
+        let operator = self.operator(record)?;
         Ok(GpuRun {
             network: self.network(record).to_owned(),
-            family,
-            layer: Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 },
-            kernel: kernel.to_owned(),
+            what: Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 },
             measured_us,
+            deviation_us: None,
             line,
         })
     }
 
     /// The operator of a row.
-    pub(super) fn operator(&self, record: &StringRecord) -> Result<(Family, Operator), String> {
+    pub(super) fn operator(&self, record: &StringRecord) -> Result<Operator, String> {
         let feature = Feature(record.get(self.feature).ok_or("no feature")?);
-        let (family, operator) = operator(record.get(self.operation).ok_or("no operation")?, &feature)?;
+        let operator = operator(record.get(self.operation).ok_or("no operation")?, &feature)?;
         operator.check().map_err(|error| error.to_string())?;
-        Ok((family, operator))
+        Ok(operator)
     }
 
     /// Side of the image a row reads, padding included; 0 where it reads none.
@@ -174,7 +164,7 @@ mod tests {
 
     const HEADER: &str = "model,operation,feature,pixel4|gpu|float,pixel4|gpu|kernel\n";
 
-    fn table(rows: &str) -> GpuTable {
+    fn table(rows: &str) -> Runs<Layer> {
         parse(&Text { name: "gpu.csv".into(), content: format!("{HEADER}{rows}") }, "pixel4").unwrap()
     }
 
@@ -189,9 +179,9 @@ mod tests {
     fn a_convolution_of_a_padded_input_is_unpadded() {
         let table = table(&row("CONV_2D", CONV, "12.5", "convolution_2d_7_linked_:_add_8_linked_:_relu_9"));
         let run = &table.runs[0];
-        let Operator::Conv2d(conv) = &run.layer.operator else { panic!("{run:?}") };
+        let Operator::Conv2d(conv) = &run.what.operator else { panic!("{run:?}") };
         assert_eq!((conv.window.padding, conv.output()), (Padding::NONE, Shape::image(15, 15, 24)));
-        assert_eq!(run.layer.linked.functions(), [Function::Add, Function::Relu]);
+        assert_eq!(run.what.linked.functions(), [Function::Add, Function::Relu]);
         assert_eq!((run.measured_us, run.line), (12.5, 2));
     }
 
@@ -200,7 +190,7 @@ mod tests {
         let feature = "'Input_shape': '58', 'Input_channel': 24, 'Output_shape': '56', 'Stride': '1', \
                        'Kernel': '3', 'Filter': '1', 'Group': '1'";
         let table = table(&row("DEPTHWISE_CONV_2D", feature, "9", "depthwise_convolution_1"));
-        let Operator::DepthwiseConv2d(conv) = &table.runs[0].layer.operator else { panic!("{table:?}") };
+        let Operator::DepthwiseConv2d(conv) = &table.runs[0].what.operator else { panic!("{table:?}") };
         assert_eq!((conv.input.height, conv.window.padding), (56, Padding::symmetric(1, 1)));
     }
 

@@ -14,12 +14,11 @@ use std::path::Path;
 
 use csv::StringRecord;
 
-use super::SkippedRow;
-use super::benchmark_cpu::CpuRun;
 use super::benchmark_gpu::operators::linked;
 use super::benchmark_gpu::{Columns, FUSED_KERNEL, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::{Gaps, most_linked_column};
+use super::{Runs, SkippedRow};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
 
@@ -31,37 +30,13 @@ const MERGED: usize = 3;
 /// What such a launch runs, in order.
 const MERGED_FUNCTIONS: [Function; MERGED] = [Function::Multiply, Function::Add, Function::Relu];
 
-/// One network timed from end to end on a GPU.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GpuNetwork {
-    /// Name in the tables: what cross-validation keeps together.
-    pub name: String,
-    /// Its launches, in order.
-    pub layers: Vec<Layer>,
-    /// Mean time of an inference, in microseconds.
-    pub measured_us: f64,
-    /// Standard deviation over the repetitions, in microseconds.
-    pub deviation_us: Option<f64>,
-    /// Line of the end-to-end table it comes from, from 1.
-    pub line: u64,
-}
-
-/// The networks of one phone's GPU.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GpuNetworkTable {
-    /// Networks with their times, in the order of the end-to-end table.
-    pub networks: Vec<GpuNetwork>,
-    /// What cannot be used; each with the line of its own file.
-    pub left_out: Vec<SkippedRow>,
-}
-
 /// Reads the two tables in `folder`, flat or as the data set publishes them, for
 /// the phone whose columns are called `device` (`pixel4` for `pixel4|gpu|kernel`
 /// and `pixel4|gpu|float|mean`).
 ///
 /// # Errors
 /// No such file, no table, or no such phone in it.
-pub fn read(folder: &Path, device: &str) -> Result<GpuNetworkTable, InputError> {
+pub fn read(folder: &Path, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
     let operations = benchmark_table::read(folder, OPERATIONS)?;
     parse(&operations, &benchmark_table::read(folder, TIMES)?, device)
 }
@@ -70,23 +45,22 @@ pub fn read(folder: &Path, device: &str) -> Result<GpuNetworkTable, InputError> 
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<GpuNetworkTable, InputError> {
+pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
     let (mut launches, mut left_out) = launches(operations, device)?;
     let is_gpu = |core_set: &str, data_type| core_set == GPU && data_type == DataType::F32;
-    let (times, unusable) = end_to_end(times, device, is_gpu)?;
-    left_out.extend(unusable);
-    let mut networks = Vec::new();
-    for CpuRun { network: name, measured_us, deviation_us, line, .. } in times {
-        match launches.remove(&name) {
-            Some(Network { layers, .. }) => {
-                networks.push(GpuNetwork { name, layers, measured_us, deviation_us, line });
-            }
+    let times = end_to_end(times, device, is_gpu)?;
+    left_out.extend(times.left_out);
+    let mut runs = Vec::new();
+    for run in times.runs {
+        match launches.remove(&run.network) {
+            Some(network) => runs.push(run.of(network.layers)),
             None => {
-                left_out.push(SkippedRow { line, reason: format!("the launches of {name} are not known") });
+                let reason = format!("the launches of {} are not known", run.network);
+                left_out.push(SkippedRow { line: run.line, reason });
             }
         }
     }
-    Ok(GpuNetworkTable { networks, left_out })
+    Ok(Runs { runs, left_out })
 }
 
 /// The launches of each network that is known whole, and the rows that broke others.
@@ -116,7 +90,7 @@ impl Network {
     /// say what is missing.
     fn add(&mut self, columns: &Columns, telling: &Columns, record: &StringRecord) -> Result<(), String> {
         let kernel = columns.kernel(record)?;
-        let (_, operator) = columns.operator(record)?;
+        let operator = columns.operator(record)?;
         let layer = Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 };
         let gap = self.gaps.before(&layer.operator, columns.input_side(record), telling.kernel(record)?)?;
         let channels = layer.operator.inputs().first().map_or(0, |input| input.channels);
@@ -160,7 +134,7 @@ mod tests {
                              'Kernel': '1', 'Filter': '8', 'Group': '1'";
 
     /// Rows of operation, feature, kernel on the phone and kernel on another phone.
-    fn table(rows: &[[&str; 4]], times: &str) -> GpuNetworkTable {
+    fn table(rows: &[[&str; 4]], times: &str) -> Runs<Vec<Layer>> {
         let header = "model,operation,feature,a|gpu|float,a|gpu|kernel,b|gpu|float,b|gpu|kernel\n".to_owned();
         let row = |[operation, feature, own, other]: &[&str; 4]| {
             format!("net,{operation},\"{{{feature}}}\",1,{own},1,{other}\n")
@@ -174,7 +148,7 @@ mod tests {
     fn names(rows: &[[&str; 4]]) -> Vec<String> {
         let table = table(rows, "net,1,2000,30\n");
         assert_eq!(table.left_out, []);
-        table.networks[0].layers.iter().map(|layer| layer.operator.to_string()).collect()
+        table.runs[0].what.iter().map(|layer| layer.operator.to_string()).collect()
     }
 
     #[test]
@@ -223,13 +197,13 @@ mod tests {
         let good = ["CONV_2D", FIRST, "convolution_2d_0", "convolution_2d_0"];
         let bad = ["CONV_3D", FIRST, "convolution_3d_1", "convolution_3d_1"];
         let table_of_bad = table(&[good, bad], "net,1,2000,30\n");
-        assert_eq!(table_of_bad.networks, []);
+        assert_eq!(table_of_bad.runs, []);
         let lines: Vec<u64> = table_of_bad.left_out.iter().map(|row| row.line).collect();
         assert_eq!(lines, [3, 2]);
         assert!(table_of_bad.left_out[0].reason.contains("CONV_3D"), "{table_of_bad:?}");
 
         let unmeasured = table(&[good], "net,1,,\nnet,1,-3,\n,1,2,3\nnet,1\nother,1,5,\n");
-        assert_eq!(unmeasured.networks, []);
+        assert_eq!(unmeasured.runs, []);
         let lines: Vec<u64> = unmeasured.left_out.iter().map(|row| row.line).collect();
         assert_eq!(lines, [3, 4, 5, 6]);
     }

@@ -6,11 +6,11 @@
 //! it panic; a cell that is no time is handed back with its line and the reason.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use csv::{Position, StringRecord};
 
-use super::SkippedRow;
-use super::benchmark_cpu::CpuRun;
+use super::{CpuRun, OnCores, Runs, SkippedRow};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::DataType;
 
@@ -92,7 +92,7 @@ struct Column<'a> {
 }
 
 /// The runs of `device` in the end-to-end table, on the core sets and in the number formats
-/// that are wanted, and the cells that hold no time.
+/// that are wanted, and the cells that hold no time. What the networks consist of stands elsewhere.
 ///
 /// # Errors
 /// No table, or no such column of the phone.
@@ -100,7 +100,7 @@ pub(super) fn end_to_end(
     text: &Text,
     device: &str,
     is_wanted: impl Fn(&str, DataType) -> bool,
-) -> Result<(Vec<CpuRun>, Vec<SkippedRow>), InputError> {
+) -> Result<Runs<OnCores>, InputError> {
     let table = Table::of(text);
     let network = table.needed("model")?;
     let (mut columns, mut phones) = (Vec::new(), Vec::new());
@@ -134,7 +134,7 @@ pub(super) fn end_to_end(
             }
         }
     }
-    Ok((runs, left_out))
+    Ok(Runs { runs, left_out })
 }
 
 impl Column<'_> {
@@ -155,8 +155,11 @@ impl Column<'_> {
         })?;
         Ok(Some(CpuRun {
             network: name.to_owned(),
-            core_set: self.core_set.to_owned(),
-            data_type: self.data_type,
+            what: OnCores {
+                core_set: self.core_set.to_owned(),
+                data_type: self.data_type,
+                layers: Arc::default(),
+            },
             measured_us,
             deviation_us: self.deviation.and_then(|column| record.get(column)).and_then(micros),
             line,

@@ -3,10 +3,8 @@
 //! Responsible for: a short digest of runs, the same on every machine and for any order
 //! of rows. Not for: security; whoever wants two tables to look alike can have that.
 
-use super::benchmark_cpu::CpuTable;
-use super::benchmark_gpu::GpuTable;
-use super::benchmark_gpu_network::GpuNetworkTable;
 use super::runs::Measurement;
+use super::{ByProcessor, Run};
 
 /// Offset basis and prime of the 64-bit FNV-1a hash (Fowler, Noll and Vo).
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -23,17 +21,13 @@ pub fn of_measurements(measurements: &[Measurement]) -> String {
 }
 
 /// The digest of one device's runs in a data set, likewise.
-pub fn of_tables(
-    gpu: Option<&GpuTable>,
-    inferences: Option<&GpuNetworkTable>,
-    cpu: Option<&CpuTable>,
-) -> String {
-    let layers = gpu.into_iter().flat_map(|table| &table.runs);
-    let layers = layers.map(|run| format!("gpu {} {} {}", run.network, run.line, run.measured_us));
-    let networks = inferences.into_iter().flat_map(|table| &table.networks);
-    let networks = networks.map(|run| format!("inference {} {} {}", run.name, run.line, run.measured_us));
-    let cores = cpu.into_iter().flat_map(|table| &table.runs);
-    let cores = cores.map(|run| format!("{} {} {} {}", run.core_set, run.network, run.line, run.measured_us));
+pub fn of_runs(runs: &ByProcessor) -> String {
+    fn line<W>(on: &str, run: &Run<W>) -> String {
+        format!("{on} {} {} {}", run.network, run.line, run.measured_us)
+    }
+    let layers = runs.gpu.iter().map(|run| line("gpu", run));
+    let networks = runs.gpu_networks.iter().map(|run| line("inference", run));
+    let cores = runs.cpu.iter().map(|run| line(&run.what.core_set, run));
     of_lines(layers.chain(networks).chain(cores))
 }
 

@@ -27,7 +27,6 @@ use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::workload::{DataType, Layer};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
-pub use medians::{ByProcessor, HostTimed};
 pub use row::{COLUMNS, Row};
 
 /// What stands behind counts of rows, rather than of channels.

@@ -1,5 +1,7 @@
 //! The model everybody starts with: a constant plus a time per operation.
 
+use std::collections::HashMap;
+
 use nalgebra::{Matrix2, Vector2};
 
 use coexec_sim::workload::Layer;
@@ -41,6 +43,26 @@ impl FlopsLinear {
     /// Time of so many operations, in microseconds.
     pub fn predict(&self, operations: f64) -> f64 {
         self.launch_us + self.us_per_operation * operations
+    }
+}
+
+/// A model for each group of runs that has one.
+pub(crate) struct ByGroup(HashMap<String, FlopsLinear>);
+
+impl ByGroup {
+    /// Fitted to groups, operations and measured microseconds.
+    pub(crate) fn fit(runs: impl IntoIterator<Item = (String, f64, f64)>) -> Self {
+        let mut groups: HashMap<String, Vec<(f64, f64)>> = HashMap::new();
+        for (group, operations, measured_us) in runs {
+            groups.entry(group).or_default().push((operations, measured_us));
+        }
+        let fit = |(group, pairs): (String, Vec<_>)| Some((group, FlopsLinear::fit(pairs.into_iter())?));
+        Self(groups.into_iter().filter_map(fit).collect())
+    }
+
+    /// Time of so many operations in a group, in microseconds.
+    pub(crate) fn predict(&self, group: &str, operations: f64) -> Option<f64> {
+        Some(self.0.get(group)?.predict(operations))
     }
 }
 

@@ -36,18 +36,14 @@ pub fn validate(
     let spreads = calibration.map_or(&[][..], |calibration| &calibration.gpu_table);
     let mut predictor = Predictor::new(gpu, spreads, seen.unwrap_or_default());
     let seen_operators: HashSet<&Operator> =
-        seen.unwrap_or_default().iter().map(|run| &run.layer.operator).collect();
+        seen.unwrap_or_default().iter().map(|run| &run.what.operator).collect();
     let deviations = deviations(runs);
-    Validation::of(
-        runs,
-        |run| run.line,
-        |run| {
-            let (point, doubt) = predictor.point(run)?;
-            let unseen = seen.is_some() && !seen_operators.contains(&run.layer.operator);
-            let point = Point { unseen, deviation_us: deviations.of(run), ..point };
-            Ok::<_, Unsupported>(point.within(&doubt, spreads))
-        },
-    )
+    Validation::of(runs, |run| {
+        let (point, doubt) = predictor.point(run)?;
+        let unseen = seen.is_some() && !seen_operators.contains(&run.what.operator);
+        let point = Point { unseen, deviation_us: deviations.of(run), ..point };
+        Ok::<_, Unsupported>(point.within_spreads(&doubt, spreads))
+    })
 }
 
 /// What runs of one layer differ by.
@@ -60,7 +56,7 @@ impl Deviations<'_> {
     /// How far `run` is from the median of its layer, in microseconds; none where the
     /// layer was measured once.
     pub(crate) fn of(&self, run: &GpuRun) -> Option<f64> {
-        self.medians.get(&run.layer).map(|median| (run.measured_us - median).abs())
+        self.medians.get(&run.what).map(|median| (run.measured_us - median).abs())
     }
 }
 
@@ -68,7 +64,7 @@ impl Deviations<'_> {
 pub(crate) fn deviations<'a>(runs: impl IntoIterator<Item = &'a GpuRun>) -> Deviations<'a> {
     let mut by_layer: HashMap<&Layer, Vec<f64>> = HashMap::new();
     for run in runs {
-        by_layer.entry(&run.layer).or_default().push(run.measured_us);
+        by_layer.entry(&run.what).or_default().push(run.measured_us);
     }
     by_layer.retain(|_, times| times.len() > 1);
     let middle = |(layer, times): (_, Vec<f64>)| Some((layer, median(&times)?));
@@ -78,7 +74,7 @@ pub(crate) fn deviations<'a>(runs: impl IntoIterator<Item = &'a GpuRun>) -> Devi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Family;
+    use crate::validate::score::{Scored, score};
     use coexec_sim::workload::{DataType, Linear};
 
     /// A run of a linear layer whose time is `3 us + 0.5 ns` a multiply-add.
@@ -86,9 +82,8 @@ mod tests {
         let linear = Linear { rows: 1, input_features: 1000, output_features, bias: true };
         GpuRun {
             network: "net".to_owned(),
-            family: Family::FullyConnected,
-            layer: Layer::new(Operator::Linear(linear), DataType::F32),
-            kernel: "fully_connected_1".to_owned(),
+            what: Layer::new(Operator::Linear(linear), DataType::F32),
+            deviation_us: None,
             measured_us: (3.0 + 0.5 * f64::from(output_features)) * noise,
             line: 2,
         }
@@ -98,10 +93,14 @@ mod tests {
         toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
+    fn scored(runs: &[GpuRun], seen: Option<&[GpuRun]>) -> Vec<Scored> {
+        score(&validate(&pixel4(), None, runs, seen).points)
+    }
+
     #[test]
     fn the_baseline_is_exact_where_time_is_linear_in_operations() {
         let seen = [run(10, 1.0), run(100, 1.0), run(1000, 1.0)];
-        let groups = validate(&pixel4(), None, &[run(500, 1.0), run(10, 1.0)], Some(&seen)).groups;
+        let groups = scored(&[run(500, 1.0), run(10, 1.0)], Some(&seen));
         let mut found: Vec<(&str, usize)> =
             groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
         found.sort_unstable();
@@ -112,16 +111,16 @@ mod tests {
     #[test]
     fn one_shape_makes_no_baseline() {
         let seen = [run(100, 1.0), run(100, 1.1)];
-        let groups = validate(&pixel4(), None, &seen, Some(&seen)).groups;
+        let groups = scored(&seen, Some(&seen));
         assert_eq!((groups.len(), groups[0].flops_linear_mape_percent), (1, None));
     }
 
     #[test]
     fn the_repeat_noise_is_the_deviation_from_the_median_of_a_layer() {
         let runs = [run(100, 0.8), run(100, 1.0), run(100, 1.25), run(200, 5.0)];
-        let groups = validate(&pixel4(), None, &runs, None).groups;
+        let groups = scored(&runs, None);
         // A quarter, nothing and a fifth of the measured times.
         assert!((groups[0].repeat_noise_percent.unwrap() - 15.0).abs() < 1e-9);
-        assert!(validate(&pixel4(), None, &runs[2..], None).groups[0].repeat_noise_percent.is_none());
+        assert!(scored(&runs[2..], None)[0].repeat_noise_percent.is_none());
     }
 }

@@ -5,12 +5,10 @@
 //! launches stands for the inference: it falls short, and the figures say by how
 //! much.
 
-use std::collections::HashSet;
-
-use super::Validation;
 use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
-use crate::measure::benchmark_gpu_network::GpuNetwork;
+use super::{Validation, is_unseen};
+use crate::measure::GpuNetwork;
 use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::gpu::{Gpu, InferenceSpread};
 use coexec_sim::kernel::Unsupported;
@@ -36,8 +34,8 @@ impl Launches {
     /// # Errors
     /// The profile lacks a kernel's parameters.
     pub fn of(network: &GpuNetwork, gpu: &Gpu) -> Result<Self, Unsupported> {
-        let mut launches = Self { count: network.layers.len(), ..Self::default() };
-        for layer in &network.layers {
+        let mut launches = Self { count: network.what.len(), ..Self::default() };
+        for layer in &network.what {
             let phases = execute(layer, gpu)?.phases;
             launches.alone_us += phases.duration().as_micros();
             launches.bytes += phases.bytes().0;
@@ -75,15 +73,11 @@ pub fn validate(
 ) -> Validation {
     let spread = calibration.and_then(|calibration| calibration.gpu_inference.as_ref());
     let predictor = Predictor::new(gpu, seen.unwrap_or_default());
-    let names: HashSet<&str> = seen.unwrap_or_default().iter().map(|network| network.name.as_str()).collect();
-    Validation::of(
-        networks,
-        |network| network.line,
-        |network| {
-            let unseen = seen.is_some() && !names.contains(network.name.as_str());
-            Ok::<_, Unsupported>(within(Point { unseen, ..predictor.point(network)? }, spread))
-        },
-    )
+    let is_unseen = is_unseen(seen);
+    Validation::of(networks, |network| {
+        let unseen = is_unseen(network);
+        Ok::<_, Unsupported>(within(Point { unseen, ..predictor.point(network)? }, spread))
+    })
 }
 
 /// A GPU's predictions of whole inferences, prepared once for many networks.
@@ -109,34 +103,28 @@ impl<'a> Predictor<'a> {
             None => predicted_us,
         };
         Ok(Point {
-            group: GROUP.to_owned(),
-            network: network.name.clone(),
-            what: network.name.clone(),
-            measured_us: network.measured_us,
-            deviation_us: network.deviation_us,
-            predicted_us,
             physics_us,
             flops_linear_us: self.baseline.map(|baseline| baseline.predict(operations(network))),
-            ..Point::default()
+            ..Point::of(network, GROUP.to_owned(), network.network.clone(), predicted_us)
         })
     }
 }
 
 /// Multiply-adds of a network.
 fn operations(network: &GpuNetwork) -> f64 {
-    network.layers.iter().map(flops_linear::operations).sum()
+    network.what.iter().map(flops_linear::operations).sum()
 }
 
 /// The point with its 90 % interval, where `spread` tells one.
 pub(crate) fn within(point: Point, spread: Option<&InferenceSpread>) -> Point {
-    let Some(spread) = spread else { return point };
-    let [low, high] = spread.interval(point.predicted_us);
-    Point { low_us: Some(low), high_us: Some(high), ..point }
+    let interval = spread.map(|spread| spread.interval(point.predicted_us));
+    point.within(interval)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::score::score;
     use coexec_sim::device::gpu::HostPath;
     use coexec_sim::device::quantity::Quantity;
     use coexec_sim::workload::{DataType, Layer, Linear, Operator};
@@ -163,8 +151,8 @@ mod tests {
             Layer::new(Operator::Linear(linear), DataType::F32)
         };
         GpuNetwork {
-            name: name.to_owned(),
-            layers: features.iter().map(layer).collect(),
+            network: name.to_owned(),
+            what: features.iter().map(layer).collect(),
             measured_us,
             deviation_us: Some(0.02 * measured_us),
             line: 2,
@@ -177,7 +165,7 @@ mod tests {
         let network = network("net", &[100, 1000, 500], 1.0);
         let launches = Launches::of(&network, &gpu).unwrap();
         let each: f64 = network
-            .layers
+            .what
             .iter()
             .map(|layer| {
                 let phases = execute(layer, &gpu).unwrap().phases;
@@ -200,14 +188,15 @@ mod tests {
             })
             .collect();
         let validation = validate(&gpu, None, &networks, Some(&networks[..2]));
+        let groups = score(&validation.points);
         let mut names: Vec<(&str, usize)> =
-            validation.groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+            groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
         names.sort_unstable();
         assert_eq!(names, [("gpu/end_to_end/all", 3), ("gpu/end_to_end/unseen", 1)]);
-        assert!(validation.groups.iter().all(|scored| scored.group.mape_percent < 1e-9));
-        assert!(validation.groups[0].flops_linear_mape_percent.is_some());
+        assert!(groups.iter().all(|scored| scored.group.mape_percent < 1e-9));
+        assert!(groups[0].flops_linear_mape_percent.is_some());
         let unseen: Vec<bool> = validation.points.iter().map(|point| point.unseen).collect();
         assert_eq!(unseen, [false, false, true]);
-        assert_eq!(validate(&gpu, None, &networks, None).groups.len(), 1);
+        assert_eq!(score(&validate(&gpu, None, &networks, None).points).len(), 1);
     }
 }

@@ -7,7 +7,8 @@
 
 use super::Validation;
 use super::point::Point;
-use crate::measure::runs::{ExecutedOn, HostTimed};
+use crate::measure::runs::ExecutedOn;
+use crate::measure::{ByHost, HostTimed};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -19,15 +20,11 @@ use coexec_sim::workload::Stage;
 /// what computed on the CPU cores.
 pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Validation {
     let mut simulator = Simulator::new(profile, library).from_the_call();
-    Validation::of(
-        runs,
-        |run| run.line,
-        |run| Ok::<_, String>(point(run, predict(run, profile, &mut simulator)?)),
-    )
+    Validation::of(runs, |run| Ok::<_, String>(point(run, predict(&run.what, profile, &mut simulator)?)))
 }
 
 /// Microseconds from the host's call until it knows of the end.
-fn predict(run: &HostTimed, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
+fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
     let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
     let plan = Plan::new(synchronisation, vec![placement(&run.ran, profile)?]);
     let stage = Stage::single(String::new(), run.layer.clone());
@@ -49,19 +46,11 @@ pub(super) fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement
 }
 
 fn point(run: &HostTimed, predicted_us: f64) -> Point {
-    let operator = &run.layer.operator;
-    let how = if run.ran == ExecutedOn::Gpu { "host_to_host" } else { "split" };
-    Point {
-        group: format!("{how}/{}", operator.name().replace(' ', "_")),
-        network: run.network.clone(),
-        what: format!("{operator} as {}", run.ran),
-        unseen: true,
-        measured_us: run.measured_us,
-        deviation_us: run.deviation_us,
-        predicted_us,
-        physics_us: predicted_us,
-        ..Point::default()
-    }
+    let ByHost { layer, ran, .. } = &run.what;
+    let operator = &layer.operator;
+    let how = if *ran == ExecutedOn::Gpu { "host_to_host" } else { "split" };
+    let group = format!("{how}/{}", operator.name().replace(' ', "_"));
+    Point { unseen: true, ..Point::of(run, group, format!("{operator} as {ran}"), predicted_us) }
 }
 
 #[cfg(test)]
@@ -76,9 +65,11 @@ mod tests {
         let linear = Linear { rows: 50, input_features: 768, output_features: 3072, bias: true };
         HostTimed {
             network: "vit-b32".to_owned(),
-            layer: Layer::new(Operator::Linear(linear), DataType::F32),
-            ran,
-            synchronisation: Some(Mechanism::SvmPolling),
+            what: ByHost {
+                layer: Layer::new(Operator::Linear(linear), DataType::F32),
+                ran,
+                synchronisation: Some(Mechanism::SvmPolling),
+            },
             measured_us: 1_000.0,
             deviation_us: None,
             line: 7,

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::csv_rows;
+use crate::measure::Run;
 use coexec_sim::input::{InputError, Text};
 
 /// A prediction and the run it stands beside. Times are microseconds.
@@ -58,6 +59,27 @@ pub struct Point {
     pub tile_size: Option<u32>,
     /// Bytes of inputs, outputs and weights.
     pub bytes: Option<u64>,
+}
+
+impl Point {
+    /// The prediction beside `run`, without its interval and as if the run were seen.
+    pub(crate) fn of<W>(run: &Run<W>, group: String, what: String, predicted_us: f64) -> Self {
+        Self {
+            group,
+            network: run.network.clone(),
+            what,
+            measured_us: run.measured_us,
+            deviation_us: run.deviation_us,
+            predicted_us,
+            physics_us: predicted_us,
+            ..Self::default()
+        }
+    }
+
+    /// The point with its 90 % interval, where there is one.
+    pub(crate) fn within(self, interval: Option<[f64; 2]>) -> Self {
+        Self { low_us: interval.map(|[low, _]| low), high_us: interval.map(|[_, high]| high), ..self }
+    }
 }
 
 /// Parses the points of a file of CSV.

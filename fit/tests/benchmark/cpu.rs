@@ -1,10 +1,12 @@
 //! The CPU half on the mobile-ml-benchmark data set: what is recovered of its
 //! networks, and the errors on networks kept out of the fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use coexec_fit::calibrate::cpu::{Options, calibrate};
-use coexec_fit::measure::benchmark_cpu::{CpuTable, read};
+use coexec_fit::measure::CpuRun;
+use coexec_fit::measure::benchmark_cpu::{self, networks};
 use coexec_fit::validate::cpu::validate;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, coverage_percent, score};
@@ -85,10 +87,10 @@ fn line(operator: &Operator) -> String {
 #[test]
 fn the_recovered_networks_are_those_of_the_cpu_model() {
     let folder = crate::data();
-    let table = read(&folder, "pixel4").unwrap();
-    assert_eq!((table.networks.len(), table.left_out.len()), (82, 0));
+    let (networks, left_out) = networks(&folder).unwrap();
+    assert_eq!((networks.len(), left_out.len()), (82, 0));
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for operator in table.networks.iter().flat_map(|network| &network.operators) {
+    for operator in networks.values().flatten() {
         let line = line(operator);
         *kinds.entry(line.split(',').next().unwrap().to_owned()).or_default() += 1;
     }
@@ -113,8 +115,8 @@ fn the_recovered_networks_are_those_of_the_cpu_model() {
     }
     let mut compared = 0;
     for (name, expected) in golden {
-        let Some(network) = table.networks.iter().find(|network| network.name == name) else { continue };
-        let lines: Vec<String> = network.operators.iter().map(line).collect();
+        let Some(operators) = networks.get(name) else { continue };
+        let lines: Vec<String> = operators.iter().map(line).collect();
         assert_eq!(lines, expected, "{name}");
         compared += 1;
     }
@@ -155,16 +157,20 @@ fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
 const OPTIONS: Options<'static> =
     Options { folds: 5, seed: 7, others: &[], library: Library::Ruy, source: "test" };
 
-/// The table's runs of networks in `names`, or of all others.
-fn part(table: &CpuTable, names: &[&str], within: bool) -> CpuTable {
-    let mut part = table.clone();
-    part.runs.retain(|run| names.contains(&run.network.as_str()) == within);
-    part
+/// The runs of networks in `names`, or of all others.
+fn part(runs: &[CpuRun], names: &[&str], within: bool) -> Vec<CpuRun> {
+    runs.iter().filter(|run| names.contains(&run.network.as_str()) == within).cloned().collect()
 }
 
-/// The networks of the table, in random order.
-fn shuffled(table: &CpuTable, seed: u64) -> Vec<&str> {
-    let mut names: Vec<&str> = table.networks.iter().map(|network| network.name.as_str()).collect();
+fn read(folder: &Path, device: &str) -> Vec<CpuRun> {
+    benchmark_cpu::read(folder, device).unwrap().runs
+}
+
+/// The networks of the runs whose operators are known, in random order.
+fn shuffled(runs: &[CpuRun], seed: u64) -> Vec<&str> {
+    let known = runs.iter().filter(|run| !run.what.layers.is_empty());
+    let names: BTreeSet<&str> = known.map(|run| run.network.as_str()).collect();
+    let mut names: Vec<&str> = names.into_iter().collect();
     names.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     names
 }
@@ -179,7 +185,7 @@ const TEN_NETWORKS_LIMITS: [f64; 2] = [4.0, 7.0];
 fn after_few(
     networks: usize,
     phones: &[(&str, Cpu)],
-    tables: &[CpuTable],
+    tables: &[Vec<CpuRun>],
     others: &dyn Fn(usize) -> Vec<Cpu>,
 ) -> BTreeMap<(String, Kind), f64> {
     let mut means: BTreeMap<(String, Kind), f64> = BTreeMap::new();
@@ -203,8 +209,8 @@ fn after_few(
 fn ten_networks_calibrate_a_cpu() {
     let folder = crate::data();
     let phones = phones();
-    let tables: Vec<CpuTable> = phones.iter().map(|(device, _)| read(&folder, device).unwrap()).collect();
-    let fit = |(cpu, table): (&Cpu, &CpuTable)| {
+    let tables: Vec<Vec<CpuRun>> = phones.iter().map(|(device, _)| read(&folder, device)).collect();
+    let fit = |(cpu, table): (&Cpu, &Vec<CpuRun>)| {
         calibrate(cpu, table, &Options { folds: 2, ..OPTIONS }, &|_, _| ()).cpu
     };
     let fitted: Vec<Cpu> = phones.iter().map(|(_, cpu)| cpu).zip(&tables).map(fit).collect();
@@ -233,7 +239,7 @@ fn intervals_hold_nine_in_ten_networks_kept_out() {
     let folder = crate::data();
     // Those with core sets of one kind and of several; the accuracy page has all phones.
     for (device, cpu) in phones().into_iter().take(2) {
-        let table = read(&folder, device).unwrap();
+        let table = read(&folder, device);
         let names = shuffled(&table, 1);
         let mut points = Vec::new();
         for unseen in names.chunks(names.len().div_ceil(PARTS)) {

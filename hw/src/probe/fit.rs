@@ -6,9 +6,8 @@
 use coexec_fit::calibrate::cpu;
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::calibrate::gpu::{self, Calibrated};
-use coexec_fit::measure::benchmark_cpu::CpuTable;
+use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
-use coexec_fit::measure::{Family, GpuRun};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
@@ -52,7 +51,7 @@ pub(super) fn expected(
     let any: Vec<GpuRun> =
         sweep(false, seed, u64::MAX).into_iter().map(|(name, layer)| run(&name, layer, 1.0)).collect();
     let uses = |table: KernelTable| {
-        let kernel = |run: &GpuRun| Some(execute(&run.layer, &gpu).ok()?.detail.kernel.table());
+        let kernel = |run: &GpuRun| Some(execute(&run.what, &gpu).ok()?.detail.kernel.table());
         any.iter().any(|run| kernel(run) == Some(table))
     };
     let [winograd, constants] = [KernelTable::Winograd, KernelTable::ConvConstants].map(uses);
@@ -71,15 +70,7 @@ pub(super) fn expected(
 
 /// One time of a layer, in microseconds.
 fn run(network: &str, layer: Layer, measured_us: f64) -> GpuRun {
-    GpuRun {
-        network: network.to_owned(),
-        // Means nothing for the fit, which goes by the kernel.
-        family: Family::Conv2d,
-        layer,
-        kernel: String::new(),
-        measured_us,
-        line: 0,
-    }
+    GpuRun { network: network.to_owned(), what: layer, measured_us, deviation_us: None, line: 0 }
 }
 
 /// Fits the tables of a GPU that holds the prior.
@@ -140,7 +131,6 @@ pub(super) fn cpu(
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
     budget.report("fitting the kernels of the CPU");
-    let runs = CpuTable { runs: sorted.cpu, networks: sorted.networks, left_out: Vec::new() };
     let how = cpu::Options {
         folds: FOLDS,
         seed: options.seed,
@@ -148,7 +138,7 @@ pub(super) fn cpu(
         library: Library::Coexec,
         source: options.source,
     };
-    Ok(cpu::calibrate(base, &runs, &how, &|_, _| {}))
+    Ok(cpu::calibrate(base, &sorted.cpu, &how, &|_, _| {}))
 }
 
 #[cfg(test)]

@@ -6,12 +6,11 @@ use super::fit::{Observation, Prior, Work};
 use super::rates::table_mut;
 use super::terms::Terms;
 use super::{FittedTable, Options, coexec, mixed, rates};
-use crate::measure::SkippedRow;
-use crate::measure::benchmark_cpu::{CpuRun, CpuTable};
-use crate::validate::cpu::{Layers, layers};
+use crate::measure::{CpuRun, SkippedRow};
+use crate::validate::cpu::cores;
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
-use coexec_sim::kernel::cpu::{CoreSet, Library, NANOS_PER_MICRO};
+use coexec_sim::kernel::cpu::{Library, NANOS_PER_MICRO};
 use coexec_sim::workload::DataType;
 
 /// A run that can be used.
@@ -37,8 +36,6 @@ struct TableRuns {
 pub(super) struct Evidence<'a> {
     /// Names of the networks, in order.
     pub(super) networks: Vec<&'a str>,
-    /// Their layers.
-    pub(super) layers: Layers<'a>,
     /// The runs, in the order of the table.
     pub(super) runs: Vec<Usable<'a>>,
     /// The kernels that ran.
@@ -49,18 +46,17 @@ pub(super) struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Of `table` for a fit of `cpu`, with what the CPUs of other devices let expect.
-    pub(super) fn of(cpu: &Cpu, table: &'a CpuTable, options: &Options<'_>) -> Self {
-        let names: BTreeSet<&str> = table.runs.iter().map(|run| run.network.as_str()).collect();
+    /// Of `runs` for a fit of `cpu`, with what the CPUs of other devices let expect.
+    pub(super) fn of(cpu: &Cpu, runs: &'a [CpuRun], options: &Options<'_>) -> Self {
+        let names: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
         let mut evidence = Self {
             networks: names.into_iter().collect(),
-            layers: layers(&table.networks),
             runs: Vec::new(),
             library: options.library,
             tables: Vec::new(),
             left_out: Vec::new(),
         };
-        for run in &table.runs {
+        for run in runs {
             if let Err(reason) = evidence.add(cpu, run, options.others) {
                 evidence.left_out.push(SkippedRow { line: run.line, reason });
             }
@@ -69,21 +65,15 @@ impl<'a> Evidence<'a> {
     }
 
     fn add(&mut self, cpu: &Cpu, run: &'a CpuRun, others: &[Cpu]) -> Result<(), String> {
-        let network = self
-            .networks
-            .binary_search(&run.network.as_str())
-            .map_err(|_| format!("the network {} is not listed", run.network))?;
-        let layers = self
-            .layers
-            .get(&(run.network.as_str(), run.data_type))
-            .ok_or_else(|| format!("the operators of {} are not known", run.network))?;
-        let cores = CoreSet::parse(&run.core_set, cpu).map_err(|error| error.to_string())?;
+        let network = self.networks.partition_point(|name| *name < run.network.as_str());
+        let (layers, data_type) = (&run.what.layers, run.what.data_type);
+        let cores = cores(run, cpu)?;
         let mut groups = cores.groups();
         let (Some(group), None) = (groups.next(), groups.next()) else {
             self.runs.push(Usable { run, network, mixed: true });
             return Ok(());
         };
-        let work = match (self.library, run.data_type) {
+        let work = match (self.library, data_type) {
             (Library::Ruy, _) => {
                 Work::Ruy(Box::new(Terms::of(layers, cpu, &cores, group).map_err(|error| error.to_string())?))
             }
@@ -94,7 +84,7 @@ impl<'a> Evidence<'a> {
             }
             (library, data_type) => return Err(format!("there is no fit of {library} in {data_type}")),
         };
-        let (cluster, data_type) = (group.cluster, run.data_type);
+        let cluster = group.cluster;
         let is_here = |runs: &TableRuns| runs.cluster == cluster && runs.data_type == data_type;
         let table = self.tables.iter().position(is_here).unwrap_or(self.tables.len());
         if table == self.tables.len() {
@@ -142,7 +132,7 @@ impl<'a> Evidence<'a> {
         if self.library == Library::Ruy {
             let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
             let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
-            mixed::fit(&mut cpu, &together, &self.layers, source);
+            mixed::fit(&mut cpu, &together, source);
         }
         (cpu, tables)
     }

@@ -6,8 +6,8 @@ use nalgebra::DVector;
 use super::fit::QUANTILE_95;
 use super::rates::table_of;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::measure::benchmark_cpu::CpuRun;
-use crate::validate::cpu::{Layers, predict};
+use crate::measure::CpuRun;
+use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cpu, MixedClusters};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::cpu::Library;
@@ -39,10 +39,10 @@ struct Observation {
 
 /// Fits `cpu`, whose clusters have been fitted alone, to `runs` of mixed core sets,
 /// one number format after the other.
-pub(super) fn fit(cpu: &mut Cpu, runs: &[&CpuRun], layers: &Layers<'_>, source: &str) {
+pub(super) fn fit(cpu: &mut Cpu, runs: &[&CpuRun], source: &str) {
     for data_type in [DataType::F32, DataType::I8] {
-        let of_format = runs.iter().filter(|run| run.data_type == data_type);
-        let observations: Vec<Observation> = of_format.filter_map(|run| observe(cpu, run, layers)).collect();
+        let of_format = runs.iter().filter(|run| run.what.data_type == data_type);
+        let observations: Vec<Observation> = of_format.filter_map(|run| observe(cpu, run)).collect();
         if !observations.is_empty() {
             let fitted = fit_format(&observations, expected_fork_us(cpu, data_type), source);
             *mixed_mut(cpu, data_type) = Some(fitted);
@@ -55,15 +55,15 @@ fn mixed_mut(cpu: &mut Cpu, data_type: DataType) -> &mut Option<MixedClusters> {
 }
 
 /// A run taken apart; none where a cluster has no table.
-fn observe(cpu: &Cpu, run: &CpuRun, layers: &Layers<'_>) -> Option<Observation> {
+fn observe(cpu: &Cpu, run: &CpuRun) -> Option<Observation> {
     let mut probe = cpu.clone();
     let mut time = |fork_us: f64| {
-        *mixed_mut(&mut probe, run.data_type) = Some(MixedClusters {
+        *mixed_mut(&mut probe, run.what.data_type) = Some(MixedClusters {
             source: String::new(),
             slowdown_factor: Quantity::plain(1.0),
             fork_us: Quantity::plain(fork_us),
         });
-        predict(run, &probe, layers, Library::Ruy).ok()
+        predict(run, &probe, Library::Ruy).ok()
     };
     let work_us = time(0.0)?;
     Some(Observation { work_us, forks: time(1.0)? - work_us, measured_us: run.measured_us })

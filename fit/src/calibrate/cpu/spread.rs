@@ -1,7 +1,7 @@
 //! How far predictions may be off, from the errors on networks kept out of the fit.
 
 use crate::calibrate::conformal::factor_interval;
-use crate::measure::benchmark_cpu::CpuRun;
+use crate::measure::{CpuRun, OnCores};
 use coexec_sim::device::cpu::CoreSetSpread;
 
 /// The intervals of core sets with enough networks, in the order of the runs, from each run
@@ -9,8 +9,8 @@ use coexec_sim::device::cpu::CoreSetSpread;
 pub(super) fn spreads<'a>(factors_of: impl Iterator<Item = (&'a CpuRun, f64)>) -> Vec<CoreSetSpread> {
     let mut factors: Vec<(&CpuRun, Vec<f64>)> = Vec::new();
     for (run, factor) in factors_of {
-        let is_alike = |other: &CpuRun| other.core_set == run.core_set && other.data_type == run.data_type;
-        match factors.iter_mut().find(|(other, _)| is_alike(other)) {
+        let cores = |run: &'a CpuRun| (&run.what.core_set, run.what.data_type);
+        match factors.iter_mut().find(|(other, _)| cores(other) == cores(run)) {
             Some((_, factors)) => factors.push(factor),
             None => factors.push((run, vec![factor])),
         }
@@ -18,7 +18,7 @@ pub(super) fn spreads<'a>(factors_of: impl Iterator<Item = (&'a CpuRun, f64)>) -
     let spread = |(run, factors): (&CpuRun, Vec<f64>)| {
         let networks = factors.len() as u32;
         let [low_factor, high_factor] = factor_interval(factors)?;
-        let (core_set, data_type) = (run.core_set.clone(), run.data_type);
+        let OnCores { core_set, data_type, .. } = run.what.clone();
         Some(CoreSetSpread { core_set, data_type, networks, low_factor, high_factor })
     };
     factors.into_iter().filter_map(spread).collect()

@@ -1,8 +1,8 @@
 use super::rates::{RATES, table_mut};
 use super::terms::Terms;
 use super::*;
-use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
-use crate::validate::cpu::{layers, predict};
+use crate::measure::OnCores;
+use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::MixedClusters;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
@@ -25,14 +25,14 @@ fn conv(side: u32, channels: [u32; 2], kernel: u32, groups: u32) -> Operator {
 }
 
 /// A small network with operators of most kinds; `width` scales its channels.
-fn network(width: u32) -> CpuNetwork {
+fn network(width: u32) -> Vec<Operator> {
     let depthwise = DepthwiseConv2d::new(Shape::image(28, 28, 16 * width), Window::same(3));
     let pool = Pool {
         kind: PoolKind::Max,
         input: Shape::image(28, 28, 16 * width),
         window: Window::valid(2).stride(2),
     };
-    let operators = vec![
+    vec![
         conv(56 + 4 * (width % 5), [3, 16 * width], 3, 1),
         conv(28, [16 * width, 24 * width], 1, 1),
         Operator::DepthwiseConv2d(depthwise),
@@ -40,30 +40,34 @@ fn network(width: u32) -> CpuNetwork {
         Operator::Pool(pool),
         Operator::Mean(Mean { input: Shape::image(7 * (width % 3 + 1), 7, 64 * width) }),
         Operator::Linear(Linear { rows: 1, input_features: 64 * width, output_features: 500, bias: true }),
-    ];
-    CpuNetwork { name: format!("net{width:02}"), operators }
+    ]
+}
+
+fn layers(width: u32, data_type: DataType) -> std::sync::Arc<[Layer]> {
+    network(width).into_iter().map(|operator| Layer::new(operator, data_type)).collect()
 }
 
 /// Runs that take exactly as long as `cpu` says.
-fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> CpuTable {
-    let networks: Vec<CpuNetwork> = widths.map(network).collect();
-    let mut table = CpuTable { networks: networks.clone(), ..CpuTable::default() };
-    let known = layers(&networks);
-    for network in &networks {
+fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> Vec<CpuRun> {
+    let mut runs = Vec::new();
+    for width in widths {
         for core_set in core_sets {
             let mut run = CpuRun {
-                network: network.name.clone(),
-                core_set: (*core_set).to_owned(),
-                data_type: DataType::F32,
+                network: format!("net{width:02}"),
+                what: OnCores {
+                    core_set: (*core_set).to_owned(),
+                    data_type: DataType::F32,
+                    layers: layers(width, DataType::F32),
+                },
                 measured_us: 0.0,
                 deviation_us: None,
                 line: 1,
             };
-            run.measured_us = predict(&run, cpu, &known, Library::Ruy).unwrap();
-            table.runs.push(run);
+            run.measured_us = predict(&run, cpu, Library::Ruy).unwrap();
+            runs.push(run);
         }
     }
-    table
+    runs
 }
 
 const OPTIONS: Options<'static> =
@@ -86,7 +90,7 @@ fn the_terms_of_a_network_give_its_time_for_any_rates() {
         let others = [rates.fork_us.value * 1e3, 0.21, 0.17];
         let values: Vec<f64> = RATES.iter().map(|rate| (rate.of)(rates).value).chain(others).collect();
         for width in 1..5 {
-            let layers: Vec<Layer> = network(width).layers(data_type);
+            let layers = layers(width, data_type);
             let time = |layer: &Layer| {
                 execute(layer, &cpu, &cores, Library::Ruy).unwrap().phases.duration().as_micros()
             };
@@ -103,7 +107,7 @@ fn the_terms_of_a_network_give_its_time_for_any_rates() {
 fn times_the_model_made_are_predicted_for_networks_not_seen() {
     let table = runs(&cpu(), &["1med", "2med", "3med"], 1..21);
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
-    assert_eq!(calibration.held_out.len(), table.runs.len());
+    assert_eq!(calibration.held_out.len(), table.len());
     let worst = calibration
         .held_out
         .iter()
@@ -135,10 +139,10 @@ fn a_slowdown_of_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were()
 fn a_held_out_prediction_does_not_depend_on_the_runs_of_its_network() {
     let table = runs(&cpu(), &["1small", "2small"], 1..11);
     let mut other = table.clone();
-    for run in other.runs.iter_mut().filter(|run| run.network == "net03") {
+    for run in other.iter_mut().filter(|run| run.network == "net03") {
         run.measured_us *= 2.0;
     }
-    let predictions = |table: &CpuTable| -> Vec<f64> {
+    let predictions = |table: &[CpuRun]| -> Vec<f64> {
         let held_out = calibrate(&cpu(), table, &OPTIONS, &|_, _| ()).held_out;
         held_out.iter().filter(|held| held.network == "net03").map(|held| held.predicted_us).collect()
     };
@@ -148,8 +152,9 @@ fn a_held_out_prediction_does_not_depend_on_the_runs_of_its_network() {
 #[test]
 fn runs_that_cannot_be_used_say_why() {
     let mut table = runs(&cpu(), &["1small"], 1..4);
-    table.runs[0].core_set = "1huge".into();
-    table.runs[1].network = "unheard of".into();
+    table[0].what.core_set = "1huge".into();
+    table[1].network = "unheard of".into();
+    table[1].what.layers = std::sync::Arc::default();
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let reasons: Vec<&str> = calibration.left_out.iter().map(|run| run.reason.as_str()).collect();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
@@ -159,8 +164,10 @@ fn runs_that_cannot_be_used_say_why() {
 #[test]
 fn a_rate_no_network_uses_moves_only_with_its_kind_and_is_called_uninformed() {
     let mut table = runs(&cpu(), &["1large"], 1..7);
-    for network in &mut table.networks {
-        network.operators.retain(|operator| !matches!(operator, Operator::Pool(_)));
+    for run in &mut table {
+        let layers = run.what.layers.iter();
+        let others = layers.filter(|layer| !matches!(layer.operator, Operator::Pool(_)));
+        run.what.layers = others.cloned().collect();
     }
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let pool = calibration.tables[0].parameters.iter().find(|known| known.key == "pool_tap_ns").unwrap();
@@ -176,9 +183,8 @@ fn rates_of_coexec_s_kernels_that_made_the_times_are_found_again() {
     let table = include_str!("../../../../sim/tests/golden/coexec_rates.toml");
     truth.clusters[1].coexec_f32 = Some(toml::from_str(table).unwrap());
     let mut table = runs(&cpu(), &["1med", "3med"], 1..31);
-    let known = layers(&table.networks);
-    for run in &mut table.runs {
-        run.measured_us = predict(run, &truth, &known, Library::Coexec).unwrap();
+    for run in &mut table {
+        run.measured_us = predict(run, &truth, Library::Coexec).unwrap();
     }
     let calibration = calibrate(&cpu(), &table, &Options { library: Library::Coexec, ..OPTIONS }, &|_, _| ());
     let errors =
@@ -191,5 +197,5 @@ fn rates_of_coexec_s_kernels_that_made_the_times_are_found_again() {
     assert_eq!(calibration.tables[0].library, Library::Coexec);
     let xnnpack = Options { library: Library::Xnnpack, ..OPTIONS };
     let refused = calibrate(&cpu(), &table, &xnnpack, &|_, _| ());
-    assert_eq!(refused.left_out.len(), table.runs.len());
+    assert_eq!(refused.left_out.len(), table.len());
 }

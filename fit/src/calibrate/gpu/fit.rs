@@ -88,9 +88,9 @@ pub(super) fn samples<'a>(runs: &[&'a GpuRun]) -> Vec<Sample<'a>> {
     let mut index_of: HashMap<&'a Layer, usize> = HashMap::new();
     let mut times: Vec<(&'a Layer, Vec<f64>)> = Vec::new();
     for run in runs {
-        let index = *index_of.entry(&run.layer).or_insert(times.len());
+        let index = *index_of.entry(&run.what).or_insert(times.len());
         if index == times.len() {
-            times.push((&run.layer, Vec::new()));
+            times.push((&run.what, Vec::new()));
         }
         times[index].1.push(run.measured_us);
     }

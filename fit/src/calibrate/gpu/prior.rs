@@ -72,7 +72,7 @@ impl Prior<'_> {
         lend_tables(&mut gpu, &others);
         let used: HashSet<KernelTable> = runs
             .iter()
-            .filter_map(|run| execute(&run.layer, &gpu).ok())
+            .filter_map(|run| execute(&run.what, &gpu).ok())
             .map(|execution| execution.detail.kernel.table())
             .collect();
         return_tables(&mut gpu, base.gpu, &used);
@@ -149,7 +149,6 @@ fn value_of(gpu: &mut Gpu, table: KernelTable, key: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Family;
     use coexec_sim::device::profile::Profile;
     use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window};
 
@@ -168,10 +167,9 @@ mod tests {
             let conv = Conv2d::new(Shape::image(14, 14, 96), 96, Window::same(window));
             GpuRun {
                 network: "net".to_owned(),
-                family: Family::Conv2d,
-                layer: Layer::new(Operator::Conv2d(conv), DataType::F32),
-                kernel: String::new(),
+                what: Layer::new(Operator::Conv2d(conv), DataType::F32),
                 measured_us: 1.0,
+                deviation_us: None,
                 line: 1,
             }
         };
@@ -248,7 +246,7 @@ mod tests {
         };
         assert!(lent(&runs()).is_none());
         let mut wide = runs();
-        if let Operator::Conv2d(conv) = &mut wide[1].layer.operator {
+        if let Operator::Conv2d(conv) = &mut wide[1].what.operator {
             conv.input = Shape::image(56, 56, 256);
             conv.output_channels = 256;
         }

@@ -158,7 +158,7 @@ fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usiz
     let mut only_in: HashMap<&Operator, Option<usize>> = HashMap::new();
     for run in runs {
         let fold = fold_of.get(run.network.as_str()).copied();
-        let only = only_in.entry(&run.layer.operator).or_insert(fold);
+        let only = only_in.entry(&run.what.operator).or_insert(fold);
         if *only != fold {
             *only = None;
         }

@@ -1,7 +1,6 @@
 //! Calibration against runs that the model itself made.
 
 use super::*;
-use crate::measure::Family;
 use crate::validate::figures;
 use crate::validate::gpu::predict;
 use crate::validate::score::score;
@@ -33,28 +32,24 @@ fn runs(gpu: &Gpu) -> Vec<GpuRun> {
     for (number, side) in [56, 28, 14, 7].into_iter().enumerate() {
         for channels in [16, 24, 40, 64, 96, 160, 256] {
             let layers = [
-                (Family::Conv2d, conv(side, channels, 2 * channels, 1, 1)),
-                (Family::Conv2d, conv(side, channels, channels + 8 * side, 3, 1)),
-                (Family::GroupedConv2d, conv(side, channels, channels, 3, 4)),
-                (
-                    Family::FullyConnected,
-                    Operator::Linear(Linear {
-                        rows: 1,
-                        input_features: channels * side,
-                        output_features: 4 * channels,
-                        bias: true,
-                    }),
-                ),
+                conv(side, channels, 2 * channels, 1, 1),
+                conv(side, channels, channels + 8 * side, 3, 1),
+                conv(side, channels, channels, 3, 4),
+                Operator::Linear(Linear {
+                    rows: 1,
+                    input_features: channels * side,
+                    output_features: 4 * channels,
+                    bias: true,
+                }),
             ];
-            for (family, operator) in layers {
+            for operator in layers {
                 let layer = Layer::new(operator, DataType::F32);
                 let measured_us = predict(&layer, gpu).unwrap();
                 runs.push(GpuRun {
                     network: format!("network{number}"),
-                    family,
-                    layer,
-                    kernel: String::new(),
+                    what: layer,
                     measured_us,
+                    deviation_us: None,
                     line: 1,
                 });
             }
@@ -88,7 +83,7 @@ fn the_model_is_recovered_from_its_own_runs() {
     let runs = runs(&truth);
     let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
     let pairs: Vec<(f64, f64)> =
-        runs.iter().map(|run| (predict(&run.layer, &calibrated.gpu).unwrap(), run.measured_us)).collect();
+        runs.iter().map(|run| (predict(&run.what, &calibrated.gpu).unwrap(), run.measured_us)).collect();
     let group = figures("all", &pairs);
     assert!(group.mape_percent < 0.3 && group.p95_ape_percent < 1.0, "{group:?}");
     let launch = &calibrated.gpu.conv_generic.launch_us;
@@ -133,8 +128,8 @@ fn a_run_that_no_table_describes_is_named() {
     let mut base = pixel4();
     base.conv_constants = None;
     let mut runs = runs(&pixel4());
-    runs.retain(|run| run.family == Family::FullyConnected);
-    runs[3].layer = Layer::new(conv(112, 3, 16, 3, 1), DataType::F32);
+    runs.retain(|run| matches!(run.what.operator, Operator::Linear(_)));
+    runs[3].what = Layer::new(conv(112, 3, 16, 3, 1), DataType::F32);
     runs[3].line = 44;
     let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
     assert_eq!(calibrated.left_out.len(), 1);

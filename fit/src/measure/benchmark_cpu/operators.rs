@@ -8,6 +8,8 @@
 //! operations). Responsible for: bringing them back. Not for: times.
 //! Invariant: a network is listed whole or, with the reason, not at all.
 
+use std::collections::BTreeMap;
+
 use csv::StringRecord;
 
 use super::super::SkippedRow;
@@ -15,25 +17,23 @@ use super::super::benchmark_gpu::operators::linked;
 use super::super::benchmark_gpu::{Columns, whole_networks};
 use super::super::benchmark_table::Table;
 use super::super::gaps::{Gaps, most_linked_column};
-use super::CpuNetwork;
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{Elementwise, Function, Operator, Shape, Slice};
 
-/// Networks and the rows that cannot be used.
-type Recovered = (Vec<CpuNetwork>, Vec<SkippedRow>);
+/// The operators of each network in order, by name, and the rows that cannot be used.
+pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);
 
 /// The networks of the GPU table, by name.
 ///
 /// # Errors
 /// The text is no such table.
-pub(super) fn recover(text: &Text) -> Result<Recovered, InputError> {
+pub(super) fn recover(text: &Text) -> Result<Networks, InputError> {
     let table = Table::of(text);
     // Of the phones' kernel names those that say most serve.
     let columns = Columns::of(&table, most_linked_column(&table)?)?;
     let (networks, left_out) =
         whole_networks(&table, &columns, |network: &mut Recovery, record| network.add_row(&columns, record));
-    let network = |(name, network): (String, Recovery)| CpuNetwork { name, operators: network.operators };
-    Ok((networks.into_iter().map(network).collect(), left_out))
+    Ok((networks.into_iter().map(|(name, network)| (name, network.operators)).collect(), left_out))
 }
 
 /// The operators of one network so far.
@@ -45,7 +45,7 @@ struct Recovery {
 
 impl Recovery {
     fn add_row(&mut self, columns: &Columns, record: &StringRecord) -> Result<(), String> {
-        let (_, operator) = columns.operator(record)?;
+        let operator = columns.operator(record)?;
         self.add(operator, columns.input_side(record), columns.kernel(record)?)
     }
 
@@ -105,7 +105,7 @@ fn element_wise(function: Function, input: Shape) -> Operator {
 mod tests {
     use super::*;
 
-    fn recovered(rows: &[(&str, &str, &str)]) -> Recovered {
+    fn recovered(rows: &[(&str, &str, &str)]) -> Networks {
         let header = "model,operation,feature,a|gpu|float,a|gpu|kernel\n".to_owned();
         let row = |&(operation, feature, kernel): &(&str, &str, &str)| {
             format!("net,{operation},\"{{{feature}}}\",1,{kernel}\n")
@@ -117,7 +117,7 @@ mod tests {
     fn names(rows: &[(&str, &str, &str)]) -> Vec<String> {
         let (networks, left_out) = recovered(rows);
         assert_eq!(left_out, []);
-        networks[0].operators.iter().map(ToString::to_string).collect()
+        networks["net"].iter().map(ToString::to_string).collect()
     }
 
     const FIRST: &str = "'Input_shape': '224', 'Input_channel': 3, 'Output_shape': '112', 'Stride': '2', \

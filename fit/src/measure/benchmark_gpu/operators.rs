@@ -4,7 +4,6 @@
 //! Responsible for: operators. Not for: rows, times or whole networks. Invariant: no
 //! text makes it panic; what it does not know is refused with the reason.
 
-use crate::measure::Family;
 use coexec_sim::workload::{
     CHANNELS_PER_SLICE, Concat, Conv2d, DepthwiseConv2d, Function, Linear, Linked, Mean, Operator, Padding,
     Pool, PoolKind, Shape, Window,
@@ -41,26 +40,20 @@ impl Feature<'_> {
 }
 
 /// The operator of a row.
-pub(in crate::measure) fn operator(
-    operation: &str,
-    feature: &Feature<'_>,
-) -> Result<(Family, Operator), String> {
+pub(in crate::measure) fn operator(operation: &str, feature: &Feature<'_>) -> Result<Operator, String> {
     Ok(match operation {
-        "CONV_2D" => (Family::Conv2d, Operator::Conv2d(conv(feature, 1)?)),
-        "CONV_2D_GROUP" => {
-            let groups = feature.count("Group", MAX_CHANNELS)?;
-            (Family::GroupedConv2d, Operator::Conv2d(conv(feature, groups)?))
-        }
-        "DEPTHWISE_CONV_2D" => (Family::DepthwiseConv2d, Operator::DepthwiseConv2d(depthwise(feature)?)),
-        "FULLY_CONNECTED" => (Family::FullyConnected, Operator::Linear(linear(feature)?)),
+        "CONV_2D" => Operator::Conv2d(conv(feature, 1)?),
+        "CONV_2D_GROUP" => Operator::Conv2d(conv(feature, feature.count("Group", MAX_CHANNELS)?)?),
+        "DEPTHWISE_CONV_2D" => Operator::DepthwiseConv2d(depthwise(feature)?),
+        "FULLY_CONNECTED" => Operator::Linear(linear(feature)?),
         "MEAN" => {
             let side = feature.count("Input_shape", MAX_SIDE)?;
             let channels = feature.count("Input_channel", MAX_CHANNELS)?;
-            (Family::Mean, Operator::Mean(Mean { input: Shape::image(side, side, channels) }))
+            Operator::Mean(Mean { input: Shape::image(side, side, channels) })
         }
-        "CONCATENATION" => (Family::Concat, Operator::Concat(concat(feature)?)),
-        "MAX_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Max)?)),
-        "AVERAGE_POOL_2D" => (Family::Pool, Operator::Pool(pool(feature, PoolKind::Average)?)),
+        "CONCATENATION" => Operator::Concat(concat(feature)?),
+        "MAX_POOL_2D" => Operator::Pool(pool(feature, PoolKind::Max)?),
+        "AVERAGE_POOL_2D" => Operator::Pool(pool(feature, PoolKind::Average)?),
         other => return Err(format!("the operation {other:?} is not known")),
     })
 }

@@ -1,73 +1,35 @@
 //! From raw repetitions to one time a run, as calibration and validation take it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{ExecutedOn, Measurement, Network, RunTable};
-use crate::measure::benchmark_cpu::{CpuNetwork, CpuRun};
-use crate::measure::benchmark_gpu_network::GpuNetwork;
-use crate::measure::{Family, GpuRun, SkippedRow};
+use crate::measure::benchmark_cpu::layers;
+use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family};
 use coexec_sim::kernel::cpu::separate_passes;
-use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::statistics::median;
-use coexec_sim::workload::{Class, Elementwise, Layer, Movement, Operator, Reduction, Stage, fuse, network};
-
-/// Runs by the processor they ran on, each with the median of its repetitions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ByProcessor {
-    /// Layers on the GPU.
-    pub gpu: Vec<GpuRun>,
-    /// Whole networks on the GPU.
-    pub gpu_networks: Vec<GpuNetwork>,
-    /// Networks on the CPU. A layer that ran alone is a network of one, called by
-    /// what it computes: what cross-validation keeps together is its shape.
-    pub cpu: Vec<CpuRun>,
-    /// The networks of `cpu`.
-    pub networks: Vec<CpuNetwork>,
-    /// Operators that the host timed: cut between processors, or on the GPU alone from the
-    /// host's memory and back.
-    pub host_timed: Vec<HostTimed>,
-    /// Measurements that are none of these, and why.
-    pub left_out: Vec<SkippedRow>,
-    /// Repetitions that are marked as outliers: in no median.
-    pub outliers: usize,
-}
-
-/// An operator that the host timed, from its call until it knew of the end.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostTimed {
-    /// Network or scenario it is part of.
-    pub network: String,
-    /// The whole operator.
-    pub layer: Layer,
-    /// How it was cut, or that it was not.
-    pub ran: ExecutedOn,
-    /// How the processors learned of each other's results.
-    pub synchronisation: Option<Mechanism>,
-    /// Median time by the host's clock, in microseconds.
-    pub measured_us: f64,
-    /// Standard deviation of the repetitions.
-    pub deviation_us: Option<f64>,
-    /// Line of its first row, from 1.
-    pub line: u64,
-}
+use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, network};
 
 impl RunTable {
-    /// The runs by processor.
+    /// The runs by processor, each with the median of its repetitions that are no outliers.
     pub fn by_processor(&self) -> ByProcessor {
-        let on_cpu = |network: &Network| CpuNetwork {
-            name: network.name.clone(),
-            operators: network.layers.iter().flat_map(passes).collect(),
-        };
-        let networks = self.networks.iter().map(on_cpu).collect();
-        let mut sorted = ByProcessor { networks, ..ByProcessor::default() };
+        let operators = |network: &Network| network.layers.iter().flat_map(passes).collect();
+        let known = self.networks.iter().map(|network| (network.name.clone(), operators(network)));
+        let mut on_cpu = OnCpu { known: known.collect() };
+        let mut sorted = ByProcessor { left_out: self.left_out.clone(), ..ByProcessor::default() };
         for measurement in &self.measurements {
-            sorted.outliers += measurement.repetitions.iter().filter(|repetition| repetition.outlier).count();
-            if let Err(reason) = sorted.add(measurement, &self.networks) {
+            if let Err(reason) = sorted.add(measurement, &self.networks, &mut on_cpu) {
                 sorted.left_out.push(SkippedRow { line: measurement.line, reason });
             }
         }
         sorted
+    }
+
+    /// Repetitions that are marked as outliers.
+    pub fn outliers(&self) -> usize {
+        let repetitions = self.measurements.iter().flat_map(|measurement| &measurement.repetitions);
+        repetitions.filter(|repetition| repetition.outlier).count()
     }
 }
 
@@ -84,120 +46,104 @@ impl Measurement {
     }
 }
 
-impl HostTimed {
-    fn of(measurement: &Measurement, layer: &Layer, times: &[f64], measured_us: f64) -> Self {
-        Self {
-            network: measurement.network.clone(),
-            layer: layer.clone(),
-            ran: measurement.processor.clone(),
-            synchronisation: measurement.synchronisation,
-            measured_us,
-            deviation_us: deviation(times),
-            line: measurement.line,
-        }
-    }
-}
-
 impl ByProcessor {
     /// Adds a measurement; whole networks on the GPU are made of the layers that
     /// `networks` knows.
-    fn add(&mut self, measurement: &Measurement, networks: &[Network]) -> Result<(), String> {
+    fn add(
+        &mut self,
+        measurement: &Measurement,
+        networks: &[Network],
+        on_cpu: &mut OnCpu,
+    ) -> Result<(), String> {
         let times = measurement.times_us();
-        let Some(measured_us) = median(&times) else {
-            return Err(format!("every repetition of run {} is an outlier", measurement.run));
+        let run = Run {
+            network: measurement.network.clone(),
+            what: (),
+            measured_us: median(&times)
+                .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?,
+            deviation_us: deviation(&times),
+            line: measurement.line,
         };
-        let ran = &measurement.processor;
-        match (ran, &measurement.operator) {
-            (ExecutedOn::Gpu, Some((_, layer))) if measurement.synchronisation.is_some() => {
-                self.host_timed.push(HostTimed::of(measurement, layer, &times, measured_us));
+        let (ran, synchronisation) = (measurement.processor.clone(), measurement.synchronisation);
+        match (&measurement.processor, &measurement.operator) {
+            (ExecutedOn::Gpu, Some((_, layer))) if synchronisation.is_some() => {
+                self.host_timed.push(run.of(ByHost { layer: layer.clone(), ran, synchronisation }));
             }
             (ExecutedOn::Gpu, Some((_, layer))) => {
-                let family = family(&layer.operator)
+                family(&layer.operator)
                     .ok_or_else(|| format!("there is no group of errors for a {}", layer.operator.name()))?;
-                self.gpu.push(GpuRun {
-                    network: measurement.network.clone(),
-                    family,
-                    layer: layer.clone(),
-                    kernel: measurement.kernel.clone().unwrap_or_default(),
-                    measured_us,
-                    line: measurement.line,
-                });
+                self.gpu.push(run.of(layer.clone()));
             }
             (ExecutedOn::Cpu(core_set), operator) => {
-                let network = match operator {
-                    Some((_, layer)) => self.network_of_one(layer),
-                    None => measurement.network.clone(),
+                let (network, layers) = match operator {
+                    Some((_, layer)) => on_cpu.layer(layer, measurement.data_type),
+                    None => on_cpu.network(&run.network, measurement.data_type),
                 };
-                self.cpu.push(CpuRun {
-                    network,
-                    core_set: core_set.clone(),
-                    data_type: measurement.data_type,
-                    measured_us,
-                    deviation_us: deviation(&times),
-                    line: measurement.line,
-                });
+                let (core_set, data_type) = (core_set.clone(), measurement.data_type);
+                self.cpu.push(Run { network, ..run.of(OnCores { core_set, data_type, layers }) });
             }
             (ExecutedOn::Gpu, None) => {
-                let known = networks.iter().find(|network| network.name == measurement.network);
+                let known = networks.iter().find(|network| network.name == run.network);
                 let layers = known
-                    .ok_or_else(|| format!("the operators of {} are not known", measurement.network))?
+                    .ok_or_else(|| format!("the operators of {} are not known", run.network))?
                     .layers
                     .iter()
-                    .map(|layer| Layer { data_type: measurement.data_type, ..layer.clone() });
-                self.gpu_networks.push(GpuNetwork {
-                    name: measurement.network.clone(),
-                    layers: layers.collect(),
-                    measured_us,
-                    deviation_us: deviation(&times),
-                    line: measurement.line,
-                });
+                    .map(|layer| Layer { data_type: measurement.data_type, ..layer.clone() })
+                    .collect();
+                self.gpu_networks.push(run.of(layers));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
-                check_cut(ran, layer)?;
-                self.host_timed.push(HostTimed::of(measurement, layer, &times, measured_us));
+                check_cut(&ran, layer)?;
+                self.host_timed.push(run.of(ByHost { layer: layer.clone(), ran, synchronisation }));
             }
             (processor, _) => return Err(format!("a run on {processor} is not compared")),
         }
         Ok(())
     }
+}
+
+/// The networks that the CPU ran so far, by name.
+struct OnCpu {
+    known: Vec<(String, Vec<Operator>)>,
+}
+
+impl OnCpu {
+    /// The network of that name with its layers; without where they are not known.
+    fn network(&self, name: &str, data_type: DataType) -> (String, Arc<[Layer]>) {
+        let known = self.known.iter().find(|(known, _)| known == name);
+        let layers = known.map(|(_, operators)| in_format(operators, data_type));
+        (name.to_owned(), layers.unwrap_or_default())
+    }
 
     /// The network that consists of that layer.
-    fn network_of_one(&mut self, layer: &Layer) -> String {
+    fn layer(&mut self, layer: &Layer, data_type: DataType) -> (String, Arc<[Layer]>) {
         let operators = passes(layer);
-        if let Some(known) = self.networks.iter().find(|known| known.operators == operators) {
-            return known.name.clone();
+        let layers = in_format(&operators, data_type);
+        if let Some((name, _)) = self.known.iter().find(|(_, known)| *known == operators) {
+            return (name.clone(), layers);
         }
+        let is_known = |name: &str| self.known.iter().any(|(known, _)| known == name);
         let parts: Vec<String> = operators.iter().map(ToString::to_string).collect();
         let mut name = parts.join(" then ");
         // Operators of several extents are called by their output alone.
-        if self.networks.iter().any(|known| known.name == name) {
+        if is_known(&name) {
             let inputs: Vec<String> = layer.operator.inputs().iter().map(ToString::to_string).collect();
             name = format!("{name} of {}", inputs.join(" and "));
         }
-        while self.networks.iter().any(|known| known.name == name) {
+        while is_known(&name) {
             name.push_str(", another");
         }
-        self.networks.push(CpuNetwork { name: name.clone(), operators });
-        name
+        self.known.push((name.clone(), operators));
+        (name, layers)
     }
 }
 
-/// The group of errors that an operator belongs to.
-fn family(operator: &Operator) -> Option<Family> {
-    Some(match operator.class() {
-        Class::Convolution(conv) if conv.groups > 1 => Family::GroupedConv2d,
-        Class::Convolution(_) => Family::Conv2d,
-        Class::Depthwise(_) => Family::DepthwiseConv2d,
-        Class::Product(product) if product.trained => Family::FullyConnected,
-        Class::Reduction(Reduction::Pixels { .. }) => Family::Mean,
-        Class::Movement(Movement::Joined(_)) => Family::Concat,
-        Class::Pool(_) => Family::Pool,
-        Class::Product(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Movement(_)
-        | Class::Gather { .. } => return None,
-    })
+/// Layers in a number format of the CPU's kernels; none in another.
+fn in_format(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
+    match data_type {
+        DataType::F32 | DataType::I8 => layers(operators, data_type),
+        DataType::F16 | DataType::W4A16 | DataType::W8A16 => Arc::default(),
+    }
 }
 
 /// That the parts of a cut are all of the layer.

@@ -167,7 +167,7 @@ fn the_median_leaves_out_what_is_marked_as_an_outlier_and_counts_it() {
     disturbed.repetitions[0].outlier = true;
     let table = RunTable { measurements: vec![run, disturbed], ..RunTable::default() };
     let sorted = table.by_processor();
-    assert_eq!((sorted.gpu.len(), sorted.outliers), (1, 2));
+    assert_eq!((sorted.gpu.len(), table.outliers()), (1, 2));
     assert!((sorted.gpu[0].measured_us - 11.0).abs() < 1e-12);
     assert!(sorted.left_out[0].reason.contains("outlier"), "{:?}", sorted.left_out);
 }
@@ -177,10 +177,10 @@ fn a_layer_alone_on_the_cpu_is_a_network_of_its_passes() {
     let cores = || ExecutedOn::Cpu("1large".into());
     let measurements = vec![linear("a", cores(), &[10.0, 12.0]), linear("b", cores(), &[11.0])];
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
-    assert_eq!((sorted.cpu.len(), sorted.networks.len()), (2, 1));
-    assert_eq!(sorted.cpu[0].network, sorted.networks[0].name);
+    assert_eq!(sorted.cpu.len(), 2);
+    assert_eq!(sorted.cpu[0].network, sorted.cpu[1].network);
     // The relu is free; the swish behind it is a pass of its own.
-    assert_eq!(sorted.networks[0].operators.len(), 2);
+    assert_eq!(sorted.cpu[0].what.layers.len(), 2);
     assert!((sorted.cpu[0].deviation_us.unwrap() - 2.0_f64.sqrt()).abs() < 1e-12);
     assert_eq!(sorted.cpu[1].deviation_us, None);
 }
@@ -197,7 +197,7 @@ fn layers_of_one_output_but_other_inputs_are_not_taken_for_each_other() {
     };
     let measurements = vec![mean("a", 112), mean("b", 7), mean("c", 7)];
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
-    let names: Vec<&str> = sorted.networks.iter().map(|network| network.name.as_str()).collect();
+    let names: Vec<&str> = sorted.cpu[..2].iter().map(|run| run.network.as_str()).collect();
     assert_eq!(names, ["mean -> 1x1x32", "mean -> 1x1x32 of 7x7x32"]);
     assert_eq!(sorted.cpu[1].network, sorted.cpu[2].network);
 }
@@ -218,11 +218,11 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
         table.networks.iter().map(|network| (network.name.as_str(), network.layers.len() > 50)).collect();
     assert_eq!(found, [("mobilenet-v2", true), ("mine", false), ("mine.toml", false)]);
     let sorted = table.by_processor();
-    assert_eq!((sorted.cpu.len(), sorted.networks[1].operators.len()), (5, 2));
+    assert_eq!((sorted.cpu.len(), sorted.cpu[1].what.layers.len()), (5, 2));
     let on_gpu = Measurement { processor: ExecutedOn::Gpu, ..whole("g", "mine", "", 7.0) };
     let sorted = RunTable { measurements: vec![on_gpu], ..table }.by_processor();
     // The function is linked behind the layer: one launch.
-    assert_eq!((sorted.gpu_networks[0].layers.len(), sorted.gpu_networks[0].measured_us), (1, 7.0));
+    assert_eq!((sorted.gpu_networks[0].what.len(), sorted.gpu_networks[0].measured_us), (1, 7.0));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn what_was_cut_is_no_run_of_one_processor_and_what_was_planned_is_named() {
     let measurements = vec![linear("a", split.clone(), &[1.0, 3.0]), planned];
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
     assert!(sorted.gpu.is_empty() && sorted.cpu.is_empty());
-    assert_eq!((&sorted.host_timed[0].ran, sorted.host_timed[0].measured_us), (&split, 2.0));
+    assert_eq!((&sorted.host_timed[0].what.ran, sorted.host_timed[0].measured_us), (&split, 2.0));
     assert!(sorted.left_out[0].reason.contains("plan:p.toml"), "{:?}", sorted.left_out);
 }
 

@@ -1,10 +1,8 @@
 //! Predictions of a profile as points: with physics, baselines and interval.
 
-use std::collections::HashMap;
-
-use crate::measure::{Family, GpuRun};
+use crate::measure::{GpuRun, family};
 use crate::predictor::{CodlPredictor, Job, Launch};
-use crate::validate::flops_linear::{FlopsLinear, operations};
+use crate::validate::flops_linear::{ByGroup, operations};
 use crate::validate::interval::{Uncertainties, Uncertainty, around};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, TableSpread};
@@ -16,7 +14,7 @@ use coexec_sim::workload::Layer;
 pub(crate) struct Predictor<'a> {
     gpu: &'a Gpu,
     uncertainties: Uncertainties<'a>,
-    baselines: HashMap<Family, FlopsLinear>,
+    flops_linear: ByGroup,
     codl: CodlPredictor,
     codl_launch: CodlPredictor,
 }
@@ -27,22 +25,17 @@ impl<'a> Predictor<'a> {
     pub(crate) fn new<'b>(
         gpu: &'a Gpu,
         spreads: &[TableSpread],
-        seen: impl IntoIterator<Item = &'b GpuRun>,
+        seen: impl IntoIterator<Item = &'b GpuRun, IntoIter: Clone>,
     ) -> Self {
-        let mut by_family: HashMap<Family, Vec<&GpuRun>> = HashMap::new();
-        let mut jobs = Vec::new();
-        for run in seen {
-            jobs.extend(Job::on_gpu(&run.layer, gpu).ok().map(|job| (job, run.measured_us)));
-            by_family.entry(run.family).or_default().push(run);
-        }
-        let fit = |(family, runs): (Family, Vec<&GpuRun>)| {
-            let pairs = runs.into_iter().map(|run| (operations(&run.layer), run.measured_us));
-            Some((family, FlopsLinear::fit(pairs)?))
-        };
+        let seen = seen.into_iter();
+        let job = |run: &GpuRun| Some((Job::on_gpu(&run.what, gpu).ok()?, run.measured_us));
+        let jobs: Vec<(Job, f64)> = seen.clone().filter_map(job).collect();
         Self {
             gpu,
             uncertainties: Uncertainties::new(gpu, spreads.iter()),
-            baselines: by_family.into_iter().filter_map(fit).collect(),
+            flops_linear: ByGroup::fit(
+                seen.map(|run| (group_name(&run.what), operations(&run.what), run.measured_us)),
+            ),
             codl: CodlPredictor::fit(jobs.iter().cloned()),
             codl_launch: CodlPredictor::fit_with(Launch::Fitted, jobs),
         }
@@ -51,20 +44,16 @@ impl<'a> Predictor<'a> {
     /// The prediction beside `run`, without its interval and as if the run were seen,
     /// and what its interval depends on.
     pub(crate) fn point(&mut self, run: &GpuRun) -> Result<(Point, Uncertainty), Unsupported> {
-        let GpuRun { layer, family, measured_us, .. } = run;
+        let layer = &run.what;
         let execution = execute(layer, self.gpu)?;
         let uncertainty = self.uncertainties.of(layer)?;
         let launch = &execution.detail;
         let job = Job::on_gpu(layer, self.gpu)?;
         let units = launch.groups.div_ceil(self.gpu.compute_units);
+        let group = group_name(layer);
         let point = Point {
-            group: format!("gpu/{}", family.name()),
-            network: run.network.clone(),
-            what: described(layer),
-            measured_us: *measured_us,
-            predicted_us: execution.phases.duration().as_micros(),
             physics_us: uncertainty.physics_us,
-            flops_linear_us: self.baselines.get(family).map(|baseline| baseline.predict(operations(layer))),
+            flops_linear_us: self.flops_linear.predict(&group, operations(layer)),
             codl_us: self.codl.predict(&job),
             codl_launch_us: self.codl_launch.predict(&job),
             kernel: Some(launch.kernel.to_string()),
@@ -73,7 +62,7 @@ impl<'a> Predictor<'a> {
             iterations: Some(launch.iterations),
             tile_size: Some(launch.tile.iter().product()),
             bytes: Some(execution.phases.bytes().0),
-            ..Point::default()
+            ..Point::of(run, group, described(layer), execution.phases.duration().as_micros())
         };
         Ok((point, uncertainty))
     }
@@ -81,10 +70,15 @@ impl<'a> Predictor<'a> {
 
 impl Point {
     /// The point with its 90 % interval, where `spreads` tell one.
-    pub(crate) fn within(self, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Self {
+    pub(crate) fn within_spreads(self, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Self {
         let interval = around(self.predicted_us, uncertainty, spreads);
-        Self { low_us: interval.map(|[low, _]| low), high_us: interval.map(|[_, high]| high), ..self }
+        self.within(interval)
     }
+}
+
+/// The group a layer is in: `gpu/conv2d`. One of no family has the name of its operator.
+fn group_name(layer: &Layer) -> String {
+    format!("gpu/{}", family(&layer.operator).unwrap_or(layer.operator.name()))
 }
 
 /// A layer in words: the operator and what is linked behind it.
