@@ -103,9 +103,10 @@ impl Converter<'_> {
             .collect();
         let innermost = view.order.as_ref().and_then(|order| order.last().copied());
         let is_small = wide.is_empty() || (wide.len() == 1 && innermost == Some(wide[0]));
-        let folds = match function {
-            Function::Multiply if wide.is_empty() => self.is_product(view.source),
-            _ => self.is_read_once(node, operand) && self.takes_bias(view.source),
+        let folds = if function == Function::Multiply && wide.is_empty() {
+            self.is_product(view.source)
+        } else {
+            self.is_read_once(node, operand) && self.takes_bias(view.source)
         };
         if is_small && folds {
             return Ok(view);

@@ -11,14 +11,11 @@ impl Converter<'_> {
     /// the extents stay; a part of the operand where the result is smaller; a tensor that
     /// is given where it is larger, or nothing is read.
     pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
-        let operand = node.reads.iter().flatten().find_map(|&tensor| match &self.values[tensor] {
-            Some(Value::View(view)) => Some(view.clone()),
-            _ => None,
+        let operand = node.reads.iter().flatten().find_map(|&tensor| match self.values[tensor].as_ref()? {
+            Value::View(view) => Some(view.clone()),
+            Value::Constant(_) => None,
         });
-        let operand = match operand {
-            Some(view) => Some(self.with_zeros(view)?),
-            None => None,
-        };
+        let operand = operand.map(|view| self.with_zeros(view)).transpose()?;
         self.out.wanted.extend(operand.as_ref().map(|view| view.source));
         for (index, tensor) in node.writes.iter().enumerate() {
             let Some(tensor) = *tensor else { continue };

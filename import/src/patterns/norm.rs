@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::super::model::{Arithmetic, Elemental, Model, Reduction, TensorId, Work};
+use super::super::model::{Arithmetic, Elemental, Model, Reduction, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::workload::{Norm, NormKind};
 
@@ -99,19 +99,14 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
     None
 }
 
-fn is_root(model: &Model, node: &super::super::model::SourceNode) -> bool {
-    match node.work {
-        Work::Function(Elemental::Sqrt | Elemental::ReciprocalSqrt) => true,
-        Work::Arithmetic(Arithmetic::Power) => {
-            let exponent = node.reads.get(1).copied().flatten();
-            exponent
-                .and_then(|tensor| {
-                    model.tensors[tensor].constant.as_ref()?.numbers.as_ref()?.first().copied()
-                })
-                .is_some_and(|exponent| (exponent.abs() - 0.5).abs() < 1e-6)
-        }
-        _ => false,
-    }
+fn is_root(model: &Model, node: &SourceNode) -> bool {
+    let exponent = || {
+        let tensor = node.reads.get(1).copied().flatten()?;
+        model.tensors[tensor].constant.as_ref()?.numbers.as_ref()?.first().copied()
+    };
+    matches!(node.work, Work::Function(Elemental::Sqrt | Elemental::ReciprocalSqrt))
+        || node.work == Work::Arithmetic(Arithmetic::Power)
+            && exponent().is_some_and(|exponent| (exponent.abs() - 0.5).abs() < 1e-6)
 }
 
 /// The node behind a norm that scales, and shifts, each feature.
