@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
 
 mod compare;
@@ -91,13 +92,39 @@ pub(crate) struct Import {
     /// Scenario to write
     #[arg(long, value_name = "SCENARIO.toml")]
     pub(crate) out: PathBuf,
-    /// An extent that the model leaves open, such as its batch or a sequence's length; 1
-    /// unless given
+    #[command(flatten)]
+    pub(crate) how: ModelOptions,
+}
+
+/// How a model of another tool is imported.
+#[derive(Debug, Args)]
+pub(crate) struct ModelOptions {
+    /// An extent that a model file leaves open, such as its batch or a sequence's length
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
-    pub(crate) dimensions: Vec<(String, u32)>,
-    /// Put the closest operator in the place of one that has no counterpart, and list it
+    dimensions: Vec<(String, u32)>,
+    /// Put the closest operator in the place of one of a model file that has no counterpart
     #[arg(long)]
-    pub(crate) skip_unknown: bool,
+    skip_unknown: bool,
+    /// With --skip-unknown: how much of a model must have a counterpart, in percent of its nodes
+    /// and of what they read and write
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = LEAST_COVERED_PERCENT,
+        requires = "skip_unknown",
+        value_parser = clap::value_parser!(u32).range(..=100)
+    )]
+    least_covered: u32,
+}
+
+impl ModelOptions {
+    pub(crate) fn import(&self) -> ImportOptions {
+        ImportOptions {
+            dimensions: self.dimensions.iter().cloned().collect(),
+            skip_unknown: self.skip_unknown,
+            least_covered_percent: self.least_covered,
+        }
+    }
 }
 
 /// The name of a dimension, and its extent.

@@ -57,7 +57,7 @@ struct SplitEntry {
 }
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
-    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
+    let scenario = options.place.load()?;
     let stages = match &scenario.workload {
         Workload::Model(stages) => stages,
         Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),

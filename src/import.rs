@@ -1,6 +1,6 @@
 //! `coexec import`: a model of another tool to a scenario file.
 
-use coexec_import::{ImportOptions, Imported, ImportedScenario, Replacement};
+use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
 use crate::cli::{Common, Import};
@@ -17,6 +17,7 @@ struct Document<'a> {
     multiply_adds: u64,
     parameters: u64,
     data_type: String,
+    coverage: Coverage,
     /// Nodes without counterpart, and what is in their place.
     skipped: &'a [Replacement],
     /// Nodes whose counterpart is something else at about the same cost.
@@ -25,16 +26,12 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     output::check(&options.out)?;
-    let how = ImportOptions {
-        dimensions: options.dimensions.iter().cloned().collect(),
-        skip_unknown: options.skip_unknown,
-    };
-    let imported = ImportedScenario::load(&options.model, &how)?;
+    let imported = ImportedScenario::load(&options.model, &options.how.import())?;
     let stages = imported.stages().len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
     if !common.quiet {
-        tell(model, &how);
+        tell(model);
     }
     if common.json {
         let graph = &model.graph;
@@ -44,6 +41,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
             multiply_adds: graph.macs(),
             parameters: graph.parameters(),
             data_type: graph.data_type().to_string(),
+            coverage: model.coverage,
             skipped: &model.skipped,
             approximated: &model.approximated,
         });
@@ -61,12 +59,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
 }
 
 /// Says on standard error what the scenario is not.
-fn tell(model: &Imported, how: &ImportOptions) {
-    for (name, extent) in &model.dimensions {
-        if !how.dimensions.contains_key(name) {
-            eprintln!("{name} is taken to be {extent} (--dim {name}=N)");
-        }
-    }
+fn tell(model: &Imported) {
     for Replacement { node, kind, instead } in &model.approximated {
         eprintln!("{node} ({kind}): {instead}, stands for it");
     }

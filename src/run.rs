@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.refuse_beside(options.plan.as_deref())?;
-    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
+    let scenario = options.place.load()?;
     let written = written_plan(options, common, &scenario)?;
     let pipeline = pipeline(&scenario, written.as_ref().and_then(|written| written.pipeline_depth));
     let plan = written.map(|written| written.plan);

@@ -40,7 +40,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     options.place.refuse_beside(options.plan.as_deref())?;
-    let scenario = coexec_import::load(&options.place.scenario, &options.place.overrides())?;
+    let scenario = options.place.load()?;
     if let Workload::Language(task) = &scenario.workload {
         return language::simulate(&scenario, task, options, common);
     }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::OpenDimensions;
+
 use coexec_sim::workload::GraphError;
 
 /// Why a model cannot be imported.
@@ -24,6 +26,17 @@ pub enum ImportError {
         kind: String,
         /// What is wrong with it.
         problem: Problem,
+    },
+    /// The file leaves dimensions of its inputs open.
+    #[error("the model leaves open {}", places(.0))]
+    OpenDimensions(OpenDimensions),
+    /// Too little of the model has a counterpart.
+    #[error("too little of the model has a counterpart: {coverage}; without one: {kinds}")]
+    Covered {
+        /// How much is left.
+        coverage: String,
+        /// What the file calls the others.
+        kinds: String,
     },
     /// A dimension was set that the model has not.
     #[error("the model has no dimension named {name:?}")]
@@ -49,6 +62,10 @@ pub enum Problem {
     Unsound(String),
 }
 
+fn places(open: &OpenDimensions) -> String {
+    open.iter().map(|(name, place)| format!("{name} ({place})")).collect::<Vec<_>>().join(", ")
+}
+
 impl ImportError {
     /// What to do about it.
     pub fn help(&self) -> String {
@@ -62,8 +79,15 @@ impl ImportError {
                     .to_owned()
             }
             Self::Node { problem: Problem::Unsound(_), .. } => {
-                "check that the runtime accepts the model; dimensions that the file leaves \
-                                     open are 1 unless set with --dim NAME=N"
+                "check that the runtime accepts the model, with the dimensions that --dim sets".to_owned()
+            }
+            Self::OpenDimensions(open) => {
+                let set: Vec<String> = open.keys().map(|name| format!("--dim {name}=N")).collect();
+                format!("say how large they are: {}; one image at a time is 1", set.join(" "))
+            }
+            Self::Covered { .. } => {
+                "what is left out may be what takes the time; export the model without it, or \
+                                     ask for the rest with a lower --least-covered"
                     .to_owned()
             }
             Self::NoSuchDimension { known, .. } if known.is_empty() => {

@@ -32,7 +32,8 @@ mod scenario;
 mod tflite;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
@@ -63,13 +64,33 @@ impl ModelFormat {
 }
 
 /// How to import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Extents that the file leaves open, by name; 1 where not given.
+    /// Extents that the file leaves open, by name.
     pub dimensions: BTreeMap<String, u32>,
     /// Whether a node without counterpart is replaced by the closest operator.
     pub skip_unknown: bool,
+    /// How much of a model must have a counterpart, in percent of its nodes and of the
+    /// elements that they read and write.
+    pub least_covered_percent: u32,
 }
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self {
+            dimensions: BTreeMap::new(),
+            skip_unknown: false,
+            least_covered_percent: LEAST_COVERED_PERCENT,
+        }
+    }
+}
+
+/// Less of a model than this is no answer about it, unless that is asked for: what is left out
+/// may well be what takes the time.
+pub const LEAST_COVERED_PERCENT: u32 = 90;
+
+/// Dimensions that a model leaves open, and where the first of that name is.
+pub type OpenDimensions = BTreeMap<String, String>;
 
 /// Something else in the place of a node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -103,15 +124,64 @@ pub struct Imported {
     pub skipped: Vec<Replacement>,
     /// Nodes whose counterpart costs about as much, but is something else.
     pub approximated: Vec<Replacement>,
-    /// Extents that the file leaves open, and what they were taken to be.
-    pub dimensions: BTreeMap<String, u32>,
+    /// How much of the file they are.
+    pub coverage: Coverage,
+}
+
+/// How much of a model has a counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Coverage {
+    /// Nodes of the file.
+    pub nodes: usize,
+    /// Those without a counterpart.
+    pub skipped: usize,
+    /// Part of the elements read and written that others read and write, in percent.
+    pub elements_percent: f64,
+}
+
+impl Coverage {
+    fn new(nodes: usize, converted: &convert::Converted) -> Self {
+        let names: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.node.as_str()).collect();
+        // What stands for a node has its name, and a word behind it where it is more than one operator.
+        let stands_in =
+            |name: &str| names.iter().any(|known| name.strip_prefix(known).is_some_and(is_suffix));
+        let mut elements = [0_u64; 2];
+        for node in &converted.nodes {
+            let moved = node.operator.input_elements() + node.operator.output().elements();
+            elements[usize::from(stands_in(&node.name))] += moved;
+        }
+        let given = converted.inputs.iter().filter(|input| stands_in(&input.name));
+        elements[1] += given.map(|input| input.shape.elements()).sum::<u64>();
+        let [covered, skipped] = elements.map(|count| count as f64);
+        let elements_percent = if skipped > 0.0 { 100.0 * covered / (covered + skipped) } else { 100.0 };
+        Self { nodes, skipped: names.len(), elements_percent }
+    }
+
+    /// The smaller of both parts, in percent.
+    pub fn percent(&self) -> f64 {
+        let nodes = 100.0 * (self.nodes - self.skipped.min(self.nodes)) as f64 / self.nodes.max(1) as f64;
+        nodes.min(self.elements_percent)
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nodes, skipped, elements_percent } = self;
+        let covered = nodes - skipped.min(nodes);
+        write!(f, "{covered} of {nodes} nodes, {elements_percent:.1} % of what they read and write")
+    }
+}
+
+fn is_suffix(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
 }
 
 /// The workload of the model in `bytes`.
 ///
 /// # Errors
 /// Where the bytes are no such model, a node has no counterpart (unless they are
-/// skipped) or makes no sense, or a dimension is set that the model has not.
+/// skipped) or makes no sense, too little of the model is left, a dimension is open, or one is
+/// set that the model has not.
 pub fn import(
     format: ModelFormat,
     name: &str,
@@ -120,15 +190,27 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let (mut model, dimensions) = match format {
         ModelFormat::Onnx => onnx::read(bytes, &options.dimensions)?,
-        ModelFormat::TfLite => (tflite::read(&bytes)?, BTreeMap::new()),
+        ModelFormat::TfLite => (tflite::read(&bytes)?, OpenDimensions::new()),
     };
     if let Some(name) = options.dimensions.keys().find(|name| !dimensions.contains_key(*name)) {
         let known = dimensions.into_keys().collect();
         return Err(ImportError::NoSuchDimension { name: name.clone(), known });
     }
+    let mut open = dimensions;
+    open.retain(|name, _| !options.dimensions.contains_key(name));
+    if !open.is_empty() {
+        return Err(ImportError::OpenDimensions(open));
+    }
+    let nodes = model.nodes.len();
     patterns::rewrite(&mut model);
     let mut converted = convert::convert(&model, options)?;
     prune::prune(&mut converted);
+    let coverage = Coverage::new(nodes, &converted);
+    if coverage.percent() < f64::from(options.least_covered_percent) {
+        let kinds: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.kind.as_str()).collect();
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(ImportError::Covered { coverage: coverage.to_string(), kinds });
+    }
     let shapes = converted.inputs.iter().map(|input| input.shape).collect();
     let graph = Graph::new(name, model.data_type, shapes, converted.nodes)?;
     Ok(Imported {
@@ -136,7 +218,7 @@ pub fn import(
         inputs: converted.inputs,
         skipped: converted.skipped,
         approximated: converted.approximated,
-        dimensions,
+        coverage,
     })
 }
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use prost::Message;
 
+use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
     Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, as_extent, elements,
@@ -20,14 +21,14 @@ use super::model::{
 use coexec_sim::workload::DataType;
 use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
-/// What an open dimension is, unless it is set: one image, one sequence.
+/// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
 
-/// Reads a model; with it the open dimensions, and what they were taken to be.
+/// Reads a model; with it the names of the dimensions that it leaves open.
 pub(super) fn read(
     bytes: Vec<u8>,
     dimensions: &BTreeMap<String, u32>,
-) -> Result<(Model, BTreeMap<String, u32>), ImportError> {
+) -> Result<(Model, OpenDimensions), ImportError> {
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
     let proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
     let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
@@ -38,13 +39,20 @@ pub(super) fn read(
     let mut reader =
         Reader { asked: dimensions, open: BTreeMap::new(), tensors: Vec::new(), by_name: HashMap::new() };
     let model = reader.model(&graph, version);
-    Ok((model, reader.open))
+    Ok((model, reader.open.into_iter().map(|(name, open)| (name, open.place)).collect()))
+}
+
+/// A dimension that an input leaves open.
+struct OpenDimension {
+    extent: u32,
+    /// Where it is first.
+    place: String,
 }
 
 /// A graph as it is read.
 struct Reader<'a> {
     asked: &'a BTreeMap<String, u32>,
-    open: BTreeMap<String, u32>,
+    open: BTreeMap<String, OpenDimension>,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
 }
@@ -107,10 +115,11 @@ impl Reader<'_> {
             let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
             extents.push(if is_input {
                 let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
-                self.open.insert(name, extent);
+                let place = format!("axis {axis} of {}", info.name);
+                self.open.entry(name).or_insert(OpenDimension { extent, place });
                 extent
             } else {
-                *self.open.get(&name)?
+                self.open.get(&name)?.extent
             });
         }
         Some(extents)

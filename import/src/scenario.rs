@@ -16,11 +16,11 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 ///
 /// # Errors
 /// As [`Scenario::load`], or where the model cannot be imported.
-pub fn load(name: &str, overrides: &Overrides) -> Result<Scenario, InputError> {
+pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Scenario, InputError> {
     if ModelFormat::of_name(name).is_none() {
         return Scenario::load(name, overrides);
     }
-    let imported = ImportedScenario::load(Path::new(name), &ImportOptions::default())?;
+    let imported = ImportedScenario::load(Path::new(name), how)?;
     let text = Text { name: name.to_owned(), content: String::new() };
     imported.file.resolve(name, &text, overrides)
 }
@@ -85,7 +85,8 @@ impl ImportedScenario {
 }
 
 /// The scenario of a model.
-fn scenario(model: &Imported, title: String, source: String) -> ScenarioFile {
+fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
+    let title = if model.skipped.is_empty() { name } else { format!("{name} ({})", model.coverage) };
     let input = |input: &GivenInput| {
         let Shape { batch, height, width, channels } = input.shape;
         InputTable { name: input.name.clone(), extent: [batch, height, width, channels] }

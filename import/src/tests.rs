@@ -93,7 +93,13 @@ impl Builder {
     }
 
     pub(super) fn import(self) -> Result<Imported, ImportError> {
-        import(ModelFormat::Onnx, "model", self.bytes(), &ImportOptions::default())
+        self.import_with(&[])
+    }
+
+    pub(super) fn import_with(self, dimensions: &[(&str, u32)]) -> Result<Imported, ImportError> {
+        let dimensions = dimensions.iter().map(|&(name, extent)| (name.to_owned(), extent)).collect();
+        let options = ImportOptions { dimensions, ..ImportOptions::default() };
+        import(ModelFormat::Onnx, "model", self.bytes(), &options)
     }
 
     /// What the model's operators print as.

@@ -5,7 +5,7 @@ use coexec_sim::explore::{Objective, Strategy};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::scenario::Overrides;
 
-use super::{OneOrAll, one_or_all, picture};
+use super::{ModelOptions, OneOrAll, one_or_all, picture};
 use crate::output::PicturePath;
 
 /// `coexec compare`.
@@ -15,6 +15,8 @@ pub(crate) struct Compare {
     /// bundled network
     #[arg(default_value = "all", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: ModelOptions,
     /// Device profiles: bundled names, aliases or files, separated by commas; unified stands
     /// for every bundled one whose CPU and GPU share one memory, all for every one with a GPU
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coexec_sim::explore::Strategy;
-use coexec_sim::scenario::Overrides;
+use coexec_sim::input::InputError;
+use coexec_sim::scenario::{Overrides, Scenario};
 
-use super::{OneOrAll, one_or_all, picture};
+use super::{ModelOptions, OneOrAll, one_or_all, picture};
 use crate::failure::Failure;
 use crate::output::PicturePath;
 
@@ -17,6 +18,8 @@ pub(crate) struct ScenarioOptions {
     pub(crate) scenario: String,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    how: ModelOptions,
     /// How to find the plan
     #[arg(long, value_name = "NAME|all", value_parser = one_or_all::<Strategy>())]
     pub(crate) strategy: Option<OneOrAll<Strategy>>,
@@ -34,8 +37,11 @@ impl ScenarioOptions {
         }
     }
 
-    pub(crate) fn overrides(&self) -> Overrides {
-        Overrides { strategy: self.strategy.and_then(OneOrAll::one), ..self.overrides.clone() }
+    /// The scenario, read or imported.
+    pub(crate) fn load(&self) -> Result<Scenario, InputError> {
+        let strategy = self.strategy.and_then(OneOrAll::one);
+        let overrides = Overrides { strategy, ..self.overrides.clone() };
+        coexec_import::load(&self.scenario, &overrides, &self.how.import())
     }
 }
 

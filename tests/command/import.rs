@@ -47,7 +47,18 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
     let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml"));
     outcome.assert_refused(&["model.onnx", "only (LSTM) has no counterpart", "--skip-unknown"]);
     assert!(!folder.path().join("model.toml").exists());
-    let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml --skip-unknown --json"));
+    let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml --skip-unknown"));
+    outcome.assert_refused(&["0 of 1 nodes", "without one: LSTM", "--least-covered"]);
+    let all = "--skip-unknown --least-covered 0";
+    let outcome = coexec_in(folder.path(), words(&format!("explore model.onnx {all}")));
+    assert!(
+        outcome.stdout.starts_with("model (0 of 1 nodes, 0.0 %"),
+        "{} {}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    let line = format!("import model.onnx --out model.toml {all} --json");
+    let outcome = coexec_in(folder.path(), words(&line));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("only (LSTM) has no counterpart"), "{}", outcome.stderr);
     assert_eq!(outcome.json()["skipped"][0]["kind"], "LSTM");

@@ -135,7 +135,13 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
     );
     assert!(error.help().contains("--skip-unknown"));
     let options = ImportOptions { skip_unknown: true, ..ImportOptions::default() };
+    let error = import(ModelFormat::Onnx, "m", model().bytes(), &options).unwrap_err();
+    assert!(error.to_string().ends_with("without one: LSTM"), "{error}");
+    let options = ImportOptions { least_covered_percent: 30, ..options };
     let imported = import(ModelFormat::Onnx, "m", model().bytes(), &options).unwrap();
+    assert_eq!((imported.coverage.nodes, imported.coverage.skipped), (2, 1));
+    // It reads and writes 50 x 64, the product 50 x 64 and 50 x 8.
+    assert!((imported.coverage.elements_percent - 36.0).abs() < 0.01, "{:?}", imported.coverage);
     assert_eq!(described(&imported.graph), ["Relu 1x50x64", "linear 50x64 -> 8"]);
     assert_eq!(imported.skipped.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Layouts: what moves and what does not.
 
 use super::{Builder, described};
-use crate::{ImportError, ImportOptions, ModelFormat, import};
+use crate::ImportError;
 use coexec_sim::workload::Source;
 
 #[test]
@@ -95,19 +95,16 @@ fn shapes_are_computed_on_the_way() {
         .node("Concat", &["batch", "minus"], "wanted", &[("axis", &[0])])
         .node("Reshape", &["x", "wanted"], "flat", &[])
         .node("MatMul", &["flat", "w"], "y", &[]);
-    assert_eq!(model.operators(), ["linear 1x8 -> 4"]);
+    assert_eq!(described(&model.import_with(&[("open", 1)]).unwrap().graph), ["linear 1x8 -> 4"]);
 }
 
 #[test]
-fn an_open_dimension_is_one_or_what_it_is_set_to() {
+fn an_open_dimension_is_what_it_is_set_to_and_has_to_be_set() {
     let model = || Builder::new(&[1, 0, 64]).weights("w", &[64, 8]).node("MatMul", &["x", "w"], "y", &[]);
-    let imported = model().import().unwrap();
-    assert_eq!(described(&imported.graph), ["linear 1x64 -> 8"]);
-    assert_eq!(imported.dimensions["open"], 1);
-    let with = |name: &str| {
-        let dimensions = [(name.to_owned(), 77)].into();
-        import(ModelFormat::Onnx, "m", model().bytes(), &ImportOptions { dimensions, skip_unknown: false })
-    };
+    let error = model().import().unwrap_err();
+    assert_eq!(error, ImportError::OpenDimensions([("open".to_owned(), "axis 1 of x".to_owned())].into()));
+    assert!(error.help().contains("--dim open=N"));
+    let with = |name: &str| model().import_with(&[(name, 77)]);
     assert_eq!(described(&with("open").unwrap().graph), ["linear 77x64 -> 8"]);
     let error = with("opne").unwrap_err();
     assert!(matches!(error, ImportError::NoSuchDimension { .. }) && error.help().contains("open"));
