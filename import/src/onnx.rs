@@ -7,7 +7,7 @@
 pub(super) mod messages;
 mod nodes;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use prost::Message;
@@ -205,7 +205,8 @@ fn constant_node(node: &NodeProto) -> Constant {
     }
 }
 
-/// The number format of most weights; integers where activations are quantised.
+/// The number format of most weights, as they are computed with: what is cast is stored in
+/// another. Integers where activations are quantised.
 fn data_type(graph: &GraphProto) -> DataType {
     let quantises = |node: &NodeProto| {
         matches!(
@@ -216,8 +217,11 @@ fn data_type(graph: &GraphProto) -> DataType {
     if graph.node.iter().any(quantises) {
         return DataType::I8;
     }
+    let casts = graph.node.iter().filter(|node| node.op_type == "Cast");
+    let is_cast: HashSet<&String> = casts.flat_map(|node| &node.input).collect();
     let of = |wanted: &[i32]| -> u64 {
-        let counts = graph.initializer.iter().filter(|tensor| wanted.contains(&tensor.data_type));
+        let used = graph.initializer.iter().filter(|tensor| !is_cast.contains(&tensor.name));
+        let counts = used.filter(|tensor| wanted.contains(&tensor.data_type));
         counts.fold(0, |sum: u64, tensor| sum.saturating_add(constant(tensor).elements()))
     };
     if of(&[element::FLOAT16, element::BFLOAT16]) > of(&[element::FLOAT, element::DOUBLE]) {

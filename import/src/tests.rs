@@ -40,6 +40,13 @@ impl Builder {
         self
     }
 
+    /// Weights in 16 bits.
+    pub(super) fn half_weights(self, name: &str, extents: &[i64]) -> Self {
+        let mut model = self.weights(name, extents);
+        model.0.initializer.last_mut().unwrap().data_type = 10;
+        model
+    }
+
     pub(super) fn integers(mut self, name: &str, numbers: &[i64]) -> Self {
         let (dims, int64_data) = (vec![numbers.len() as i64], numbers.to_vec());
         let tensor =

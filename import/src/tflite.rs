@@ -127,18 +127,19 @@ fn numbers_in(data: &[u8], element_type: u8) -> Option<Vec<f64>> {
     })
 }
 
-/// Integers where most elements of activations are, 16 bits where the weights are.
+/// What the activations are computed in: the format of most of their elements. Weights are often
+/// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32.
 fn data_type(tensors: &[SourceTensor], types: &[u8], inputs: &[TensorId]) -> DataType {
-    let count = |wanted: &[u8], constant: bool| -> u64 {
+    let count = |wanted: &[u8]| -> u64 {
         let chosen = tensors.iter().zip(types).enumerate().filter(|(id, (tensor, element_type))| {
-            tensor.constant.is_some() == constant && wanted.contains(element_type) && !inputs.contains(id)
+            tensor.constant.is_none() && wanted.contains(element_type) && !inputs.contains(id)
         });
         let of = |tensor: &SourceTensor| tensor.extents.as_deref().map_or(0, elements);
         chosen.fold(0, |sum: u64, (_, (tensor, _))| sum.saturating_add(of(tensor)))
     };
-    if count(&[element::INT8, element::UINT8], false) > count(&[element::FLOAT32, element::FLOAT16], false) {
+    if count(&[element::INT8, element::UINT8]) > count(&[element::FLOAT32, element::FLOAT16]) {
         DataType::I8
-    } else if count(&[element::FLOAT16], true) > count(&[element::FLOAT32], true) {
+    } else if count(&[element::FLOAT16]) > count(&[element::FLOAT32]) {
         DataType::F16
     } else {
         DataType::F32

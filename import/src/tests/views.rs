@@ -2,7 +2,7 @@
 
 use super::{Builder, described};
 use crate::ImportError;
-use coexec_sim::workload::Source;
+use coexec_sim::workload::{DataType, Source};
 
 #[test]
 fn a_convolution_with_channels_first_is_one_with_channels_last() {
@@ -163,4 +163,13 @@ fn a_token_joined_to_others_is_given_and_an_image_twice_as_large_is_copies() {
         .unwrap();
     assert_eq!(described(&larger.graph), ["concat -> 4x4x32", "reshape -> 8x8x8"]);
     assert_eq!(larger.approximated.len(), 1);
+}
+
+#[test]
+fn weights_that_are_stored_in_16_bits_and_cast_are_computed_with_in_32() {
+    let tokens = || Builder::new(&[1, 50, 64]).half_weights("stored", &[64, 8]);
+    let cast = tokens().node("Cast", &["stored"], "w", &[("to", &[1])]).node("MatMul", &["x", "w"], "y", &[]);
+    assert_eq!(cast.import().unwrap().graph.data_type(), DataType::F32);
+    let half = tokens().node("MatMul", &["x", "stored"], "y", &[]);
+    assert_eq!(half.import().unwrap().graph.data_type(), DataType::F16);
 }
