@@ -8,10 +8,13 @@ use std::ffi::c_void;
 
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
-use opencl3::types::{cl_event, cl_mem};
+use opencl3::memory::{Buffer, ClMem};
+use opencl3::types::cl_mem;
 
 use super::error::{Naming, OpenClError};
 use super::runtime::Runtime;
+use super::signals::Signals;
+use super::source::Source;
 
 /// What stands for memory among a kernel's arguments.
 #[derive(Clone, Copy)]
@@ -22,45 +25,94 @@ pub(super) enum Handle {
     Pointer(*const c_void),
 }
 
-/// Sets argument number `index` to plain data or a memory object.
-pub(super) fn set<V: Copy>(kernel: &Kernel, index: u32, value: &V) -> Result<(), OpenClError> {
-    // SAFETY: the value is plain data; the driver checks its size against the kernel's
-    // parameter, and memory objects outlive the launches (this module's condition).
-    unsafe { kernel.set_arg(index, value) }.naming("clSetKernelArg")
-}
-
-/// Sets argument number `index` to memory.
-pub(super) fn set_memory(kernel: &Kernel, index: u32, memory: Handle) -> Result<(), OpenClError> {
-    match memory {
-        Handle::Object(object) => set(kernel, index, &object),
-        Handle::Pointer(pointer) => {
-            // SAFETY: the pointer is shared memory of the kernel's context, which outlives the
-            // launches (this module's condition).
-            unsafe { kernel.set_arg_svm_pointer(index, pointer) }.naming("clSetKernelArgSVMPointer")
-        }
+impl<T> From<&Buffer<T>> for Handle {
+    fn from(buffer: &Buffer<T>) -> Self {
+        Self::Object(buffer.get())
     }
 }
 
-/// Puts `kernel` in the queue: `global` threads in groups of `local` along each axis, to
-/// start when all of `after` have ended.
-pub(super) fn enqueue<const AXES: usize>(
-    runtime: &Runtime,
-    kernel: &Kernel,
-    global: [usize; AXES],
-    local: [usize; AXES],
-    after: &[cl_event],
-) -> Result<Event, OpenClError> {
-    // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
-    // within it for the grids they are given.
-    let event = unsafe {
-        runtime.queue().enqueue_nd_range_kernel(
-            kernel.get(),
-            AXES as u32,
-            std::ptr::null(),
-            global.as_ptr(),
-            local.as_ptr(),
-            after,
-        )
-    };
-    event.naming("clEnqueueNDRangeKernel")
+/// A kernel on one grid.
+pub(super) struct GridKernel {
+    pub(super) name: &'static str,
+    kernel: Kernel,
+    /// Threads along each axis, whole groups, and those of a group.
+    global: [usize; 3],
+    local: [usize; 3],
+    /// The first parameter of its announcement, where it announces its end.
+    announcement: Option<u32>,
+}
+
+impl GridKernel {
+    /// The kernel `name` of `source` on a grid of `global` threads in groups of `local`.
+    pub(super) fn new(
+        runtime: &Runtime,
+        source: &Source,
+        name: &'static str,
+        [global, local]: [[usize; 3]; 2],
+    ) -> Result<Self, OpenClError> {
+        Ok(Self { name, kernel: runtime.kernel(source, name)?, global, local, announcement: None })
+    }
+
+    /// Most threads of a group that registers allow, where the driver tells.
+    pub(super) fn most_threads(&self, runtime: &Runtime) -> Option<usize> {
+        self.kernel.get_work_group_size(runtime.device_id()).ok()
+    }
+
+    /// Sets argument number `index` to a number, or a structure of them.
+    pub(super) fn set<V: Copy>(&self, index: u32, numbers: &[V]) -> Result<(), OpenClError> {
+        let (size, first) = (size_of_val(numbers), numbers.as_ptr().cast());
+        // SAFETY: the numbers are plain data of that size, which the driver checks against
+        // the kernel's parameter.
+        let set = unsafe { cl3::kernel::set_kernel_arg(self.kernel.get(), index, size, first) };
+        set.naming("clSetKernelArg")
+    }
+
+    /// Sets argument number `index` to memory.
+    pub(super) fn set_memory(&self, index: u32, memory: impl Into<Handle>) -> Result<(), OpenClError> {
+        match memory.into() {
+            Handle::Object(object) => self.set(index, &[object]),
+            Handle::Pointer(pointer) => {
+                // SAFETY: the pointer is shared memory of the kernel's context, which outlives
+                // the launches (this module's condition).
+                unsafe { self.kernel.set_arg_svm_pointer(index, pointer) }.naming("clSetKernelArgSVMPointer")
+            }
+        }
+    }
+
+    /// Makes it announce its end through `signals`, which outlive it and for which its source
+    /// was made; the parameters of that follow the first `own` ones.
+    pub(super) fn announce_through(&mut self, signals: &Signals, own: u32) -> Result<(), OpenClError> {
+        self.set_memory(own, signals.memory.handle())?;
+        self.set_memory(own + 1, &signals.groups_done)?;
+        self.announcement = Some(own + 2);
+        self.announce(0)
+    }
+
+    /// Whether it announces its end.
+    pub(super) fn announces(&self) -> bool {
+        self.announcement.is_some()
+    }
+
+    /// Sets what it announces when it is queued next, where it announces anything: nothing
+    /// where it is 0.
+    pub(super) fn announce(&self, number: u32) -> Result<(), OpenClError> {
+        self.announcement.map_or(Ok(()), |parameter| self.set(parameter, &[number]))
+    }
+
+    /// Puts it in the queue.
+    pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event, OpenClError> {
+        // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
+        // within it for the grids they are given.
+        let event = unsafe {
+            runtime.queue().enqueue_nd_range_kernel(
+                self.kernel.get(),
+                self.global.len() as u32,
+                std::ptr::null(),
+                self.global.as_ptr(),
+                self.local.as_ptr(),
+                &[],
+            )
+        };
+        event.naming("clEnqueueNDRangeKernel")
+    }
 }

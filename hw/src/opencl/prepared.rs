@@ -193,19 +193,22 @@ impl<T: Element> Prepared<T> {
 
     /// Whether the layer's last kernel can tell the host of its end.
     pub(crate) fn announces(&self) -> bool {
-        self.steps.last().is_some_and(Step::announces)
+        self.steps.last().is_some_and(|last| last.kernel.announces())
     }
 
     /// The same, of which the last kernel announces `number` where it announces anything.
     pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<(&'static str, Event)>, OpenClError> {
         if let Some(last) = self.steps.last() {
-            last.announce(number)?;
+            last.kernel.announce(number)?;
         }
         if self.bound.is_empty() {
             let expected = self.layer.operator.inputs().len();
             return Err(OperandError::count(0, expected, "inputs").into());
         }
-        self.steps.iter().map(|step| Ok((step.name, step.enqueue(&self.runtime)?))).collect()
+        self.steps
+            .iter()
+            .map(|Step { kernel, .. }| Ok((kernel.name, kernel.enqueue(&self.runtime)?)))
+            .collect()
     }
 
     /// Runs the layer once and waits for its end, at most for `limit`.

@@ -114,12 +114,11 @@ impl Runtime {
         let device = self.device_id();
         let mut program =
             Program::create_from_source(&self.context, &source.text()).naming("clCreateProgramWithSource")?;
-        let options = source.options();
-        match program.build(&[device], &options) {
+        match program.build(&[device], &source.options) {
             Ok(()) => Ok(program),
             Err(code) if is_build_failure(code.0) => Err(OpenClError::Build {
-                kernel: source.name(),
-                options,
+                kernel: source.name,
+                options: source.options.clone(),
                 log: program.get_build_log(device).unwrap_or_default().trim().to_owned(),
             }),
             Err(code) => Err(code).naming("clBuildProgram"),

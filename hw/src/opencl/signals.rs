@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use opencl3::event::Event;
-use opencl3::kernel::Kernel;
-use opencl3::memory::{Buffer, ClMem};
+use opencl3::memory::Buffer;
 
 use super::error::OpenClError;
 use super::events::{Stamps, stamps, wait};
-use super::launch::{enqueue, set, set_memory};
+use super::launch::GridKernel;
 use super::runtime::Runtime;
 use super::source::Source;
 use super::visible::HostVisibleMemory;
@@ -69,11 +68,12 @@ pub(crate) enum FlagHome {
 /// Flags, with the kernels that use them.
 pub(crate) struct Signals {
     runtime: Arc<Runtime>,
-    memory: HostVisibleMemory<u32>,
+    pub(super) memory: HostVisibleMemory<u32>,
     home: FlagHome,
-    groups_done: Buffer<u32>,
-    ping_pong: Kernel,
-    hand_over: Kernel,
+    /// Groups of a kernel that announces itself that have finished.
+    pub(super) groups_done: Buffer<u32>,
+    ping_pong: GridKernel,
+    hand_over: GridKernel,
     spins: u32,
 }
 
@@ -84,7 +84,9 @@ unsafe impl Send for Signals {}
 impl Signals {
     /// Flags in `home`, with spins bounded in time.
     pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self, OpenClError> {
-        let source = source(runtime, home);
+        let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
+        need_flags(&mut source, runtime, home);
+        let kernel = |name| GridKernel::new(runtime, &source, name, [[1; 3]; 2]);
         let memory = match home {
             FlagHome::Shared => HostVisibleMemory::shared(runtime, WORDS),
             FlagHome::Pinned => HostVisibleMemory::mapped(runtime, WORDS),
@@ -94,8 +96,8 @@ impl Signals {
             memory: memory?,
             home,
             groups_done: runtime.buffer_of(&[0])?,
-            ping_pong: runtime.kernel(&source, "ping_pong")?,
-            hand_over: runtime.kernel(&source, "hand_over")?,
+            ping_pong: kernel("ping_pong")?,
+            hand_over: kernel("hand_over")?,
             spins: CALIBRATION_SPINS,
         };
         signals.spins = signals.calibrate()?;
@@ -143,39 +145,25 @@ impl Signals {
         announced: Option<u32>,
         awaited: Option<u32>,
     ) -> Result<Event, OpenClError> {
-        set_memory(&self.hand_over, 0, self.memory.handle())?;
-        set(&self.hand_over, 1, &announced.unwrap_or(0))?;
-        set(&self.hand_over, 2, &awaited.unwrap_or(0))?;
-        set(&self.hand_over, 3, &self.spins)?;
-        enqueue(&self.runtime, &self.hand_over, [1], [1], &[])
+        self.hand_over.set_memory(0, self.memory.handle())?;
+        for (index, number) in (1..).zip([announced.unwrap_or(0), awaited.unwrap_or(0), self.spins]) {
+            self.hand_over.set(index, &[number])?;
+        }
+        self.hand_over.enqueue(&self.runtime)
     }
 
     /// Queues a kernel that makes as many round trips with the host.
     pub(crate) fn enqueue_ping_pong(&mut self, rounds: u32) -> Result<Event, OpenClError> {
-        set_memory(&self.ping_pong, 0, self.memory.handle())?;
-        set(&self.ping_pong, 1, &rounds)?;
-        set(&self.ping_pong, 2, &self.spins)?;
-        enqueue(&self.runtime, &self.ping_pong, [1], [1], &[])
+        self.ping_pong.set_memory(0, self.memory.handle())?;
+        self.ping_pong.set(1, &[rounds])?;
+        self.ping_pong.set(2, &[self.spins])?;
+        self.ping_pong.enqueue(&self.runtime)
     }
 
     /// Makes `source`'s kernel `entry` announce itself through these flags.
     pub(super) fn announce_in(&self, source: &mut Source, entry: &'static str) {
-        let (standard, scope) = atomics(&self.runtime, self.home);
-        source.need(standard, &format!("{scope}{FLAGS}"));
-        source.announce(entry);
-    }
-
-    /// Sets the parameters of such a kernel, of which the first is number `first`; it
-    /// announces nothing until [`Self::set_announced`] says so.
-    pub(super) fn set_parameters(&self, kernel: &Kernel, first: u32) -> Result<(), OpenClError> {
-        set_memory(kernel, first, self.memory.handle())?;
-        set(kernel, first + 1, &self.groups_done.get())?;
-        Self::set_announced(kernel, first, 0)
-    }
-
-    /// Sets what such a kernel announces when it is queued next: nothing where it is 0.
-    pub(super) fn set_announced(kernel: &Kernel, first: u32, number: u32) -> Result<(), OpenClError> {
-        set(kernel, first + 2, &number)
+        need_flags(source, &self.runtime, self.home);
+        source.announcer = Some(entry);
     }
 
     /// Whether the device has announced `number`.
@@ -216,12 +204,10 @@ impl Signals {
     }
 }
 
-/// The kernels of this file, with flags in `home`.
-fn source(runtime: &Runtime, home: FlagHome) -> Source {
+/// Defines flags in `home` for a source.
+fn need_flags(source: &mut Source, runtime: &Runtime, home: FlagHome) {
     let (standard, scope) = atomics(runtime, home);
-    let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
     source.need(standard, &format!("{scope}{FLAGS}"));
-    source
 }
 
 /// The standard by which flags are C11 atomics, where the device has them for this memory,

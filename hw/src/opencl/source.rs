@@ -15,13 +15,14 @@ const STANDARD: &str = "-cl-std=CL1.2";
 /// A kernel's file with what is defined for it: what a built program is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
-    name: &'static str,
+    pub(super) name: &'static str,
     body: &'static str,
     /// Definitions that hold more than one word, before the body.
     definitions: String,
-    options: String,
-    /// The kernel whose last-finishing group sets the host's flag.
-    announcer: Option<&'static str>,
+    pub(super) options: String,
+    /// The kernel whose last-finishing group sets the host's flag; the flags' words are
+    /// defined already.
+    pub(super) announcer: Option<&'static str>,
 }
 
 impl Source {
@@ -35,12 +36,6 @@ impl Source {
     pub(super) fn need(&mut self, standard: &str, definitions: &str) {
         self.options = self.options.replace(STANDARD, &format!("-cl-std={standard}"));
         self.definitions.insert_str(0, definitions);
-    }
-
-    /// Makes the kernel `entry` tell the host when it has finished; its flags' words are
-    /// defined already.
-    pub(super) fn announce(&mut self, entry: &'static str) {
-        self.announcer = Some(entry);
     }
 
     /// The kernels of a file, behind what all that work on tensors share.
@@ -113,14 +108,6 @@ impl Source {
         }
         self.define("OPERANDS", &arguments);
         self.define("LINKED(value, x, y, slice)", &format!("do {{ {statements}}} while (0)"));
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(super) fn options(&self) -> String {
-        self.options.clone()
     }
 
     /// The whole program.

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::units::{Bytes, Picos};
 use opencl3::event::Event;
-use opencl3::kernel::Kernel;
-use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
+use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
 use super::error::OpenClError;
 use super::events::{finish, flush, poll, wait};
-use super::launch::{enqueue, set};
+use super::launch::GridKernel;
 use super::runtime::Runtime;
 use super::signals::Signals;
 use super::source::Source;
@@ -31,16 +30,12 @@ const STREAM_GROUP: usize = 256;
 /// Parameters of the computing kernel before those of an announcement.
 const BUSY_PARAMETERS: u32 = 2;
 
-/// A kernel on one grid, its arguments set.
+/// A kernel with its arguments set.
 pub(crate) struct BoundKernel {
     runtime: Arc<Runtime>,
-    kernel: Kernel,
-    name: &'static str,
-    global: [usize; 2],
-    local: [usize; 2],
+    kernel: GridKernel,
     memory: Vec<Buffer<f32>>,
     bytes: Bytes,
-    announces: bool,
 }
 
 /// A buffer that host and device take turns with.
@@ -50,28 +45,41 @@ pub(crate) struct Exchange {
     count: usize,
 }
 
-fn source() -> Source {
-    Source::new("traffic", include_str!("kernels/traffic.cl"))
-}
-
 impl BoundKernel {
+    /// The kernel `name` of `source` over `global` threads in groups of `local`; its first
+    /// arguments are `memory`, then come `numbers`.
     fn new(
         runtime: &Arc<Runtime>,
         (source, name): (&Source, &'static str),
         [global, local]: [[usize; 2]; 2],
         memory: Vec<Buffer<f32>>,
+        numbers: &[u32],
+    ) -> Result<Self, OpenClError> {
+        let grid = [global, local].map(|[columns, rows]| [columns, rows, 1]);
+        let kernel = GridKernel::new(runtime, source, name, grid)?;
+        let bound = Self { runtime: Arc::clone(runtime), kernel, memory, bytes: Bytes::ZERO };
+        for (index, memory) in (0..).zip(&bound.memory) {
+            bound.kernel.set_memory(index, memory)?;
+        }
+        for (index, &number) in (bound.memory.len() as u32..).zip(numbers) {
+            bound.kernel.set(index, &[number])?;
+        }
+        Ok(bound)
+    }
+
+    /// A kernel that moves texels from one buffer to another as large: `bytes` at each launch.
+    fn moving(
+        runtime: &Arc<Runtime>,
+        name: &'static str,
+        grid: [[usize; 2]; 2],
+        numbers: &[u32],
         bytes: usize,
     ) -> Result<Self, OpenClError> {
-        Ok(Self {
-            runtime: Arc::clone(runtime),
-            kernel: runtime.kernel(source, name)?,
-            name,
-            global,
-            local,
-            memory,
-            bytes: Bytes(bytes as u64),
-            announces: false,
-        })
+        let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
+        let texels = grid[0].iter().product();
+        let memory = vec![zeros(runtime, texels)?, zeros(runtime, texels)?];
+        let bound = Self::new(runtime, (&source, name), grid, memory, numbers)?;
+        Ok(Self { bytes: Bytes(bytes as u64), ..bound })
     }
 
     /// A kernel that reads the texels of `bytes` (rounded to a power of two) in order
@@ -79,18 +87,12 @@ impl BoundKernel {
     pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
-        let memory = vec![zeros(runtime, count)?, zeros(runtime, count)?];
-        let grid = [[count, 1], [group, 1]];
-        let stream = Self::new(runtime, (&source(), "stream"), grid, memory, 2 * count * TEXEL_BYTES)?;
-        set(&stream.kernel, 0, &stream.memory[0].get())?;
-        set(&stream.kernel, 1, &stream.memory[1].get())?;
-        set(&stream.kernel, 2, &0_u32)?;
-        Ok(stream)
+        Self::moving(runtime, "stream", [[count, 1], [group, 1]], &[0], 2 * count * TEXEL_BYTES)
     }
 
     /// Makes a stream do so many multiply-adds on each texel.
     pub(crate) fn set_work(&mut self, work: u32) -> Result<(), OpenClError> {
-        set(&self.kernel, 2, &work)
+        self.kernel.set(2, &[work])
     }
 
     /// A kernel of `groups` groups of `threads` that only computes, for `steps` dependent
@@ -117,12 +119,9 @@ impl BoundKernel {
         }
         let memory = vec![runtime.buffer(groups * threads)?];
         let grid = [[groups * threads, 1], [threads, 1]];
-        let mut busy = Self::new(runtime, (&source, "busy"), grid, memory, 0)?;
-        set(&busy.kernel, 0, &busy.memory[0].get())?;
-        set(&busy.kernel, 1, &steps)?;
+        let mut busy = Self::new(runtime, (&source, "busy"), grid, memory, &[steps])?;
         if let Some(signals) = signals {
-            signals.set_parameters(&busy.kernel, BUSY_PARAMETERS)?;
-            busy.announces = true;
+            busy.kernel.announce_through(signals, BUSY_PARAMETERS)?;
         }
         Ok(busy)
     }
@@ -130,17 +129,10 @@ impl BoundKernel {
     /// A kernel that brings a tensor of `pixels` times `slices` texels from the GPU's
     /// layout into the CPU's.
     pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self, OpenClError> {
-        let count = pixels as usize * slices as usize;
-        let group = largest_divisor(pixels as usize, group_size(runtime));
-        let grid = [[pixels as usize, slices as usize], [group, 1]];
-        let memory = vec![zeros(runtime, count)?, zeros(runtime, count)?];
-        let kernel = (&source(), "to_pixels");
-        let transform = Self::new(runtime, kernel, grid, memory, count * TEXEL_BYTES)?;
-        set(&transform.kernel, 0, &transform.memory[0].get())?;
-        set(&transform.kernel, 1, &transform.memory[1].get())?;
-        set(&transform.kernel, 2, &pixels)?;
-        set(&transform.kernel, 3, &slices)?;
-        Ok(transform)
+        let grid = [pixels, slices].map(|extent| extent as usize);
+        let group = largest_divisor(grid[0], group_size(runtime));
+        let bytes = grid[0] * grid[1] * TEXEL_BYTES;
+        Self::moving(runtime, "to_pixels", [grid, [group, 1]], &[pixels, slices], bytes)
     }
 
     /// What one launch moves.
@@ -150,14 +142,12 @@ impl BoundKernel {
 
     /// Puts one launch in the queue.
     pub(crate) fn enqueue(&self) -> Result<Event, OpenClError> {
-        enqueue(&self.runtime, &self.kernel, self.global, self.local, &[])
+        self.kernel.enqueue(&self.runtime)
     }
 
     /// The same, to announce `number` in the end, where it announces anything.
     pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event, OpenClError> {
-        if self.announces {
-            Signals::set_announced(&self.kernel, BUSY_PARAMETERS, number)?;
-        }
+        self.kernel.announce(number)?;
         self.enqueue()
     }
 
@@ -169,9 +159,9 @@ impl BoundKernel {
     /// Launches it once and polls its event until it has ended, as a run does, at most for `limit`.
     pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing, OpenClError> {
         let started = Instant::now();
-        let events = [(self.name, self.enqueue()?)];
+        let events = [(self.kernel.name, self.enqueue()?)];
         flush(&self.runtime)?;
-        poll(&self.runtime, &events[0].1, self.name, limit)?;
+        poll(&self.runtime, &events[0].1, self.kernel.name, limit)?;
         Timing::of(&events, started.elapsed())
     }
 
@@ -180,7 +170,7 @@ impl BoundKernel {
         let started = Instant::now();
         let mut events = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            events.push((self.name, self.enqueue()?));
+            events.push((self.kernel.name, self.enqueue()?));
         }
         if let Some((name, last)) = events.last() {
             wait(&self.runtime, last, name, limit)?;

@@ -16,7 +16,7 @@ use super::super::signals::Signals;
 use super::super::source::Source;
 use super::super::tensor::Tensor;
 use super::super::weights::{self, CHANNELS};
-use super::step::{Argument, LaunchGrid, RegionArgument, Step, TensorName};
+use super::step::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
 use crate::operands::Weights;
 
@@ -107,10 +107,8 @@ impl<T: Element> Builder<'_, T> {
         if writes_result && self.result != self.layout {
             source.option("PLAIN_RESULT");
         }
-        match self.signals.filter(|_| writes_result) {
-            Some(signals) => Step::announcing(self.runtime, (&source, signals), entry, grid, arguments),
-            None => Step::new(self.runtime, &source, entry, grid, arguments),
-        }
+        let signals = self.signals.filter(|_| writes_result);
+        Step::new(self.runtime, (source, signals), entry, grid, arguments)
     }
 
     /// Appends a kernel from the first input to the output, which reads `weights` between the
@@ -124,17 +122,32 @@ impl<T: Element> Builder<'_, T> {
         weights: Vec<Argument<T>>,
         more: Vec<Argument<T>>,
     ) -> Result<(), OpenClError> {
-        let mut arguments = vec![Argument::Tensor(TensorName::Input(0))];
+        let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
+        let tensors = [TensorName::Input(0), TensorName::Output];
+        self.push_between(tensors, self.region(), (source, entry), grid, [weights, more])
+    }
+
+    /// The same from the first of two tensors to the second, of which `region` is computed.
+    pub(super) fn push_between(
+        &mut self,
+        [from, to]: [TensorName; 2],
+        region: ComputedPart,
+        (source, entry): (&Source, &'static str),
+        grid: LaunchGrid,
+        [weights, more]: [Vec<Argument<T>>; 2],
+    ) -> Result<(), OpenClError> {
+        let mut arguments = vec![Argument::Tensor(from)];
         arguments.extend(weights);
         arguments.extend([
-            Argument::Tensor(TensorName::Output),
-            Argument::Extent(TensorName::Input(0)),
-            Argument::Extent(TensorName::Output),
-            Argument::Region(self.region()),
+            Argument::Tensor(to),
+            Argument::Extent(from),
+            Argument::Extent(to),
+            Argument::part(region),
         ]);
         arguments.extend(more);
-        arguments.extend(self.linked_operands());
-        let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
+        if to == TensorName::Output {
+            arguments.extend(self.linked_operands());
+        }
         self.append(source, entry, grid, arguments)
     }
 
@@ -187,26 +200,18 @@ impl<T: Element> Builder<'_, T> {
         slices(self.part.channels.length()) as usize
     }
 
-    pub(super) fn region(&self) -> RegionArgument {
+    /// The part of the stored output that is computed.
+    pub(super) fn region(&self) -> ComputedPart {
         let stored = self.output();
-        let rows = self.part.rows;
-        let count = rows.length() as i32;
-        let mut region = RegionArgument {
-            x: 0,
-            y: 0,
-            slice: (self.first_channel() / CHANNELS) as i32,
-            width: (stored.width * stored.batch) as i32,
-            height: stored.height as i32,
-            slices: self.slices() as i32,
+        let mut part = ComputedPart {
+            first: [0, 0, self.part.channels.start / CHANNELS as u32],
+            size: [stored.width * stored.batch, stored.height, self.slices() as u32],
         };
         // Tokens are columns.
-        if self.layer.operator.output().height > 1 {
-            (region.y, region.height) = (rows.start as i32, count);
-        } else {
-            let batch = stored.batch as i32;
-            (region.x, region.width) = (rows.start as i32 * batch, count * batch);
-        }
-        region
+        let (axis, unit) = if self.layer.operator.output().height > 1 { (1, 1) } else { (0, stored.batch) };
+        part.first[axis] = self.part.rows.start * unit;
+        part.size[axis] = self.part.rows.length() * unit;
+        part
     }
 
     /// The source of a kernel on tensors with the layer's tile, behind which the

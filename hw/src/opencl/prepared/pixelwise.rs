@@ -16,7 +16,7 @@ impl<T: Element> Builder<'_, T> {
     pub(super) fn softmax(&mut self) -> Result<(), OpenClError> {
         self.check_whole_pixels()?;
         let source = self.source("softmax", include_str!("../kernels/softmax.cl"));
-        let [width, height, _] = self.region().size();
+        let [width, height, _] = self.region().size;
         self.push(&source, "softmax", [width, height, 1], Vec::new(), Vec::new())
     }
 
@@ -45,7 +45,7 @@ impl<T: Element> Builder<'_, T> {
                 source.define("NEIGHBOUR_POWER", &format!("{NEIGHBOUR_POWER:e}f"));
             }
         }
-        let [width, height, _] = self.region().size();
+        let [width, height, _] = self.region().size;
         let threads = [width, height, self.dispatch.work_group[2]];
         self.push(&source, entry, threads, buffers, Vec::new())
     }
@@ -55,8 +55,8 @@ impl<T: Element> Builder<'_, T> {
         if (slice.first_channel as usize).is_multiple_of(CHANNELS) {
             source.option("ALIGNED");
         }
-        let first = Argument::Count(slice.first_channel as i32);
-        self.push(&source, "slice", self.region().size(), Vec::new(), vec![first])
+        let first = Argument::numbers([slice.first_channel]);
+        self.push(&source, "slice", self.region().size, Vec::new(), vec![first])
     }
 
     pub(super) fn reshape(&mut self, input: Shape) -> Result<(), OpenClError> {
@@ -65,14 +65,14 @@ impl<T: Element> Builder<'_, T> {
         if extents.iter().all(|extent| (extent.channels as usize).is_multiple_of(CHANNELS)) {
             source.option("ALIGNED");
         }
-        self.push(&source, "reshape", self.region().size(), Vec::new(), Vec::new())
+        self.push(&source, "reshape", self.region().size, Vec::new(), Vec::new())
     }
 
     pub(super) fn embedding(&mut self) -> Result<(), OpenClError> {
         let source = self.source("moves", include_str!("../kernels/moves.cl"));
         let vectors: Vec<T> = self.weights.kernel.iter().map(|&value| T::from_f32(value)).collect();
         let table = vec![self.constants(&vectors)?];
-        self.push(&source, "gather", self.region().size(), table, Vec::new())
+        self.push(&source, "gather", self.region().size, table, Vec::new())
     }
 
     pub(super) fn elementwise(&mut self, function: Function) -> Result<(), OpenClError> {
@@ -86,14 +86,14 @@ impl<T: Element> Builder<'_, T> {
         } else {
             Vec::new()
         };
-        self.push(&source, "elementwise", self.region().size(), Vec::new(), operand)
+        self.push(&source, "elementwise", self.region().size, Vec::new(), operand)
     }
 
     pub(super) fn batch_norm(&mut self) -> Result<(), OpenClError> {
         let mut source = self.source("elementwise", include_str!("../kernels/elementwise.cl"));
         source.option("SCALED");
         let statistics = vec![self.per_channel(self.weights.kernel)?, self.per_channel(self.weights.bias)?];
-        self.push(&source, "elementwise", self.region().size(), statistics, Vec::new())
+        self.push(&source, "elementwise", self.region().size, statistics, Vec::new())
     }
 
     pub(super) fn concat(&mut self, concat: &Concat) -> Result<(), OpenClError> {
@@ -129,10 +129,10 @@ impl<T: Element> Builder<'_, T> {
         arguments.extend([
             Argument::Tensor(TensorName::Output),
             Argument::Extent(TensorName::Output),
-            Argument::Region(region),
+            Argument::part(region),
         ]);
         arguments.extend(self.linked_operands());
-        let [width, height, slices] = region.size();
+        let [width, height, slices] = region.size;
         let threads = [width, height, if along.is_some() { slices } else { 1 }];
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
         self.append(&source, entry, grid, arguments)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use coexec_sim::workload::{self, Conv2d};
+use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
 use super::super::dispatch::blocks;
@@ -11,7 +11,7 @@ use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, Blocks, CHANNELS};
 use super::builder::Builder;
-use super::step::{Argument, Groups, LaunchGrid, RegionArgument, TensorName, WindowArgument};
+use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
 
 /// Most registers of sums a thread may want: a larger tile is a slip of a sweep.
@@ -23,45 +23,26 @@ const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 pub(super) struct Product<T> {
     pub(super) blocks: Blocks,
     pub(super) weights: Arc<Buffer<T>>,
-    pub(super) window: WindowArgument,
-    pub(super) region: RegionArgument,
-    /// One pixel of stride 1, without padding.
-    pub(super) pointwise: bool,
+    pub(super) window: Window,
+    pub(super) region: ComputedPart,
 }
-
-/// The window of one pixel.
-pub(super) const PIXEL: WindowArgument =
-    WindowArgument { kernel: [1; 2], stride: [1; 2], dilation: [1; 2], before: [0; 2] };
 
 impl<T: Element> Builder<'_, T> {
     pub(super) fn linear(&mut self, product: workload::Product) -> Result<(), OpenClError> {
-        let blocks = Blocks {
-            output_channels: product.outputs as usize,
-            input_channels: product.inner as usize,
-            ..self.dense_blocks()
-        };
-        self.packed_product(blocks, PIXEL, true)
+        self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
     }
 
     pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
         let blocks = Blocks {
-            taps: (conv.window.kernel[0] * conv.window.kernel[1]) as usize,
-            output_channels: conv.output_channels as usize,
-            input_channels: conv.input.channels as usize,
+            taps: conv.window.taps() as usize,
             groups: conv.groups as usize,
-            ..self.dense_blocks()
+            ..self.dense_blocks([conv.input.channels, conv.output_channels])
         };
-        let window = WindowArgument::from(&conv.window);
-        self.packed_product(blocks, window, conv.window.is_pointwise())
+        self.packed_product(blocks, conv.window)
     }
 
     /// Appends the generic kernel with the layer's weights.
-    fn packed_product(
-        &mut self,
-        blocks: Blocks,
-        window: WindowArgument,
-        pointwise: bool,
-    ) -> Result<(), OpenClError> {
+    fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<(), OpenClError> {
         let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
         let packed = blocks.pack(1, |_, to, tap, from| kernel[(to * taps + tap) * inputs + from]);
@@ -70,51 +51,46 @@ impl<T: Element> Builder<'_, T> {
         if blocks.groups > 1 {
             source.option("GROUPED");
         }
-        let product = Product { blocks, weights, window, region: self.region(), pointwise };
-        self.push_product(source, product, [TensorName::Input(0), TensorName::Output], self.linked_operands())
+        let product = Product { blocks, weights, window, region: self.region() };
+        self.push_product(source, product, [TensorName::Input(0), TensorName::Output])
     }
 
     pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<(), OpenClError> {
-        let blocks = Blocks {
-            output_channels: product.outputs as usize,
-            input_channels: product.inner as usize,
-            ..self.dense_blocks()
-        };
+        let blocks = self.dense_blocks([product.inner, product.outputs]);
         let [depth, count] = [blocks.depth(), blocks.count()];
         let size = product.batch as usize * count * depth * blocks.block_slices * CHANNELS * CHANNELS;
         let weights = Arc::new(self.runtime.buffer::<T>(size)?);
         let mut source = self.source_linking("conv", include_str!("../kernels/conv.cl"), &[]);
         self.tile_options(&mut source);
-        let arranged = [count * blocks.block_slices, depth, product.batch as usize].map(|n| n as u32);
-        let arguments = vec![
+        let threads = [count * blocks.block_slices, depth, product.batch as usize].map(|n| n as u32);
+        let mut arguments = vec![
             Argument::Tensor(TensorName::Input(1)),
             Argument::Weights(Arc::clone(&weights)),
             Argument::Extent(TensorName::Input(1)),
-            Argument::Count(depth as i32),
-            Argument::Count(count as i32),
-            Argument::Count((self.first_channel() / CHANNELS) as i32),
         ];
-        let grid = LaunchGrid { threads: arranged, work_group: ARRANGING_GROUP };
+        let first_slice = self.first_channel() / CHANNELS;
+        arguments.extend([depth, count, first_slice].map(|count| Argument::numbers([count as u32])));
+        let grid = LaunchGrid { threads, work_group: ARRANGING_GROUP };
         self.append(&source, "arrange_weights", grid, arguments)?;
 
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let region = self.region();
-        let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
-        self.push_product(source, product, [TensorName::Input(0), TensorName::Output], self.linked_operands())
+        let product = Product { blocks, weights, window: Window::valid(1), region: self.region() };
+        self.push_product(source, product, [TensorName::Input(0), TensorName::Output])
     }
 
-    /// The blocks that the dispatch cuts the part's output channels into; dimensions
-    /// are the operator's to fill in.
-    pub(super) fn dense_blocks(&self) -> Blocks {
+    /// The blocks that the dispatch cuts the part's output channels into, without a window or
+    /// groups.
+    pub(super) fn dense_blocks(&self, channels: [u32; 2]) -> Blocks {
+        let [input_channels, output_channels] = channels.map(|count| count as usize);
         Blocks {
             first_channel: self.first_channel(),
             slices: self.slices(),
             block_slices: self.dispatch.tile[2].max(1) as usize,
             taps: 1,
-            output_channels: 0,
-            input_channels: 0,
+            output_channels,
+            input_channels,
             groups: 1,
         }
     }
@@ -124,41 +100,28 @@ impl<T: Element> Builder<'_, T> {
         &mut self,
         mut source: Source,
         product: Product<T>,
-        [from, to]: [TensorName; 2],
-        operands: Vec<Argument<T>>,
+        tensors: [TensorName; 2],
     ) -> Result<(), OpenClError> {
-        let Product { blocks: packed, weights, window, region, pointwise } = product;
+        let Product { blocks: packed, weights, window, region } = product;
         let [x, y, slices] = self.dispatch.tile;
         let texels = u64::from(x) * u64::from(y) * u64::from(slices);
         if texels == 0 || texels > u64::from(MAX_TEXELS) {
             return Err(self.unsupported(format!("a thread cannot compute a tile of {x}x{y}x{slices}")));
         }
         self.tile_options(&mut source);
-        if pointwise {
+        if window.is_pointwise() {
             source.option("POINTWISE");
         }
-        let groups = Groups {
-            depth: packed.depth() as i32,
-            inputs: (packed.input_channels / packed.groups) as i32,
-            outputs: (packed.output_channels / packed.groups) as i32,
-        };
-        let bias = self.per_channel(self.weights.bias)?;
-        let mut arguments = vec![
-            Argument::Tensor(from),
-            Argument::Weights(weights),
-            bias,
-            Argument::Tensor(to),
-            Argument::Extent(from),
-            Argument::Extent(to),
-        ];
-        arguments.extend([Argument::Region(region), Argument::Window(window), Argument::Groups(groups)]);
-        arguments.extend(operands);
-        let threads = blocks(region.size(), self.dispatch.tile);
+        // Source slices that a block reads, input and output channels of a group.
+        let groups =
+            [packed.depth(), packed.input_channels / packed.groups, packed.output_channels / packed.groups];
+        let more = vec![Argument::window(&window), Argument::numbers(groups.map(|count| count as u32))];
+        let weights = vec![Argument::Weights(weights), self.per_channel(self.weights.bias)?];
         let grid = LaunchGrid {
-            threads: self.dispatch.linearisation.grid(threads),
+            threads: self.dispatch.linearisation.grid(blocks(region.size, self.dispatch.tile)),
             work_group: self.dispatch.work_group,
         };
-        self.append(&source, "conv", grid, arguments)
+        self.push_between(tensors, region, (&source, "conv"), grid, [weights, more])
     }
 
     /// Fits a source to the dispatch.
@@ -176,12 +139,7 @@ impl<T: Element> Builder<'_, T> {
         }
         let [depth, count] = [inputs as usize, self.slices()];
         // A single block: for each input the slices of all outputs lie together.
-        let blocks = Blocks {
-            block_slices: count,
-            output_channels: outputs as usize,
-            input_channels: depth,
-            ..self.dense_blocks()
-        };
+        let blocks = Blocks { block_slices: count, ..self.dense_blocks([inputs, outputs]) };
         let packed = blocks.pack(1, |_, to, _, from| self.weights.kernel[to * depth + from]);
         let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
         let mut source = self.source("fully_connected", include_str!("../kernels/fully_connected.cl"));
@@ -191,7 +149,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     pub(super) fn conv_constants(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
-        let taps = (conv.window.kernel[0] * conv.window.kernel[1]) as usize;
+        let taps = conv.window.taps() as usize;
         let dimensions = [conv.input.channels as usize, conv.output_channels as usize, taps];
         let [first, count] = [self.first_channel(), self.slices()];
         let packed = weights::constants::<T>(self.weights.kernel, dimensions, first, count);
@@ -208,9 +166,8 @@ impl<T: Element> Builder<'_, T> {
         source.number("KERNEL_Y", conv.window.kernel[0]);
         source.number("KERNEL_X", conv.window.kernel[1]);
         let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
-        let window = WindowArgument::from(&conv.window);
-        let [width, height, _] = self.region().size();
-        let threads = [width, height, 1];
-        self.push(&source, "conv_constants", threads, constants, vec![Argument::Window(window)])
+        let [width, height, _] = self.region().size;
+        let window = vec![Argument::window(&conv.window)];
+        self.push(&source, "conv_constants", [width, height, 1], constants, window)
     }
 }

@@ -3,77 +3,22 @@
 use std::sync::Arc;
 
 use coexec_sim::workload::Window;
-use opencl3::event::Event;
-use opencl3::kernel::Kernel;
-use opencl3::memory::{Buffer, ClMem};
+use opencl3::memory::Buffer;
 
 use super::super::device::DeviceKind;
 use super::super::error::OpenClError;
-use super::super::launch::{enqueue, set, set_memory};
+use super::super::launch::GridKernel;
 use super::super::runtime::Runtime;
 use super::super::signals::Signals;
 use super::super::source::Source;
 use super::super::tensor::{Extent, Tensor};
 use crate::cpu::Element;
 
-/// The part of the output that is computed: first column, row and slice, and how many.
-#[repr(C)]
+/// The part of a tensor that is computed, in columns, rows and slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RegionArgument {
-    pub(super) x: i32,
-    pub(super) y: i32,
-    pub(super) slice: i32,
-    pub(super) width: i32,
-    pub(super) height: i32,
-    pub(super) slices: i32,
-}
-
-impl RegionArgument {
-    /// Columns, rows, slices.
-    pub(super) fn size(&self) -> [u32; 3] {
-        [self.width, self.height, self.slices].map(|side| side as u32)
-    }
-}
-
-/// A window that slides over an image: columns before rows.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WindowArgument {
-    pub(super) kernel: [i32; 2],
-    pub(super) stride: [i32; 2],
-    pub(super) dilation: [i32; 2],
-    pub(super) before: [i32; 2],
-}
-
-impl From<&Window> for WindowArgument {
-    fn from(window: &Window) -> Self {
-        let columns_first = |[vertical, horizontal]: [u32; 2]| [horizontal as i32, vertical as i32];
-        Self {
-            kernel: columns_first(window.kernel),
-            stride: columns_first(window.stride),
-            dilation: columns_first(window.dilation),
-            before: columns_first([window.padding.top, window.padding.left]),
-        }
-    }
-}
-
-/// Channel groups of a convolution: source slices a block reads, input and output
-/// channels of a group.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Groups {
-    pub(super) depth: i32,
-    pub(super) inputs: i32,
-    pub(super) outputs: i32,
-}
-
-/// Winograd tiles: columns, rows, images.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tiles {
-    pub(super) columns: i32,
-    pub(super) rows: i32,
-    pub(super) images: i32,
+pub(super) struct ComputedPart {
+    pub(super) first: [u32; 3],
+    pub(super) size: [u32; 3],
 }
 
 /// A tensor that a step reads or writes.
@@ -95,21 +40,31 @@ pub(super) enum Argument<T> {
     Extent(TensorName),
     /// Weights.
     Weights(Arc<Buffer<T>>),
-    Region(RegionArgument),
-    Window(WindowArgument),
-    Groups(Groups),
-    Tiles(Tiles),
-    Count(i32),
+    /// A whole number, or a structure of some.
+    Numbers(Vec<i32>),
 }
 
-/// A kernel with its launch.
+impl<T> Argument<T> {
+    pub(super) fn numbers(numbers: impl IntoIterator<Item = u32>) -> Self {
+        Self::Numbers(numbers.into_iter().map(|number| number as i32).collect())
+    }
+
+    pub(super) fn part(part: ComputedPart) -> Self {
+        Self::numbers(part.first.into_iter().chain(part.size))
+    }
+
+    /// A window that slides over an image: columns before rows.
+    pub(super) fn window(window: &Window) -> Self {
+        let before = [window.padding.top, window.padding.left];
+        let sides = [window.kernel, window.stride, window.dilation, before];
+        Self::numbers(sides.into_iter().flat_map(|[vertical, horizontal]| [horizontal, vertical]))
+    }
+}
+
+/// A kernel with what it is given.
 pub(super) struct Step<T> {
-    pub(super) name: &'static str,
-    kernel: Kernel,
+    pub(super) kernel: GridKernel,
     arguments: Vec<Argument<T>>,
-    global: [usize; 3],
-    local: [usize; 3],
-    announces: bool,
 }
 
 /// How a step is launched.
@@ -122,43 +77,32 @@ pub(super) struct LaunchGrid {
 }
 
 impl<T: Element> Step<T> {
-    /// The kernel `entry` of `source`, launched over whole work-groups.
+    /// The kernel `entry` of `source`, launched over whole work-groups. It announces itself
+    /// through `signals`, if any, which outlive it.
     pub(super) fn new(
         runtime: &Runtime,
-        source: &Source,
+        (mut source, signals): (Source, Option<&Signals>),
         entry: &'static str,
-        grid: LaunchGrid,
+        LaunchGrid { threads, work_group }: LaunchGrid,
         arguments: Vec<Argument<T>>,
     ) -> Result<Self, OpenClError> {
         let most = runtime.device().max_work_group_size;
-        check_group(runtime, entry, grid.work_group, most)?;
-        let mut source = source.clone();
+        check_group(runtime, entry, work_group, most)?;
+        if let Some(signals) = signals {
+            signals.announce_in(&mut source, entry);
+        }
         // A CPU shares out no registers, and PoCL compiles for each group in any case: a
         // program of its own for each would only be built for nothing.
-        source.work_group(grid.work_group, runtime.device().kind != DeviceKind::Cpu);
-        let kernel = runtime.kernel(&source, entry)?;
+        source.work_group(work_group, runtime.device().kind != DeviceKind::Cpu);
+        let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(work_group[axis]));
+        let grid = [global, work_group].map(|sides| sides.map(|side| side as usize));
+        let mut kernel = GridKernel::new(runtime, &source, entry, grid)?;
         // Threads that want many registers are fewer.
-        let most = kernel.get_work_group_size(runtime.device_id()).unwrap_or(most);
-        check_group(runtime, entry, grid.work_group, most)?;
-        let local = grid.work_group.map(|threads| threads as usize);
-        let threads = grid.threads.map(|threads| threads as usize);
-        let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(local[axis]));
-        Ok(Self { name: entry, kernel, arguments, global, local, announces: false })
-    }
-
-    /// The same that announces itself through `signals`, which outlive it.
-    pub(super) fn announcing(
-        runtime: &Runtime,
-        (source, signals): (&Source, &Signals),
-        entry: &'static str,
-        grid: LaunchGrid,
-        arguments: Vec<Argument<T>>,
-    ) -> Result<Self, OpenClError> {
-        let mut source = source.clone();
-        signals.announce_in(&mut source, entry);
-        let step = Self { announces: true, ..Self::new(runtime, &source, entry, grid, arguments)? };
-        signals.set_parameters(&step.kernel, step.arguments.len() as u32)?;
-        Ok(step)
+        check_group(runtime, entry, work_group, kernel.most_threads(runtime).unwrap_or(most))?;
+        if let Some(signals) = signals {
+            kernel.announce_through(signals, arguments.len() as u32)?;
+        }
+        Ok(Self { kernel, arguments })
     }
 
     /// Makes it read the tensors between the steps from number `first` on where it read the
@@ -173,19 +117,6 @@ impl<T: Element> Step<T> {
         }
     }
 
-    /// Whether it announces itself.
-    pub(super) fn announces(&self) -> bool {
-        self.announces
-    }
-
-    /// Sets what it announces when it is queued next: nothing where it is 0.
-    pub(super) fn announce(&self, number: u32) -> Result<(), OpenClError> {
-        if !self.announces {
-            return Ok(());
-        }
-        Signals::set_announced(&self.kernel, self.arguments.len() as u32, number)
-    }
-
     /// Sets every argument; tensors are seen under the extents beside them.
     pub(super) fn bind(
         &self,
@@ -198,25 +129,15 @@ impl<T: Element> Step<T> {
             TensorName::Output => (output, output_extent),
             TensorName::Inner(index) => (&inner[index], inner[index].extent()),
         };
-        for (index, argument) in self.arguments.iter().enumerate() {
-            let (kernel, index) = (&self.kernel, index as u32);
+        for (index, argument) in (0..).zip(&self.arguments) {
             match argument {
-                Argument::Tensor(name) => set_memory(kernel, index, tensor(*name).0.handle()),
-                Argument::Extent(name) => set(kernel, index, &tensor(*name).1),
-                Argument::Weights(buffer) => set(kernel, index, &buffer.get()),
-                Argument::Region(region) => set(kernel, index, region),
-                Argument::Window(window) => set(kernel, index, window),
-                Argument::Groups(groups) => set(kernel, index, groups),
-                Argument::Tiles(tiles) => set(kernel, index, tiles),
-                Argument::Count(count) => set(kernel, index, count),
+                Argument::Tensor(name) => self.kernel.set_memory(index, tensor(*name).0.handle()),
+                Argument::Extent(name) => self.kernel.set(index, &[tensor(*name).1]),
+                Argument::Weights(buffer) => self.kernel.set_memory(index, &**buffer),
+                Argument::Numbers(numbers) => self.kernel.set(index, numbers),
             }?;
         }
         Ok(())
-    }
-
-    /// Puts the kernel in the queue.
-    pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event, OpenClError> {
-        enqueue(runtime, &self.kernel, self.global, self.local, &[])
     }
 }
 

@@ -8,12 +8,12 @@ use super::super::dispatch::blocks;
 use super::super::error::OpenClError;
 use super::super::weights;
 use super::builder::Builder;
-use super::step::{Argument, WindowArgument};
+use super::step::Argument;
 use crate::cpu::Element;
 
 impl<T: Element> Builder<'_, T> {
     pub(super) fn depthwise(&mut self, conv: &DepthwiseConv2d, kernel: Kernel) -> Result<(), OpenClError> {
-        let taps = (conv.window.kernel[0] * conv.window.kernel[1]) as usize;
+        let taps = conv.window.taps() as usize;
         let channels = conv.output().channels as usize;
         let [first, count] = [self.first_channel(), self.slices()];
         let packed = weights::depthwise::<T>(self.weights.kernel, [channels, taps], first, count);
@@ -31,9 +31,8 @@ impl<T: Element> Builder<'_, T> {
             return Err(self.unsupported("a thread computes one slice".to_owned()));
         }
         let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
-        let window = WindowArgument::from(&conv.window);
-        let threads = blocks(self.region().size(), self.dispatch.tile);
-        self.push(&source, entry, threads, constants, vec![Argument::Window(window)])
+        let threads = blocks(self.region().size, self.dispatch.tile);
+        self.push(&source, entry, threads, constants, vec![Argument::window(&conv.window)])
     }
 
     pub(super) fn pool(&mut self, pool: &Pool) -> Result<(), OpenClError> {
@@ -41,8 +40,8 @@ impl<T: Element> Builder<'_, T> {
         if pool.kind == PoolKind::Average {
             source.option("AVERAGE");
         }
-        let window = WindowArgument::from(&pool.window);
-        self.push(&source, "pool", self.region().size(), Vec::new(), vec![Argument::Window(window)])
+        let window = vec![Argument::window(&pool.window)];
+        self.push(&source, "pool", self.region().size, Vec::new(), window)
     }
 
     pub(super) fn mean(&mut self, input: Shape) -> Result<(), OpenClError> {

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
-use coexec_sim::workload::{Conv2d, Function, Shape};
+use coexec_sim::workload::{Conv2d, Function, Shape, Window};
 
 use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::tensor::{Home, Tensor};
-use super::super::weights::Blocks;
 use super::super::winograd::{definitions, weight_points};
 use super::builder::Builder;
-use super::product::{PIXEL, Product};
-use super::step::{Argument, LaunchGrid, RegionArgument, TensorName, Tiles, WindowArgument};
+use super::product::Product;
+use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
 
 /// Work-groups of the transform to points, the first that fits (LiteRT sources).
@@ -27,47 +26,42 @@ impl<T: Element> Builder<'_, T> {
             let [x, y, slices] = self.dispatch.tile;
             self.dispatch.tile = [x * y, 1, slices];
         }
-        let region = self.region();
-        let images = conv.input.batch;
-        let [width, height] = [region.width as u32 / images, region.height as u32];
-        let tiles = Tiles {
-            columns: width.div_ceil(WINOGRAD_TILE) as i32,
-            rows: height.div_ceil(WINOGRAD_TILE) as i32,
-            images: images as i32,
-        };
-        let count = (tiles.columns * tiles.rows * tiles.images) as u32;
+        let (region, images) = (self.region(), conv.input.batch);
+        // Columns, rows, images.
+        let tiles = [
+            (region.size[0] / images).div_ceil(WINOGRAD_TILE),
+            region.size[1].div_ceil(WINOGRAD_TILE),
+            images,
+        ];
+        let count = tiles.iter().product();
         let points = |channels| Shape { batch: 1, height: WINOGRAD_POINTS, width: count, channels };
         let computed = self.slices() as u32 * 4;
         for channels in [conv.input.channels, computed] {
             self.inner.push(Tensor::new(self.runtime, points(channels), self.layout, Home::Device)?);
         }
-        self.push_to_points(conv, tiles, count)?;
-        self.push_products(conv, count)?;
-        self.push_to_pixels(region, tiles, count)
-    }
+        let grid = LaunchGrid {
+            threads: [count, WINOGRAD_SIDE, conv.input.channels.div_ceil(4)],
+            work_group: self.fitting(TO_POINTS_GROUPS),
+        };
+        let kernel = (&self.winograd_source(&[]), "to_points");
+        let more = vec![Argument::window(&conv.window), Argument::numbers(tiles)];
+        let [pixels, points] = [TensorName::Input(0), TensorName::Inner(0)];
+        self.push_between([pixels, points], region, kernel, grid, [Vec::new(), more])?;
 
-    fn push_to_points(&mut self, conv: &Conv2d, tiles: Tiles, count: u32) -> Result<(), OpenClError> {
-        let source = self.winograd_source(&[]);
-        let arguments = vec![
-            Argument::Tensor(TensorName::Input(0)),
-            Argument::Tensor(TensorName::Inner(0)),
-            Argument::Extent(TensorName::Input(0)),
-            Argument::Extent(TensorName::Inner(0)),
-            Argument::Region(self.region()),
-            Argument::Window(WindowArgument::from(&conv.window)),
-            Argument::Tiles(tiles),
-        ];
-        let threads = [count, WINOGRAD_SIDE, conv.input.channels.div_ceil(4)];
-        let grid = LaunchGrid { threads, work_group: self.fitting(TO_POINTS_GROUPS) };
-        self.append(&source, "to_points", grid, arguments)
+        self.push_products(conv, count)?;
+
+        let grid = LaunchGrid {
+            threads: [count, WINOGRAD_TILE, self.slices() as u32],
+            work_group: self.fitting(TO_PIXELS_GROUPS),
+        };
+        let kernel = (&self.winograd_source(self.layer.linked.functions()), "to_pixels");
+        let bias = vec![self.per_channel(self.weights.bias)?];
+        let [products, pixels] = [TensorName::Inner(1), TensorName::Output];
+        self.push_between([products, pixels], region, kernel, grid, [bias, vec![Argument::numbers(tiles)]])
     }
 
     fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
-        let blocks = Blocks {
-            output_channels: conv.output_channels as usize,
-            input_channels: conv.input.channels as usize,
-            ..self.dense_blocks()
-        };
+        let blocks = self.dense_blocks([conv.input.channels, conv.output_channels]);
         let packed = blocks.pack(WINOGRAD_POINTS as usize, {
             let transformed = transformed_weights(conv, self.weights.kernel);
             let inputs = conv.input.channels as usize;
@@ -79,38 +73,10 @@ impl<T: Element> Builder<'_, T> {
         source.link(&[]);
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let region = RegionArgument {
-            x: 0,
-            y: 0,
-            slice: 0,
-            width: count as i32,
-            height: WINOGRAD_POINTS as i32,
-            slices: self.slices() as i32,
-        };
-        let product = Product { blocks, weights, window: PIXEL, region, pointwise: true };
-        self.push_product(source, product, [TensorName::Inner(0), TensorName::Inner(1)], Vec::new())
-    }
-
-    fn push_to_pixels(
-        &mut self,
-        region: RegionArgument,
-        tiles: Tiles,
-        count: u32,
-    ) -> Result<(), OpenClError> {
-        let source = self.winograd_source(self.layer.linked.functions());
-        let mut arguments = vec![
-            Argument::Tensor(TensorName::Inner(1)),
-            self.per_channel(self.weights.bias)?,
-            Argument::Tensor(TensorName::Output),
-            Argument::Extent(TensorName::Inner(1)),
-            Argument::Extent(TensorName::Output),
-            Argument::Region(region),
-            Argument::Tiles(tiles),
-        ];
-        arguments.extend(self.linked_operands());
-        let threads = [count, WINOGRAD_TILE, self.slices() as u32];
-        let grid = LaunchGrid { threads, work_group: self.fitting(TO_PIXELS_GROUPS) };
-        self.append(&source, "to_pixels", grid, arguments)
+        let size = [count, WINOGRAD_POINTS, self.slices() as u32];
+        let region = ComputedPart { first: [0; 3], size };
+        let product = Product { blocks, weights, window: Window::valid(1), region };
+        self.push_product(source, product, [TensorName::Inner(0), TensorName::Inner(1)])
     }
 
     /// The transforms' source. Plain tensors of points have one image, whatever the
