@@ -74,7 +74,12 @@ const OPERATORS: &[Entry] = &[
     (&["GlobalAveragePool", "GlobalLpPool"], &[], Work::GlobalPool(PoolKind::Average)),
     (&["GlobalMaxPool"], &[], Work::GlobalPool(PoolKind::Max)),
     (&[], &[(7, "EMBEDDING_LOOKUP")], Work::Gather { axis: 0 }),
-    (&["Identity"], &[(6, "DEQUANTIZE"), (53, "CAST"), (114, "QUANTIZE")], Work::Identity),
+    (
+        &["Identity"],
+        // Sparse weights become dense ones once, as the graph is prepared.
+        &[(6, "DEQUANTIZE"), (53, "CAST"), (114, "QUANTIZE"), (124, "DENSIFY")],
+        Work::Identity,
+    ),
     (&[], &[(22, "RESHAPE")], Work::Reshape(Reshaping::ToOperand { zero_is_zero: true })),
     (&["Squeeze"], &[(43, "SQUEEZE")], Work::Reshape(Reshaping::Squeeze)),
     (&["Unsqueeze"], &[(70, "EXPAND_DIMS")], Work::Reshape(Reshaping::Unsqueeze)),

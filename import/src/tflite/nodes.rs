@@ -20,6 +20,12 @@ const CUSTOM: i32 = 32;
 /// Slot of an operator's options.
 const OPTIONS: usize = 4;
 
+/// Slot of the options of an operator of the model's own.
+const CUSTOM_OPTIONS: usize = 5;
+
+/// The name of `MediaPipe`'s transposed convolution with a bias.
+const TRANSPOSED_WITH_BIAS: &str = "Convolution2DTransposeBias";
+
 /// An operator's options; a missing one has its usual value.
 struct Options<'a>(Option<Table<'a>>);
 
@@ -80,7 +86,12 @@ pub(super) fn read(
     tensors: &mut Vec<SourceTensor>,
 ) -> Read {
     let options = Options(table.table(OPTIONS));
-    let known = with_options(code, &options).or_else(|| {
+    let of_its_own = if code == CUSTOM && custom == Some(TRANSPOSED_WITH_BIAS) {
+        transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None))
+    } else {
+        None
+    };
+    let known = of_its_own.or_else(|| with_options(code, &options)).or_else(|| {
         let (kind, work) = operators::of_tflite(code)?;
         // A sum, product, difference or quotient has a function in its first slot.
         Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
@@ -89,7 +100,7 @@ pub(super) fn read(
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
         None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN), None),
     };
-    if let Some(name) = custom.filter(|_| code == CUSTOM) {
+    if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");
     }
     let of = |operand: usize| reads.get(operand).copied().flatten();
@@ -113,6 +124,17 @@ pub(super) fn read(
     };
     let activation = slot.and_then(|slot| options.activation(slot));
     Read { kind, work, reads, activation }
+}
+
+/// `MediaPipe`'s transposed convolution of an image, weights and a bias. Its options are the
+/// bytes of three 32-bit numbers: `TfLitePadding` (1 is SAME), and strides, width first.
+fn transposed(operator: &Table<'_>) -> Option<Work> {
+    let numbers = operator.bytes(CUSTOM_OPTIONS)?.as_chunks().0.iter().copied().map(u32::from_le_bytes);
+    let [padding, width, height] = numbers.take(3).collect::<Vec<u32>>().try_into().ok()?;
+    let pads = if padding == 1 { Pads::Same } else { Pads::Explicit(Vec::new()) };
+    let stride = vec![height, width];
+    let window = Windowed { kernel: Vec::new(), stride, dilation: Vec::new(), pads, ceil: false };
+    Some(Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() })
 }
 
 /// What a node does, and the slot of the function that is fused into it.
@@ -178,4 +200,25 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table that has only a vector of bytes in the slot of an operator's own options.
+    fn operator(options: &[u32]) -> Vec<u8> {
+        // The root is at byte 20, behind the offsets of six fields, the last of which is 4 bytes into it.
+        let offsets = [16_u16, 8, 0, 0, 0, 0, 0, 4].into_iter().flat_map(u16::to_le_bytes);
+        let table = [16, 4, 4 * options.len() as u32].into_iter().chain(options.iter().copied());
+        20_u32.to_le_bytes().into_iter().chain(offsets).chain(table.flat_map(u32::to_le_bytes)).collect()
+    }
+
+    #[test]
+    fn the_options_of_a_transposed_convolution_with_bias_are_three_numbers() {
+        let read = |options: &[u32]| transposed(&Table::root(&operator(options)).unwrap());
+        let Some(Work::TransposedConvolution { window, .. }) = read(&[1, 2, 3]) else { panic!("it is one") };
+        assert_eq!((window.stride, window.pads), (vec![3, 2], Pads::Same));
+        assert_eq!(read(&[1, 2]), None);
+    }
 }
