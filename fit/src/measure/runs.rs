@@ -18,9 +18,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use csv::StringRecord;
-use thiserror::Error;
 
 use super::SkippedRow;
+use crate::csv_rows;
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::plan::Axis;
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -133,22 +133,6 @@ pub struct Network {
     pub layers: Vec<Layer>,
 }
 
-/// Why measurements cannot be written.
-#[derive(Debug, Error)]
-pub enum WriteError {
-    /// What was run has no words in the syntax.
-    #[error("the run {run} cannot be written: {reason}")]
-    Unwritable {
-        /// Its id.
-        run: String,
-        /// Why.
-        reason: String,
-    },
-    /// The CSV writer failed.
-    #[error(transparent)]
-    Csv(#[from] csv::Error),
-}
-
 /// The file that `path` names: itself, or the `runs.csv` in the folder it is.
 pub fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() }
@@ -204,12 +188,12 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
 /// The measurements as CSV, with a header.
 ///
 /// # Errors
-/// A layer the syntax has no words for.
-pub fn to_csv(measurements: &[Measurement]) -> Result<String, WriteError> {
+/// Memory for the text cannot be had; nothing else can fail.
+pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for measurement in measurements {
-        for (index, row) in row::of_measurement(measurement)?.into_iter().enumerate() {
+        for (index, row) in row::of_measurement(measurement).into_iter().enumerate() {
             if index == 0 {
                 writer.serialize(row)?;
             } else {
@@ -217,9 +201,7 @@ pub fn to_csv(measurements: &[Measurement]) -> Result<String, WriteError> {
             }
         }
     }
-    let bytes =
-        writer.into_inner().map_err(|error| csv::Error::from(std::io::Error::from(error.error().kind())))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    csv_rows::text(writer)
 }
 
 /// The measurements read so far, by id.

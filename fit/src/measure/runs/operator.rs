@@ -3,78 +3,69 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Row;
 use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
 
 /// What stands between extents, and between functions.
-const SEPARATOR: char = ';';
+const SEPARATOR: &str = ";";
 /// What stands between the numbers of an extent.
 const TIMES: char = 'x';
 
-/// The cells that say what a layer is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cells {
-    pub(super) operator: String,
-    pub(super) inputs: Option<String>,
-    pub(super) linked: Option<String>,
-}
+/// Why all of an operator can be written.
+const SAYABLE: &str = "TOML can say words and whole numbers";
 
-/// The cells for a layer of that name, or what cannot be said.
-pub(super) fn write(name: &str, layer: &Layer) -> Result<Cells, String> {
+/// The row with the cells that say what a layer of that name is.
+pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
     let table = OperatorTable::new(name, &layer.operator);
-    let value = table.serialize(toml_edit::ser::ValueSerializer::new()).map_err(|error| error.to_string())?;
-    let inputs = layer.operator.takes_extents().then(|| {
-        let inputs = layer.operator.inputs();
-        let extents: Vec<String> = inputs.iter().map(extent).collect();
-        extents.join(&SEPARATOR.to_string())
-    });
-    let linked = layer.linked.functions();
-    let names = linked.iter().map(|function| name_of(*function)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Cells {
-        operator: value.to_string(),
-        inputs,
-        linked: (!names.is_empty()).then(|| names.join(&SEPARATOR.to_string())),
-    })
+    let value = table.serialize(toml_edit::ser::ValueSerializer::new()).expect(SAYABLE);
+    let inputs = layer.operator.takes_extents().then(|| extents(&layer.operator));
+    let names: Vec<String> = layer.linked.functions().iter().map(|function| name_of(*function)).collect();
+    let linked = (!names.is_empty()).then(|| names.join(SEPARATOR));
+    Row { operator: Some(value.to_string()), inputs, linked, ..row }
 }
 
-/// The name, the operator and what is linked to it, or what is wrong with the cells.
-pub(super) fn read(cells: &Cells) -> Result<(String, Operator, Linked), String> {
-    let deserializer = toml::de::ValueDeserializer::parse(&cells.operator)
+/// The name and the layer that the cells of `row` say, whose operator is `text`, or what is
+/// wrong with them.
+pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
+    let deserializer = toml::de::ValueDeserializer::parse(text)
         .map_err(|error| format!("the operator is no inline table: {}", first_line(error.message())))?;
     let table = OperatorTable::deserialize(deserializer)
         .map_err(|error| format!("the operator is none of a scenario: {}", first_line(error.message())))?;
     if table.from.is_some() {
         return Err("the operator has a key from, which only a scenario has".to_owned());
     }
-    let given = split(cells.inputs.as_deref()).map(shape).collect::<Result<Vec<Shape>, _>>()?;
+    let given = split(row.inputs.as_deref()).map(shape).collect::<Result<Vec<Shape>, _>>()?;
     let operator = table.operator(&given).map_err(|violation| {
         format!("the operator has {}, expected {}", violation.found, violation.expected)
     })?;
     operator.check().map_err(|error| error.to_string())?;
     if !given.is_empty() && given != operator.inputs() {
-        let expected: Vec<String> = operator.inputs().iter().map(extent).collect();
         return Err(format!(
             "the inputs are {:?}, but the operator reads {}",
-            cells.inputs.as_deref().unwrap_or_default(),
-            expected.join(&SEPARATOR.to_string())
+            row.inputs.as_deref().unwrap_or_default(),
+            extents(&operator)
         ));
     }
     let mut linked = Linked::default();
-    for name in split(cells.linked.as_deref()) {
+    for name in split(row.linked.as_deref()) {
         if !linked.push(function(name)?) {
             return Err("more functions are linked than one launch takes".to_owned());
         }
     }
-    Ok((table.name, operator, linked))
+    Ok((table.name, Layer { operator, linked, data_type: row.data_type }))
 }
 
 fn split(cell: Option<&str>) -> impl Iterator<Item = &str> {
     cell.into_iter().flat_map(|cell| cell.split(SEPARATOR)).map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// `1x56x56x64`: batch, height, width, channels.
-fn extent(shape: &Shape) -> String {
-    let Shape { batch, height, width, channels } = shape;
-    format!("{batch}{TIMES}{height}{TIMES}{width}{TIMES}{channels}")
+/// `1x56x56x64`, batch, height, width and channels, of each input.
+fn extents(operator: &Operator) -> String {
+    let extent = |shape: Shape| {
+        let Shape { batch, height, width, channels } = shape;
+        format!("{batch}{TIMES}{height}{TIMES}{width}{TIMES}{channels}")
+    };
+    operator.input_shapes().map(extent).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 fn shape(text: &str) -> Result<Shape, String> {
@@ -98,10 +89,9 @@ fn function(name: &str) -> Result<Function, String> {
 }
 
 /// The name a scenario has for a function.
-fn name_of(function: Function) -> Result<String, String> {
-    let value =
-        function.serialize(toml_edit::ser::ValueSerializer::new()).map_err(|error| error.to_string())?;
-    Ok(value.as_str().unwrap_or_default().to_owned())
+fn name_of(function: Function) -> String {
+    let value = function.serialize(toml_edit::ser::ValueSerializer::new()).expect(SAYABLE);
+    value.as_str().expect(SAYABLE).to_owned()
 }
 
 fn first_line(message: &str) -> &str {

@@ -4,11 +4,10 @@ use csv::StringRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::operator::{self, Cells};
-use super::{Dispatch, ExecutedOn, Measurement, Repetition, WriteError};
+use super::{Dispatch, ExecutedOn, Measurement, Repetition, operator};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::workload::{DataType, Layer};
+use coexec_sim::workload::DataType;
 
 /// Columns of a repetition alone; the others are the same in all rows of a run.
 const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
@@ -170,18 +169,11 @@ impl Row {
         if self.run.is_empty() || self.network.is_empty() {
             return Err("the run has no id or no network".to_owned());
         }
-        let cells = |operator: &String| Cells {
-            operator: operator.clone(),
-            inputs: self.inputs.clone(),
-            linked: self.linked.clone(),
-        };
-        let operator = self.operator.as_ref().map(|text| operator::read(&cells(text))).transpose()?;
-        let data_type = self.data_type;
         Ok(Measurement {
             run: self.run.clone(),
             network: self.network.clone(),
-            operator: operator.map(|(name, operator, linked)| (name, Layer { operator, linked, data_type })),
-            data_type,
+            operator: self.operator.as_ref().map(|text| operator::read(text, self)).transpose()?,
+            data_type: self.data_type,
             processor: ExecutedOn::parse(&self.processor)?,
             synchronisation: self.synchronisation,
             kernel: self.kernel.clone(),
@@ -205,31 +197,27 @@ pub(super) fn differing<'a>(
 }
 
 /// The rows of a measurement.
-pub(super) fn of_measurement(measurement: &Measurement) -> Result<Vec<Row>, WriteError> {
-    let cells = match &measurement.operator {
-        None => None,
-        Some((name, layer)) => Some(
-            operator::write(name, layer)
-                .map_err(|reason| WriteError::Unwritable { run: measurement.run.clone(), reason })?,
-        ),
-    };
-    let (inputs, linked) =
-        cells.as_ref().map_or((None, None), |cells| (cells.inputs.clone(), cells.linked.clone()));
-    let row = |repetition: &Repetition| Row {
+pub(super) fn of_measurement(measurement: &Measurement) -> Vec<Row> {
+    let of_run = Row {
         run: measurement.run.clone(),
         network: measurement.network.clone(),
-        operator: cells.as_ref().map(|cells| cells.operator.clone()),
-        inputs: inputs.clone(),
-        linked: linked.clone(),
         data_type: measurement.data_type,
         processor: measurement.processor.to_string(),
         synchronisation: measurement.synchronisation,
         kernel: measurement.kernel.clone(),
         dispatch: measurement.dispatch.map(|dispatch| dispatch.to_string()),
+        fingerprint: measurement.fingerprint.clone(),
+        ..Row::default()
+    };
+    let of_run = match &measurement.operator {
+        Some((name, layer)) => operator::write(name, layer, of_run),
+        None => of_run,
+    };
+    let row = |repetition: &Repetition| Row {
         repetition: repetition.number,
         measured_us: repetition.measured_us,
         outlier: repetition.outlier,
-        fingerprint: measurement.fingerprint.clone(),
+        ..of_run.clone()
     };
-    Ok(measurement.repetitions.iter().map(row).collect())
+    measurement.repetitions.iter().map(row).collect()
 }
