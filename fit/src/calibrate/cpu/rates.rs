@@ -1,7 +1,5 @@
 //! The rates of a table as a list, and what is expected of them before any run.
 
-use std::sync::LazyLock;
-
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
@@ -34,91 +32,91 @@ const KINDS: usize = 4;
 /// One rate of a table.
 pub(super) struct Rate {
     /// Its key in the profile.
-    key: &'static str,
+    pub(super) key: &'static str,
     /// Its kind.
     kind: Kind,
-    /// Its place in a table; an absent special rate starts as the general one, or as
-    /// free.
-    pub(super) of: fn(&mut RuyRates) -> &mut Quantity,
-    /// Takes a special rate out of a table, as if nobody had told it apart; none
-    /// for a rate that every table has.
-    take_out: Option<fn(&mut RuyRates)>,
+    /// What a table does without it.
+    absent: Absent,
     /// Cycles per unit on a core that executes out of order and on one that
     /// executes in order (CPU model: generic priors, 32-bit floating point; a
     /// special rate starts near the general one).
     cycles: [f64; 2],
 }
 
-/// A rate that every table has.
-macro_rules! rate {
-    ($field:ident, $kind:ident, $cycles:expr) => {
-        Rate {
-            key: stringify!($field),
-            kind: Kind::$kind,
-            of: |rates| &mut rates.$field,
-            take_out: None,
-            cycles: $cycles,
-        }
-    };
-    ($field:ident or free, $kind:ident, $cycles:expr) => {
-        Rate {
-            key: stringify!($field),
-            kind: Kind::$kind,
-            of: |rates| rates.$field.get_or_insert_with(|| Quantity::plain(0.0)),
-            take_out: Some(|rates| rates.$field = None),
-            cycles: $cycles,
-        }
-    };
-    ($field:ident or $general:ident, $kind:ident, $cycles:expr) => {
-        Rate {
-            key: stringify!($field),
-            kind: Kind::$kind,
-            of: |rates| {
-                let general = &rates.$general;
-                rates.$field.get_or_insert_with(|| general.clone())
-            },
-            take_out: Some(|rates| rates.$field = None),
-            cycles: $cycles,
-        }
-    };
+/// What stands for a rate that a table does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    /// Every table has it.
+    Never,
+    /// Nothing: it is free.
+    Free,
+    /// The general rate of that key.
+    As(&'static str),
+}
+
+const fn rate(key: &'static str, kind: Kind, cycles: [f64; 2]) -> Rate {
+    special(key, Absent::Never, kind, cycles)
+}
+
+const fn special(key: &'static str, absent: Absent, kind: Kind, cycles: [f64; 2]) -> Rate {
+    Rate { key, kind, absent, cycles }
 }
 
 /// The rates. Their order is that of the fit's parameters.
 pub(super) const RATES: [Rate; COUNT] = [
-    rate!(multiply_accumulate_ns, Product, [0.14, 0.4]),
-    rate!(tile_ns, Product, [40.0, 350.0]),
-    rate!(pack_weight_ns, Other, [1.5, 8.0]),
-    rate!(pack_pixel_ns, Other, [0.7, 3.0]),
-    rate!(gemv_weight_ns, Other, [1.0, 6.0]),
-    rate!(depthwise_tap_ns, Depthwise, [0.6, 3.0]),
-    rate!(depthwise_3x3_tap_ns or depthwise_tap_ns, Depthwise, [0.5, 2.0]),
-    rate!(depthwise_output_ns, Depthwise, [0.2, 1.0]),
-    rate!(depthwise_pixel_ns or free, Depthwise, [5.0, 10.0]),
-    rate!(im2col_row_ns, Other, [25.0, 60.0]),
-    rate!(im2col_element_ns, Other, [0.3, 0.5]),
-    rate!(reference_multiply_accumulate_ns, Reference, [2.0, 8.0]),
-    rate!(reference_tap_ns, Reference, [5.0, 35.0]),
-    rate!(element_wise_ns, Other, [1.2, 3.0]),
-    rate!(broadcast_element_ns or element_wise_ns, Other, [1.0, 3.0]),
-    rate!(activation_element_ns or element_wise_ns, Other, [2.0, 6.0]),
-    rate!(mean_element_ns or element_wise_ns, Other, [1.0, 3.0]),
-    rate!(pool_tap_ns, Other, [1.2, 2.5]),
-    rate!(copy_element_ns, Other, [1.0, 4.0]),
-    rate!(concat_element_ns or copy_element_ns, Other, [1.0, 4.0]),
-    rate!(beyond_cache_element_ns, Other, [0.5, 0.3]),
-    rate!(operator_ns, Other, [1500.0, 4000.0]),
+    rate("multiply_accumulate_ns", Kind::Product, [0.14, 0.4]),
+    rate("tile_ns", Kind::Product, [40.0, 350.0]),
+    rate("pack_weight_ns", Kind::Other, [1.5, 8.0]),
+    rate("pack_pixel_ns", Kind::Other, [0.7, 3.0]),
+    rate("gemv_weight_ns", Kind::Other, [1.0, 6.0]),
+    rate("depthwise_tap_ns", Kind::Depthwise, [0.6, 3.0]),
+    special("depthwise_3x3_tap_ns", Absent::As("depthwise_tap_ns"), Kind::Depthwise, [0.5, 2.0]),
+    rate("depthwise_output_ns", Kind::Depthwise, [0.2, 1.0]),
+    special("depthwise_pixel_ns", Absent::Free, Kind::Depthwise, [5.0, 10.0]),
+    rate("im2col_row_ns", Kind::Other, [25.0, 60.0]),
+    rate("im2col_element_ns", Kind::Other, [0.3, 0.5]),
+    rate("reference_multiply_accumulate_ns", Kind::Reference, [2.0, 8.0]),
+    rate("reference_tap_ns", Kind::Reference, [5.0, 35.0]),
+    rate("element_wise_ns", Kind::Other, [1.2, 3.0]),
+    special("broadcast_element_ns", Absent::As("element_wise_ns"), Kind::Other, [1.0, 3.0]),
+    special("activation_element_ns", Absent::As("element_wise_ns"), Kind::Other, [2.0, 6.0]),
+    special("mean_element_ns", Absent::As("element_wise_ns"), Kind::Other, [1.0, 3.0]),
+    rate("pool_tap_ns", Kind::Other, [1.2, 2.5]),
+    rate("copy_element_ns", Kind::Other, [1.0, 4.0]),
+    special("concat_element_ns", Absent::As("copy_element_ns"), Kind::Other, [1.0, 4.0]),
+    rate("beyond_cache_element_ns", Kind::Other, [0.5, 0.3]),
+    rate("operator_ns", Kind::Other, [1500.0, 4000.0]),
 ];
 
-/// A table in which everything is free.
-pub(super) fn free() -> RuyRates {
-    static FREE: LazyLock<RuyRates> = LazyLock::new(|| {
-        let rates = RATES.iter().map(|rate| rate.key).chain(OTHERS);
-        let zeros = rates.map(|key| (key.to_owned(), toml::Value::Float(0.0)));
-        let source = ("source".to_owned(), toml::Value::String(String::new()));
-        let table = toml::Value::Table(zeros.chain([source]).collect());
-        table.try_into().expect("a test holds that the keys are those of a table")
-    });
-    FREE.clone()
+/// Why a table can be made of keys and read by them.
+const KEYS: &str = "a test holds that the keys are those of a table";
+
+/// A table with these values, in which everything else is free.
+pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
+    let free = RATES.iter().map(|rate| rate.key).chain(OTHERS).map(|key| (key, 0.0));
+    let values = free.chain(values.iter().copied());
+    made_of(values.map(|(key, value)| (key, Quantity::plain(value))), "")
+}
+
+/// The table of these values, with that source.
+fn made_of<'a>(values: impl Iterator<Item = (&'a str, Quantity)>, source: &str) -> RuyRates {
+    let entry = |(key, quantity): (&str, Quantity)| {
+        (key.to_owned(), toml::Value::try_from(quantity).expect("a quantity is a number or a table"))
+    };
+    let source = ("source".to_owned(), toml::Value::String(source.to_owned()));
+    let table: toml::Table = values.map(entry).chain([source]).collect();
+    table.try_into().expect(KEYS)
+}
+
+/// The rates of a table, in the order of [`RATES`].
+pub(super) fn values(table: &RuyRates) -> [f64; COUNT] {
+    let table = toml::Table::try_from(table).expect(KEYS);
+    let at = |key: &str| table.get(key).map(|value| value.clone().try_into::<Quantity>().expect(KEYS).value);
+    RATES.map(|rate| match (at(rate.key), rate.absent) {
+        (Some(value), _) => value,
+        (None, Absent::As(general)) => at(general).expect(KEYS),
+        (None, Absent::Free | Absent::Never) => 0.0,
+    })
 }
 
 /// The cluster's table for a number format.
@@ -177,25 +175,21 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     let class = usize::from(is_in_order(cpu, index));
     let alike = alike(cpu, index, data_type, others);
     let deviations = if alike.is_empty() { Deviations::CLASS } else { Deviations::PROFILES };
-    let median = |value: &dyn Fn(&Cluster, &mut RuyRates) -> f64, generic: f64| {
-        let logarithms = alike.iter().map(|(cluster, rates)| value(cluster, &mut (*rates).clone()).ln());
-        let finite: Vec<f64> = logarithms.filter(|value| value.is_finite()).collect();
-        statistics::median(&finite).unwrap_or(generic)
+    let known: Vec<(f64, [f64; COUNT])> =
+        alike.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
+    let clock_mhz = cluster.clock_mhz.value;
+    let rate = |(index, rate): (usize, &Rate)| Parameter {
+        key: rate.key,
+        scale: Scale::Logarithm,
+        expected: median(
+            known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz),
+            (rate.cycles[class] / (clock_mhz / 1e3)).ln(),
+        ),
+        deviation: deviations.single,
+        shares: vec![0, 1 + rate.kind as usize],
     };
-    let rate = |rate: &Rate| {
-        let nanos = |other: &Cluster, rates: &mut RuyRates| {
-            (rate.of)(rates).value * other.clock_mhz.value / cluster.clock_mhz.value
-        };
-        let generic = (rate.cycles[class] / (cluster.clock_mhz.value / 1e3)).ln();
-        Parameter {
-            key: rate.key,
-            scale: Scale::Logarithm,
-            expected: median(&nanos, generic),
-            deviation: deviations.single,
-            shares: vec![0, 1 + rate.kind as usize],
-        }
-    };
-    let fork = median(&|_, rates| rates.fork_us.value * 1e3, (FORK_US * 1e3).ln());
+    let fork = alike.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
+    let fork = median(fork, (FORK_US * 1e3).ln());
     let factor = Scale::Factor(FACTOR_RANGE);
     let expected = [
         (Scale::Nanoseconds, fork, FORK_DEVIATION),
@@ -210,32 +204,26 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
         shares: Vec::new(),
     });
     Prior {
-        parameters: RATES.iter().map(rate).chain(others).collect(),
+        parameters: RATES.iter().enumerate().map(rate).chain(others).collect(),
         shared: [deviations.common].into_iter().chain([deviations.kind; KINDS]).collect(),
         expected_error: EXPECTED_ERROR,
         stop: STOP,
     }
 }
 
+/// The median of the logarithms of what has one; `generic` where nothing has.
+fn median(values: impl Iterator<Item = f64>, generic: f64) -> f64 {
+    let finite: Vec<f64> = values.map(f64::ln).filter(|value| value.is_finite()).collect();
+    statistics::median(&finite).unwrap_or(generic)
+}
+
 /// The table of what is known, in the order of the prior, with that source. Special rates
 /// that no run is of are left out, of both.
 pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, source: &str) -> RuyRates {
-    let mut table = RuyRates { source: source.to_owned(), ..free() };
-    for (rate, known) in RATES.iter().zip(known.iter()) {
-        *(rate.of)(&mut table) = known.quantity();
-    }
-    let RuyRates { fork_us, contention_factor, whole_cluster_slowdown_factor, .. } = &mut table;
-    let others = [fork_us, contention_factor, whole_cluster_slowdown_factor];
-    for (place, known) in others.into_iter().zip(&known[COUNT..]) {
-        *place = known.quantity();
-    }
     for (_, rate) in RATES.iter().enumerate().filter(|(index, _)| !is_used(*index)) {
-        if let Some(take_out) = rate.take_out {
-            take_out(&mut table);
-            known.retain(|known| known.key != rate.key);
-        }
+        known.retain(|known| rate.absent == Absent::Never || known.key != rate.key);
     }
-    table
+    made_of(known.iter().map(|known| (known.key, known.quantity())), source)
 }
 
 /// The tables of `others` that tell most of `cpu.clusters[index]`: where 8-bit

@@ -5,8 +5,8 @@
 //! without contention. Invariant: put together again, the terms give the kernel
 //! model's time (up to its rounding to picoseconds), for any rates.
 
-use super::rates::{COUNT, RATES, free, table_mut};
-use coexec_sim::device::cpu::{Cpu, RuyRates};
+use super::rates::{COUNT, RATES, table_mut, with};
+use coexec_sim::device::cpu::Cpu;
 use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::cpu::{CoreSet, Group, Library, execute};
 use coexec_sim::workload::{DataType, Layer};
@@ -43,11 +43,9 @@ impl Terms {
         group: Group,
     ) -> Result<Self, Unsupported> {
         let data_type = layers.first().map_or(DataType::F32, |layer| layer.data_type);
-        let nanos = |set: &dyn Fn(&mut RuyRates)| -> Result<f64, Unsupported> {
+        let nanos = |values: &[(&str, f64)]| -> Result<f64, Unsupported> {
             let mut probe = cpu.clone();
-            let mut rates = free();
-            set(&mut rates);
-            *table_mut(&mut probe.clusters[group.cluster], data_type) = Some(rates);
+            *table_mut(&mut probe.clusters[group.cluster], data_type) = Some(with(values));
             let mut picos = 0.0;
             for layer in layers {
                 picos += execute(layer, &probe, cores, Library::Ruy)?.phases.duration().0 as f64;
@@ -57,26 +55,20 @@ impl Terms {
         let further_threads = f64::from(group.threads - 1);
         let (mut alone, mut contended) = ([0.0; COUNT], [0.0; COUNT]);
         for ((alone, contended), rate) in alone.iter_mut().zip(&mut contended).zip(RATES) {
-            *alone = nanos(&|rates| (rate.of)(rates).value = 1.0)?;
+            *alone = nanos(&[(rate.key, 1.0)])?;
             if *alone > 0.0 && further_threads > 0.0 {
-                let stretched = nanos(&|rates| {
-                    (rate.of)(rates).value = 1.0;
-                    rates.contention_factor.value = 1.0;
-                })?;
+                let stretched = nanos(&[(rate.key, 1.0), ("contention_factor", 1.0)])?;
                 *contended = (stretched - *alone) / further_threads;
                 *alone -= *contended;
             }
         }
-        let dispatch = |rates: &mut RuyRates| rates.operator_ns.value = 1.0;
-        let slowed = nanos(&|rates| {
-            dispatch(rates);
-            rates.whole_cluster_slowdown_factor.value = 1.0;
-        })?;
-        let plain = nanos(&|rates| dispatch(rates))?;
+        let dispatch = ("operator_ns", 1.0);
+        let slowed = nanos(&[dispatch, ("whole_cluster_slowdown_factor", 1.0)])?;
+        let plain = nanos(&[dispatch])?;
         Ok(Self {
             alone,
             contended,
-            forks: nanos(&|rates| rates.fork_us.value = NANO_IN_MICROS)?,
+            forks: nanos(&[("fork_us", NANO_IN_MICROS)])?,
             further_threads,
             whole_cluster: if plain > 0.0 { slowed / plain - 1.0 } else { 0.0 },
         })

@@ -1,4 +1,4 @@
-use super::rates::{RATES, table_mut};
+use super::rates::{table_mut, values};
 use super::terms::Terms;
 use super::*;
 use crate::measure::OnCores;
@@ -88,7 +88,7 @@ fn the_terms_of_a_network_give_its_time_for_any_rates() {
         rates.contention_factor.value = 0.21;
         rates.whole_cluster_slowdown_factor.value = 0.17;
         let others = [rates.fork_us.value * 1e3, 0.21, 0.17];
-        let values: Vec<f64> = RATES.iter().map(|rate| (rate.of)(rates).value).chain(others).collect();
+        let values: Vec<f64> = values(rates).into_iter().chain(others).collect();
         for width in 1..5 {
             let layers = layers(width, data_type);
             let time = |layer: &Layer| {
