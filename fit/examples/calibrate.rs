@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = Options { source, folds: 0, seed: 0, correctable: Vec::new() };
     let fitted = calibrate(base, &runs, &options, &|_, _| {});
     for table in &fitted.tables {
-        eprintln!("{} fitted to {} layers", table.table, table.layers);
+        eprintln!("{} fitted to {} layers", table.table.key(), table.layers);
     }
     profile.gpu = Some(fitted.gpu);
     print!("{}", profile.to_toml()?);

@@ -22,7 +22,7 @@ pub(super) fn parameters(fitted: &Fitted) {
     let mut rows = Vec::new();
     for fit in tables {
         rows.extend(fit.parameters.iter().map(|parameter| {
-            let key = format!("gpu.{}.{}", fit.table, parameter.key);
+            let key = format!("gpu.{}.{}", fit.table.key(), parameter.key);
             row(key, parameter.value, Some(parameter.ci95), parameter.informed)
         }));
     }
@@ -39,10 +39,10 @@ pub(super) fn parameters(fitted: &Fitted) {
     for fit in tables {
         for pair in &fit.trade_offs {
             let [first, second] = pair.keys;
-            trade_off(&format!("gpu.{}", fit.table), first, second, pair.correlation);
+            trade_off(&format!("gpu.{}", fit.table.key()), first, second, pair.correlation);
         }
         if !fit.converged {
-            output::line(&format!("gpu.{}: the fit stopped before it had converged", fit.table));
+            output::line(&format!("gpu.{}: the fit stopped before it had converged", fit.table.key()));
         }
     }
     for fit in cpu_tables {

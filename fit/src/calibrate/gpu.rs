@@ -11,20 +11,20 @@ pub mod prior;
 mod residual;
 mod spread;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
 use crate::measure::{GpuRun, SkippedRow};
 use crate::validate::gpu::{Predictor, deviations};
-use crate::validate::interval::Uncertainty;
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::workload::Operator;
 
 pub use fit::{Fitted, TableFit, TradeOff};
+use spread::HeldOut;
 
 /// Standard deviation of a parameter's logarithm around the base's value: a factor
 /// of 4.5 either way is one deviation.
@@ -92,30 +92,33 @@ pub fn calibrate(
     let mut base = base.without_residual();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
-    let folds = folds(&classified, options);
+    let networks = classified.iter().map(|member| member.run.network.as_str());
+    let folds = deal(networks, options.folds, options.seed);
     let done = AtomicUsize::new(0);
-    let fit = |held_out: Option<usize>| {
-        let used: Vec<Classified<'_>> =
-            classified.iter().filter(|member| !folds.holds(held_out, member.run)).copied().collect();
+    let fit = |held_out: Option<&HashSet<&str>>| {
+        let is_used = |member: &&Classified<'_>| {
+            held_out.is_none_or(|networks| !networks.contains(member.run.network.as_str()))
+        };
+        let used: Vec<Classified<'_>> = classified.iter().filter(is_used).copied().collect();
         let mut fitted = fit_tables(&base, &used, &options.source);
         let correctable: Vec<Classified<'_>> =
             used.into_iter().filter(|member| options.correctable.contains(&member.table)).collect();
         fitted.0.residual = residual::fit(&fitted.0, &correctable, &options.source, options.seed);
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.count + 1);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.len() + 1);
         fitted
     };
-    let ((gpu, tables), without_fold) = rayon::join(
-        || fit(None),
-        || (0..folds.count).into_par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>(),
-    );
-    let held_out = HeldOut::of_folds(&classified, &folds, &without_fold);
-    let of_fold =
-        |(fold, (gpu, _)): (usize, (Gpu, Vec<TableFit>))| Fold { gpu, held_out: folds.networks(fold) };
+    let ((gpu, tables), without_fold) =
+        rayon::join(|| fit(None), || folds.par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>());
+    let held_out = held_out(&classified, &folds, &without_fold);
+    let of_fold = |((gpu, _), networks): ((Gpu, Vec<TableFit>), HashSet<&str>)| Fold {
+        gpu,
+        held_out: networks.into_iter().map(str::to_owned).collect(),
+    };
     Calibrated {
-        spreads: spread::spreads(&tables, &held_out.iter().flatten().map(HeldOut::error).collect::<Vec<_>>()),
+        spreads: spread::spreads(&tables, held_out.iter().flatten()),
         held_out: held_out_points(&held_out, &without_fold),
         gains: gains(&gpu, &held_out),
-        folds: without_fold.into_iter().enumerate().map(of_fold).collect(),
+        folds: without_fold.into_iter().zip(folds).map(of_fold).collect(),
         gpu,
         tables,
         left_out,
@@ -164,103 +167,52 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, 
     (gpu, fits)
 }
 
-/// The networks, in folds.
-struct Folds<'a> {
-    of_network: HashMap<&'a str, usize>,
-    count: usize,
-}
-
-impl Folds<'_> {
-    fn holds(&self, fold: Option<usize>, run: &GpuRun) -> bool {
-        fold.is_some() && self.of_network.get(run.network.as_str()).copied() == fold
-    }
-
-    /// The networks of one fold.
-    fn networks(&self, fold: usize) -> HashSet<String> {
-        let members = self.of_network.iter().filter(|(_, of)| **of == fold);
-        members.map(|(network, _)| (*network).to_owned()).collect()
-    }
-}
-
-/// Deals the networks of the runs into folds; one network makes no folds.
-fn folds<'a>(classified: &[Classified<'a>], options: &Options) -> Folds<'a> {
-    let of_network =
-        deal(classified.iter().map(|member| member.run.network.as_str()), options.folds, options.seed);
-    let count = of_network.values().max().map_or(0, |last| last + 1);
-    Folds { of_network, count }
-}
-
 /// Deals networks into at most `folds` folds of one or more, shuffled by the seed;
 /// into none where fewer than two would have any.
-fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> HashMap<&'a str, usize> {
+fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> Vec<HashSet<&'a str>> {
     let networks: BTreeSet<&str> = networks.collect();
     let folds = folds.min(networks.len());
     if folds < 2 {
-        return HashMap::new();
+        return Vec::new();
     }
-    networks.iter().copied().zip(super::deal(networks.len(), folds, seed)).collect()
+    let mut dealt = vec![HashSet::new(); folds];
+    for (network, fold) in networks.iter().zip(super::deal(networks.len(), folds, seed)) {
+        dealt[fold].insert(*network);
+    }
+    dealt
 }
 
-/// A run of a network that a fold's fit had not seen, beside its prediction.
-struct HeldOut {
-    /// Which network, in the order in which they first occur among the runs.
-    network: usize,
-    table: KernelTable,
-    point: Point,
-    uncertainty: Uncertainty,
-}
-
-impl HeldOut {
-    /// The held-out runs of each fold, predicted by the fit without it.
-    fn of_folds(
-        classified: &[Classified<'_>],
-        folds: &Folds<'_>,
-        fits: &[(Gpu, Vec<TableFit>)],
-    ) -> Vec<Vec<Self>> {
-        let deviations = deviations(classified.iter().map(|member| member.run));
-        let mut networks: HashMap<&str, usize> = HashMap::new();
-        for member in classified {
-            let next = networks.len();
-            networks.entry(&member.run.network).or_insert(next);
-        }
-        fits.par_iter()
-            .enumerate()
-            .map(|(fold, (gpu, tables))| {
-                let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
-                    classified.iter().partition(|member| folds.holds(Some(fold), member.run));
-                let known: Vec<TableSpread> = tables.iter().filter_map(spread::known).collect();
-                let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
-                let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.what.operator).collect();
-                let predictions = held_out.into_iter().filter_map(|member| {
-                    // A fold's fit has the tables of the base, which describe every classified run.
-                    let (point, uncertainty) = predictor.point(member.run).ok()?;
-                    let unseen = !seen.contains(&member.run.what.operator);
-                    let deviation_us = deviations.of(member.run);
-                    let network = networks.get(member.run.network.as_str()).copied()?;
-                    let table = member.table;
-                    Some(Self { network, table, point: Point { unseen, deviation_us, ..point }, uncertainty })
-                });
-                predictions.collect()
-            })
-            .collect()
-    }
-
-    fn error(&self) -> spread::HeldOut {
-        let Point { unseen, measured_us, predicted_us, .. } = self.point;
-        spread::HeldOut {
-            uncertainty: self.uncertainty,
-            network: self.network,
-            unseen,
-            error: (measured_us / predicted_us).ln(),
-        }
-    }
+/// The held-out runs of each fold, predicted by the fit without it.
+fn held_out(
+    classified: &[Classified<'_>],
+    folds: &[HashSet<&str>],
+    fits: &[(Gpu, Vec<TableFit>)],
+) -> Vec<Vec<HeldOut>> {
+    let deviation = deviations(classified.iter().map(|member| member.run));
+    let predict = |(fold, (gpu, tables)): (&HashSet<&str>, &(Gpu, Vec<TableFit>))| {
+        let (held_out, used): (Vec<&Classified<'_>>, Vec<_>) =
+            classified.iter().partition(|member| fold.contains(member.run.network.as_str()));
+        let known: Vec<TableSpread> = tables.iter().map(spread::known).collect();
+        let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
+        let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.what.operator).collect();
+        let predictions = held_out.into_iter().filter_map(|member| {
+            // A fold's fit has the tables of the base, which describe every classified run.
+            let (point, uncertainty) = predictor.point(member.run).ok()?;
+            let unseen = !seen.contains(&member.run.what.operator);
+            let deviation_us = deviation(member.run);
+            Some(HeldOut { point: Point { unseen, deviation_us, ..point }, uncertainty })
+        });
+        predictions.collect()
+    };
+    folds.par_iter().zip(fits).map(predict).collect()
 }
 
 /// What the correction of each table of `gpu` that has one is worth on held-out runs.
 fn gains(gpu: &Gpu, held_out: &[Vec<HeldOut>]) -> Vec<(KernelTable, f64)> {
     let corrected = gpu.residual.iter().flat_map(|residual| &residual.table);
     let gain = |table: KernelTable| {
-        let points = held_out.iter().flatten().filter(|held| held.table == table).map(|held| &held.point);
+        let points =
+            held_out.iter().flatten().filter(|held| held.uncertainty.table == table).map(|held| &held.point);
         let mut errors = [0.0; 2];
         for point in points {
             for (error, predicted_us) in errors.iter_mut().zip([point.predicted_us, point.physics_us]) {
@@ -278,9 +230,7 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
     let mut points = Vec::new();
     for (fold, (members, (_, tables))) in held_out.iter().zip(fits).enumerate() {
         let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
-        let errors: Vec<spread::HeldOut> =
-            others.flat_map(|(_, others)| others).map(HeldOut::error).collect();
-        let spreads = spread::spreads(tables, &errors);
+        let spreads = spread::spreads(tables, others.flat_map(|(_, others)| others));
         points.extend(
             members.iter().map(|member| member.point.clone().within_spreads(&member.uncertainty, &spreads)),
         );

@@ -42,19 +42,6 @@ pub struct CoRun {
     pub slowdown: f64,
 }
 
-/// A fitted curve.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InterferenceFit {
-    /// The table, its values with their intervals.
-    pub interference: Interference,
-    /// Runs it was fitted to.
-    pub runs: usize,
-    /// Mean error over those runs, in percent of the slowdown.
-    pub error_percent: f64,
-    /// Whether the optimiser ended at a minimum rather than at its last iteration.
-    pub converged: bool,
-}
-
 /// Errors of one client's held-out runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeldOut {
@@ -102,7 +89,7 @@ const START_CROWDED: [f64; 2] = [0.5, 0.05];
 
 /// Fits a curve to the runs of each client that has [`FEWEST_RUNS`]; `source` says
 /// what the runs are.
-pub fn fit(runs: &[CoRun], source: &str) -> Vec<InterferenceFit> {
+pub fn fit(runs: &[CoRun], source: &str) -> Vec<Interference> {
     let usable: Vec<&CoRun> = runs.iter().filter(|run| is_usable(run)).collect();
     fit_each(&usable, source)
 }
@@ -116,8 +103,7 @@ pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
     let mut errors: Vec<(&str, [f64; 3])> = Vec::with_capacity(usable.len());
     for level in levels {
         let (held_out, seen): (Vec<&CoRun>, Vec<&CoRun>) = usable.iter().partition(|run| run.level == level);
-        let fits = fit_each(&seen, "a fold");
-        let curves: Vec<Interference> = fits.into_iter().map(|fit| fit.interference).collect();
+        let curves = fit_each(&seen, "a fold");
         let disturbed = predict::Sharing::new(memory, &curves);
         // A client with too few other runs has no curve to judge.
         let judged = held_out.iter().filter(|run| curves.iter().any(|curve| curve.client == run.client));
@@ -160,7 +146,7 @@ fn relative_error(slowdown: f64, run: &CoRun) -> f64 {
 }
 
 /// One curve a client.
-fn fit_each(runs: &[&CoRun], source: &str) -> Vec<InterferenceFit> {
+fn fit_each(runs: &[&CoRun], source: &str) -> Vec<Interference> {
     let clients: BTreeSet<&str> = runs.iter().map(|run| run.client.as_str()).collect();
     clients
         .into_iter()
@@ -222,18 +208,14 @@ fn table(client: &str, values: [Quantity; PARAMETERS], source: &str) -> Interfer
     }
 }
 
-fn fit_one(client: &str, runs: &[&CoRun], source: &str) -> InterferenceFit {
+fn fit_one(client: &str, runs: &[&CoRun], source: &str) -> Interference {
     let scale = Scale::of(runs);
     let solution = STARTS
         .iter()
         .map(|&start| search(runs, scale, &Scale::start(start)))
         .reduce(|best, other| if other.cost < best.cost { other } else { best })
         .expect("there is more than one start");
-    let interference = table(client, quantities(&solution, scale, runs.len(), source), source);
-    let fitted = curve(&interference);
-    let errors = runs.iter().map(|run| relative_error(predict::by_curve(&fitted, run), run));
-    let error_percent = 100.0 * errors.sum::<f64>() / runs.len() as f64;
-    InterferenceFit { interference, runs: runs.len(), error_percent, converged: solution.converged }
+    table(client, quantities(&solution, scale, runs.len(), source), source)
 }
 
 fn search(runs: &[&CoRun], scale: Scale, start: &DVector<f64>) -> Solution {

@@ -6,7 +6,7 @@
 //! predicted are in no fit, and of their layers only those count whose shape is in no
 //! other network; every fit of a curve predicts the same layers.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::SeedableRng;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
-use crate::measure::{GpuRun, family};
+use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
 use crate::validate::score::score;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
@@ -143,15 +143,13 @@ struct Split {
 
 impl Split {
     fn of(runs: &[GpuRun], options: &Options) -> Self {
-        let distinct: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
-        let mut networks: Vec<&str> = distinct.into_iter().collect();
-        networks.shuffle(&mut ChaCha8Rng::seed_from_u64(options.seed));
-        let fitted: HashSet<&str> = networks.into_iter().skip(options.held_out).collect();
+        let networks = runs.iter().map(|run| run.network.as_str());
+        let unseen = draw::networks(networks, options.held_out, options.seed);
         let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) = runs
             .iter()
             .filter(|run| family(&run.what.operator) == Some("conv2d"))
             .cloned()
-            .partition(|run| fitted.contains(run.network.as_str()));
+            .partition(|run| !unseen.contains(run.network.as_str()));
         let seen: HashSet<&Operator> = fit.iter().map(|run| &run.what.operator).collect();
         let predict = held_out.into_iter().filter(|run| !seen.contains(&run.what.operator)).collect();
         Self { predict: if fit.is_empty() { Vec::new() } else { predict }, fit }

@@ -40,8 +40,6 @@ pub struct Solution {
     /// Inverse of the normal matrix at the end, `(J' J)^-1`; none where the
     /// residuals do not determine the parameters.
     pub inverse_normal: Option<DMatrix<f64>>,
-    /// Jacobians computed.
-    pub iterations: usize,
     /// Whether the cost had stopped falling.
     pub converged: bool,
 }
@@ -73,11 +71,10 @@ pub fn minimise(
     let mut values = at(&parameters);
     let mut cost = half_square(&values);
     let (mut damping, mut raise) = (FIRST_DAMPING, 2.0);
-    let (mut iterations, mut converged) = (0, false);
+    let mut converged = false;
     let mut normal = DMatrix::zeros(start.len(), start.len());
-    while iterations < stop.iterations && !converged {
+    for _ in 0..stop.iterations {
         let jacobian = jacobian(&parameters, count, &mut at);
-        iterations += 1;
         normal = jacobian.tr_mul(&jacobian);
         let gradient = jacobian.tr_mul(&values);
         loop {
@@ -112,9 +109,12 @@ pub fn minimise(
                 break;
             }
         }
+        if converged {
+            break;
+        }
     }
     let inverse_normal = Cholesky::new(normal).map(|factor| factor.inverse());
-    Solution { parameters, cost, inverse_normal, iterations, converged }
+    Solution { parameters, cost, inverse_normal, converged }
 }
 
 fn half_square(values: &DVector<f64>) -> f64 {

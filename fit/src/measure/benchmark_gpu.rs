@@ -14,9 +14,10 @@ use std::path::Path;
 use csv::StringRecord;
 
 use super::benchmark_table::{self, OPERATIONS, Table, micros};
+use super::gaps::{Gap, Gaps};
 use super::{GpuRun, Runs, SkippedRow};
 use coexec_sim::input::{InputError, Text};
-use coexec_sim::workload::{DataType, Layer, Operator};
+use coexec_sim::workload::{DataType, Layer, Linked, Operator};
 use operators::{Feature, MAX_SIDE, linked, operator};
 
 /// What follows the device's name in the columns of its times.
@@ -95,12 +96,12 @@ impl Columns {
     }
 
     /// Name of the network that a row is of.
-    pub(super) fn network<'a>(&self, record: &'a StringRecord) -> &'a str {
+    fn network<'a>(&self, record: &'a StringRecord) -> &'a str {
         record.get(self.network).unwrap_or_default()
     }
 
     /// Name of the kernel that ran a row.
-    pub(super) fn kernel<'a>(&self, record: &'a StringRecord) -> Result<&'a str, String> {
+    fn kernel<'a>(&self, record: &'a StringRecord) -> Result<&'a str, String> {
         record.get(self.kernel).ok_or_else(|| "no kernel".to_owned())
     }
 
@@ -124,37 +125,73 @@ impl Columns {
     }
 
     /// The operator of a row.
-    pub(super) fn operator(&self, record: &StringRecord) -> Result<Operator, String> {
+    fn operator(&self, record: &StringRecord) -> Result<Operator, String> {
         let feature = Feature(record.get(self.feature).ok_or("no feature")?);
         let operator = operator(record.get(self.operation).ok_or("no operation")?, &feature)?;
         operator.check().map_err(|error| error.to_string())?;
         Ok(operator)
     }
 
+    /// A row as a part of its network, of which `gaps` knows the rows before.
+    fn part<'a>(
+        &self,
+        record: &'a StringRecord,
+        telling: &Self,
+        gaps: &mut Gaps,
+    ) -> Result<Part<'a>, String> {
+        let kernel = self.kernel(record)?;
+        let operator = self.operator(record)?;
+        let linked = linked(kernel)?;
+        let input_side = self.input_side(record);
+        let gap = gaps.before(&operator, input_side, telling.kernel(record)?)?;
+        let channels = operator.input_shapes().next().map_or(0, |input| input.channels);
+        Ok(Part { operator, input_side, channels, kernel, linked, gap })
+    }
+
     /// Side of the image a row reads, padding included; 0 where it reads none.
-    pub(super) fn input_side(&self, record: &StringRecord) -> u32 {
+    fn input_side(&self, record: &StringRecord) -> u32 {
         Feature(record.get(self.feature).unwrap_or_default()).count("Input_shape", MAX_SIDE).unwrap_or(0)
     }
 }
 
+/// A row as a part of its network.
+pub(super) struct Part<'a> {
+    pub(super) operator: Operator,
+    /// Side of the image it reads, padding included; 0 where it reads none.
+    pub(super) input_side: u32,
+    /// Channels it reads.
+    pub(super) channels: u32,
+    /// Name of the kernel that ran it, and the functions that it links.
+    pub(super) kernel: &'a str,
+    pub(super) linked: Linked,
+    /// What is missing before it.
+    pub(super) gap: Gap,
+}
+
 /// What `add` makes of the rows of each network that is known whole, by name, and the rows
-/// that broke others.
+/// that broke others. The kernel names of `telling` say what is missing.
 pub(super) fn whole_networks<N: Default>(
     table: &Table<'_>,
     columns: &Columns,
-    add: impl Fn(&mut N, &StringRecord) -> Result<(), String>,
+    telling: usize,
+    add: impl Fn(&mut N, Part<'_>),
 ) -> (BTreeMap<String, N>, Vec<SkippedRow>) {
-    let (mut networks, mut broken) = (BTreeMap::new(), Vec::new());
+    let telling = Columns { kernel: telling, ..*columns };
+    let (mut networks, mut broken) = (BTreeMap::<String, (N, Gaps)>::new(), Vec::new());
     let mut left_out = Vec::new();
     for &(line, ref record) in &table.records {
         let name = columns.network(record);
-        if let Err(reason) = add(networks.entry(name.to_owned()).or_default(), record) {
-            broken.push(name);
-            left_out.push(SkippedRow { line, reason: format!("{name} is not used: {reason}") });
+        let (network, gaps) = networks.entry(name.to_owned()).or_default();
+        match columns.part(record, &telling, gaps) {
+            Ok(part) => add(network, part),
+            Err(reason) => {
+                broken.push(name);
+                left_out.push(SkippedRow { line, reason: format!("{name} is not used: {reason}") });
+            }
         }
     }
     networks.retain(|name, _| !broken.contains(&name.as_str()));
-    (networks, left_out)
+    (networks.into_iter().map(|(name, (network, _))| (name, network)).collect(), left_out)
 }
 
 #[cfg(test)]

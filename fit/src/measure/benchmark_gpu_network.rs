@@ -12,12 +12,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use csv::StringRecord;
-
-use super::benchmark_gpu::operators::linked;
-use super::benchmark_gpu::{Columns, FUSED_KERNEL, whole_networks};
+use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
-use super::gaps::{Gaps, most_linked_column};
+use super::gaps::most_linked_column;
 use super::{Runs, SkippedRow};
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
@@ -70,30 +67,21 @@ type Launches = (BTreeMap<String, Network>, Vec<SkippedRow>);
 fn launches(text: &Text, device: &str) -> Result<Launches, InputError> {
     let table = Table::of(text);
     let (columns, _) = Columns::of_phone(&table, device)?;
-    let telling = Columns::of(&table, most_linked_column(&table)?)?;
-    Ok(whole_networks(&table, &columns, |network: &mut Network, record| {
-        network.add(&columns, &telling, record)
-    }))
+    Ok(whole_networks(&table, &columns, most_linked_column(&table)?, Network::add))
 }
 
 /// The launches of one network so far.
 #[derive(Default)]
 struct Network {
     layers: Vec<Layer>,
-    gaps: Gaps,
     /// The merged kernel of the row before, whose second row is yet to come.
     merged: Option<String>,
 }
 
 impl Network {
-    /// Adds the launch of a row, after those that have no row. The kernel names of `telling`
-    /// say what is missing.
-    fn add(&mut self, columns: &Columns, telling: &Columns, record: &StringRecord) -> Result<(), String> {
-        let kernel = columns.kernel(record)?;
-        let operator = columns.operator(record)?;
-        let layer = Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 };
-        let gap = self.gaps.before(&layer.operator, columns.input_side(record), telling.kernel(record)?)?;
-        let channels = layer.operator.inputs().first().map_or(0, |input| input.channels);
+    /// Adds the launch of a row, after those that have no row.
+    fn add(&mut self, part: Part<'_>) {
+        let Part { operator, channels, kernel, linked, gap, .. } = part;
         let side = gap.side.max(1);
         let mut missing = gap.missing as usize;
         while missing > 0 {
@@ -102,13 +90,12 @@ impl Network {
             missing -= functions;
         }
         if self.merged.take().is_some_and(|merged| merged == kernel) {
-            return Ok(());
+            return;
         }
         if kernel.starts_with(FUSED_KERNEL) {
             self.merged = Some(kernel.to_owned());
         }
-        self.layers.push(layer);
-        Ok(())
+        self.layers.push(Layer { operator, linked, data_type: DataType::F32 });
     }
 }
 

@@ -10,16 +10,14 @@
 
 use serde::Serialize;
 
-use super::host_timed::placement;
+use super::host_timed::predict;
+use crate::measure::ByHost;
 use crate::measure::runs::{ExecutedOn, Measurement};
 use crate::validate::gpu;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Plan, Processor};
 use coexec_sim::simulate::Simulator;
-use coexec_sim::units::Picos;
-use coexec_sim::workload::{Layer, Stage};
+use coexec_sim::workload::Layer;
 
 /// Means over operators that were measured both cut and on each processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -109,15 +107,14 @@ fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
 /// None where the profile has no kernel for it, or every repetition was disturbed.
 fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'_>) -> Option<Way> {
     let (_, layer) = measurement.operator.as_ref()?;
-    let placement = placement(&measurement.processor, profile).ok()?;
-    let synchronisation = measurement.synchronisation.unwrap_or(Mechanism::EventWait);
-    let plan = Plan::new(synchronisation, vec![placement]);
-    let stage = Stage::single(String::new(), layer.clone());
-    let predicted = simulator.latency(&[stage], &plan).ok().map(Picos::as_micros)?;
+    let (layer, ran, synchronisation) =
+        (layer.clone(), measurement.processor.clone(), measurement.synchronisation);
+    let run = ByHost { layer, ran, synchronisation };
+    let predicted = predict(&run, profile, simulator).ok()?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);
-    let around = if is_by_event { predicted - kernel(layer, profile)? } else { 0.0 };
+    let around = if is_by_event { predicted - kernel(&run.layer, profile)? } else { 0.0 };
     let measured = measurement.median_us()? + around;
-    let is_alone = matches!(placement.only(), Some(Processor::Cpu(_) | Processor::Gpu));
+    let is_alone = matches!(run.ran, ExecutedOn::Cpu(_) | ExecutedOn::Gpu);
     Some(Way { measured, predicted, is_alone })
 }
 
@@ -131,6 +128,7 @@ mod tests {
     use super::*;
     use crate::measure::runs::Repetition;
     use coexec_sim::plan::Axis;
+    use coexec_sim::plan::synchronisation::Mechanism;
     use coexec_sim::workload::{DataType, Linear, Operator};
 
     fn measurement(features: u32, processor: ExecutedOn, measured_us: f64) -> Measurement {

@@ -37,38 +37,28 @@ pub fn validate(
     let mut predictor = Predictor::new(gpu, spreads, seen.unwrap_or_default());
     let seen_operators: HashSet<&Operator> =
         seen.unwrap_or_default().iter().map(|run| &run.what.operator).collect();
-    let deviations = deviations(runs);
+    let deviation = deviations(runs.iter());
     Validation::of(runs, |run| {
         let (point, doubt) = predictor.point(run)?;
         let unseen = seen.is_some() && !seen_operators.contains(&run.what.operator);
-        let point = Point { unseen, deviation_us: deviations.of(run), ..point };
+        let point = Point { unseen, deviation_us: deviation(run), ..point };
         Ok::<_, Unsupported>(point.within_spreads(&doubt, spreads))
     })
 }
 
-/// What runs of one layer differ by.
-pub(crate) struct Deviations<'a> {
-    /// Median of each layer that was measured more than once, in microseconds.
-    medians: HashMap<&'a Layer, f64>,
-}
-
-impl Deviations<'_> {
-    /// How far `run` is from the median of its layer, in microseconds; none where the
-    /// layer was measured once.
-    pub(crate) fn of(&self, run: &GpuRun) -> Option<f64> {
-        self.medians.get(&run.what).map(|median| (run.measured_us - median).abs())
-    }
-}
-
-/// The deviations of `runs`.
-pub(crate) fn deviations<'a>(runs: impl IntoIterator<Item = &'a GpuRun>) -> Deviations<'a> {
+/// How far a run is from the median of its layer in `runs`, in microseconds; none where the
+/// layer was measured once.
+pub(crate) fn deviations<'a>(
+    runs: impl Iterator<Item = &'a GpuRun>,
+) -> impl Fn(&GpuRun) -> Option<f64> + Sync {
     let mut by_layer: HashMap<&Layer, Vec<f64>> = HashMap::new();
     for run in runs {
         by_layer.entry(&run.what).or_default().push(run.measured_us);
     }
     by_layer.retain(|_, times| times.len() > 1);
     let middle = |(layer, times): (_, Vec<f64>)| Some((layer, median(&times)?));
-    Deviations { medians: by_layer.into_iter().filter_map(middle).collect() }
+    let medians: HashMap<&Layer, f64> = by_layer.into_iter().filter_map(middle).collect();
+    move |run| medians.get(&run.what).map(|median| (run.measured_us - median).abs())
 }
 
 #[cfg(test)]

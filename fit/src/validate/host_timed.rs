@@ -24,7 +24,7 @@ pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Vali
 }
 
 /// Microseconds from the host's call until it knows of the end.
-fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
+pub(super) fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
     let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
     let plan = Plan::new(synchronisation, vec![placement(&run.ran, profile)?]);
     let stage = Stage::single(String::new(), run.layer.clone());
@@ -33,7 +33,7 @@ fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Re
 }
 
 /// Where an operator ran; why a plan of one operator cannot say so otherwise.
-pub(super) fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement, String> {
+fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement, String> {
     let cores_of = |text: &str| CoreSet::parse(text, &profile.cpu).map_err(|error| error.to_string());
     match ran {
         ExecutedOn::Split { axis, cores, cpu, gpu } => {

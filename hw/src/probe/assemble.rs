@@ -57,7 +57,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
 fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
     let what = format!("{source}: fit to {} co-runs of streams", co_runs.runs.len());
     let mut curves: Vec<Interference> =
-        interference::fit(&co_runs.runs, &what).into_iter().map(|fit| fit.interference).collect();
+        interference::fit(&co_runs.runs, &what);
     for held in held_out.iter().filter(|held| held.error_percent > held.plain_error_percent) {
         curves.retain(|curve| curve.client != held.client);
         notes.warnings.push(format!(

@@ -130,8 +130,8 @@ pub struct TradeOff {
 /// The fit of one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableFit {
-    /// Key of the table in `[gpu]`.
-    pub table: &'static str,
+    /// The table.
+    pub table: KernelTable,
     /// Distinct layers.
     pub layers: usize,
     /// Whether the optimiser ended at a minimum rather than at its last iteration.
@@ -197,7 +197,7 @@ pub(super) fn fit_table(
     }
     let keys: Vec<&'static str> = centre.iter().map(|&(_, key, _)| key).collect();
     TableFit {
-        table: table.key(),
+        table,
         layers: samples.len(),
         converged: solution.converged,
         parameters,

@@ -153,11 +153,10 @@ fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
 /// The samples that each fold keeps out: those whose operator occurs in networks
 /// of that fold only.
 fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
-    let networks = runs.iter().map(|run| run.network.as_str());
-    let fold_of = deal(networks, FOLDS, seed);
+    let folds = deal(runs.iter().map(|run| run.network.as_str()), FOLDS, seed);
     let mut only_in: HashMap<&Operator, Option<usize>> = HashMap::new();
     for run in runs {
-        let fold = fold_of.get(run.network.as_str()).copied();
+        let fold = folds.iter().position(|fold| fold.contains(run.network.as_str()));
         let only = only_in.entry(&run.what.operator).or_insert(fold);
         if *only != fold {
             *only = None;

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use super::fit::TableFit;
 use crate::validate::interval::Uncertainty;
-use coexec_sim::device::gpu::{KernelTable, TableSpread};
+use crate::validate::point::Point;
+use coexec_sim::device::gpu::TableSpread;
 use coexec_sim::statistics::rounded;
 
 /// Part of the errors an interval holds.
@@ -31,29 +32,32 @@ const ROUNDING: f64 = 1e-6;
 /// Significant digits of a covariance and of a quantile.
 const DIGITS: i32 = 3;
 
-/// An error of a prediction of a network that the fit had not seen.
-#[derive(Clone, Copy, Debug)]
+/// A run of a network that the fit had not seen, beside its prediction.
+#[derive(Clone, Debug)]
 pub(super) struct HeldOut {
+    pub(super) point: Point,
     pub(super) uncertainty: Uncertainty,
-    /// Which network it is of.
-    pub(super) network: usize,
-    pub(super) unseen: bool,
-    /// Logarithm of measured over predicted time.
-    pub(super) error: f64,
 }
 
-/// The spread of the predictions of each table in `fits`, from `errors` of fits on
+impl HeldOut {
+    /// Distance of the logarithms of measured and predicted time.
+    fn error(&self) -> f64 {
+        (self.point.measured_us / self.point.predicted_us).ln().abs()
+    }
+}
+
+/// The spread of the predictions of each table in `fits`, from the errors of fits on
 /// parts of the runs. A table of which hardly any network was held out has none.
-pub(super) fn spreads(fits: &[TableFit], errors: &[HeldOut]) -> Vec<TableSpread> {
-    fits.iter().filter_map(|fit| spread(fit, errors)).collect()
+pub(super) fn spreads<'a>(
+    fits: &[TableFit],
+    held_out: impl Iterator<Item = &'a HeldOut> + Clone,
+) -> Vec<TableSpread> {
+    fits.iter().filter_map(|fit| spread(fit, held_out.clone())).collect()
 }
 
-fn spread(fit: &TableFit, errors: &[HeldOut]) -> Option<TableSpread> {
-    let known = known(fit)?;
-    let table = known.table;
-    let of_table: Vec<HeldOut> =
-        errors.iter().filter(|held_out| held_out.uncertainty.table == table).copied().collect();
-    let unseen: Vec<HeldOut> = of_table.iter().filter(|held_out| held_out.unseen).copied().collect();
+fn spread<'a>(fit: &TableFit, held_out: impl Iterator<Item = &'a HeldOut>) -> Option<TableSpread> {
+    let of_table: Vec<&HeldOut> = held_out.filter(|held| held.uncertainty.table == fit.table).collect();
+    let unseen: Vec<&HeldOut> = of_table.iter().filter(|held| held.point.unseen).copied().collect();
     let errors = if unseen.len() >= ENOUGH_UNSEEN { unseen } else { of_table };
     if errors.len() < FEWEST {
         return None;
@@ -61,33 +65,30 @@ fn spread(fit: &TableFit, errors: &[HeldOut]) -> Option<TableSpread> {
     let candidates = DEVIATIONS.iter().flat_map(|&near| DEVIATIONS.iter().map(move |&far| (near, far)));
     let (near, far) = candidates.min_by(|&a, &b| surprise(&errors, a).total_cmp(&surprise(&errors, b)))?;
     let quantile = rounded(quantile(&errors, near, far), DIGITS);
-    Some(TableSpread { near, far, quantile, ..known })
+    Some(TableSpread { near, far, quantile, ..known(fit) })
 }
 
 /// What a fit alone tells: the covariance of the parameters.
-pub(super) fn known(fit: &TableFit) -> Option<TableSpread> {
-    Some(TableSpread {
-        table: KernelTable::ALL.iter().copied().find(|table| table.key() == fit.table)?,
+pub(super) fn known(fit: &TableFit) -> TableSpread {
+    let row = |row: &Vec<f64>| row.iter().map(|&value| rounded(value, DIGITS)).collect();
+    TableSpread {
+        table: fit.table,
         near: 0.0,
         far: 0.0,
         quantile: 0.0,
         parameters: fit.parameters.iter().map(|parameter| parameter.key.to_owned()).collect(),
-        covariance: fit
-            .covariance
-            .iter()
-            .map(|row| row.iter().map(|&value| rounded(value, DIGITS)).collect())
-            .collect(),
-    })
+        covariance: fit.covariance.iter().map(row).collect(),
+    }
 }
 
 /// Negative log-likelihood of errors that are Laplace distributed, as absolute
 /// percentage errors suggest: outliers do not set the deviations.
-fn surprise(errors: &[HeldOut], (near, far): (f64, f64)) -> f64 {
+fn surprise(errors: &[&HeldOut], (near, far): (f64, f64)) -> f64 {
     errors
         .iter()
         .map(|held_out| {
             let scale = held_out.uncertainty.deviation(near, far) / std::f64::consts::SQRT_2;
-            scale.ln() + held_out.error.abs() / scale
+            scale.ln() + held_out.error() / scale
         })
         .sum()
 }
@@ -99,18 +100,18 @@ fn surprise(errors: &[HeldOut], (near, far): (f64, f64)) -> f64 {
 /// drawn from networks rather than layers: each counts the same, however many
 /// layers it has, and so does the one more. Nine leave the largest error; it is all
 /// that fewer have to say.
-fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
-    let mut layers: HashMap<usize, f64> = HashMap::new();
+fn quantile(errors: &[&HeldOut], near: f64, far: f64) -> f64 {
+    let mut layers: HashMap<&str, f64> = HashMap::new();
     for held_out in errors {
-        *layers.entry(held_out.network).or_default() += 1.0;
+        *layers.entry(&held_out.point.network).or_default() += 1.0;
     }
     let few = layers.len() < ENOUGH_NETWORKS;
     let drawn = if few { layers.len() } else { errors.len() } as f64;
     let mut scores: Vec<(f64, f64)> = errors
         .iter()
         .map(|held_out| {
-            let score = held_out.error.abs() / held_out.uncertainty.deviation(near, far);
-            (score, if few { layers[&held_out.network].recip() } else { 1.0 })
+            let score = held_out.error() / held_out.uncertainty.deviation(near, far);
+            (score, if few { layers[held_out.point.network.as_str()].recip() } else { 1.0 })
         })
         .collect();
     scores.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -127,16 +128,30 @@ fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coexec_sim::device::gpu::KernelTable;
 
     fn fit() -> TableFit {
         TableFit {
-            table: "conv_generic",
+            table: KernelTable::ConvGeneric,
             layers: 0,
             converged: true,
             parameters: Vec::new(),
             trade_offs: Vec::new(),
             covariance: Vec::new(),
         }
+    }
+
+    /// A point of that error.
+    fn off(error: f64) -> Point {
+        Point { measured_us: error.exp(), predicted_us: 1.0, ..Point::default() }
+    }
+
+    fn spreads(errors: &[HeldOut]) -> Vec<TableSpread> {
+        super::spreads(&[fit()], errors.iter())
+    }
+
+    fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
+        super::quantile(&errors.iter().collect::<Vec<_>>(), near, far)
     }
 
     /// Errors that are ten times as large far from the points as beside them.
@@ -152,9 +167,11 @@ mod tests {
                         parameter_variance: 0.0,
                         physics_us: 1.0,
                     },
-                    network: index as usize,
-                    unseen,
-                    error: size * f64::from(index) / 200.0,
+                    point: Point {
+                        network: index.to_string(),
+                        unseen,
+                        ..off(size * f64::from(index) / 200.0)
+                    },
                 }
             })
             .collect()
@@ -163,10 +180,10 @@ mod tests {
     #[test]
     fn nine_of_ten_errors_lie_within_and_the_far_ones_get_the_wider_interval() {
         let errors = errors(true);
-        let spread = &spreads(&[fit()], &errors)[0];
+        let spread = &spreads(&errors)[0];
         assert!(spread.far > 3.0 * spread.near, "{spread:?}");
         let within = |held_out: &&HeldOut| {
-            held_out.error.abs() <= spread.quantile * held_out.uncertainty.deviation(spread.near, spread.far)
+            held_out.error() <= spread.quantile * held_out.uncertainty.deviation(spread.near, spread.far)
         };
         let share = errors.iter().filter(within).count();
         assert!((180..=184).contains(&share), "{share}");
@@ -176,20 +193,21 @@ mod tests {
     fn few_networks_leave_the_largest_error_and_count_alike_whatever_their_layers() {
         let mut errors = errors(true);
         for (index, held_out) in errors.iter_mut().enumerate() {
-            held_out.network = index % 5;
+            held_out.point.network = (index % 5).to_string();
             held_out.uncertainty.similarity = 1.0;
-            held_out.error = 0.01;
+            held_out.point.measured_us = 0.01_f64.exp();
         }
-        errors[0].error = 0.2;
+        errors[0].point.measured_us = 0.2_f64.exp();
         assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
         for (index, held_out) in errors.iter_mut().enumerate() {
-            held_out.network = index;
+            held_out.point.network = index.to_string();
         }
         assert!((quantile(&errors, 0.1, 0.0) - 0.1).abs() < 1e-9);
         // One layer of the eleventh network weighs as much as nineteen of each other.
         for (index, held_out) in errors.iter_mut().enumerate() {
-            held_out.network = if index == 0 { 10 } else { index % 10 };
-            held_out.error = if held_out.network == 10 { 0.2 } else { 0.01 };
+            let network = if index == 0 { 10 } else { index % 10 };
+            held_out.point = off(if network == 10 { 0.2 } else { 0.01 });
+            held_out.point.network = network.to_string();
         }
         assert!((quantile(&errors, 0.1, 0.0) - 2.0).abs() < 1e-9);
     }
@@ -198,12 +216,12 @@ mod tests {
     fn seen_layers_count_only_where_too_few_are_unseen() {
         let mut some = errors(false);
         for held_out in &mut some {
-            held_out.error *= 10.0;
+            held_out.point.measured_us = held_out.point.measured_us.powi(10);
         }
         let mixed: Vec<HeldOut> = errors(true).into_iter().chain(some.clone()).collect();
-        let unseen = &spreads(&[fit()], &errors(true))[0];
-        assert_eq!(&spreads(&[fit()], &mixed)[0], unseen);
-        assert!(spreads(&[fit()], &some)[0].near > unseen.near);
-        assert_eq!(spreads(&[fit()], &some[..4]), []);
+        let unseen = &spreads(&errors(true))[0];
+        assert_eq!(&spreads(&mixed)[0], unseen);
+        assert!(spreads(&some)[0].near > unseen.near);
+        assert_eq!(spreads(&some[..4]), []);
     }
 }

@@ -112,7 +112,7 @@ fn a_table_without_runs_and_a_parameter_of_zero_keep_their_values() {
     let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
     assert_eq!(calibrated.gpu.mean, base.mean);
     assert_eq!(calibrated.gpu.conv_generic.wave_us, base.conv_generic.wave_us);
-    assert!(calibrated.tables.iter().all(|fit| fit.table != "mean"));
+    assert!(calibrated.tables.iter().all(|fit| fit.table != KernelTable::Mean));
 }
 
 #[test]

@@ -10,13 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use csv::StringRecord;
-
 use super::super::SkippedRow;
-use super::super::benchmark_gpu::operators::linked;
-use super::super::benchmark_gpu::{Columns, whole_networks};
+use super::super::benchmark_gpu::{Columns, Part, whole_networks};
 use super::super::benchmark_table::Table;
-use super::super::gaps::{Gaps, most_linked_column};
+use super::super::gaps::most_linked_column;
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{Elementwise, Function, Operator, Shape, Slice};
 
@@ -30,52 +27,30 @@ pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);
 pub(super) fn recover(text: &Text) -> Result<Networks, InputError> {
     let table = Table::of(text);
     // Of the phones' kernel names those that say most serve.
-    let columns = Columns::of(&table, most_linked_column(&table)?)?;
-    let (networks, left_out) =
-        whole_networks(&table, &columns, |network: &mut Recovery, record| network.add_row(&columns, record));
-    Ok((networks.into_iter().map(|(name, network)| (name, network.operators)).collect(), left_out))
+    let telling = most_linked_column(&table)?;
+    Ok(whole_networks(&table, &Columns::of(&table, telling)?, telling, add))
 }
 
-/// The operators of one network so far.
-#[derive(Default)]
-struct Recovery {
-    operators: Vec<Operator>,
-    gaps: Gaps,
-}
-
-impl Recovery {
-    fn add_row(&mut self, columns: &Columns, record: &StringRecord) -> Result<(), String> {
-        let operator = columns.operator(record)?;
-        self.add(operator, columns.input_side(record), columns.kernel(record)?)
+/// Adds the operator of a row, with what is hidden before it and linked behind it.
+fn add(operators: &mut Vec<Operator>, part: Part<'_>) {
+    let Part { operator, input_side, channels, linked, gap, .. } = part;
+    if gap.padded {
+        let input = Shape::image(input_side, input_side, channels);
+        // Padding copies as much as a slice that takes everything.
+        operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
     }
-
-    /// Adds `operator`, which reads an image of `input_side` (padding included)
-    /// and is run by the kernel of that name, with what is hidden before it and
-    /// linked behind it.
-    fn add(&mut self, operator: Operator, input_side: u32, kernel: &str) -> Result<(), String> {
-        let functions = linked(kernel)?;
-        let gap = self.gaps.before(&operator, input_side, kernel)?;
-        let channels = operator.inputs().first().map_or(0, |input| input.channels);
-        if gap.padded {
-            let input = Shape::image(input_side, input_side, channels);
-            // Padding copies as much as a slice that takes everything.
-            self.operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
+    let side = gap.side.max(1);
+    for _ in 0..hidden_operations(gap.missing) {
+        operators.push(element_wise(Function::Multiply, Shape::image(side, side, channels)));
+    }
+    let output = operator.output();
+    let mut fuses = !matches!(operator, Operator::Concat(_));
+    operators.push(operator);
+    for &function in linked.functions() {
+        if !(fuses && function == Function::Relu) {
+            operators.push(element_wise(function, output));
         }
-        let side = gap.side;
-        let input = Shape::image(side.max(1), side.max(1), channels);
-        for _ in 0..hidden_operations(gap.missing) {
-            self.operators.push(element_wise(Function::Multiply, input));
-        }
-        let output = operator.output();
-        let mut fuses = !matches!(operator, Operator::Concat(_));
-        self.operators.push(operator);
-        for &function in functions.functions() {
-            if !(fuses && function == Function::Relu) {
-                self.operators.push(element_wise(function, output));
-            }
-            fuses = function.is_binary();
-        }
-        Ok(())
+        fuses = function.is_binary();
     }
 }
 
