@@ -138,7 +138,8 @@ fn learning_curve(
 
 /// A published number no longer sets a value that has been fitted.
 fn forget_used_facts(profile: &mut Profile, fitted: &Fitted) {
-    let mut tables: Vec<String> = fitted.tables.iter().map(|fit| format!("gpu.{}", fit.table.key())).collect();
+    let mut tables: Vec<String> =
+        fitted.tables.iter().map(|fit| format!("gpu.{}", fit.table.key())).collect();
     tables.extend(fitted.cpu_tables.iter().map(show::cpu_key));
     tables.extend(fitted.host.first().map(|_| "gpu.host".to_owned()));
     for fact in &mut profile.used_fact {

@@ -56,8 +56,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
 /// The curves that predict levels of traffic they had not seen better than sharing alone.
 fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
     let what = format!("{source}: fit to {} co-runs of streams", co_runs.runs.len());
-    let mut curves: Vec<Interference> =
-        interference::fit(&co_runs.runs, &what);
+    let mut curves: Vec<Interference> = interference::fit(&co_runs.runs, &what);
     for held in held_out.iter().filter(|held| held.error_percent > held.plain_error_percent) {
         curves.retain(|curve| curve.client != held.client);
         notes.warnings.push(format!(
