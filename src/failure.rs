@@ -72,17 +72,13 @@ pub(crate) enum Failure {
 
 impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
-        let help = match &error {
-            ReproduceError::Input(error) => return Self::Input(error.clone()),
-            ReproduceError::Simulate(error) => return Self::Simulate(error.clone()),
-            ReproduceError::NoProfile { .. } => "see the profiles there are (`coexec devices`)",
-            ReproduceError::NoFact { .. }
-            | ReproduceError::NoAnswer { .. }
-            | ReproduceError::NoWorkload { .. }
-            | ReproduceError::NoCores { .. }
-            | ReproduceError::NoPart { .. } => "bundled files do not agree with each other: please report it",
-        };
-        Self::usage(error.to_string(), help)
+        match error {
+            ReproduceError::Input(error) => Self::Input(error),
+            ReproduceError::Simulate(error) => Self::Simulate(error),
+            ReproduceError::Bundled(problem) => {
+                Self::usage(problem, "bundled files do not agree with each other: please report it")
+            }
+        }
     }
 }
 

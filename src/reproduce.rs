@@ -103,7 +103,7 @@ fn missed(reports: &[Report], every: usize) -> Vec<String> {
     let groups = reports.flat_map(|report| report.groups.iter().map(move |group| (report.paper, group)));
     groups
         .filter(|(_, group)| !group.holds())
-        .map(|(paper, group): (Paper, _)| format!("{}, {}", paper.name(), group.name))
+        .map(|(paper, group): (Paper, _)| format!("{}, {}", paper.name(), group.published.name))
         .collect()
 }
 

@@ -7,7 +7,7 @@
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 pub mod benchmark_gpu_network;
-mod benchmark_table;
+pub mod benchmark_table;
 pub mod digest;
 pub mod draw;
 mod gaps;

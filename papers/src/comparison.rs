@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::fact::{self, Fact, FactBars, FactGroup, Published};
 use super::report::{Group, Ours, Report, Role, Row};
-use super::{Inputs, Paper, ReproduceError};
+use super::{Inputs, Paper, ReproduceError, bundled};
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 
 /// A report in the making.
@@ -39,7 +39,7 @@ impl Comparison {
     /// The published number called `id`.
     ///
     /// # Errors
-    /// [`ReproduceError::NoFact`] where the paper has no such fact, or it is no number.
+    /// The paper has no such fact, or it is no number.
     pub fn published(&self, id: &str) -> Result<f64, ReproduceError> {
         match self.paper.facts().find(|fact| fact.id == id).map(|fact| &fact.value) {
             Some(Published::Number(number)) => Ok(*number),
@@ -65,8 +65,7 @@ impl Comparison {
     /// The report: each fact in one row.
     ///
     /// # Errors
-    /// [`ReproduceError::NoFact`] for a number of ours that is beside no fact, and
-    /// [`ReproduceError::NoAnswer`] for a fact of which nothing is said.
+    /// A number of ours is beside no fact, or nothing is said of a fact.
     pub fn finish(mut self) -> Result<Report, ReproduceError> {
         let file = fact::of(self.paper);
         let mut figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<Vec<_>, _>>()?;
@@ -78,29 +77,23 @@ impl Comparison {
         }
     }
 
-    fn group(&mut self, group: &FactGroup) -> Result<Group, ReproduceError> {
-        Ok(Group {
-            name: group.name.clone(),
-            limit: group.limit,
-            no_limit: group.no_limit.clone(),
-            measure: group.measure,
-            note: group.note.clone(),
-            rows: group.fact.iter().map(|fact| self.row_of(group, fact)).collect::<Result<_, _>>()?,
-        })
+    fn group(&mut self, published: &'static FactGroup) -> Result<Group, ReproduceError> {
+        let rows = published.fact.iter().map(|fact| self.row_of(published, fact));
+        Ok(Group { published, rows: rows.collect::<Result<_, _>>()? })
     }
 
-    fn row_of(&mut self, group: &FactGroup, fact: &Fact) -> Result<Row, ReproduceError> {
+    fn row_of(&mut self, group: &FactGroup, fact: &'static Fact) -> Result<Row, ReproduceError> {
         let because = fact.because.clone().or_else(|| group.because.clone());
-        let Some(ours) = self.found.remove(&fact.id) else {
-            let because = because.or_else(|| group.without_data.clone());
-            let id = || ReproduceError::NoAnswer { paper: self.paper.name(), id: fact.id.clone() };
-            return Ok(Row::not_reproduced(fact, because.ok_or_else(id)?));
-        };
+        let ours = self.found.remove(&fact.id);
         let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
-        let role = match (self.sets.get(&fact.id), because.or(repeated)) {
-            (Some(sets), _) => Role::Fitted { sets: sets.clone() },
-            (None, Some(because)) => Role::NotCounted { because },
-            (None, None) => Role::Predicted,
+        let role = if ours.is_none() {
+            let because = because.or_else(|| group.without_data.clone());
+            let problem = || format!("nothing is said of {} of {}", fact.id, self.paper.name());
+            Role::NotReproduced { because: bundled(because, problem)? }
+        } else if let Some(sets) = self.sets.get(&fact.id) {
+            Role::Fitted { sets: sets.clone() }
+        } else {
+            because.or(repeated).map_or(Role::Predicted, |because| Role::NotCounted { because })
         };
         Ok(Row::new(fact, ours, role, group.measure))
     }
@@ -132,6 +125,6 @@ impl Comparison {
     }
 
     fn no_fact(&self, id: &str) -> ReproduceError {
-        ReproduceError::NoFact { paper: self.paper.name(), id: id.to_owned() }
+        ReproduceError::Bundled(format!("{} has no published number called {id}", self.paper.name()))
     }
 }

@@ -4,16 +4,14 @@
 //! data set where its folder is given, and not told otherwise. No model of ours enters
 //! but in the share of convolutions.
 
-use std::collections::HashMap;
-use std::path::Path;
-
-use super::{Comparison, Inputs, ReproduceError, curves, fastest};
+use super::{Comparison, Inputs, ReproduceError, curves, fastest, line};
 use coexec_fit::measure::benchmark_cpu;
+use coexec_fit::measure::benchmark_table::{self, Table};
 use coexec_fit::validate::figures;
 use coexec_fit::validate::flops_linear::FlopsLinear;
 use coexec_plots::figure::{Line, Picture};
 use coexec_sim::device::cpu::Cpu;
-use coexec_sim::input::{InputError, Text};
+use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Operator};
@@ -58,12 +56,13 @@ const FITS: [(&str, &str, &str); 7] = [
 /// A file of the data set cannot be read, or a run cannot be simulated.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
     let Some(folder) = &inputs.benchmark else { return Ok(()) };
-    let table = Table::read(folder)?;
+    let text = benchmark_table::read(folder, SYNTHETIC)?;
+    let table = Table::of(&text);
     for (id, from, to) in FITS {
-        comparison.row(id, linear_fit_mape_percent(&table.pairs(from, to)?));
+        comparison.row(id, linear_fit_mape_percent(&pairs(&table, from, to)?));
     }
-    comparison.row("all/dataset/synthetic-cnns", table.rows as f64);
-    comparison.figure(table.figure()?);
+    comparison.row("all/dataset/synthetic-cnns", table.numbers(FLOPS)?.len() as f64);
+    comparison.figure(figure(&table)?);
     let cpu = &inputs.profile("pixel4")?.cpu;
     let cores = fastest(inputs.profile("pixel4")?, 1)?;
     let (networks, _) = benchmark_cpu::networks(folder)?;
@@ -87,75 +86,29 @@ fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
     (all > 0.0).then(|| 100.0 * convolutions / all)
 }
 
-/// End-to-end times of the synthetic networks, column by column.
-struct Table {
-    text: Text,
-    rows: usize,
-    columns: HashMap<String, Vec<Option<f64>>>,
+/// Rows of the table in which both columns have a number.
+fn pairs(table: &Table<'_>, from: &str, to: &str) -> Result<Vec<(f64, f64)>, InputError> {
+    let pairs = table.numbers(from)?.into_iter().zip(table.numbers(to)?);
+    Ok(pairs.filter_map(|(from, to)| Some((from?, to?))).collect())
 }
 
-impl Table {
-    fn read(folder: &Path) -> Result<Self, InputError> {
-        let flat = Text::read(&folder.join(SYNTHETIC[0]));
-        let text = match flat {
-            Err(InputError::Unreadable { .. }) => Text::read(&folder.join(SYNTHETIC[1])).or(flat)?,
-            read => read?,
-        };
-        Self::parse(text)
-    }
-
-    fn parse(text: Text) -> Result<Self, InputError> {
-        let help = "give the folder of the mobile-ml-benchmark data set";
-        let bad = |error: &csv::Error| text.refuse("", error.to_string(), help);
-        let mut reader = csv::Reader::from_reader(text.content.as_bytes());
-        let names: Vec<String> =
-            reader.headers().map_err(|error| bad(&error))?.iter().map(str::to_owned).collect();
-        let mut columns: Vec<Vec<Option<f64>>> = vec![Vec::new(); names.len()];
-        let mut rows = 0;
-        for record in reader.records() {
-            let record = record.map_err(|error| bad(&error))?;
-            for (column, cell) in columns.iter_mut().zip(&record) {
-                column.push(cell.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0));
-            }
-            rows += 1;
-        }
-        let columns = names.into_iter().zip(columns).collect();
-        Ok(Self { text, rows, columns })
-    }
-
-    /// Rows in which both columns have a number.
-    fn pairs(&self, from: &str, to: &str) -> Result<Vec<(f64, f64)>, InputError> {
-        let column = |name: &str| {
-            self.columns.get(name).ok_or_else(|| {
-                let problem = format!("the table has no column {name:?}");
-                self.text.refuse("", problem, "give the table as the data set publishes it")
-            })
-        };
-        let pairs = column(from)?.iter().zip(column(to)?);
-        Ok(pairs.filter_map(|(from, to)| Some(((*from)?, (*to)?))).collect())
-    }
-
-    fn figure(&self) -> Result<Picture, InputError> {
-        let line = |name: &str, column: &str| {
-            let mut points: Vec<(f64, f64)> = self.pairs(FLOPS, column)?.into_iter().step_by(SHOWN).collect();
-            for (flops, micros) in &mut points {
-                (*flops, *micros) = (*flops / 1e9, *micros / 1e3);
-            }
-            points.sort_by(|one, other| one.0.total_cmp(&other.0));
-            Ok::<_, InputError>(Line { name: name.to_owned(), is_published: true, points })
-        };
-        let lines = vec![
-            line("Pixel 4, one large core", "pixel4|1large|float|mean")?,
-            line("Pixel 4, GPU", "pixel4|gpu|float|mean")?,
-        ];
-        Ok(curves(
-            "edgesys24-flops",
-            "Latency against FLOPs",
-            "every fourth synthetic network of the data set (Figure 2)",
-            ["GFLOPs", "latency (ms)"],
-            lines,
-        ))
-    }
+fn figure(table: &Table<'_>) -> Result<Picture, InputError> {
+    let published = |name: &str, column: &str| {
+        let shown = pairs(table, FLOPS, column)?.into_iter().step_by(SHOWN);
+        let mut points: Vec<_> = shown.map(|(flops, micros)| (flops / 1e9, micros / 1e3)).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Ok::<_, InputError>(Line { is_published: true, ..line(name, points) })
+    };
+    Ok(curves(
+        "edgesys24-flops",
+        "Latency against FLOPs",
+        "every fourth synthetic network of the data set (Figure 2)",
+        ["GFLOPs", "latency (ms)"],
+        vec![
+            published("Pixel 4, one large core", "pixel4|1large|float|mean")?,
+            published("Pixel 4, GPU", "pixel4|gpu|float|mean")?,
+        ],
+    ))
 }
 
 /// MAPE of ordinary least squares with a constant, in percent.
@@ -167,6 +120,8 @@ fn linear_fit_mape_percent(pairs: &[(f64, f64)]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use coexec_sim::input::Text;
+
     use super::*;
 
     #[test]
@@ -181,9 +136,10 @@ mod tests {
     #[test]
     fn cells_without_a_time_are_left_out_and_a_missing_column_is_named() {
         let content = "model,FLOPS,a\none,1,2\ntwo,2,\nthree,3,6\n".to_owned();
-        let table = Table::parse(Text { name: "t.csv".into(), content }).unwrap();
-        assert_eq!((table.rows, table.pairs(FLOPS, "a").unwrap()), (3, vec![(1.0, 2.0), (3.0, 6.0)]));
-        let error = table.pairs(FLOPS, "b").unwrap_err();
+        let text = Text { name: "t.csv".into(), content };
+        let table = Table::of(&text);
+        assert_eq!(pairs(&table, FLOPS, "a").unwrap(), [(1.0, 2.0), (3.0, 6.0)]);
+        let error = pairs(&table, FLOPS, "b").unwrap_err();
         assert!(error.to_string().contains("\"b\""), "{error}");
     }
 }

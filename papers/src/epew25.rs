@@ -16,7 +16,7 @@ use coexec_sim::kernel::gpu;
 use coexec_sim::plan::Processor;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::simulate::{Detail, execute};
-use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window, operator_set};
+use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window};
 
 /// Number format of both processors.
 const DATA_TYPE: DataType = DataType::F16;
@@ -40,8 +40,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     networks::compare(comparison, inputs)?;
     split::compare(comparison, inputs)?;
     kernels(comparison, inputs)?;
-    let convolutions = operator_set("epew-conv").ok_or(ReproduceError::NoWorkload { name: "epew-conv" })?;
-    comparison.row("dataset/conv", convolutions.len() as f64);
+    comparison.row("dataset/conv", crate::operators("epew-conv")?.len() as f64);
     Ok(())
 }
 

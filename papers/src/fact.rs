@@ -52,23 +52,30 @@ pub struct Fact {
 }
 
 /// Facts whose deviations are held against one limit.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct FactGroup {
-    pub(crate) name: String,
+pub struct FactGroup {
+    /// What they are.
+    pub name: String,
+    /// How far ours may be off.
     #[serde(default)]
-    pub(crate) measure: Measure,
+    pub limit: Limit,
+    /// Why there is no limit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub no_limit: String,
+    /// How a deviation is counted.
     #[serde(default)]
-    pub(crate) limit: Limit,
-    /// Why it has no limit.
-    #[serde(default)]
-    pub(crate) no_limit: String,
+    pub measure: Measure,
+    /// What a reader should know of all of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
     /// Why none of its facts is predicted.
+    #[serde(skip_serializing)]
     pub(crate) because: Option<String>,
     /// Why a fact has no number of ours where the folder of measured data is not given.
+    #[serde(skip_serializing)]
     pub(crate) without_data: Option<String>,
-    #[serde(default)]
-    pub(crate) note: String,
+    #[serde(skip_serializing)]
     pub(crate) fact: Vec<Fact>,
 }
 

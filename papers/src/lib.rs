@@ -25,7 +25,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use comparison::Comparison;
-pub use fact::{Fact, Published};
+pub use fact::{Fact, FactGroup, Published};
 pub use report::{Group, Limit, Measure, Ours, Report, Role, Row, Summary};
 
 use coexec_plots::figure::{Curves, Drawing, Line, Picture};
@@ -33,7 +33,7 @@ use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::simulate::SimulateError;
-use coexec_sim::workload::{Stage, fuse, network};
+use coexec_sim::workload::{Graph, Operator, Stage, fuse, network, operator_set};
 
 /// A paper whose numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::VariantArray, strum::IntoStaticStr)]
@@ -118,60 +118,19 @@ impl Inputs {
     /// The profile called `name`.
     ///
     /// # Errors
-    /// [`ReproduceError::NoProfile`] where there is none.
+    /// There is none.
     pub fn profile(&self, name: &str) -> Result<&Profile, ReproduceError> {
         let found = self.profiles.iter().find(|profile| profile.name == name);
-        found.ok_or_else(|| ReproduceError::NoProfile { name: name.to_owned() })
+        bundled(found, || format!("there is no device profile {name} among those given"))
     }
 }
 
 /// Why a paper's numbers cannot be compared.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
-    /// No profile of that name was given.
-    #[error("there is no device profile {name} among those given")]
-    NoProfile {
-        /// The name.
-        name: String,
-    },
-    /// A number of ours, or of an argument, is beside no published number.
-    #[error("{paper} has no published number called {id}")]
-    NoFact {
-        /// The paper.
-        paper: &'static str,
-        /// What the number was looked for by.
-        id: String,
-    },
-    /// A published number is neither predicted nor said why not.
-    #[error("nothing is said of {id} of {paper}")]
-    NoAnswer {
-        /// The paper.
-        paper: &'static str,
-        /// Id of the fact.
-        id: String,
-    },
-    /// No bundled network or operator set has the name.
-    #[error("there is no bundled network, or set of operators, named {name}")]
-    NoWorkload {
-        /// The name.
-        name: &'static str,
-    },
-    /// A device has fewer cores than a paper's runs use.
-    #[error("{device} has no {threads} CPU cores for the paper's runs")]
-    NoCores {
-        /// The device.
-        device: String,
-        /// Threads that the runs use.
-        threads: u32,
-    },
-    /// A workload of a paper has not the part that a number is of.
-    #[error("{workload} has no {part}, which a published number is of")]
-    NoPart {
-        /// The workload.
-        workload: &'static str,
-        /// What it lacks.
-        part: String,
-    },
+    /// Files of this program do not agree with each other.
+    #[error("{0}")]
+    Bundled(String),
     /// A file cannot be used.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -180,15 +139,31 @@ pub enum ReproduceError {
     Simulate(#[from] SimulateError),
 }
 
-/// The stages of a bundled network.
-fn stages(name: &'static str) -> Result<Vec<Stage>, ReproduceError> {
-    network(name).map(|graph| fuse(&graph)).ok_or(ReproduceError::NoWorkload { name })
+/// What the bundled files hold as they agree with each other, or that they do not.
+fn bundled<T>(found: Option<T>, problem: impl FnOnce() -> String) -> Result<T, ReproduceError> {
+    found.ok_or_else(|| ReproduceError::Bundled(problem()))
+}
+
+/// A bundled network.
+fn graph(name: &str) -> Result<Graph, ReproduceError> {
+    bundled(network(name), || format!("there is no bundled network named {name}"))
+}
+
+/// Its stages.
+fn stages(name: &str) -> Result<Vec<Stage>, ReproduceError> {
+    Ok(fuse(&graph(name)?))
+}
+
+/// A bundled set of operators.
+fn operators(name: &str) -> Result<Vec<(String, Operator)>, ReproduceError> {
+    bundled(operator_set(name), || format!("there is no bundled set of operators named {name}"))
 }
 
 /// The fastest cores of a device.
 fn fastest(device: &Profile, threads: u32) -> Result<CoreSet, ReproduceError> {
-    let no_cores = || ReproduceError::NoCores { device: device.name.clone(), threads };
-    CoreSet::fastest(&device.cpu, threads).ok_or_else(no_cores)
+    let name = &device.name;
+    let cores = CoreSet::fastest(&device.cpu, threads);
+    bundled(cores, || format!("{name} has no {threads} CPU cores for the paper's runs"))
 }
 
 /// The least and the greatest value.

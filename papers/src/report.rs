@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Paper;
-use super::fact::{Fact, Published};
+use super::fact::{Fact, FactGroup, Published};
+use super::{Paper, mean};
 use coexec_plots::figure::Picture;
 
 /// What coexec says of a published fact.
@@ -78,7 +78,7 @@ impl Measure {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// What was published.
-    pub fact: Fact,
+    pub fact: &'static Fact,
     /// What coexec says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours: Option<Ours>,
@@ -91,17 +91,12 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn new(fact: &Fact, ours: Ours, role: Role, measure: Measure) -> Self {
+    pub(super) fn new(fact: &'static Fact, ours: Option<Ours>, role: Role, measure: Measure) -> Self {
         let deviation = match (&ours, &fact.value) {
-            (Ours::Number(ours), Published::Number(theirs)) => Some(measure.deviation(*ours, *theirs)),
-            (Ours::Finding { .. }, _) | (_, Published::Words(_)) => None,
+            (Some(Ours::Number(ours)), Published::Number(theirs)) => Some(measure.deviation(*ours, *theirs)),
+            (None | Some(Ours::Finding { .. }), _) | (_, Published::Words(_)) => None,
         };
-        Self { fact: fact.clone(), ours: Some(ours), deviation, role }
-    }
-
-    pub(super) fn not_reproduced(fact: &Fact, because: String) -> Self {
-        let role = Role::NotReproduced { because };
-        Self { fact: fact.clone(), ours: None, deviation: None, role }
+        Self { fact, ours, deviation, role }
     }
 
     fn is_predicted(&self) -> bool {
@@ -135,18 +130,9 @@ pub struct Limit {
 /// Rows of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// What they are.
-    pub name: String,
-    /// How far they may be off.
-    pub limit: Limit,
-    /// Why there is no limit.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub no_limit: String,
-    /// How a deviation is counted.
-    pub measure: Measure,
-    /// What a reader should know of all of them.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub note: String,
+    /// What they are of.
+    #[serde(flatten)]
+    pub published: &'static FactGroup,
     /// One for each fact.
     pub rows: Vec<Row>,
 }
@@ -182,33 +168,29 @@ impl Group {
         let count = |wanted: fn(&Role) -> bool| self.rows.iter().filter(|row| wanted(&row.role)).count();
         let mut deviations: Vec<f64> = predicted().filter_map(|row| row.deviation).map(f64::abs).collect();
         deviations.sort_by(f64::total_cmp);
-        let numbers = deviations.len();
-        let is_any = numbers > 0;
-        let middle =
-            |deviations: &[f64]| f64::midpoint(deviations[(numbers - 1) / 2], deviations[numbers / 2]);
         Summary {
             predicted: predicted().count(),
             fitted: count(|role| matches!(role, Role::Fitted { .. })),
             not_counted: count(|role| matches!(role, Role::NotCounted { .. })),
             not_reproduced: count(|role| matches!(role, Role::NotReproduced { .. })),
             disagreeing: predicted().filter(|row| row.disagrees()).count(),
-            mean: is_any.then(|| deviations.iter().sum::<f64>() / numbers as f64),
-            median: is_any.then(|| middle(&deviations)),
+            mean: (!deviations.is_empty()).then(|| mean(&deviations)),
+            median: (!deviations.is_empty()).then(|| middle(&deviations)),
             worst: deviations.last().copied(),
         }
     }
 
     /// Whether its predicted rows are within the limit and its findings as published.
     pub fn holds(&self) -> bool {
-        let summary = self.summary();
+        let (summary, limit) = (self.summary(), self.published.limit);
         let within = |found: Option<f64>, limit: Option<f64>| match (found, limit) {
             (Some(found), Some(limit)) => found <= limit,
             _ => true,
         };
         summary.disagreeing == 0
-            && within(summary.mean, self.limit.mean)
-            && within(summary.median, self.limit.median)
-            && within(summary.worst, self.limit.worst)
+            && within(summary.mean, limit.mean)
+            && within(summary.median, limit.median)
+            && within(summary.worst, limit.worst)
     }
 
     /// Its rows, what is farthest off first: predicted ones, then fitted ones, then those
@@ -229,6 +211,12 @@ impl Group {
         rows.sort_by(|one, other| rank(one).cmp(&rank(other)).then(off(other).total_cmp(&off(one))));
         rows
     }
+}
+
+/// The middle of ascending values, or half-way between the middle two.
+fn middle(ascending: &[f64]) -> f64 {
+    let count = ascending.len();
+    f64::midpoint(ascending[(count - 1) / 2], ascending[count / 2])
 }
 
 /// All published numbers of a paper beside ours.

@@ -1,6 +1,6 @@
 //! A report as tables: what is farthest off first.
 
-use coexec_papers::{Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
+use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
 use crate::output::{self, row};
 
@@ -22,7 +22,7 @@ fn print_group(group: &Group, is_judged: bool) {
         .worst_first()
         .into_iter()
         .filter(|row| row.ours.is_some())
-        .map(|row| line(row, group.measure))
+        .map(|row| line(row, group.published.measure))
         .collect();
     if rows.is_empty() {
         return;
@@ -35,8 +35,8 @@ fn print_group(group: &Group, is_judged: bool) {
 
 /// The notes of a group: of all its rows, of each row, and why one is not counted.
 fn notes(group: &Group) {
-    if !group.note.is_empty() {
-        output::line(&format!("  {}", group.note));
+    if !group.published.note.is_empty() {
+        output::line(&format!("  {}", group.published.note));
     }
     let mut told: Vec<&str> = Vec::new();
     for row in &group.rows {
@@ -59,7 +59,8 @@ fn name(row: &Row) -> String {
 /// The group's name, what its predicted rows come to, and its limit.
 fn heading(group: &Group, is_judged: bool) -> String {
     let Summary { predicted, fitted, not_counted, disagreeing, mean, worst, median, .. } = group.summary();
-    let unit = group.measure.unit();
+    let FactGroup { name, limit, no_limit, measure, .. } = group.published;
+    let unit = measure.unit();
     let mut parts = vec![format!("{predicted} predicted, {fitted} fitted")];
     for (what, value) in [("mean", mean), ("median", median), ("worst", worst)] {
         if let Some(value) = value {
@@ -72,7 +73,7 @@ fn heading(group: &Group, is_judged: bool) -> String {
     if disagreeing > 0 {
         parts.push(format!("{disagreeing} other than published"));
     }
-    let limit = limit(group.limit, unit);
+    let limit = said(*limit, unit);
     if !limit.is_empty() {
         let verdict = match (is_judged, group.holds()) {
             (false, _) => "not judged",
@@ -80,13 +81,14 @@ fn heading(group: &Group, is_judged: bool) -> String {
             (true, false) => "missed",
         };
         parts.push(format!("limit {limit}: {verdict}"));
-    } else if !group.no_limit.is_empty() {
-        parts.push(format!("no limit: {}", group.no_limit));
+    } else if !no_limit.is_empty() {
+        parts.push(format!("no limit: {no_limit}"));
     }
-    format!("{} ({})", group.name, parts.join("; "))
+    format!("{name} ({})", parts.join("; "))
 }
 
-fn limit(limit: Limit, unit: &str) -> String {
+/// A limit in words.
+fn said(limit: Limit, unit: &str) -> String {
     let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
     let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
     let said = said.collect::<Vec<_>>().join(", ");
@@ -176,9 +178,10 @@ pub(super) fn totals(reports: &[Report], every: usize) {
 
 fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
     let summary = group.summary();
-    let unit = group.measure.unit();
+    let FactGroup { name, limit, measure, .. } = group.published;
+    let unit = measure.unit();
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"));
-    let said = limit(group.limit, unit);
+    let said = said(*limit, unit);
     let verdict = match (said.is_empty(), group.holds()) {
         _ if !is_judged => "not judged",
         (_, false) => "missed",
@@ -186,5 +189,5 @@ fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
         (false, true) => "holds",
     };
     let (mean, worst) = (number(summary.mean), number(summary.worst));
-    row![report.paper.name(), group.name, summary.predicted, summary.fitted, mean, worst, said, verdict]
+    row![report.paper.name(), name, summary.predicted, summary.fitted, mean, worst, said, verdict]
 }

@@ -24,10 +24,12 @@ pub(super) const TIMES: [&str; 3] =
 pub(super) const GPU: &str = "gpu";
 
 /// The first of these files that is there; the error of the first where none is.
-pub(super) fn read(folder: &Path, names: [&str; 3]) -> Result<Text, InputError> {
-    let [flat, others @ ..] = names;
-    let mut text = Text::read(&folder.join(flat));
-    for name in others {
+///
+/// # Errors
+/// None is there, or one cannot be read.
+pub fn read<const NAMES: usize>(folder: &Path, names: [&str; NAMES]) -> Result<Text, InputError> {
+    let mut text = Text::read(&folder.join(names[0]));
+    for name in &names[1..] {
         if matches!(text, Err(InputError::Unreadable { .. })) {
             text = Text::read(&folder.join(name)).or(text);
         }
@@ -36,14 +38,16 @@ pub(super) fn read(folder: &Path, names: [&str; 3]) -> Result<Text, InputError> 
 }
 
 /// A table with its records and their lines.
-pub(super) struct Table<'a> {
+#[derive(Debug)]
+pub struct Table<'a> {
     text: &'a Text,
     pub(super) header: StringRecord,
     pub(super) records: Vec<(u64, StringRecord)>,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn of(text: &'a Text) -> Self {
+    /// The records of `text`, whatever they hold.
+    pub fn of(text: &'a Text) -> Self {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
         let header = reader.headers().cloned().unwrap_or_default();
         // A record of a text is never broken: it may have any length, and its bytes are UTF-8.
@@ -65,6 +69,16 @@ impl<'a> Table<'a> {
                 "give the folder of the mobile-ml-benchmark data set, with its tables",
             )
         })
+    }
+
+    /// The numbers above 0 in a column, record by record.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub fn numbers(&self, name: &str) -> Result<Vec<Option<f64>>, InputError> {
+        let column = self.needed(name)?;
+        let number = |record: &StringRecord| micros(record.get(column)?).filter(|&value| value > 0.0);
+        Ok(self.records.iter().map(|(_, record)| number(record)).collect())
     }
 
     /// That the table has none of the columns of `device` that are read, only those of

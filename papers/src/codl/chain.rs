@@ -15,7 +15,7 @@ const TOO_LONG: usize = 9;
 /// Longest chain that is tried.
 const LONGEST: usize = 12;
 /// Half, in tenths.
-const HALF: u32 = 5;
+pub(super) const HALF: u32 = 5;
 
 /// Sets ours beside the published numbers.
 pub(super) fn compare(

@@ -1,8 +1,9 @@
 //! Single operators: `CoDL`'s Figures 3 to 5 and 10.
 
+use super::chain::HALF;
 use super::runs::{Runs, System, options};
 use super::{STYLE, THREADS, XIAOMI9, YOLO, chain};
-use crate::{Comparison, ReproduceError, fastest};
+use crate::{Comparison, ReproduceError, bundled, fastest};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::Strategy;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
@@ -48,9 +49,10 @@ impl Bench<'_> {
         Some(Placement::cpu_and_gpu(axis, self.cores, [cpu, all - cpu]))
     }
 
-    /// `stage` with half along `axis` on each processor.
-    fn half(&self, stage: &Stage, axis: Axis) -> Result<Placement, ReproduceError> {
-        self.cut(stage, axis, 5).ok_or_else(|| no_cut(axis))
+    /// A convolution, which can be cut, with `gpu` tenths along `axis` on the GPU.
+    fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement, ReproduceError> {
+        let problem = || format!("a convolution of CoDL's figures has no cut along {axis:?}");
+        bundled(self.cut(stage, axis, gpu), problem)
     }
 
     /// Microseconds of computing of operators under a plan: the longest part of each, alone.
@@ -79,7 +81,7 @@ fn convolution([height, width, input, output]: [u32; 4], window: u32) -> Stage {
 fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), ReproduceError> {
     let stage = convolution([52, 52, 256, 128], 1);
     let alone = bench.micros(&stage, Placement::GPU)?;
-    let half = Plan::new(Mechanism::EventWait, vec![bench.half(&stage, Axis::Channels)?]);
+    let half = Plan::new(Mechanism::EventWait, vec![bench.cut_convolution(&stage, Axis::Channels, HALF)?]);
     let computing = bench.computing(std::slice::from_ref(&stage), &half)?;
     // Of the input, which the operator before left with the GPU.
     let synchronisation = options(bench.profile, Strategy::Codl).synchronisation;
@@ -101,7 +103,7 @@ fn unbalanced_cut(
     let stage = convolution([240, 320, 64, 128], 3);
     let mut times = Vec::new();
     for gpu in 1..10 {
-        let placement = bench.cut(&stage, Axis::Height, gpu).ok_or_else(|| no_cut(Axis::Height))?;
+        let placement = bench.cut_convolution(&stage, Axis::Height, gpu)?;
         times.push(bench.micros(&stage, placement)?);
     }
     let best = (1..).zip(&times).min_by(|one, other| one.1.total_cmp(other.1)).unwrap_or((0, &f64::NAN));
@@ -126,15 +128,8 @@ fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), Repr
         let alone = bench.micros(&stage, Placement::cpu(bench.cores))?;
         for (axis, letters) in [(Axis::Height, "h"), (Axis::Channels, "oc")] {
             let id = format!("xiaomi-9/{name}/speedup-{letters}-split-over-cpu-only");
-            comparison.row(id, alone / bench.micros(&stage, bench.half(&stage, axis)?)?);
+            comparison.row(id, alone / bench.micros(&stage, bench.cut_convolution(&stage, axis, HALF)?)?);
         }
     }
     Ok(())
-}
-
-fn no_cut(axis: Axis) -> ReproduceError {
-    ReproduceError::NoPart {
-        workload: "a convolution of CoDL's figures",
-        part: format!("cut along {axis:?}"),
-    }
 }

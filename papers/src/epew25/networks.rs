@@ -1,11 +1,11 @@
 //! Table 3: whole networks with the GPU and three CPU threads.
 
 use super::{DATA_TYPE, MOST_THREADS, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError};
+use crate::{Comparison, Inputs, ReproduceError, graph};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::simulate::Simulator;
-use coexec_sim::workload::{Operator, Stage, fuse, network};
+use coexec_sim::workload::{Operator, Stage, fuse};
 
 /// Microseconds in a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;
@@ -26,8 +26,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
         let gpu = SearchOptions { strategy: Strategy::GpuOnly, ..shared.clone() };
         let mut simulator = Simulator::new(device, Library::Xnnpack);
         for (key, name) in NETWORKS {
-            let graph = network(name).ok_or(ReproduceError::NoWorkload { name })?;
-            let stages = fuse(&graph.with_data_type(DATA_TYPE));
+            let stages = fuse(&graph(name)?.with_data_type(DATA_TYPE));
             let answer = explore(&mut simulator, &stages, &shared)?;
             let gpu_only = explore(&mut simulator, &stages, &gpu)?.prediction.latency;
             let alone = stages.iter().zip(&answer.searches).filter_map(|(stage, search)| {

@@ -3,14 +3,14 @@
 use rayon::prelude::*;
 
 use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError};
+use crate::{Comparison, Inputs, ReproduceError, operators};
 use coexec_sim::explore::split_search;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::Plan;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::simulate::{SimulateError, Simulator};
 use coexec_sim::units::Picos;
-use coexec_sim::workload::{Layer, Stage, operator_set};
+use coexec_sim::workload::{Layer, Stage};
 
 /// The paper's sets of operators: in ids of facts, and here.
 const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epew-conv")];
@@ -48,8 +48,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
         let core_sets = (1..=MOST_THREADS).map(|threads| fastest(device, threads));
         let core_sets = core_sets.collect::<Result<Vec<_>, _>>()?;
         for (set, name) in SETS {
-            let operators = operator_set(name).ok_or(ReproduceError::NoWorkload { name })?;
-            let stages: Vec<Stage> = operators
+            let stages: Vec<Stage> = operators(name)?
                 .into_iter()
                 .step_by(inputs.every.max(1))
                 .map(|(name, operator)| Stage::single(name, Layer::new(operator, DATA_TYPE)))

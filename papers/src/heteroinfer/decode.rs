@@ -1,7 +1,7 @@
 //! Sections 3.3, 5.4 and 5.5: generating tokens.
 
 use super::{FAST, LLAMA_8B, Runs, SLOW, id, task};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, ReproduceError, bundled};
 use coexec_sim::explore::Strategy as S;
 use coexec_sim::plan::Plan;
 use coexec_sim::simulate::Simulator;
@@ -36,8 +36,8 @@ fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64, ReproduceError>
     let task = task(LLAMA_8B, [256, 1]);
     let plan = runs.plan(&task, strategy)?;
     let stages = task.stages(task.first_decode(0)).layer;
-    let no_product = || ReproduceError::NoPart { workload: LLAMA_8B, part: PRODUCT.to_owned() };
-    let index = stages.iter().position(|stage| stage.name == PRODUCT).ok_or_else(no_product)?;
+    let index = stages.iter().position(|stage| stage.name == PRODUCT);
+    let index = bundled(index, || format!("{LLAMA_8B} has no {PRODUCT}"))?;
     let alone = stages[index].isolated();
     let plan = Plan::new(FAST, vec![plan.decode.layer[index]]);
     let mut simulator = Simulator::new(runs.device, runs.library());

@@ -4,7 +4,7 @@
 //! the others are predicted.
 
 use super::{LLAMA_8B, Runs, id, task};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, ReproduceError, bundled};
 use coexec_sim::explore::Strategy as S;
 use coexec_sim::scenario::{Overrides, Scenario};
 use coexec_sim::simulate::BackgroundReport;
@@ -19,8 +19,7 @@ const STANDSTILL: f64 = 2.0;
 
 pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let scenario = Scenario::load(SCENARIO, &Overrides::default())?;
-    let no_game = || ReproduceError::NoPart { workload: SCENARIO, part: "[background]".to_owned() };
-    let game = scenario.background.as_ref().ok_or_else(no_game)?;
+    let game = bundled(scenario.background.as_ref(), || format!("{SCENARIO} has no [background]"))?;
     let task = task(LLAMA_8B, TOKENS);
     let of =
         |strategy| generate_beside(runs.device, runs.library(), &task, &runs.plan(&task, strategy)?, game);

@@ -13,8 +13,12 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 
 #[test]
 fn these_groups_miss_their_limits_and_no_others() {
-    let missed: Vec<&str> =
-        report().groups.iter().filter(|group| !group.holds()).map(|group| group.name.as_str()).collect();
+    let missed: Vec<&str> = report()
+        .groups
+        .iter()
+        .filter(|group| !group.holds())
+        .map(|group| group.published.name.as_str())
+        .collect();
     // What misses is a limit, set before or with the results known, or a finding that differs.
     let known = [
         "prefill gains elsewhere",
