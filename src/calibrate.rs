@@ -105,11 +105,11 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
 fn tell_if_few(measured: &Measured, common: &Common) {
     let count = measured.runs.count();
     if count < FEW_RUNS && !common.quiet {
-        eprintln!(
+        output::note(&format!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
              below is worth much",
             why::counted(count as u64, "run", "runs")
-        );
+        ));
     }
 }
 

@@ -122,7 +122,7 @@ fn rows(
         .flat_map(|scenario| devices.iter().map(move |device| (scenario.as_str(), device.as_str())))
         .collect();
     if !common.quiet {
-        eprintln!("planning {} models on {} devices", scenarios.len(), devices.len());
+        output::note(&format!("planning {} models on {} devices", scenarios.len(), devices.len()));
     }
     // Gathered before the first error is looked for: which one that is must not depend on
     // the number of threads.
@@ -135,7 +135,7 @@ fn rows(
         }
     }
     for SkippedRow { scenario, device, reason } in left_out.iter().filter(|_| !common.quiet) {
-        eprintln!("note: {scenario} has no plan on {device}: {reason}");
+        output::note(&format!("note: {scenario} has no plan on {device}: {reason}"));
     }
     Ok((rows, left_out))
 }

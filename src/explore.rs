@@ -170,7 +170,7 @@ pub(crate) fn warn_unsupported_processors(scenario: &Scenario, stages: &[Stage],
         let attempt = |stage: &Stage| execute(&stage.layer, device, *library, by).err();
         let reasons: Option<Vec<SimulateError>> = stages.iter().map(attempt).collect();
         if let Some(reason) = reasons.as_ref().and_then(|reasons| reasons.first()) {
-            eprintln!("note: the {} takes no part: {reason}", by.kind());
+            output::note(&format!("note: the {} takes no part: {reason}", by.kind()));
         }
     }
 }

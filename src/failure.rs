@@ -15,6 +15,8 @@ use coexec_sim::simulate::SimulateError;
 use miette::{GraphicalReportHandler, LabeledSpan, MietteDiagnostic, NamedSource};
 use thiserror::Error;
 
+use crate::output;
+
 /// Exit status of a wrong input.
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that fell short of its limit.
@@ -104,7 +106,7 @@ impl Failure {
         if GraphicalReportHandler::new().render_report(&mut text, self.shown().as_ref()).is_err() {
             text = self.to_string();
         }
-        eprintln!("{}", text.trim_end());
+        output::report(&text);
         let status = self.status();
         if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
             // A device may have been given up while it was computing.
@@ -115,14 +117,15 @@ impl Failure {
 
     /// The failure with the text it points into, where its lines are short enough to be read.
     fn shown(&self) -> miette::Report {
-        let diagnostic = MietteDiagnostic::new(self.to_string()).with_help(self.remedy());
+        let diagnostic = MietteDiagnostic::new(output::shown(&self.to_string()).into_owned())
+            .with_help(output::shown(&self.remedy()).into_owned());
         let Self::Input(error) = self else { return diagnostic.into() };
         let Some((text, place)) = error.place().filter(|(text, place)| is_readable(text, place)) else {
             return diagnostic.into();
         };
         let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
         miette::Report::new(diagnostic.with_label(label))
-            .with_source_code(NamedSource::new(text.name.clone(), text.content.clone()))
+            .with_source_code(NamedSource::new(text.name.clone(), without_controls(&text.content)))
     }
 
     fn status(&self) -> u8 {
@@ -152,6 +155,22 @@ impl Failure {
         };
         remedy.to_owned()
     }
+}
+
+/// A text as long, in bytes, that does nothing to a terminal.
+fn without_controls(content: &str) -> String {
+    let visible = |character: char| match character {
+        '\n' | '\t' => character,
+        character if character.is_control() => {
+            if character.len_utf8() == 1 {
+                '?'
+            } else {
+                '\u{bf}'
+            }
+        }
+        character => character,
+    };
+    content.chars().map(visible).collect()
 }
 
 /// What to do where a plan cannot be simulated.

@@ -26,6 +26,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     output::check(&options.out)?;
+    output::check_apart(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import())?;
     let stages = imported.stages().len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
@@ -61,9 +62,9 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
 /// Says on standard error what the scenario is not.
 fn tell(model: &Imported) {
     for Replacement { node, kind, instead } in &model.approximated {
-        eprintln!("{node} ({kind}): {instead}, stands for it");
+        output::note(&format!("{node} ({kind}): {instead}, stands for it"));
     }
     for Replacement { node, kind, instead } in &model.skipped {
-        eprintln!("{node} ({kind}) has no counterpart: {instead}, is in its place");
+        output::note(&format!("{node} ({kind}) has no counterpart: {instead}, is in its place"));
     }
 }

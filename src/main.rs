@@ -2,7 +2,7 @@
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
 //! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 done, 1 the input is wrong, 2 a check fell short of its limit, 3 a
+//! Exit status: 0 done, 1 the input is wrong or the answer could not be delivered, 2 a check fell short of its limit, 3 a
 //! measurement is not sound, 4 hardware that was asked for is not there.
 
 #![forbid(unsafe_code)]
@@ -44,7 +44,8 @@ fn main() -> ExitCode {
         Err(message) => return failure::usage(&message),
     };
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) if output::is_delivered() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
         Err(failure) => failure.report(),
     }
 }

@@ -1,8 +1,10 @@
 //! Standard output, standard error and files.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
 use coexec_plots::{Format, PlotError};
@@ -12,13 +14,50 @@ use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
+/// Whether standard output could not be written: the answer was not delivered.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
 /// Prints a line on standard output; a reader that went away is no error.
 pub(crate) fn line(text: &str) {
-    if let Err(error) = writeln!(std::io::stdout(), "{text}")
+    if let Err(error) = writeln!(std::io::stdout(), "{}", shown(text))
         && error.kind() != ErrorKind::BrokenPipe
+        && !IS_LOST.swap(true, Ordering::Relaxed)
     {
-        eprintln!("cannot write to standard output: {error}");
+        note(&format!("cannot write to standard output: {error}"));
     }
+}
+
+/// Whether all lines went where they should.
+pub(crate) fn is_delivered() -> bool {
+    !IS_LOST.load(Ordering::Relaxed)
+}
+
+/// Prints a line on standard error, where somebody may read it.
+pub(crate) fn note(text: &str) {
+    // Nobody is left to be told that it cannot be printed.
+    let _ = writeln!(std::io::stderr(), "{}", shown(text));
+}
+
+/// Prints a report on standard error, whose colours are its own.
+pub(crate) fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+}
+
+/// Text in which the control characters of names and files do nothing to a terminal.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let is_control = |character: char| character.is_control() && character != '\n';
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_control(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Prints one JSON document.
@@ -135,6 +174,14 @@ pub(crate) fn runs(
 /// Writes all files or none: each under a temporary name first, then renamed, so
 /// that a failure leaves the old ones.
 pub(crate) fn write(files: &[OutputFile]) -> Result<(), Failure> {
+    let mut paths = Vec::with_capacity(files.len());
+    for file in files {
+        let path = identity(&file.path)?;
+        if paths.contains(&path) {
+            return Err(failed(&file.path, "another output of this command has that name"));
+        }
+        paths.push(path);
+    }
     let staged = files.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
     for (temporary, path) in staged {
         temporary.persist(&path).map_err(|error| Failure::Write { path, reason: error.error.to_string() })?;
@@ -152,6 +199,23 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
 /// Refuses a path that no file can be written to, before the file is made.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     target(path).map(drop)
+}
+
+/// Refuses to write over a file that is read.
+pub(crate) fn check_apart(output: &Path, input: &Path) -> Result<(), Failure> {
+    let is_one = input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| output == input));
+    if is_one { Err(failed(output, "it is what this command reads")) } else { Ok(()) }
+}
+
+fn failed(path: &Path, reason: impl Display) -> Failure {
+    Failure::Write { path: path.to_owned(), reason: reason.to_string() }
+}
+
+/// The path of a file that may not be there yet, whatever it is called by.
+fn identity(named: &Path) -> Result<PathBuf, Failure> {
+    let (path, folder) = target(named)?;
+    let folder = folder.canonicalize().map_err(|error| failed(named, error))?;
+    Ok(path.file_name().map_or_else(|| path.clone(), |name| folder.join(name)))
 }
 
 /// The file that is replaced, and its folder.
@@ -177,7 +241,13 @@ fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf), Failure> {
     let failed = |reason: String| Failure::Write { path: file.path.clone(), reason };
     let (path, folder) = target(&file.path)?;
     let mut temporary = new_file(&folder).map_err(|error| failed(error.to_string()))?;
-    temporary.write_all(&file.content).map_err(|error| failed(error.to_string()))?;
+    let written = temporary.write_all(&file.content).and_then(|()| match path.metadata() {
+        // Who may read the file stays as it is.
+        Ok(old) => temporary.as_file().set_permissions(old.permissions()),
+        Err(_) => Ok(()),
+    });
+    // On the disk before its name is: a crash leaves the old file or the new one.
+    written.and_then(|()| temporary.as_file().sync_all()).map_err(|error| failed(error.to_string()))?;
     Ok((temporary, path))
 }
 

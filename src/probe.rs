@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
     write(&probed, options)?;
     if !common.quiet {
         for warning in &probed.warnings {
-            eprintln!("warning: {warning}");
+            output::note(&format!("warning: {warning}"));
         }
     }
     let groups = score(&probed.held_out);

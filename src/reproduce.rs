@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     let mut reports = Vec::new();
     for paper in papers {
         if !common.quiet {
-            eprintln!("running what {} needs", paper.name());
+            output::note(&format!("running what {} needs", paper.name()));
         }
         reports.push(reproduce(paper, &inputs)?);
     }
@@ -127,7 +127,7 @@ fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failur
     output::make_folder(folder)?;
     output::write(&files)?;
     if !common.quiet {
-        eprintln!("wrote {} figures to {}", files.len(), folder.display());
+        output::note(&format!("wrote {} figures to {}", files.len(), folder.display()));
     }
     Ok(())
 }

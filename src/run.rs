@@ -125,7 +125,7 @@ fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<O
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
     let written = read_plan(path, scenario, model(scenario)?)?;
     if written.is_of_another && !common.quiet {
-        eprintln!("note: {}", written.origin);
+        output::note(&format!("note: {}", written.origin));
     }
     Ok(Some(written))
 }
@@ -142,7 +142,7 @@ fn stream_of(
 }
 
 fn warn_skipped(SkippedRow { what, processor, reason }: &SkippedRow) {
-    eprintln!("not run: {what} on {processor}: {reason}");
+    output::note(&format!("not run: {what} on {processor}: {reason}"));
 }
 
 /// Mean absolute error of the rows that have a prediction, in percent.

@@ -187,7 +187,7 @@ pub(crate) fn benchmark(
     if let Some(table) = &cpu
         && !common.quiet
     {
-        eprintln!("{}: {} CPU runs of {device}", folder.display(), table.runs.len());
+        crate::output::note(&format!("{}: {} CPU runs of {device}", folder.display(), table.runs.len()));
         name_left_out("not used", &table.left_out);
     }
     let mut runs = ByProcessor::default();
@@ -228,7 +228,7 @@ fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<Table<L
         return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
     }
     if !common.quiet {
-        eprintln!("{}: {} GPU runs of {device}", folder.display(), table.runs.len());
+        crate::output::note(&format!("{}: {} GPU runs of {device}", folder.display(), table.runs.len()));
         name_left_out("not used", &table.left_out);
     }
     Ok(table)
@@ -257,9 +257,9 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
         ..Measured::default()
     };
     if !common.quiet {
-        eprintln!("{}: {}", path.display(), measured.source());
+        crate::output::note(&format!("{}: {}", path.display(), measured.source()));
         if outliers > 0 {
-            eprintln!("not used: {outliers} repetitions that are marked as outliers");
+            crate::output::note(&format!("not used: {outliers} repetitions that are marked as outliers"));
         }
         name_left_out("not used", &measured.runs.left_out);
     }
@@ -280,10 +280,10 @@ fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
 /// Names the first rows that are left out, and counts the others.
 pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow]) {
     for row in rows.iter().take(MOST_NAMED) {
-        eprintln!("{what}: line {}: {}", row.line, row.reason);
+        crate::output::note(&format!("{what}: line {}: {}", row.line, row.reason));
     }
     if rows.len() > MOST_NAMED {
-        eprintln!("{what}: {} rows more (--json lists them)", rows.len() - MOST_NAMED);
+        crate::output::note(&format!("{what}: {} rows more (--json lists them)", rows.len() - MOST_NAMED));
     }
 }
 

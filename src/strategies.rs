@@ -75,8 +75,8 @@ fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, commo
     }
     let millis = took.as_secs_f64() * 1e3;
     match error {
-        None => eprintln!("note: {} planned in {millis:.1} ms", strategy.name()),
-        Some(error) => eprintln!("note: {} has no plan: {error}", strategy.name()),
+        None => output::note(&format!("note: {} planned in {millis:.1} ms", strategy.name())),
+        Some(error) => output::note(&format!("note: {} has no plan: {error}", strategy.name())),
     }
 }
 

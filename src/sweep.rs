@@ -51,7 +51,7 @@ pub(crate) fn run(
     check(scenario, options)?;
     warn_unsupported_processors(scenario, operators, common);
     if !common.quiet {
-        eprintln!("searching {} operators on {}", operators.len(), scenario.device.name);
+        output::note(&format!("searching {} operators on {}", operators.len(), scenario.device.name));
     }
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.

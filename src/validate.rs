@@ -74,17 +74,17 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
 /// Says what makes the figures worth less than they look.
 fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool) {
     if set_the_profile {
-        eprintln!(
+        output::note(&format!(
             "warning: these runs set the profile: the errors say how well it was fitted, not how well it predicts; \
              `coexec devices {}` lists errors on networks kept out of the fit",
             profile.name
-        );
+        ));
     }
     if let Some(other) = measured.other_devices(profile) {
-        eprintln!(
+        output::note(&format!(
             "warning: the profile {} is of {}, the runs are of {other}: is it the same device?",
             profile.name, profile.title
-        );
+        ));
     }
 }
 

@@ -37,6 +37,8 @@ mod command {
     mod run_chains;
     mod run_hazards;
     mod schemas;
+    #[cfg(unix)]
+    mod streams;
     mod validate;
 }
 

@@ -56,13 +56,10 @@ impl ScenarioFile {
         match (&overrides.device, &self.device) {
             (Some(name), _) => Profile::load(name),
             (None, None) => Profile::load(DEFAULT_DEVICE),
-            (None, Some(name)) => Profile::load(name).map_err(|error| match error {
-                // The name stands in this file; what is wrong in a profile does not.
-                InputError::Unknown { .. } | InputError::Unreadable { .. } => {
-                    text.refuse("device", error.to_string(), error.help())
-                }
-                other => other,
-            }),
+            // Where a profile is wrong and why: not the lines of whatever file a scenario names.
+            (None, Some(name)) => {
+                Profile::load(name).map_err(|error| text.refuse("device", error.to_string(), error.help()))
+            }
         }
     }
 
