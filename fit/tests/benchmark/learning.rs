@@ -47,9 +47,9 @@ fn mean(points: &[LearningPoint], series: &str, rows: usize) -> f64 {
 }
 
 /// The phones but one, as what is known of that one.
-fn others(profiles: &[Profile], index: usize) -> Vec<Phone<'_>> {
+fn others(profiles: &[Profile], index: usize) -> Vec<Profile> {
     let is_other = |&(other, _): &(usize, &Profile)| other != index;
-    profiles.iter().enumerate().filter(is_other).map(|(_, profile)| phone(profile)).collect()
+    profiles.iter().enumerate().filter(is_other).map(|(_, profile)| profile.clone()).collect()
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
         let index = PHONES.iter().position(|(phone, ..)| *phone == name).unwrap();
         let runs = read(&folder, name).unwrap().runs;
         let own = phone(&profiles[index]);
-        let errors = |prior: &Prior<'_>| {
+        let errors = |prior: &Prior| {
             let centre = prior.centre(own, &runs).unwrap();
             let options =
                 gpu::Options { source: "test".to_owned(), folds: 5, seed: 0, correctable: Vec::new() };

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::measure::GpuRun;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::gpu::execute;
 use hardware::Hardware;
@@ -29,7 +30,7 @@ pub struct Phone<'a> {
 
 /// Where the centre of a fit's prior comes from.
 #[derive(Clone, Debug, Default)]
-pub enum Prior<'a> {
+pub enum Prior {
     /// The base's values.
     #[default]
     Base,
@@ -37,7 +38,7 @@ pub enum Prior<'a> {
     Hardware,
     /// The fitted values of other phones, each parameter scaled as the hardware
     /// prior changes from them to this phone: their geometric mean.
-    Profiles(Vec<Phone<'a>>),
+    Profiles(Vec<Profile>),
 }
 
 /// A hardware constant the prior needs is not in a profile.
@@ -50,7 +51,7 @@ pub struct MissingConstant {
     pub key: &'static str,
 }
 
-impl Prior<'_> {
+impl Prior {
     /// `base` with the prior's centre in each table that a run belongs to; what a fit
     /// takes as its base. A table of the other phones that the runs need and the base
     /// does not have is added.
@@ -59,7 +60,7 @@ impl Prior<'_> {
     /// A profile lacks a hardware constant the prior is made from.
     pub fn centre(&self, base: Phone<'_>, runs: &[GpuRun]) -> Result<Gpu, MissingConstant> {
         let mut gpu = base.gpu.clone();
-        let others: &[Phone<'_>] = match self {
+        let others: &[Profile] = match self {
             Self::Base => return Ok(gpu),
             Self::Hardware => &[],
             Self::Profiles(others) => others,
@@ -67,7 +68,8 @@ impl Prior<'_> {
         let hardware = Hardware::of(base)?;
         let others = others
             .iter()
-            .map(|&other| Ok((other.gpu.clone(), Hardware::of(other)?)))
+            .filter_map(|other| Some(Phone { gpu: other.gpu.as_ref()?, memory: &other.memory }))
+            .map(|other| Ok((other.gpu.clone(), Hardware::of(other)?)))
             .collect::<Result<Vec<(Gpu, Hardware)>, MissingConstant>>()?;
         lend_tables(&mut gpu, &others);
         let used: HashSet<KernelTable> = runs
@@ -149,16 +151,22 @@ fn value_of(gpu: &mut Gpu, table: KernelTable, key: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coexec_sim::device::profile::Profile;
     use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window};
 
-    fn profile(name: &str) -> (Gpu, Memory) {
-        let profile = Profile::load(name).unwrap();
-        (profile.gpu.unwrap(), profile.memory)
+    fn profile(name: &str) -> Profile {
+        Profile::load(name).unwrap()
     }
 
-    fn phone(profile: &(Gpu, Memory)) -> Phone<'_> {
-        Phone { gpu: &profile.0, memory: &profile.1 }
+    fn phone(profile: &Profile) -> Phone<'_> {
+        Phone { gpu: gpu(profile), memory: &profile.memory }
+    }
+
+    fn gpu(profile: &Profile) -> &Gpu {
+        profile.gpu.as_ref().unwrap()
+    }
+
+    fn gpu_mut(profile: &mut Profile) -> &mut Gpu {
+        profile.gpu.as_mut().unwrap()
     }
 
     /// A convolution of many channels, with a window and without.
@@ -191,7 +199,7 @@ mod tests {
             let mut profile = profile(device);
             let hardware = Hardware::of(phone(&profile)).unwrap();
             for &table in KernelTable::ALL {
-                let Some(parameters) = profile.0.parameters_mut(table) else { continue };
+                let Some(parameters) = gpu_mut(&mut profile).parameters_mut(table) else { continue };
                 for (key, _) in parameters.quantities {
                     let expected = hardware.expected(table, key);
                     assert!(expected.is_some_and(|value| value > 0.0), "{device} {table:?} {key}");
@@ -204,19 +212,19 @@ mod tests {
     fn the_hardware_prior_forgets_what_was_fitted_and_keeps_what_no_run_speaks_of() {
         let base = profile("pixel4");
         let mut other = base.clone();
-        other.0.conv_generic.throughput_texel_us.value *= 7.0;
-        let centre = |base: &(Gpu, Memory)| Prior::Hardware.centre(phone(base), &runs()).unwrap();
+        gpu_mut(&mut other).conv_generic.throughput_texel_us.value *= 7.0;
+        let centre = |base: &Profile| Prior::Hardware.centre(phone(base), &runs()).unwrap();
         assert_eq!(centre(&base).conv_generic, centre(&other).conv_generic);
-        assert_ne!(centre(&base).conv_generic, base.0.conv_generic);
-        assert_eq!(centre(&base).mean, base.0.mean);
-        assert_eq!(centre(&base).residency, base.0.residency);
+        assert_ne!(centre(&base).conv_generic, gpu(&base).conv_generic);
+        assert_eq!(centre(&base).mean, gpu(&base).mean);
+        assert_eq!(centre(&base).residency, gpu(&base).residency);
     }
 
     #[test]
     fn a_phone_alone_among_the_others_lends_its_values_unchanged_to_its_twin() {
         let pixel4 = profile("pixel4");
-        let centre = Prior::Profiles(vec![phone(&pixel4)]).centre(phone(&pixel4), &runs()).unwrap();
-        let (mut expected, mut found) = (pixel4.0.conv_generic.clone(), centre.conv_generic);
+        let centre = Prior::Profiles(vec![pixel4.clone()]).centre(phone(&pixel4), &runs()).unwrap();
+        let (mut expected, mut found) = (gpu(&pixel4).conv_generic.clone(), centre.conv_generic);
         for ((key, expected), (_, found)) in
             expected.parameters_mut().quantities.into_iter().zip(found.parameters_mut().quantities)
         {
@@ -228,11 +236,11 @@ mod tests {
     fn twice_the_clock_halves_what_another_phone_lends_in_time_and_leaves_factors() {
         let slow = profile("pixel4");
         let mut fast = slow.clone();
-        fast.0.clock_mhz.as_mut().unwrap().value *= 2.0;
-        let centre = Prior::Profiles(vec![phone(&slow)]).centre(phone(&fast), &runs()).unwrap();
-        let half = slow.0.conv_generic.throughput_texel_us.value / 2.0;
+        gpu_mut(&mut fast).clock_mhz.as_mut().unwrap().value *= 2.0;
+        let centre = Prior::Profiles(vec![slow.clone()]).centre(phone(&fast), &runs()).unwrap();
+        let half = gpu(&slow).conv_generic.throughput_texel_us.value / 2.0;
         assert!((centre.conv_generic.throughput_texel_us.value / half - 1.0).abs() < 1e-12);
-        let factor = slow.0.conv_generic.window_latency_factor.value;
+        let factor = gpu(&slow).conv_generic.window_latency_factor.value;
         assert!((centre.conv_generic.window_latency_factor.value / factor - 1.0).abs() < 1e-12);
     }
 
@@ -240,9 +248,9 @@ mod tests {
     fn another_phone_lends_a_table_only_where_the_runs_need_it() {
         let donor = profile("galaxy-s10");
         let mut base = donor.clone();
-        base.0.winograd = None;
+        gpu_mut(&mut base).winograd = None;
         let lent = |runs: &[GpuRun]| {
-            Prior::Profiles(vec![phone(&donor)]).centre(phone(&base), runs).unwrap().winograd
+            Prior::Profiles(vec![donor.clone()]).centre(phone(&base), runs).unwrap().winograd
         };
         assert!(lent(&runs()).is_none());
         let mut wide = runs();
@@ -256,7 +264,7 @@ mod tests {
     #[test]
     fn a_profile_without_a_clock_is_named() {
         let mut base = profile("pixel4");
-        base.0.clock_mhz = None;
+        gpu_mut(&mut base).clock_mhz = None;
         let error = Prior::Hardware.centre(phone(&base), &runs()).unwrap_err();
         assert_eq!((error.key, error.gpu.as_str()), ("clock_mhz", "Adreno 640"));
         assert!(Prior::Base.centre(phone(&base), &runs()).is_ok());

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 
 use super::{cores, group_name};
 use crate::measure::CpuRun;
-use crate::predictor::networks::NetworkPredictor;
-use crate::predictor::{CodlPredictor, Job};
+use crate::predictor::{CodlPredictor, Job, Regression};
 use crate::validate::flops_linear;
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::Cpu;
@@ -20,7 +19,7 @@ pub(crate) struct Baselines<'a> {
     library: Library,
     flops_linear: flops_linear::ByGroup,
     operators: CodlPredictor,
-    networks: HashMap<String, NetworkPredictor>,
+    networks: HashMap<String, Regression>,
 }
 
 impl<'a> Baselines<'a> {
@@ -43,7 +42,7 @@ impl<'a> Baselines<'a> {
             }
         }
         let known = runs.filter(|run| !run.what.layers.is_empty());
-        let summed = |(group, runs): (String, Vec<_>)| Some((group, NetworkPredictor::fit(&runs)?));
+        let summed = |(group, runs): (String, Vec<_>)| Some((group, Regression::of_networks(&runs)?));
         Self {
             cpu,
             library,
