@@ -14,7 +14,6 @@ use crate::measure::{GpuNetwork, SkippedRow};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
@@ -185,16 +184,7 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
     );
     let parameters: Vec<Fitted> =
         (0..PRIORS.len()).map(|index| fitted(&solution, index, centre[index], evidence.len())).collect();
-    let quantity = |index: usize, part: f64| {
-        let Fitted { base, value, ci95, informed, .. } = parameters[index];
-        let source = if informed {
-            source.to_owned()
-        } else {
-            format!("prior {}, hardly informed by: {source}", rounded(base * part, VALUE_DIGITS))
-        };
-        let ci95 = ci95.map(|end| rounded(end * part, VALUE_DIGITS));
-        Quantity { value: rounded(value * part, VALUE_DIGITS), source: Some(source), ci95: Some(ci95) }
-    };
+    let quantity = |index: usize, part: f64| parameters[index].quantity(source, part);
     let host = HostPath {
         source: source.to_owned(),
         submit_us: quantity(0, before),
@@ -233,6 +223,7 @@ mod tests {
     use super::*;
     use crate::validate::host::predict;
     use crate::validate::score::score;
+    use coexec_sim::device::quantity::Quantity;
     use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linear, Operator, Shape};
 
     fn pixel4() -> Gpu {

@@ -78,33 +78,28 @@ pub fn minimise(
         normal = jacobian.tr_mul(&jacobian);
         let gradient = jacobian.tr_mul(&values);
         loop {
-            let Some(step) = damped_step(&normal, &gradient, damping) else {
-                damping *= raise;
-                raise *= 2.0;
-                if !damping.is_finite() {
-                    converged = true;
+            let step = damped_step(&normal, &gradient, damping);
+            if let Some(step) = &step {
+                let candidate = &parameters + step;
+                let candidate_values = at(&candidate);
+                let candidate_cost = half_square(&candidate_values);
+                if candidate_cost < cost {
+                    let predicted = -step.dot(&gradient) - 0.5 * step.dot(&(&normal * step));
+                    let gain = (cost - candidate_cost) / predicted.max(f64::MIN_POSITIVE);
+                    damping *= (1.0 - (2.0 * gain - 1.0).powi(3)).max(1.0 / 3.0);
+                    raise = 2.0;
+                    converged = cost - candidate_cost <= stop.relative_decrease * cost;
+                    parameters = candidate;
+                    values = candidate_values;
+                    cost = candidate_cost;
                     break;
                 }
-                continue;
-            };
-            let candidate = &parameters + &step;
-            let candidate_values = at(&candidate);
-            let candidate_cost = half_square(&candidate_values);
-            if candidate_cost < cost {
-                let predicted = -step.dot(&gradient) - 0.5 * step.dot(&(&normal * &step));
-                let gain = (cost - candidate_cost) / predicted.max(f64::MIN_POSITIVE);
-                damping *= (1.0 - (2.0 * gain - 1.0).powi(3)).max(1.0 / 3.0);
-                raise = 2.0;
-                converged = cost - candidate_cost <= stop.relative_decrease * cost;
-                parameters = candidate;
-                values = candidate_values;
-                cost = candidate_cost;
-                break;
             }
-            let vanishing = step.norm() <= f64::EPSILON.sqrt() * (parameters.norm() + f64::EPSILON.sqrt());
+            let least = f64::EPSILON.sqrt() * (parameters.norm() + f64::EPSILON.sqrt());
+            let is_vanishing = step.is_some_and(|step| step.norm() <= least);
             damping *= raise;
             raise *= 2.0;
-            if vanishing || !damping.is_finite() {
+            if is_vanishing || !damping.is_finite() {
                 converged = true;
                 break;
             }

@@ -13,6 +13,7 @@ use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::measure::GpuRun;
 use crate::validate::gpu::predict;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layer;
 
@@ -118,6 +119,20 @@ pub struct Fitted {
     pub informed: bool,
 }
 
+impl Fitted {
+    /// This part of the parameter as a profile has it, fitted to the runs that `source` says.
+    pub(in crate::calibrate) fn quantity(&self, source: &str, part: f64) -> Quantity {
+        let source = if self.informed {
+            source.to_owned()
+        } else {
+            format!("prior {}, hardly informed by: {source}", rounded(self.base * part, VALUE_DIGITS))
+        };
+        let [value, low, high] =
+            [self.value, self.ci95[0], self.ci95[1]].map(|value| rounded(value * part, VALUE_DIGITS));
+        Quantity { value, source: Some(source), ci95: Some([low, high]) }
+    }
+}
+
 /// Two parameters of which one can rise as the other falls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TradeOff {
@@ -185,14 +200,7 @@ pub(super) fn fit_table(
         source.clone_into(written.source);
         let mut quantities = written.quantities;
         for (&(index, ..), fitted) in centre.iter().zip(&parameters) {
-            let quantity = &mut *quantities[index].1;
-            quantity.value = fitted.value;
-            quantity.ci95 = Some(fitted.ci95);
-            quantity.source = Some(if fitted.informed {
-                source.to_owned()
-            } else {
-                format!("prior {}, hardly informed by: {source}", rounded(fitted.base, VALUE_DIGITS))
-            });
+            *quantities[index].1 = fitted.quantity(source, 1.0);
         }
     }
     let keys: Vec<&'static str> = centre.iter().map(|&(_, key, _)| key).collect();
