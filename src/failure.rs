@@ -107,7 +107,7 @@ impl Failure {
             text = self.to_string();
         }
         output::report(&text);
-        let status = self.status();
+        let (status, _) = self.verdict();
         if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
             // A device may have been given up while it was computing.
             coexec_hw::leave(status);
@@ -118,7 +118,7 @@ impl Failure {
     /// The failure with the text it points into, where its lines are short enough to be read.
     fn shown(&self) -> miette::Report {
         let diagnostic = MietteDiagnostic::new(output::shown(&self.to_string()).into_owned())
-            .with_help(output::shown(&self.remedy()).into_owned());
+            .with_help(output::shown(&self.verdict().1).into_owned());
         let Self::Input(error) = self else { return diagnostic.into() };
         let Some((text, place)) = error.place().filter(|(text, place)| is_readable(text, place)) else {
             return diagnostic.into();
@@ -128,32 +128,21 @@ impl Failure {
             .with_source_code(NamedSource::new(text.name.clone(), without_controls(&text.content)))
     }
 
-    fn status(&self) -> u8 {
-        match self {
-            Self::Found { status, .. } => *status,
-            Self::Execute(error) => execution::status(error),
-            Self::Probe(error) if error.is_absent() => ABSENT,
-            Self::Probe(error) if !error.is_wrong_input() => UNSOUND,
-            Self::Input(_) | Self::Simulate(_) | Self::Plot(_) | Self::Write { .. } | Self::Probe(_) => {
-                WRONG_INPUT
-            }
-        }
-    }
-
-    fn remedy(&self) -> String {
-        let remedy = match self {
-            Self::Input(error) => return error.help(),
-            Self::Found { help, .. } => return help.clone(),
-            Self::Simulate(error) => of_simulation(error),
+    /// The exit status that it stands for, and what to do about it.
+    fn verdict(&self) -> (u8, String) {
+        let (status, remedy) = match self {
+            Self::Input(error) => return (WRONG_INPUT, error.help()),
+            Self::Found { status, help, .. } => return (*status, help.clone()),
+            Self::Simulate(error) => (WRONG_INPUT, of_simulation(error)),
             Self::Plot(PlotError::NoPoints { .. } | PlotError::BadPoint { .. }) => {
-                "give a file with points of that kind (`coexec validate --points`)"
+                (WRONG_INPUT, "give a file with points of that kind (`coexec validate --points`)")
             }
-            Self::Plot(_) => "leave the picture out, or draw a smaller scenario",
-            Self::Write { .. } => "check that the folder exists and can be written to",
-            Self::Execute(error) => execution::remedy(error),
-            Self::Probe(error) => remedy_of_probe(error),
+            Self::Plot(_) => (WRONG_INPUT, "leave the picture out, or draw a smaller scenario"),
+            Self::Write { .. } => (WRONG_INPUT, "check that the folder exists and can be written to"),
+            Self::Execute(error) => execution::verdict(error),
+            Self::Probe(error) => of_probe(error),
         };
-        remedy.to_owned()
+        (status, remedy.to_owned())
     }
 }
 
@@ -201,16 +190,23 @@ fn of_simulation(error: &SimulateError) -> &'static str {
     }
 }
 
-fn remedy_of_probe(error: &ProbeError) -> &'static str {
+/// The status and the remedy where a machine cannot be probed.
+fn of_probe(error: &ProbeError) -> (u8, &'static str) {
     match error {
         error if error.is_absent() => {
-            "install an OpenCL driver, or name a device that is there with --opencl"
+            (ABSENT, "install an OpenCL driver, or name a device that is there with --opencl")
         }
         error if error.is_wrong_input() => {
-            "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores"
+            (WRONG_INPUT, "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores")
         }
-        ProbeError::TooLittleTime { .. } => "allow more time (--time-limit)",
-        _ => "end what else runs on this machine, and try again",
+        ProbeError::TooLittleTime { .. } => (UNSOUND, "allow more time (--time-limit)"),
+        ProbeError::OpenCl(_)
+        | ProbeError::Pool(_)
+        | ProbeError::NoMechanism { .. }
+        | ProbeError::Noisy { .. }
+        | ProbeError::Layer(_)
+        | ProbeError::Prior(_)
+        | ProbeError::Profile(_) => (UNSOUND, "end what else runs on this machine, and try again"),
     }
 }
 
@@ -231,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_cannot_be_sound_is_told_from_hardware_that_is_absent_and_from_wrong_input() {
-        let status = |error: ProbeError| Failure::Probe(error).status();
+        let status = |error: ProbeError| Failure::Probe(error).verdict().0;
         assert_eq!(status(ProbeError::Noisy { percent: 80.0, most: 50.0 }), UNSOUND);
         assert_eq!(status(ProbeError::TooLittleTime { what: "layers" }), UNSOUND);
         let lost = OpenClError::TimedOut { what: "a kernel", limit_ms: 10 };

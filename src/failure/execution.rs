@@ -6,63 +6,68 @@ use coexec_sim::schedule::ScheduleError;
 
 use super::{ABSENT, UNSOUND, WRONG_INPUT};
 
-/// The exit status that `error` stands for.
-pub(super) fn status(error: &ExecuteError) -> u8 {
+/// What to do where it is not known what went wrong.
+const LOOK: &str = "check driver and device; nothing was written";
+/// What to do where something takes too long.
+const WAIT: &str = "give a run more time with --run-limit, or check that the device works at all";
+/// What to do where a number format is not computed.
+const OTHER_FORMAT: &str = "set data_type in the scenario to one this machine computes in";
+
+/// The exit status that `error` stands for, and what to do about it.
+pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
     match error {
-        ExecuteError::NoNpu { .. }
-        | ExecuteError::CutSlice { .. }
-        | ExecuteError::Schedule(_)
-        | ExecuteError::Format { .. }
-        | ExecuteError::Unsupported(_)
-        | ExecuteError::OpenCl(
-            OpenClError::Ambiguous { .. }
-            | OpenClError::SubDevice { .. }
-            | OpenClError::Unsupported { .. }
-            | OpenClError::Operand(_),
-        ) => WRONG_INPUT,
-        ExecuteError::TooFewCores { .. }
-        | ExecuteError::NoGpu
-        | ExecuteError::OpenCl(
-            OpenClError::NoLibrary { .. }
-            | OpenClError::NoPlatform
-            | OpenClError::NotFound { .. }
-            | OpenClError::NoHalf { .. },
-        ) => ABSENT,
-        _ => UNSOUND,
+        ExecuteError::OpenCl(error) => of_device(error),
+        ExecuteError::TooFewCores { .. } => (ABSENT, "use fewer --threads or --gpu-cores"),
+        ExecuteError::CutSlice { .. } => (WRONG_INPUT, "cut at multiples of 4 channels (--step)"),
+        ExecuteError::Schedule(ScheduleError::Placement(_)) => {
+            (WRONG_INPUT, "leave the operator to one processor")
+        }
+        ExecuteError::Schedule(_) => (WRONG_INPUT, "write a plan with coexec explore --out"),
+        ExecuteError::NoNpu { .. } => (WRONG_INPUT, "use a plan without the NPU (--strategy channel-split)"),
+        ExecuteError::Format { .. } => (WRONG_INPUT, OTHER_FORMAT),
+        ExecuteError::Unsupported(_) => (WRONG_INPUT, LOOK),
+        ExecuteError::NoGpu => (ABSENT, LOOK),
+        ExecuteError::Stalled { .. } => (UNSOUND, WAIT),
+        ExecuteError::Cancelled => (UNSOUND, "nothing was written; start again when there is time"),
+        ExecuteError::Sync(_)
+        | ExecuteError::Prepare(_)
+        | ExecuteError::Operand(_)
+        | ExecuteError::Pool(_)
+        | ExecuteError::Wrong(_)
+        | ExecuteError::NotComputed { .. }
+        | ExecuteError::Changed { .. }
+        | ExecuteError::NoMechanism { .. }
+        | ExecuteError::NoThread(_)
+        | ExecuteError::ThreadFailed => (UNSOUND, LOOK),
     }
 }
 
-/// What to do about it.
-pub(super) fn remedy(error: &ExecuteError) -> &'static str {
+/// The same of the `OpenCL` device.
+fn of_device(error: &OpenClError) -> (u8, &'static str) {
+    const NAME_IT: &str = "name a device with --opencl PLATFORM:DEVICE";
     match error {
-        ExecuteError::OpenCl(OpenClError::NoLibrary { .. } | OpenClError::NoPlatform) => {
-            "install an OpenCL driver (PoCL for the cores of this machine), or use --strategy cpu-only"
+        OpenClError::NoLibrary { .. } | OpenClError::NoPlatform => (
+            ABSENT,
+            "install an OpenCL driver (PoCL for the cores of this machine), or use --strategy cpu-only",
+        ),
+        OpenClError::NotFound { .. } => (ABSENT, NAME_IT),
+        OpenClError::Ambiguous { .. } => (WRONG_INPUT, NAME_IT),
+        OpenClError::SubDevice { .. } => {
+            (WRONG_INPUT, "give --gpu-cores as many as the device has, or leave it out")
         }
-        ExecuteError::OpenCl(OpenClError::NotFound { .. } | OpenClError::Ambiguous { .. }) => {
-            "name a device with --opencl PLATFORM:DEVICE"
+        OpenClError::Build { .. } => (UNSOUND, "report the driver and what its compiler says"),
+        OpenClError::OutOfMemory { .. } => {
+            (UNSOUND, "run smaller operators, or use a device with more memory")
         }
-        ExecuteError::OpenCl(OpenClError::SubDevice { .. }) => {
-            "give --gpu-cores as many as the device has, or leave it out"
+        OpenClError::TimedOut { .. } => (UNSOUND, WAIT),
+        OpenClError::Unsupported { .. } => {
+            (WRONG_INPUT, "place this operator on the CPU in a plan (--plan), or use --strategy cpu-only")
         }
-        ExecuteError::OpenCl(OpenClError::Build { .. }) => "report the driver and what its compiler says",
-        ExecuteError::OpenCl(OpenClError::OutOfMemory { .. }) => {
-            "run smaller operators, or use a device with more memory"
-        }
-        ExecuteError::OpenCl(OpenClError::TimedOut { .. }) | ExecuteError::Stalled { .. } => {
-            "give a run more time with --run-limit, or check that the device works at all"
-        }
-        ExecuteError::OpenCl(OpenClError::Unsupported { .. }) => {
-            "place this operator on the CPU in a plan (--plan), or use --strategy cpu-only"
-        }
-        ExecuteError::TooFewCores { .. } => "use fewer --threads or --gpu-cores",
-        ExecuteError::CutSlice { .. } => "cut at multiples of 4 channels (--step)",
-        ExecuteError::Schedule(ScheduleError::Placement(_)) => "leave the operator to one processor",
-        ExecuteError::Schedule(_) => "write a plan with coexec explore --out",
-        ExecuteError::NoNpu { .. } => "use a plan without the NPU (--strategy channel-split)",
-        ExecuteError::Format { .. } | ExecuteError::OpenCl(OpenClError::NoHalf { .. }) => {
-            "set data_type in the scenario to one this machine computes in"
-        }
-        ExecuteError::Cancelled => "nothing was written; start again when there is time",
-        _ => "check driver and device; nothing was written",
+        OpenClError::NoHalf { .. } => (ABSENT, OTHER_FORMAT),
+        OpenClError::Operand(_) => (WRONG_INPUT, LOOK),
+        OpenClError::Image { .. }
+        | OpenClError::NoFineGrainedSvm { .. }
+        | OpenClError::WorkGroup { .. }
+        | OpenClError::Call { .. } => (UNSOUND, LOOK),
     }
 }
