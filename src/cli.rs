@@ -1,10 +1,13 @@
 //! The command line.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
+
+use crate::output;
 
 mod compare;
 mod hardware;
@@ -43,6 +46,15 @@ pub(crate) struct Common {
     /// is the same for any number
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
+}
+
+impl Common {
+    /// Says on standard error what is no error.
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.quiet {
+            output::note(&text.to_string());
+        }
+    }
 }
 
 /// What to do.

@@ -59,7 +59,15 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result<(), Failure> {
         )?;
     }
     if common.json {
-        output::json(&document(&rows, &left_out, &task));
+        output::json(&Document {
+            objective: task.objective,
+            baseline: task.baseline,
+            rows: &rows,
+            gains: gains(&rows, Strategy::Optimal),
+            devices: groups(&rows, &task, |row| &row.device),
+            scenarios: groups(&rows, &task, |row| &row.scenario),
+            left_out: &left_out,
+        });
     } else {
         show::print(&rows, &task);
     }
@@ -121,9 +129,7 @@ fn rows(
         .iter()
         .flat_map(|scenario| devices.iter().map(move |device| (scenario.as_str(), device.as_str())))
         .collect();
-    if !common.quiet {
-        output::note(&format!("planning {} models on {} devices", scenarios.len(), devices.len()));
-    }
+    common.note(format_args!("planning {} models on {} devices", scenarios.len(), devices.len()));
     // Gathered before the first error is looked for: which one that is must not depend on
     // the number of threads.
     let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
@@ -134,8 +140,8 @@ fn rows(
             Err(reason) => left_out.push(reason),
         }
     }
-    for SkippedRow { scenario, device, reason } in left_out.iter().filter(|_| !common.quiet) {
-        output::note(&format!("note: {scenario} has no plan on {device}: {reason}"));
+    for SkippedRow { scenario, device, reason } in &left_out {
+        common.note(format_args!("note: {scenario} has no plan on {device}: {reason}"));
     }
     Ok((rows, left_out))
 }
@@ -178,18 +184,6 @@ fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str
     let mut groups: Vec<Group> = names.into_iter().filter_map(group).collect();
     groups.sort_by(|one, other| one.gain.mean_percent.total_cmp(&other.gain.mean_percent));
     groups
-}
-
-fn document<'a>(rows: &'a [StrategyRow], left_out: &'a [SkippedRow], task: &Task) -> Document<'a> {
-    Document {
-        objective: task.objective,
-        baseline: task.baseline,
-        rows,
-        gains: gains(rows, Strategy::Optimal),
-        devices: groups(rows, task, |row| &row.device),
-        scenarios: groups(rows, task, |row| &row.scenario),
-        left_out,
-    }
 }
 
 /// That `optimal` gains enough over the baseline.

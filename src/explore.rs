@@ -19,7 +19,7 @@ use crate::{curve, language, output, sweep};
 struct Document<'a> {
     scenario: &'a str,
     device: &'a str,
-    objective: coexec_sim::explore::Objective,
+    objective: Objective,
     considered: usize,
     plan: PlanFile,
     prediction: &'a Prediction,
@@ -95,7 +95,17 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
     output::write(&files)?;
     if common.json {
-        output::json(&document(&scenario, stages, &answer, plan, &entries));
+        output::json(&Document {
+            scenario: &scenario.name,
+            device: &scenario.device.name,
+            objective: scenario.options.objective,
+            considered: answer.considered,
+            plan,
+            prediction: &answer.prediction,
+            baselines: strategies::entries(&answer.baselines, &answer.prediction),
+            strategies: &entries,
+            operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
+        });
     } else {
         output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
         if compares {
@@ -108,26 +118,6 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         report(&answer.prediction, &timeline, &scenario.device);
     }
     Ok(())
-}
-
-fn document<'a>(
-    scenario: &'a Scenario,
-    stages: &[Stage],
-    answer: &'a Answer,
-    plan: PlanFile,
-    entries: &'a [Entry],
-) -> Document<'a> {
-    Document {
-        scenario: &scenario.name,
-        device: &scenario.device.name,
-        objective: scenario.options.objective,
-        considered: answer.considered,
-        plan,
-        prediction: &answer.prediction,
-        baselines: strategies::entries(&answer.baselines, &answer.prediction),
-        strategies: entries,
-        operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
-    }
 }
 
 fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
@@ -161,16 +151,13 @@ fn ratio(slow: Picos, fast: Picos) -> f64 {
 /// Says on standard error which processor has no kernel for any of `stages`, and
 /// why: its absence from the answer must not read as "it does not help".
 pub(crate) fn warn_unsupported_processors(scenario: &Scenario, stages: &[Stage], common: &Common) {
-    if common.quiet {
-        return;
-    }
     let Scenario { device, library, options, .. } = scenario;
     let cores = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
     for by in cores.into_iter().chain([Processor::Gpu]) {
         let attempt = |stage: &Stage| execute(&stage.layer, device, *library, by).err();
         let reasons: Option<Vec<SimulateError>> = stages.iter().map(attempt).collect();
         if let Some(reason) = reasons.as_ref().and_then(|reasons| reasons.first()) {
-            output::note(&format!("note: the {} takes no part: {reason}", by.kind()));
+            common.note(format_args!("note: the {} takes no part: {reason}", by.kind()));
         }
     }
 }

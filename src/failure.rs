@@ -2,7 +2,8 @@
 
 mod execution;
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use coexec_hw::execute::ExecuteError;
@@ -93,6 +94,11 @@ impl Failure {
     /// A check that fell short of its limit.
     pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }
+    }
+
+    /// A file or folder that cannot be written.
+    pub(crate) fn write(path: &Path, reason: impl Display) -> Self {
+        Self::Write { path: path.to_owned(), reason: reason.to_string() }
     }
 
     /// A measurement that says nothing.

@@ -31,9 +31,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     let stages = imported.stages().len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
-    if !common.quiet {
-        tell(model);
-    }
+    tell(model, common);
     if common.json {
         let graph = &model.graph;
         output::json(&Document {
@@ -60,11 +58,11 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
 }
 
 /// Says on standard error what the scenario is not.
-fn tell(model: &Imported) {
+fn tell(model: &Imported, common: &Common) {
     for Replacement { node, kind, instead } in &model.approximated {
-        output::note(&format!("{node} ({kind}): {instead}, stands for it"));
+        common.note(format_args!("{node} ({kind}): {instead}, stands for it"));
     }
     for Replacement { node, kind, instead } in &model.skipped {
-        output::note(&format!("{node} ({kind}) has no counterpart: {instead}, is in its place"));
+        common.note(format_args!("{node} ({kind}) has no counterpart: {instead}, is in its place"));
     }
 }

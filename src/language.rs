@@ -19,7 +19,7 @@ use crate::cli::{Common, Explore, OneOrAll, Simulate};
 use crate::explore::describe;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile, PicturePath, or_dash, row};
-use crate::simulate::{self, read_plan, timeline_files};
+use crate::simulate::{self, found_by, read_plan, timeline_files};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -77,7 +77,7 @@ pub(crate) fn simulate(
         }
         None => (
             plan_language(device, *library, task, search.strategy, search.synchronisation)?,
-            format!("plan found by {}", search.strategy.name()),
+            found_by(search.strategy),
         ),
     };
     let generation = generate(device, *library, task, &plan)?;
@@ -120,18 +120,14 @@ pub(crate) fn explore(
         (None, _) => {}
     }
     output::write(&files)?;
-    let origin = format!("plan found by {}", strategy.name());
     let strategies = answers.iter().map(|LanguageAnswer { strategy, generation: other, .. }| Entry {
         strategy: strategy.name(),
         latency_ps: other.latency,
         relative_to_plan: other.latency.0 as f64 / generation.latency.0.max(1) as f64,
         generation: other,
     });
-    let document = Document {
-        plan: file,
-        strategies: strategies.collect(),
-        ..Document::new(scenario, task, origin, (plan, generation))?
-    };
+    let mut document = Document::new(scenario, task, found_by(*strategy), (plan, generation))?;
+    (document.plan, document.strategies) = (file, strategies.collect());
     if common.json {
         output::json(&document);
         return Ok(());

@@ -127,10 +127,7 @@ impl OutputFile {
 
     /// The file of what was encoded as text, unless that failed.
     pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self, Failure> {
-        match content {
-            Ok(content) => Ok(Self::new(path, content)),
-            Err(error) => Err(Failure::Write { path: path.to_owned(), reason: error.to_string() }),
-        }
+        content.map(|content| Self::new(path, content)).map_err(|error| Failure::write(path, error))
     }
 }
 
@@ -178,22 +175,20 @@ pub(crate) fn write(files: &[OutputFile]) -> Result<(), Failure> {
     for file in files {
         let path = identity(&file.path)?;
         if paths.contains(&path) {
-            return Err(failed(&file.path, "another output of this command has that name"));
+            return Err(Failure::write(&file.path, "another output of this command has that name"));
         }
         paths.push(path);
     }
     let staged = files.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
     for (temporary, path) in staged {
-        temporary.persist(&path).map_err(|error| Failure::Write { path, reason: error.error.to_string() })?;
+        temporary.persist(&path).map_err(|error| Failure::write(&path, error.error))?;
     }
     Ok(())
 }
 
 /// Makes a folder for files where there is none.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure::Write { path: folder.to_owned(), reason: error.to_string() };
-    std::fs::create_dir_all(folder).map_err(failed)
+    std::fs::create_dir_all(folder).map_err(|error| Failure::write(folder, error))
 }
 
 /// Refuses a path that no file can be written to, before the file is made.
@@ -204,50 +199,46 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// Refuses to write over a file that is read.
 pub(crate) fn check_apart(output: &Path, input: &Path) -> Result<(), Failure> {
     let is_one = input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| output == input));
-    if is_one { Err(failed(output, "it is what this command reads")) } else { Ok(()) }
-}
-
-fn failed(path: &Path, reason: impl Display) -> Failure {
-    Failure::Write { path: path.to_owned(), reason: reason.to_string() }
+    if is_one { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
 /// The path of a file that may not be there yet, whatever it is called by.
 fn identity(named: &Path) -> Result<PathBuf, Failure> {
     let (path, folder) = target(named)?;
-    let folder = folder.canonicalize().map_err(|error| failed(named, error))?;
+    let folder = folder.canonicalize().map_err(|error| Failure::write(named, error))?;
     Ok(path.file_name().map_or_else(|| path.clone(), |name| folder.join(name)))
 }
 
 /// The file that is replaced, and its folder.
 fn target(named: &Path) -> Result<(PathBuf, PathBuf), Failure> {
-    let failed = |reason: String| Failure::Write { path: named.to_owned(), reason };
     // Behind a symbolic link it is the file that is replaced, not the link.
     let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
     if path.exists() && !path.is_file() {
-        return Err(failed("it is not a regular file, which alone can be replaced as a whole".to_owned()));
+        let reason = "it is not a regular file, which alone can be replaced as a whole";
+        return Err(Failure::write(named, reason));
     }
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     };
     if !folder.is_dir() {
-        return Err(failed(format!("there is no folder {}", folder.display())));
+        return Err(Failure::write(named, format_args!("there is no folder {}", folder.display())));
     }
     Ok((path, folder))
 }
 
 /// A temporary file of the content, beside the file it will replace.
 fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf), Failure> {
-    let failed = |reason: String| Failure::Write { path: file.path.clone(), reason };
+    let failed = |error: std::io::Error| Failure::write(&file.path, error);
     let (path, folder) = target(&file.path)?;
-    let mut temporary = new_file(&folder).map_err(|error| failed(error.to_string()))?;
+    let mut temporary = new_file(&folder).map_err(failed)?;
     let written = temporary.write_all(&file.content).and_then(|()| match path.metadata() {
         // Who may read the file stays as it is.
         Ok(old) => temporary.as_file().set_permissions(old.permissions()),
         Err(_) => Ok(()),
     });
     // On the disk before its name is: a crash leaves the old file or the new one.
-    written.and_then(|()| temporary.as_file().sync_all()).map_err(|error| failed(error.to_string()))?;
+    written.and_then(|()| temporary.as_file().sync_all()).map_err(failed)?;
     Ok((temporary, path))
 }
 

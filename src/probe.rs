@@ -50,10 +50,8 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
     let probed = probe(&how, &tell)?;
     drop(progress);
     write(&probed, options)?;
-    if !common.quiet {
-        for warning in &probed.warnings {
-            output::note(&format!("warning: {warning}"));
-        }
+    for warning in &probed.warnings {
+        common.note(format_args!("warning: {warning}"));
     }
     let groups = score(&probed.held_out);
     let doubts = doubts(&probed, options.max_error);

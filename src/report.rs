@@ -79,7 +79,7 @@ struct Device<'a> {
 
 pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
     if options.out.exists() && !options.out.is_dir() {
-        return Err(Failure::Write { path: options.out.clone(), reason: "it is no folder".to_owned() });
+        return Err(Failure::write(&options.out, "it is no folder"));
     }
     let prior = Chosen::of(&options.prior)?;
     let mut phones = Vec::new();

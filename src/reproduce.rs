@@ -47,9 +47,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     }
     let mut reports = Vec::new();
     for paper in papers {
-        if !common.quiet {
-            output::note(&format!("running what {} needs", paper.name()));
-        }
+        common.note(format_args!("running what {} needs", paper.name()));
         reports.push(reproduce(paper, &inputs)?);
     }
     if let Some(folder) = &options.plots {
@@ -126,9 +124,7 @@ fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failur
     }
     output::make_folder(folder)?;
     output::write(&files)?;
-    if !common.quiet {
-        output::note(&format!("wrote {} figures to {}", files.len(), folder.display()));
-    }
+    common.note(format_args!("wrote {} figures to {}", files.len(), folder.display()));
     Ok(())
 }
 

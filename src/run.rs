@@ -24,7 +24,7 @@ use crate::cli::{Common, Run};
 use crate::failure::Failure;
 use crate::output::{OutputFile, or_dash, row};
 use crate::progress::Progress;
-use crate::simulate::{Written, model, pipeline, read_plan};
+use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
 use crate::validate::worth;
 use crate::{output, workers};
 use results::Row;
@@ -91,8 +91,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let times = std::mem::take(&mut report.groups);
     let Outcome { rows, measurements, left_out } = outcome(&groups, times, is_model, &context)?;
-    if !common.quiet {
-        left_out.iter().for_each(warn_skipped);
+    for SkippedRow { what, processor, reason } in &left_out {
+        common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
     let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
     let plan_file = plan_file.as_deref().map(|text| (plan_path.as_path(), text));
@@ -121,11 +121,11 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
 }
 
 /// The plan that the options name; says where it was made for another scenario.
-fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<Written>, Failure> {
+fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>, Failure> {
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
     let written = read_plan(path, scenario, model(scenario)?)?;
-    if written.is_of_another && !common.quiet {
-        output::note(&format!("note: {}", written.origin));
+    if written.is_of_another {
+        common.note(format_args!("note: {}", written.origin));
     }
     Ok(Some(written))
 }
@@ -139,10 +139,6 @@ fn stream_of(
 ) -> Option<Stream> {
     let first = groups.first()?.first()?;
     Some(Stream::new(report.streamed.as_ref()?, pipeline?, scenario, &first.variant))
-}
-
-fn warn_skipped(SkippedRow { what, processor, reason }: &SkippedRow) {
-    output::note(&format!("not run: {what} on {processor}: {reason}"));
 }
 
 /// Mean absolute error of the rows that have a prediction, in percent.
@@ -250,10 +246,9 @@ fn outcome(
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
                 Ok(measured) => {
-                    let number = outcome.rows.len();
-                    let result = results::MeasuredVariant::new(number, candidate, &measured, context);
-                    outcome.rows.push(result.row);
-                    outcome.measurements.push(result.measurement);
+                    let (row, measurement) = Row::of(outcome.rows.len(), candidate, &measured, context);
+                    outcome.rows.push(row);
+                    outcome.measurements.push(measurement);
                 }
                 Err(error) if candidate.is_plan && is_model => return Err(error.into()),
                 Err(error) => outcome.left_out.push(SkippedRow {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore;
+use coexec_sim::explore::{self, Strategy};
 use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
@@ -46,8 +46,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     }
     let stages = model(&scenario)?;
     let mut simulator = scenario.simulator();
-    let Planned { plan, pipeline, origin } =
-        planned(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let OfferedPlan { plan, pipeline_depth, origin, .. } =
+        offered(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let pipeline = pipeline(&scenario, pipeline_depth);
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
@@ -107,35 +108,30 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     }
 }
 
-/// Who computes what, and how batches follow each other.
-struct Planned {
-    plan: Plan,
-    /// The scenario's, with as many batches in flight as the plan says.
-    pipeline: Option<Pipeline>,
-    /// Where the plan came from.
-    origin: String,
-}
-
 /// The plan in the file, or the one the scenario's strategy finds.
-fn planned(
+fn offered(
     file: Option<&Path>,
     scenario: &Scenario,
     stages: &[Stage],
     simulator: &mut Simulator<'_>,
-) -> Result<Planned, Failure> {
-    let Some(path) = file else {
-        let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
-        let answer = explore::explore_stream(simulator, stages, search, pipeline)?;
-        let origin = format!("plan found by {}", scenario.options.strategy.name());
-        return Ok(Planned { plan: answer.plan, pipeline: scenario.pipeline.clone(), origin });
-    };
-    let Written { plan, pipeline_depth, origin, .. } = read_plan(path, scenario, stages)?;
-    Ok(Planned { plan, pipeline: pipeline(scenario, pipeline_depth), origin })
+) -> Result<OfferedPlan, Failure> {
+    let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
+    if let Some(path) = file {
+        return read_plan(path, scenario, stages);
+    }
+    let plan = explore::explore_stream(simulator, stages, search, pipeline)?.plan;
+    Ok(OfferedPlan { plan, pipeline_depth: None, origin: found_by(search.strategy), is_of_another: false })
 }
 
-/// A plan that was read from a file.
-pub(crate) struct Written {
+/// Where a plan came from that was searched.
+pub(crate) fn found_by(strategy: Strategy) -> String {
+    format!("plan found by {}", strategy.name())
+}
+
+/// Who computes what, and who says so.
+pub(crate) struct OfferedPlan {
     pub(crate) plan: Plan,
+    /// Batches in flight, where a file says so.
     pub(crate) pipeline_depth: Option<u32>,
     /// Where it came from.
     pub(crate) origin: String,
@@ -144,13 +140,13 @@ pub(crate) struct Written {
 }
 
 /// The plan of `stages` in a file.
-pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<Written, Failure> {
+pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<OfferedPlan, Failure> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
     let made_for = made_for(&written, scenario);
     let (origin, is_of_another) = (format!("plan {}{made_for}", path.display()), !made_for.is_empty());
-    Ok(Written { plan, pipeline_depth: written.pipeline_depth, origin, is_of_another })
+    Ok(OfferedPlan { plan, pipeline_depth: written.pipeline_depth, origin, is_of_another })
 }
 
 /// What a plan was made for, where that is something else.

@@ -70,13 +70,10 @@ pub(crate) fn compare(
 }
 
 fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, common: &Common) {
-    if common.quiet {
-        return;
-    }
-    let millis = took.as_secs_f64() * 1e3;
+    let (name, millis) = (strategy.name(), took.as_secs_f64() * 1e3);
     match error {
-        None => output::note(&format!("note: {} planned in {millis:.1} ms", strategy.name())),
-        Some(error) => output::note(&format!("note: {} has no plan: {error}", strategy.name())),
+        None => common.note(format_args!("note: {name} planned in {millis:.1} ms")),
+        Some(error) => common.note(format_args!("note: {name} has no plan: {error}")),
     }
 }
 

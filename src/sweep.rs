@@ -50,9 +50,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     check(scenario, options)?;
     warn_unsupported_processors(scenario, operators, common);
-    if !common.quiet {
-        output::note(&format!("searching {} operators on {}", operators.len(), scenario.device.name));
-    }
+    common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.
     let searched: Vec<Result<Vec<Search>, SimulateError>> = operators

@@ -14,14 +14,15 @@ const DIGITS: i32 = 4;
 pub(super) fn print(rows: &[StrategyRow], task: &Task) {
     each(rows, task);
     output::line("");
-    over_strategies(rows);
+    let over = gains(rows, Strategy::Optimal);
+    gain_table("optimal over", over.iter().map(|gain| (gain.over.name(), gain)));
     let baseline = task.baseline.name();
     for (what, groups) in [
         ("device", groups(rows, task, |row| &row.device)),
         ("model", groups(rows, task, |row| &row.scenario)),
     ] {
         output::line(&format!("\nGains over {baseline} by {what}"));
-        by_group(what, &groups);
+        gain_table(what, groups.iter().map(|Group { name, gain }| (name.as_str(), gain)));
     }
 }
 
@@ -42,13 +43,10 @@ fn each(rows: &[StrategyRow], task: &Task) {
         for &strategy in &task.strategies {
             cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost))));
         }
-        let gain = row.ratio(Strategy::Optimal, task.baseline);
-        cells.push(or_dash(gain.map(|ratio| signed(percent(ratio)))));
-        let single = row.best_single().and_then(|best| row.ratio(Strategy::Optimal, best.strategy));
-        let single = single.zip(row.best_single());
-        cells.push(single.map_or("-".to_owned(), |(ratio, best)| {
-            format!("{:+.1} % over {}", percent(ratio), best.strategy.name())
-        }));
+        let gain = |over| Some(signed(percent(row.ratio(Strategy::Optimal, over)?)));
+        cells.push(or_dash(gain(task.baseline)));
+        let single = row.best_single().map(|best| best.strategy);
+        cells.push(or_dash(single.and_then(|best| Some(format!("{} over {}", gain(best)?, best.name())))));
         cells
     };
     let mut header = vec!["model", "device"];
@@ -57,21 +55,13 @@ fn each(rows: &[StrategyRow], task: &Task) {
     output::table(&header, rows.iter().map(cells));
 }
 
-fn over_strategies(rows: &[StrategyRow]) {
-    let gains = gains(rows, Strategy::Optimal);
-    let header = ["optimal over", "rows", "mean gain", "geometric", "least", "most"];
-    output::table(&header, gains.iter().map(|gain| figures(gain.over.name(), gain)));
-}
-
-fn by_group(what: &str, groups: &[Group]) {
-    let cells = groups.iter().map(|Group { name, gain }| figures(name, gain));
+/// A row a gain: its name and its figures.
+fn gain_table<'a>(what: &str, gains: impl Iterator<Item = (&'a str, &'a Gain)>) {
+    let cells = gains.map(|(name, gain)| {
+        let [mean, geometric] = [gain.mean_percent, gain.geometric_mean_percent].map(signed);
+        row![name, gain.rows, mean, geometric, place(&gain.least), place(&gain.most)]
+    });
     output::table(&[what, "rows", "mean gain", "geometric", "least", "most"], cells);
-}
-
-/// A name, and the figures of a gain.
-fn figures(name: &str, gain: &Gain) -> Vec<String> {
-    let [mean, geometric] = [gain.mean_percent, gain.geometric_mean_percent].map(signed);
-    row![name, gain.rows, mean, geometric, place(&gain.least), place(&gain.most)]
 }
 
 fn signed(percent: f64) -> String {

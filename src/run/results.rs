@@ -13,6 +13,9 @@ const LEAST_CLOCK_STEPS: f64 = 10.0;
 /// Share of the runs that may be meaningless before all of it is.
 const MOST_MEANINGLESS: f64 = 0.1;
 
+/// What a GPU alone is said to be timed by where it is the host's clock.
+const HOST_TO_HOST: &str = ", host to host";
+
 /// A variant as it was measured, beside its prediction.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
@@ -48,12 +51,6 @@ pub(super) struct Row {
     pub(super) meaningless: Option<String>,
 }
 
-/// A variant's row and its measurement for the file.
-pub(super) struct MeasuredVariant {
-    pub(super) row: Row,
-    pub(super) measurement: Measurement,
-}
-
 /// What a measurement has in common with all others of the command.
 pub(super) struct Common<'a> {
     pub(super) network: &'a str,
@@ -62,19 +59,19 @@ pub(super) struct Common<'a> {
     pub(super) max_spread: f64,
 }
 
-impl MeasuredVariant {
-    /// The result of run number `number`.
-    pub(super) fn new(
+impl Row {
+    /// The row of run number `number`, and its measurement for the file.
+    pub(super) fn of(
         number: usize,
         candidate: &Candidate,
         measured: &Measured,
         common: &Common<'_>,
-    ) -> Self {
+    ) -> (Self, Measurement) {
         let summary = Summary::of(&measured.times_us);
         let meaningless = meaningless(&summary, common);
         let what = candidate.operator.as_ref().map_or(common.network, |(name, _)| name).to_owned();
         let is_by_host = candidate.variant.clock == Clock::Host;
-        let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { ", host to host" } else { "" };
+        let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { HOST_TO_HOST } else { "" };
         let run = format!("{number:04} {what} on {}{way}", candidate.ran);
         let repetitions = measured.times_us.iter().zip(&summary.outliers).enumerate().map(
             |(number, (&measured_us, &outlier))| Repetition {
@@ -88,7 +85,7 @@ impl MeasuredVariant {
             repetitions: repetitions.collect(),
             ..measurement(run.clone(), candidate, measured, common)
         };
-        let row = Row {
+        let row = Self {
             run,
             what,
             processor: candidate.ran.to_string(),
@@ -112,7 +109,13 @@ impl MeasuredVariant {
                 .map(|predicted| 100.0 * (predicted / summary.median_us - 1.0)),
             meaningless,
         };
-        Self { row, measurement }
+        (row, measurement)
+    }
+
+    /// Where it ran, and how a GPU alone was timed.
+    pub(super) fn processor_and_clock(&self) -> String {
+        let is_copied = self.is_by_host && self.processor == ExecutedOn::Gpu.to_string();
+        format!("{}{}", self.processor, if is_copied { HOST_TO_HOST } else { "" })
     }
 }
 
@@ -133,18 +136,6 @@ fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: 
         fingerprint: Some(common.fingerprint.to_owned()),
         repetitions: Vec::new(),
         line: 0,
-    }
-}
-
-impl Row {
-    /// Where it ran, and how a GPU alone was timed.
-    pub(super) fn processor_and_clock(&self) -> String {
-        let way = if self.is_by_host { ", host to host" } else { "" };
-        if self.processor == ExecutedOn::Gpu.to_string() {
-            format!("{}{way}", self.processor)
-        } else {
-            self.processor.clone()
-        }
     }
 }
 

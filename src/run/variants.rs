@@ -179,17 +179,16 @@ impl Maker<'_> {
         let both = self.processors.cpu && self.processors.gpu;
         let by_channels = both && strategy != Strategy::HeightSplit;
         let by_height = both && matches!(strategy, Strategy::HeightSplit | Strategy::AnySplit);
-        let channels = operator.splittable_channels().filter(|_| by_channels).unwrap_or(0);
-        let rows = operator.splittable_rows().filter(|_| by_height).unwrap_or(0);
-        let along_channels = self.places(channels, CHANNELS_PER_SLICE).flat_map(move |first| {
-            let extents = [first, channels - first];
-            self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(Axis::Channels, cores, extents))
-        });
-        let along_height = self.places(rows, 1).flat_map(move |first| {
-            let extents = [first, rows - first];
-            self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(Axis::Height, cores, extents))
-        });
-        along_channels.chain(along_height)
+        let channels = operator.splittable_channels().filter(|_| by_channels);
+        let rows = operator.splittable_rows().filter(|_| by_height);
+        let axes = [(Axis::Channels, channels, CHANNELS_PER_SLICE), (Axis::Height, rows, 1)];
+        axes.into_iter().flat_map(move |(axis, all, unit)| {
+            let all = all.unwrap_or(0);
+            self.places(all, unit).flat_map(move |first| {
+                let extents = [first, all - first];
+                self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(axis, cores, extents))
+            })
+        })
     }
 
     /// Evenly spaced multiples of `unit` inside `all`.
