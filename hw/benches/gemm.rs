@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use coexec_hw::cpu::{Available as _, InstructionSet, Prepared, ThreadPool};
-use coexec_hw::operands::{Output, Weights};
+use coexec_hw::operands::Weights;
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use criterion::{BenchmarkId, Criterion, Throughput};
@@ -92,8 +92,8 @@ fn ours(shape: Shape, set: InstructionSet) -> Contender {
     let (inputs, mut results) = (shape.inputs(), shape.results());
     let part = Region::of(layer.operator.output());
     let run = move || {
-        let mut output = Output::from(black_box(results.as_mut_slice()));
-        prepared.run(&mut pool, &[black_box(&inputs)], &mut output, part).expect("the operands fit");
+        let output = black_box(results.as_mut_slice());
+        prepared.run(&mut pool, &[black_box(&inputs)], output, part).expect("the operands fit");
     };
     Contender { name: format!("ours, {set}"), run: Box::new(run) }
 }

@@ -37,5 +37,5 @@ pub use coexec_sim::device::cpu::InstructionSet;
 pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};
 pub use element::Element;
 pub use instruction_set::Available;
-pub use prepared::{PrepareError, Prepared};
+pub use prepared::Prepared;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};

@@ -46,13 +46,12 @@ pub use program::Clock;
 pub use stream::{Streamed, Streaming};
 pub use watch::ProgressEvent;
 
-use crate::cpu::{Element, PoolError, PrepareError};
+use crate::cpu::{Element, PoolError};
 use crate::fingerprint::fingerprint;
 use crate::opencl::OpenClError;
 use crate::operands::OperandError;
-use crate::sync::SyncError;
 use crate::verify::Mismatch;
-use program::Task;
+pub(crate) use program::{Program, Task};
 use watch::{Control, PATIENCE, watched};
 
 /// Something cannot be executed, or not soundly.
@@ -61,13 +60,7 @@ pub enum ExecuteError {
     /// The `OpenCL` device.
     #[error(transparent)]
     OpenCl(#[from] OpenClError),
-    /// Host and device did not meet.
-    #[error(transparent)]
-    Sync(SyncError),
-    /// A CPU kernel.
-    #[error(transparent)]
-    Prepare(#[from] PrepareError),
-    /// Operands of an operator.
+    /// A CPU kernel, or operands of an operator.
     #[error(transparent)]
     Operand(#[from] OperandError),
     /// Threads.
@@ -207,15 +200,6 @@ pub struct Report {
     pub streamed: Option<Streamed>,
 }
 
-impl From<SyncError> for ExecuteError {
-    fn from(error: SyncError) -> Self {
-        match error {
-            SyncError::OpenCl(error) => Self::OpenCl(error),
-            error @ (SyncError::SpunOut { .. } | SyncError::Stale { .. }) => Self::Sync(error),
-        }
-    }
-}
-
 impl ExecuteError {
     /// Whether the error is one variant's, which leaves the others measurable.
     pub fn is_of_variant(&self) -> bool {
@@ -229,8 +213,7 @@ impl ExecuteError {
                     | OpenClError::OutOfMemory { .. }
                     | OpenClError::Build { .. }
                     | OpenClError::Operand(_)
-            ) | Self::Prepare(_)
-                | Self::Operand(_)
+            ) | Self::Operand(_)
                 | Self::Unsupported(_)
                 | Self::TooFewCores { .. }
                 | Self::NoGpu

@@ -5,11 +5,11 @@
 //! of one line. The layouts of weights are TFLite's, the same for every
 //! processor, so that a part computed by another joins without a transform.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
+use coexec_sim::device::cpu::InstructionSet;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{Class, Movement, Operator, Reduction, Shape};
+use coexec_sim::workload::{Class, DataType, Movement, Operator, OperatorError, Reduction, Shape};
 use thiserror::Error;
 
 /// Trained parameters of an operator, row-major.
@@ -45,16 +45,23 @@ pub(crate) struct Stretches {
     pub(crate) step: usize,
 }
 
-/// Where results go: a whole output tensor of which only a part is written.
-pub struct Output<'a, T> {
-    first: *mut T,
-    length: usize,
-    tensor: PhantomData<&'a mut [T]>,
-}
-
 /// An operator cannot run on what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OperandError {
+    /// The layer computes in another number format.
+    #[error("found a layer in {found}, expected {expected}: the CPU kernels compute in f32 or f16")]
+    DataType {
+        /// The layer's format.
+        found: DataType,
+        /// The format asked for.
+        expected: DataType,
+    },
+    /// This processor does not have the instructions.
+    #[error("this processor does not have {0}")]
+    InstructionSet(InstructionSet),
+    /// The operator's dimensions make no sense.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
     /// Too many or too few weights, inputs or elements.
     #[error("found {found} {what}, expected {expected}")]
     Count {
@@ -169,39 +176,6 @@ fn check_span(which: &'static str, found: Span, whole: Span, needs_all: bool) ->
     let (found, whole) = (found.range(), whole.range());
     let expected = if needs_all { format!("all, {whole:?}") } else { format!("a part of {whole:?}") };
     Err(OperandError::Part { which, found, expected })
-}
-
-impl<'a, T> From<&'a mut [T]> for Output<'a, T> {
-    fn from(tensor: &'a mut [T]) -> Self {
-        Self { first: tensor.as_mut_ptr(), length: tensor.len(), tensor: PhantomData }
-    }
-}
-
-impl<T> Output<'_, T> {
-    /// A tensor of which another processor may write other parts at the same time.
-    ///
-    /// # Safety
-    /// Until the output is dropped, `first` is valid for reads and writes of
-    /// `length` elements, and nobody else accesses the parts that are computed
-    /// into it while they are.
-    pub unsafe fn shared(first: *mut T, length: usize) -> Self {
-        Self { first, length, tensor: PhantomData }
-    }
-
-    /// The first element.
-    pub fn as_mut_ptr(&mut self) -> *mut T {
-        self.first
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
 }
 
 impl Weights<'_> {

@@ -14,7 +14,6 @@ mod figures;
 mod fit;
 mod graphics;
 mod launches;
-mod layer_runs;
 mod layers;
 mod meter;
 mod power;

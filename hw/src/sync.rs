@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use coexec_sim::plan::synchronisation::Mechanism as Modelled;
 use coexec_sim::units::Picos;
-use thiserror::Error;
 
 use crate::opencl::signals::{FlagHome, Signals};
 use crate::opencl::{OpenClError, Runtime};
@@ -49,28 +48,6 @@ pub enum Mechanism {
     /// The host sleeps for most of the predicted wait, then spins on such a flag
     /// (`HeteroInfer`, SOSP'25, section 4.3).
     SleepThenPoll,
-}
-
-/// Host and device did not meet.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SyncError {
-    /// The device's side failed.
-    #[error(transparent)]
-    OpenCl(#[from] OpenClError),
-    /// A kernel spun as long as it may: the host's answer did not reach it.
-    #[error("the device did not see the host's answer in round {round} and stopped spinning")]
-    SpunOut {
-        /// The meeting's round.
-        round: u32,
-    },
-    /// A flag was seen before the data it announces.
-    #[error("the {who} saw the flag of round {round} before the data")]
-    Stale {
-        /// Host or device.
-        who: &'static str,
-        /// The meeting's round.
-        round: u32,
-    },
 }
 
 impl Mechanism {

@@ -14,13 +14,13 @@ const CACHE_LINE_BYTES: usize = 64;
 /// A cache line's worth of bytes, so that a vector of them is aligned.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct CacheLine {
+pub(crate) struct CacheLine {
     _bytes: [u8; CACHE_LINE_BYTES],
 }
 
 /// Elements that start on a cache line.
 pub(crate) struct Aligned<T> {
-    lines: Vec<CacheLine>,
+    lines: Box<[CacheLine]>,
     length: usize,
     element: std::marker::PhantomData<T>,
 }
@@ -30,7 +30,7 @@ impl<T: Element> Aligned<T> {
     pub(crate) fn zeros(length: usize) -> Self {
         let lines = (length * size_of::<T>()).div_ceil(CACHE_LINE_BYTES);
         Self {
-            lines: vec![CacheLine { _bytes: [0; CACHE_LINE_BYTES] }; lines],
+            lines: vec![CacheLine { _bytes: [0; CACHE_LINE_BYTES] }; lines].into_boxed_slice(),
             length,
             element: std::marker::PhantomData,
         }
@@ -52,6 +52,13 @@ impl<T: Element> Aligned<T> {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: as above, and the lines are borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+impl<T> Aligned<T> {
+    /// The lines themselves, to be accessed by addresses.
+    pub(crate) fn into_lines(self) -> Box<[CacheLine]> {
+        self.lines
     }
 }
 

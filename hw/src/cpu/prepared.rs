@@ -9,10 +9,8 @@ mod run;
 use coexec_sim::device::cpu::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
-    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Movement, Operator, OperatorError,
-    Reduction, Shape, Slice,
+    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Reduction, Shape, Slice,
 };
-use thiserror::Error;
 
 use super::depthwise::Depthwise;
 use super::element::Element;
@@ -23,28 +21,6 @@ use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
 use super::window::SlidingWindow;
 use crate::operands::{self, OperandError, Weights};
-
-/// A layer cannot be prepared.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PrepareError {
-    /// The layer computes in another number format.
-    #[error("found a layer in {found}, expected {expected}: the CPU kernels compute in f32 or f16")]
-    DataType {
-        /// The layer's format.
-        found: DataType,
-        /// The format asked for.
-        expected: DataType,
-    },
-    /// This processor does not have the instructions.
-    #[error("this processor does not have {0}")]
-    InstructionSet(InstructionSet),
-    /// The operator's dimensions make no sense.
-    #[error(transparent)]
-    Operator(#[from] OperatorError),
-    /// The weights are not the operator's.
-    #[error(transparent)]
-    Weights(#[from] OperandError),
-}
 
 /// A layer with packed weights and the buffers it needs.
 pub struct Prepared<T: Element> {
@@ -93,12 +69,12 @@ impl<T: Element> Prepared<T> {
     /// Where the layer's number format is not `T`, this processor does not have
     /// `set`, the operator's dimensions make no sense, or `weights` has too many
     /// or too few numbers.
-    pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self, PrepareError> {
+    pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self, OperandError> {
         if layer.data_type != T::DATA_TYPE {
-            return Err(PrepareError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
+            return Err(OperandError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
         }
         if !set.is_available() {
-            return Err(PrepareError::InstructionSet(set));
+            return Err(OperandError::InstructionSet(set));
         }
         layer.operator.check()?;
         weights.check(&layer.operator)?;

@@ -102,6 +102,17 @@ impl ThreadPool {
         Self::start(&cores, SPIN)
     }
 
+    /// The same, or anywhere where the system pins no threads.
+    ///
+    /// # Errors
+    /// For no cores, or where a thread cannot be started.
+    pub fn pinned_or_not(cores: &[usize]) -> Result<Self, PoolError> {
+        match Self::pinned(cores) {
+            Err(PoolError::CannotPin { .. }) => Self::new(cores.len()),
+            pool => pool,
+        }
+    }
+
     /// As [`ThreadPool::new`], with another time to spin before sleeping.
     ///
     /// # Errors

@@ -9,12 +9,12 @@ use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use super::ExecuteError;
 use super::machine::Machine;
 use super::operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
-use super::place::{Place, Sharing, Touched};
+use super::place::{HostHome, Place, Sharing, Touched};
 use super::program::{Task, joined_by};
 use crate::cpu::{self, Available as _, Element, InstructionSet};
 use crate::numbers;
 use crate::opencl::signals::Signals;
-use crate::opencl::{self, Dispatch};
+use crate::opencl::{self, Dispatch, Home};
 use crate::operands::Weights;
 
 /// Seeds of different tensors lie this far apart.
@@ -171,18 +171,24 @@ pub(super) fn places<T: Element>(
             let operator = &operations[stage].layer.operator;
             numbers::input::<T>(operator, count, input_seed(task.seed, index))
         });
-        let runtime = machine.runtime();
-        let (layout, memory) = (tensor.layout, sharing.unwrap_or(Sharing::Copies));
-        let place = match (numbers.as_deref(), runtime) {
-            (Some(numbers), Some(runtime))
-                if sharing.is_some() && tensor.touched.device && layout != Layout::Buffer =>
-            {
-                Place::apart(runtime, tensor.shape, tensor.touched, layout, numbers)
-            }
-            (None, Some(runtime)) if tensor.overlaps => Place::twice(runtime, tensor.shape, memory),
-            (numbers, _) => Place::new(runtime, tensor.shape, tensor.touched, layout, memory, numbers),
+        let Touched { host, device } = tensor.touched;
+        // Of an input each side may have what its kernels like best, with nothing copied.
+        let is_apart = numbers.is_some() && sharing.is_some() && tensor.layout != Layout::Buffer;
+        let (layout, home) = if host && !is_apart {
+            (Layout::Buffer, sharing.unwrap_or(Sharing::Copies).home())
+        } else {
+            (tensor.layout, Home::Device)
         };
-        places.push(place?);
+        // What both sides compute some of, each has for itself.
+        let has_own = host && (!device || home == Home::Device || tensor.overlaps);
+        let host_home = if device && !is_apart { HostHome::Pinned } else { HostHome::Pageable };
+        places.push(Place::new(
+            machine.runtime(),
+            tensor.shape,
+            device.then_some((layout, home)),
+            has_own.then_some(host_home),
+            numbers.as_deref(),
+        )?);
     }
     Ok(places)
 }
@@ -204,14 +210,15 @@ pub(super) fn joined<T: Element>(
                 reader.reads.contains(&stage) && reader.chain != operations[stage].chain
             };
             let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
-            let place = match sharing {
-                Sharing::Copies => Place::on_host(runtime, shape),
-                Sharing::SharedVirtualMemory | Sharing::MappedBuffers => {
-                    let touched = Touched { host: true, device };
-                    Place::new(Some(runtime), shape, touched, Layout::Buffer, sharing, None)
-                }
-            };
-            joined[stage] = Some(place?);
+            let is_shared = device && sharing != Sharing::Copies;
+            let host = if sharing == Sharing::Copies { HostHome::Pinned } else { HostHome::Pageable };
+            joined[stage] = Some(Place::new(
+                Some(runtime),
+                shape,
+                is_shared.then_some((Layout::Buffer, sharing.home())),
+                (!is_shared).then_some(host),
+                None,
+            )?);
         }
     }
     Ok(joined)

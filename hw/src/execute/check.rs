@@ -19,7 +19,7 @@ use crate::verify::Reference;
 const WORK: u64 = 1 << 20;
 
 /// Results that were found right.
-pub(super) struct Verified {
+pub(crate) struct Verified {
     /// Bits of the workload's results, by stage.
     results: Vec<(usize, Vec<u32>)>,
     /// Elements that were compared with the reference.
@@ -29,7 +29,7 @@ pub(super) struct Verified {
 impl<T: Element> Program<T> {
     /// Spoils all results, runs once, and compares every operator's result with the
     /// reference.
-    pub(super) fn verify(&mut self, machine: &mut Machine) -> Result<Verified, ExecuteError> {
+    pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified, ExecuteError> {
         for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
             place.spoil()?;
         }

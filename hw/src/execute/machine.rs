@@ -50,7 +50,7 @@ struct Pool {
 
 /// Threads of a core set: a pool and how many of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Team {
+pub(crate) struct Team {
     pool: usize,
     threads: usize,
 }
@@ -64,7 +64,20 @@ impl Machine {
         let mut warnings = Vec::new();
         let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
         let free = cores::cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
-        Ok(Self { runtime, free, pools: Vec::new(), pins: true, caller: None, tried: Vec::new(), warnings })
+        Ok(Self { warnings, ..Self::of(runtime, free) })
+    }
+
+    /// An open device, where one is used, beside these cores, fastest first.
+    pub(crate) fn of(runtime: Option<Arc<Runtime>>, free: Vec<usize>) -> Self {
+        Self {
+            runtime,
+            free,
+            pools: Vec::new(),
+            pins: true,
+            caller: None,
+            tried: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// The `OpenCL` device, where one is used.
@@ -147,7 +160,7 @@ impl Machine {
     }
 
     /// Keeps the calling thread on the first core of `team`.
-    pub(super) fn pin_caller_to(&mut self, team: Option<Team>) {
+    pub(crate) fn pin_caller_to(&mut self, team: Option<Team>) {
         let core = match team {
             Some(team) => self.pools[team.pool].cores.first().copied(),
             None => self.free.first().copied(),

@@ -42,7 +42,7 @@ pub struct Settings {
 }
 
 /// What was measured of a variant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Every repetition, in the order they were made, in microseconds.
     pub times_us: Vec<f64>,
@@ -69,10 +69,7 @@ struct Subject<T: Element> {
     program: Program<T>,
     verified: Verified,
     warm_up: Vec<f64>,
-    is_warm: bool,
-    times: Vec<f64>,
-    walls: Vec<f64>,
-    kernels: Vec<f64>,
+    measured: Measured,
 }
 
 impl<T: Element> Subject<T> {
@@ -80,15 +77,9 @@ impl<T: Element> Subject<T> {
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
         let verified = program.verify(machine)?;
-        Ok(Self {
-            program,
-            verified,
-            warm_up: Vec::new(),
-            is_warm: false,
-            times: Vec::new(),
-            walls: Vec::new(),
-            kernels: Vec::new(),
-        })
+        let (sharing, launch) = (program.sharing(), program.launch());
+        let measured = Measured { sharing, launch, ..Measured::default() };
+        Ok(Self { program, verified, warm_up: Vec::new(), measured })
     }
 
     /// `timed` runs in a row, then compared with what was verified. Before them one that
@@ -110,7 +101,7 @@ impl<T: Element> Subject<T> {
             let taken = self.visit(machine, 1)?;
             self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));
             if is_warm(&self.warm_up) {
-                self.is_warm = true;
+                self.measured.is_warm = true;
                 return Ok(());
             }
             if self.warm_up.len() >= 2 * WARM_WINDOW && started.elapsed() > WARM_UP_LIMIT {
@@ -122,16 +113,9 @@ impl<T: Element> Subject<T> {
 
     fn finish(mut self, machine: &mut Machine) -> Result<Measured, ExecuteError> {
         let again = self.program.verify(machine)?;
-        Ok(Measured {
-            times_us: self.times,
-            wall_us: self.walls,
-            kernels_us: self.kernels,
-            warm_up: self.warm_up.len(),
-            is_warm: self.is_warm,
-            verified_elements: self.verified.elements + again.elements,
-            sharing: self.program.sharing(),
-            launch: self.program.launch(),
-        })
+        self.measured.warm_up = self.warm_up.len();
+        self.measured.verified_elements = self.verified.elements + again.elements;
+        Ok(self.measured)
     }
 }
 
@@ -199,9 +183,10 @@ fn repeat<T: Element>(
             }
             last_team = team;
             let taken = subject.visit(machine, VISIT.min(repetitions - first))?;
-            subject.times.extend(taken.iter().map(|run| run.counted.as_micros()));
-            subject.walls.extend(taken.iter().map(|run| run.wall.as_micros()));
-            subject.kernels.extend(taken.iter().filter_map(|run| run.kernels).map(Picos::as_micros));
+            let Measured { times_us, wall_us, kernels_us, .. } = &mut subject.measured;
+            times_us.extend(taken.iter().map(|run| run.counted.as_micros()));
+            wall_us.extend(taken.iter().map(|run| run.wall.as_micros()));
+            kernels_us.extend(taken.iter().filter_map(|run| run.kernels).map(Picos::as_micros));
         }
         if settings.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Ok(());

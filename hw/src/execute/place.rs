@@ -7,6 +7,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{Layout, Shape};
 
 use crate::cpu::Element;
+use crate::cpu::packing::{Aligned, CacheLine};
 use crate::opencl::visible::HostVisibleMemory;
 use crate::opencl::{Home, OpenClError, Runtime, Tensor};
 
@@ -28,22 +29,42 @@ pub enum Sharing {
     Copies,
 }
 
-/// Elements that the host alone allocates.
-pub(super) struct HostMemory<T> {
-    first: NonNull<T>,
-    length: usize,
-}
+/// Memory that the host alone allocates, on cache lines as a device's is: vectors across two
+/// lines would take a time that depends on luck.
+struct HostMemory(NonNull<[CacheLine]>);
 
 // SAFETY: the memory belongs to no thread; the schedule of a program says who accesses
 // which part when.
-unsafe impl<T: Send> Send for HostMemory<T> {}
+unsafe impl Send for HostMemory {}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: it was leaked from a box in `Place::new`.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
 
 /// Where the host keeps a tensor of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostHome {
+    /// In memory that no device reaches.
+    Pageable,
+    /// In memory that the device reaches: what is copied back and forth.
+    Pinned,
+}
+
 enum Hosted<T> {
-    /// Memory that no device reaches.
-    Pageable(HostMemory<T>),
-    /// Memory that the device reaches: what is copied back and forth.
+    Pageable(HostMemory),
     Pinned(HostVisibleMemory<T>),
+}
+
+impl<T> Hosted<T> {
+    fn as_ptr(&self) -> *mut T {
+        match self {
+            Self::Pageable(HostMemory(lines)) => lines.as_ptr().cast(),
+            Self::Pinned(memory) => memory.as_ptr(),
+        }
+    }
 }
 
 /// A tensor of a program.
@@ -53,103 +74,43 @@ pub(super) struct Place<T> {
     length: usize,
 }
 
-impl<T: Element> HostMemory<T> {
-    fn new(elements: Vec<T>) -> Self {
-        let length = elements.len();
-        Self { first: NonNull::from(Box::leak(elements.into_boxed_slice())).cast::<T>(), length }
-    }
-}
-
-impl<T> Drop for HostMemory<T> {
-    fn drop(&mut self) {
-        // SAFETY: it was leaked from a box of that length in `new`.
-        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.length)) });
-    }
-}
-
-impl<T: Element> Hosted<T> {
-    /// Memory with these elements; pinned where a device reaches it.
-    fn new(elements: Vec<T>, runtime: Option<&Arc<Runtime>>) -> Result<Self, OpenClError> {
-        let Some(runtime) = runtime else { return Ok(Self::Pageable(HostMemory::new(elements))) };
-        let mut memory = HostVisibleMemory::mapped(runtime, elements.len())?;
-        memory.write(&elements);
-        Ok(Self::Pinned(memory))
-    }
-
-    fn as_ptr(&self) -> *mut T {
-        match self {
-            Self::Pageable(memory) => memory.first.as_ptr(),
-            Self::Pinned(memory) => memory.as_ptr(),
-        }
-    }
-}
-
 impl<T: Element> Place<T> {
-    /// Memory for a tensor of `shape` that `touched` says who accesses; on the device
-    /// alone it has `layout`, elsewhere the host's. It holds `numbers`, if any.
+    /// Memory for a tensor of `shape` with the device, in a layout, and with the host, each
+    /// where it has it. Both hold `numbers`, if any.
     pub(super) fn new(
         runtime: Option<&Arc<Runtime>>,
         shape: Shape,
-        touched: Touched,
-        layout: Layout,
-        sharing: Sharing,
+        device: Option<(Layout, Home)>,
+        host: Option<HostHome>,
         numbers: Option<&[T]>,
     ) -> Result<Self, OpenClError> {
         let length = shape.elements() as usize;
-        let (layout, home) =
-            if touched.host { (Layout::Buffer, sharing.home()) } else { (layout, Home::Device) };
-        let mut device = match runtime {
-            Some(runtime) if touched.device => Some(Tensor::new(runtime, shape, layout, home)?),
+        let mut tensor = match (runtime, device) {
+            (Some(runtime), Some((layout, home))) => Some(Tensor::new(runtime, shape, layout, home)?),
             _ => None,
         };
-        if let (Some(tensor), Some(numbers)) = (&mut device, numbers) {
+        if let (Some(tensor), Some(numbers)) = (&mut tensor, numbers) {
             tensor.write(numbers)?;
         }
-        let device = device.map(Arc::new);
-        let addressed = device.as_ref().is_some_and(|tensor| tensor.shared_ptr().is_some());
-        let needs_host = touched.host && !addressed;
-        let elements = || numbers.map_or_else(|| vec![T::default(); length], <[T]>::to_vec);
-        let reached = runtime.filter(|_| touched.device);
-        let host = needs_host.then(|| Hosted::new(elements(), reached)).transpose()?;
-        Ok(Self { host, device, length })
+        let elements = || numbers.map_or_else(|| Aligned::zeros(length), Aligned::of);
+        let host = match (host, runtime) {
+            (Some(HostHome::Pinned), Some(runtime)) => {
+                let mut memory = HostVisibleMemory::mapped(runtime, length)?;
+                memory.write(elements().as_slice());
+                Some(Hosted::Pinned(memory))
+            }
+            (Some(_), _) => {
+                let lines = Box::leak(elements().into_lines());
+                Some(Hosted::Pageable(HostMemory(NonNull::from(lines))))
+            }
+            (None, _) => None,
+        };
+        Ok(Self { host, device: tensor.map(Arc::new), length })
     }
 
-    /// An input of `shape` that each side has where its kernels like it best: with the
-    /// device in `layout`, and with the host where it reads it too.
-    pub(super) fn apart(
-        runtime: &Arc<Runtime>,
-        shape: Shape,
-        touched: Touched,
-        layout: Layout,
-        numbers: &[T],
-    ) -> Result<Self, OpenClError> {
-        let device = Some(Arc::new(Tensor::of(runtime, shape, layout, numbers)?));
-        let host = touched.host.then(|| Hosted::new(numbers.to_vec(), None)).transpose()?;
-        Ok(Self { host, device, length: numbers.len() })
-    }
-
-    /// A result of `shape` of which both sides compute some, each for itself. The host
-    /// reads the device's where they share memory.
-    pub(super) fn twice(runtime: &Arc<Runtime>, shape: Shape, sharing: Sharing) -> Result<Self, OpenClError> {
-        let device = Some(Arc::new(Tensor::new(runtime, shape, Layout::Buffer, sharing.home())?));
-        Ok(Self { device, ..Self::on_host(runtime, shape)? })
-    }
-
-    /// A result of `shape` that the host keeps, and that the device's part is copied to.
-    pub(super) fn on_host(runtime: &Arc<Runtime>, shape: Shape) -> Result<Self, OpenClError> {
-        let length = shape.elements() as usize;
-        let host = Some(Hosted::new(vec![T::default(); length], Some(runtime))?);
-        Ok(Self { host, device: None, length })
-    }
-
-    /// Number of elements.
-    pub(super) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// The first element, where the host addresses the tensor.
-    pub(super) fn host_ptr(&self) -> Option<*mut T> {
-        let host = self.host.as_ref().map(Hosted::as_ptr);
+    /// The tensor where the host addresses it.
+    pub(super) fn host_ptr(&self) -> Option<*mut [T]> {
+        let host = self.host.as_ref().map(|host| self.all_from(host.as_ptr()));
         host.or_else(|| self.device_ptr())
     }
 
@@ -158,18 +119,22 @@ impl<T: Element> Place<T> {
         self.device.as_ref()
     }
 
-    /// The first element of what the device has, where the host addresses it.
-    pub(super) fn device_ptr(&self) -> Option<*mut T> {
-        self.device.as_ref().and_then(|tensor| tensor.shared_ptr())
+    /// What the device has, where the host addresses it.
+    pub(super) fn device_ptr(&self) -> Option<*mut [T]> {
+        self.device.as_ref()?.shared_ptr().map(|first| self.all_from(first))
+    }
+
+    fn all_from(&self, first: *mut T) -> *mut [T] {
+        std::ptr::slice_from_raw_parts_mut(first, self.length)
     }
 
     /// Makes every element not a number on each side, while nobody computes: what is not
     /// computed afterwards is noticed.
     pub(super) fn spoil(&self) -> Result<(), OpenClError> {
         let nothing = T::from_f32(f32::NAN);
-        for first in self.host.as_ref().map(Hosted::as_ptr).into_iter().chain(self.device_ptr()) {
-            // SAFETY: the memory holds `length` elements, and nobody accesses it now.
-            unsafe { std::slice::from_raw_parts_mut(first, self.length) }.fill(nothing);
+        for all in self.host_ptr().into_iter().chain(self.device_ptr()) {
+            // SAFETY: nobody accesses the memory now.
+            unsafe { &mut *all }.fill(nothing);
         }
         match &self.device {
             Some(tensor) if tensor.shared_ptr().is_none() => tensor.fill(nothing),
@@ -181,10 +146,8 @@ impl<T: Element> Place<T> {
     /// while nobody computes.
     pub(super) fn read(&self) -> Result<Vec<T>, OpenClError> {
         match (self.host_ptr(), &self.device) {
-            (Some(first), _) => {
-                // SAFETY: the memory holds `length` elements, and nobody writes it now.
-                Ok(unsafe { std::slice::from_raw_parts(first, self.length) }.to_vec())
-            }
+            // SAFETY: nobody writes the memory now.
+            (Some(all), _) => Ok(unsafe { &*all }.to_vec()),
             (None, Some(tensor)) => tensor.read(),
             (None, None) => Ok(Vec::new()),
         }
@@ -199,7 +162,7 @@ impl<T: Element> Place<T> {
 
 impl Sharing {
     /// Where the device has what the host accesses too.
-    fn home(self) -> Home {
+    pub(super) fn home(self) -> Home {
         match self {
             Self::SharedVirtualMemory => Home::Shared,
             Self::MappedBuffers => Home::Mapped,

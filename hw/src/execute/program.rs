@@ -29,7 +29,7 @@ use crate::cpu::Element;
 use crate::numbers;
 use crate::opencl::OpenClError;
 use crate::opencl::timing::of_duration;
-use crate::operands::{Output, pieces};
+use crate::operands::pieces;
 use crate::sync::link::Link;
 use crate::sync::{self, Mechanism};
 pub(super) use batch::{Batch, Going};
@@ -40,19 +40,19 @@ const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
 
 /// What is executed, and with what.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// The operators.
-    pub(super) stages: &'a [Stage],
+    pub(crate) stages: &'a [Stage],
     /// Who computes them.
-    pub(super) plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
     /// Its GPU's dispatch rules and its core sets are used.
-    pub(super) profile: &'a Profile,
+    pub(crate) profile: &'a Profile,
     /// What a time covers.
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     /// Seed of weights and inputs.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// What a run may take.
-    pub(super) limit: Duration,
+    pub(crate) limit: Duration,
 }
 
 /// What a time covers.
@@ -67,9 +67,9 @@ pub enum Clock {
 
 /// What a run took.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// By the program's clock.
-    pub(super) counted: Picos,
+    pub(crate) counted: Picos,
     /// By the host's, whatever the program's is.
     pub(super) wall: Picos,
     /// From the first kernel's start to the last one's end, where events tell.
@@ -77,7 +77,7 @@ pub(super) struct Taken {
 }
 
 /// Workload and plan on this machine, computing with `T`.
-pub(super) struct Program<T: Element> {
+pub(crate) struct Program<T: Element> {
     pub(super) operations: Vec<Operation<T>>,
     /// The operators' results, then inputs of the workload.
     pub(super) places: Vec<Place<T>>,
@@ -101,7 +101,7 @@ pub(super) fn joined_by<'a>(schedule: &'a Schedule, join: &'a Command) -> impl I
 
 impl<T: Element> Program<T> {
     /// Prepares kernels, weights and memory.
-    pub(super) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+    pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
         let uses = |kind| task.plan.placements.iter().any(|placement| placement.uses(kind));
         if let Some((stage, _)) =
             task.stages.iter().zip(&task.plan.placements).find(|(_, by)| by.uses(ProcessorKind::Npu))
@@ -197,18 +197,18 @@ impl<T: Element> Program<T> {
     }
 
     /// How the GPU launches the operator, where there is but one and it takes part.
-    pub(super) fn launch(&self) -> Option<Launch> {
+    pub(crate) fn launch(&self) -> Option<Launch> {
         let [operation] = self.operations.as_slice() else { return None };
         operation.gpu().next().map(|gpu| gpu.launch)
     }
 
     /// The CPU threads of the first operator that has any.
-    pub(super) fn team(&self) -> Option<Team> {
+    pub(crate) fn team(&self) -> Option<Team> {
         self.operations.iter().find_map(|operation| operation.cpu.as_ref().map(|cpu| cpu.team))
     }
 
     /// Runs everything once; what it took.
-    pub(super) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
+    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
         let started = Instant::now();
         let progress = self.carry_out(machine)?;
         let wall = of_duration(started.elapsed());
@@ -218,6 +218,23 @@ impl<T: Element> Program<T> {
             (_, kernels) => (wall, kernels.and_then(Result::ok)),
         };
         Ok(Taken { counted, wall, kernels })
+    }
+
+    /// Runs everything `count` times: what each run took by the processor's own clock, on the
+    /// GPU alone one behind the other in its queue, at most for `limit` in all.
+    pub(crate) fn run_in_a_row(
+        &mut self,
+        machine: &mut Machine,
+        count: usize,
+        limit: Duration,
+    ) -> Result<Vec<Picos>, ExecuteError> {
+        if let [operation] = self.operations.as_slice()
+            && let (None, Some(gpu)) = (&operation.cpu, operation.gpu().next())
+        {
+            let timings = gpu.prepared.run_times(count, limit)?;
+            return Ok(timings.iter().map(|timing| timing.device).collect());
+        }
+        (0..count).map(|_| Ok(self.run(machine)?.counted)).collect()
     }
 
     /// Does all commands; what was done when.
@@ -308,6 +325,7 @@ impl<T: Element> Program<T> {
         for part in &self.operations[stage].parts {
             let from = if part.gpu.is_some() { own.device_ptr() } else { own.host_ptr() };
             if let (Some(from), Some(to)) = (from, joined.host_ptr()) {
+                let [from, to] = [from, to].map(<*mut [T]>::cast::<T>);
                 for range in pieces(self.operations[stage].layer.operator.output(), part.owned) {
                     // SAFETY: the range lies in both tensors, which are apart; whoever
                     // computed it has ended, and nobody reads the joined one before.
@@ -322,26 +340,19 @@ impl<T: Element> Program<T> {
 
     /// The CPU's part of a stage.
     fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<(), ExecuteError> {
-        let slice = |index: usize| -> &[T] {
-            let place = self.place(Some(stage), index, Side::Host);
-            match place.host_ptr() {
-                // SAFETY: the tensor holds that many elements, and whoever computed it has
-                // ended: the host itself, or the device whose announcement was waited for.
-                Some(first) => unsafe { std::slice::from_raw_parts(first, place.length()) },
-                None => &[],
-            }
+        let tensor = |&read: &usize| -> &[T] {
+            // SAFETY: whoever computed the tensor has ended: the host itself, or the device
+            // whose announcement was waited for.
+            self.place(Some(stage), read, Side::Host).host_ptr().map_or(&[], |all| unsafe { &*all })
         };
-        let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(|&read| slice(read)).collect();
-        let place = &self.places[stage];
-        let first = place.host_ptr().unwrap_or(std::ptr::null_mut());
-        let length = if first.is_null() { 0 } else { place.length() };
-        // SAFETY: the tensor holds that many elements; the device, if it takes part, writes
-        // another part, and nobody reads before both are done.
-        let mut output = unsafe { Output::shared(first, length) };
+        let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(tensor).collect();
+        let output = self.places[stage].host_ptr();
         let operation = &mut self.operations[stage];
-        let Some(cpu) = &mut operation.cpu else { return Ok(()) };
-        let part = operation.parts[part].computed;
-        Ok(cpu.prepared.run(machine.pool(cpu.team), &inputs, &mut output, part)?)
+        let (Some(cpu), Some(output)) = (&mut operation.cpu, output) else { return Ok(()) };
+        let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);
+        // SAFETY: the device, if it takes part, writes another part, and nobody reads before
+        // both are done.
+        Ok(unsafe { cpu.prepared.run_shared(pool, &inputs, output, part) }?)
     }
 
     /// The weights of an operator.

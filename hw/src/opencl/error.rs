@@ -122,6 +122,20 @@ pub enum OpenClError {
         /// Milliseconds it was given.
         limit_ms: u64,
     },
+    /// A kernel spun as long as it may: the host's answer did not reach it.
+    #[error("the device did not see the host's answer in round {round} and stopped spinning")]
+    SpunOut {
+        /// The meeting's round.
+        round: u32,
+    },
+    /// A flag was seen before the data it announces.
+    #[error("the {who} saw the flag of round {round} before the data")]
+    Stale {
+        /// Host or device.
+        who: &'static str,
+        /// The meeting's round.
+        round: u32,
+    },
     /// Any other failure.
     #[error("{call} failed: {name} ({code})")]
     Call {

@@ -61,16 +61,14 @@ pub(crate) fn has_ended(event: &Event) -> Result<bool, OpenClError> {
 }
 
 /// What became of a command when, in nanoseconds of the device's clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamps {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamps {
     /// The host queued it.
-    pub(crate) queued: u64,
-    /// The driver handed it to the device.
-    pub(crate) submitted: u64,
+    pub queued: u64,
     /// The device started it.
-    pub(crate) started: u64,
+    pub started: u64,
     /// It ended.
-    pub(crate) ended: u64,
+    pub ended: u64,
 }
 
 /// The time stamps of `event`, which has ended.
@@ -78,7 +76,6 @@ pub(crate) fn stamps(event: &Event) -> Result<Stamps, OpenClError> {
     let call = "clGetEventProfilingInfo";
     Ok(Stamps {
         queued: event.profiling_command_queued().naming(call)?,
-        submitted: event.profiling_command_submit().naming(call)?,
         started: event.profiling_command_start().naming(call)?,
         ended: event.profiling_command_end().naming(call)?,
     })

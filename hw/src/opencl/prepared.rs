@@ -187,7 +187,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// Where nothing was bound, or the driver refuses a launch.
-    pub fn enqueue(&self) -> Result<Vec<(&'static str, Event)>, OpenClError> {
+    pub fn enqueue(&self) -> Result<Vec<Event>, OpenClError> {
         self.enqueue_announcing(0)
     }
 
@@ -197,7 +197,7 @@ impl<T: Element> Prepared<T> {
     }
 
     /// The same, of which the last kernel announces `number` where it announces anything.
-    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<(&'static str, Event)>, OpenClError> {
+    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>, OpenClError> {
         if let Some(last) = self.steps.last() {
             last.kernel.announce(number)?;
         }
@@ -205,10 +205,7 @@ impl<T: Element> Prepared<T> {
             let expected = self.layer.operator.inputs().len();
             return Err(OperandError::count(0, expected, "inputs").into());
         }
-        self.steps
-            .iter()
-            .map(|Step { kernel, .. }| Ok((kernel.name, kernel.enqueue(&self.runtime)?)))
-            .collect()
+        self.steps.iter().map(|step| step.kernel.enqueue(&self.runtime)).collect()
     }
 
     /// Runs the layer once and waits for its end, at most for `limit`.
@@ -229,8 +226,8 @@ impl<T: Element> Prepared<T> {
     pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>, OpenClError> {
         let started = Instant::now();
         let runs = (0..count.max(1)).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
-        if let Some((name, last)) = runs.last().and_then(|events| events.last()) {
-            wait(&self.runtime, last, name, limit)?;
+        if let Some((step, last)) = self.steps.last().zip(runs.last().and_then(|events| events.last())) {
+            wait(&self.runtime, last, step.kernel.name, limit)?;
         }
         let wall = started.elapsed();
         runs.iter().map(|events| Timing::of(events, wall)).collect()

@@ -159,21 +159,18 @@ impl BoundKernel {
     /// Launches it once and polls its event until it has ended, as a run does, at most for `limit`.
     pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing, OpenClError> {
         let started = Instant::now();
-        let events = [(self.kernel.name, self.enqueue()?)];
+        let events = [self.enqueue()?];
         flush(&self.runtime)?;
-        poll(&self.runtime, &events[0].1, self.kernel.name, limit)?;
+        poll(&self.runtime, &events[0], self.kernel.name, limit)?;
         Timing::of(&events, started.elapsed())
     }
 
     /// Launches it `count` times, one behind the other, and waits for the last.
     pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing, OpenClError> {
         let started = Instant::now();
-        let mut events = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            events.push((self.kernel.name, self.enqueue()?));
-        }
-        if let Some((name, last)) = events.last() {
-            wait(&self.runtime, last, name, limit)?;
+        let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
+        if let Some(last) = events.last() {
+            wait(&self.runtime, last, self.kernel.name, limit)?;
         }
         Timing::of(&events, started.elapsed())
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use coexec_fit::calibrate::interference;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::power::Power;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
@@ -19,12 +20,14 @@ use super::launches::Launches;
 use super::statistics::Measured;
 use super::streams::{Stream, gbps, memory_bytes};
 use super::synchronisation::Mechanisms;
-use super::timed_layers::Sweep;
+use super::timed_layers::{Sweep, Sweeper};
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MAX_NOISE, ProbeError, co_run, crossings, launches, power, synchronisation, timed_layers,
+    Bench, Finding, MAX_NOISE, ProbeError, co_run, crossings, graphics, launches, power, synchronisation,
     transfers,
 };
+use crate::cpu::ThreadPool;
+use crate::execute::Machine;
 use crate::opencl::Runtime;
 
 /// Parts of the time left that each part of the probe may take, in their order.
@@ -118,9 +121,13 @@ pub(super) fn figures(
     };
     let power = power::measure(runtime, &bench.groups, quick, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
-    let gpu = timed_layers::gpu(runtime, base, quick, options.seed, &bench.budget(shares::GPU_LAYERS))?;
-    let cpu = unfitted_cpu(bench);
-    let cpu = timed_layers::cpu(&cpu, &bench.groups, quick, options.seed, &bench.budget(shares::CPU_LAYERS))?;
+    let profile = Profile { cpu: unfitted_cpu(bench), gpu: Some(base.clone()), ..graphics::template() };
+    let machine = &mut Machine::of(Some(Arc::clone(runtime)), bench.cores());
+    let budget = bench.budget(shares::GPU_LAYERS);
+    let mut sweeper = Sweeper { machine, profile: &profile, quick, seed: options.seed, budget };
+    let gpu = sweeper.gpu()?;
+    sweeper.budget = bench.budget(shares::CPU_LAYERS);
+    let cpu = sweeper.cpu()?;
     for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
         if spread > DOUBTFUL_PERCENT {
@@ -149,10 +156,10 @@ fn memory_traffic(
     };
     let cores = bench.cores();
     let most = cores.len().min(MAX_THREADS);
-    let one = timed_layers::pool(&cores[..1])?;
+    let one = ThreadPool::pinned_or_not(&cores[..1])?;
     let alone = measured(&mut Stream::of_cpu(one, bytes))?;
     notes.find("stream of one core", &alone, "GB/s");
-    let all = timed_layers::pool(&cores[..most])?;
+    let all = ThreadPool::pinned_or_not(&cores[..most])?;
     let mut cpu = Client { name: "cpu", stream: Stream::of_cpu(all, bytes) };
     let of_cpu = measured(&mut cpu.stream)?;
     notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");

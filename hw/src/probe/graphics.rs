@@ -22,10 +22,14 @@ pub(super) fn family(device: &Description) -> GpuFamily {
     GpuFamily::recognise(&format!("{} {} {}", device.name, device.vendor, device.version))
 }
 
+/// A profile with every table.
+pub(super) fn template() -> Profile {
+    Profile::load(TEMPLATE).expect("the profile is bundled, and a test holds that it parses")
+}
+
 /// The GPU with tables that are not fitted yet.
 pub(super) fn unfitted(device: &Description) -> Gpu {
-    let template = Profile::load(TEMPLATE).ok().and_then(|profile| profile.gpu);
-    let template = template.expect("the profile is bundled, and a test holds that it parses");
+    let template = template().gpu.expect("the template has a GPU");
     let family = family(device);
     let clock_mhz = if device.clock_mhz > 0 {
         Quantity::plain(f64::from(device.clock_mhz))

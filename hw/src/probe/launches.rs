@@ -9,6 +9,7 @@ use coexec_sim::units::Picos;
 
 use super::ProbeError;
 use super::statistics::{Measured, relative_deviation, repeated};
+use crate::opencl::timing::between;
 use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{OpenClError, Runtime};
 
@@ -39,11 +40,10 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, P
     let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
         let single = nothing.run_polled(LIMIT)?;
         let [started, computed] = single.kernels.first().map_or([Picos::ZERO; 2], |kernel| {
-            let submitted = kernel.queued + kernel.submitted;
-            [submitted, kernel.execution]
+            [between(kernel.queued, kernel.started), between(kernel.started, kernel.ended)]
         });
         let chain = nothing.run_times(CHAIN, LIMIT)?;
-        let inside: Picos = chain.kernels.iter().map(|kernel| kernel.execution).sum();
+        let inside: Picos = chain.kernels.iter().map(|kernel| between(kernel.started, kernel.ended)).sum();
         let gap = Picos(chain.device.saturating_sub(inside).0 / u64::from(CHAIN - 1));
         let known = single.wall.saturating_sub(started).saturating_sub(computed);
         Ok::<_, OpenClError>([started, known, gap])

@@ -18,7 +18,7 @@ use super::cores::CoreGroup;
 use super::figures::Notes;
 use super::meter::Meter;
 use super::streams::{Stream, memory_bytes};
-use super::timed_layers::pool;
+use crate::cpu::ThreadPool;
 use crate::opencl::Runtime;
 use crate::opencl::traffic::BoundKernel;
 
@@ -72,7 +72,7 @@ pub(super) fn measure(
     let mut clusters = Vec::with_capacity(groups.len());
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
-        let mut stream = Stream::of_cpu(pool(cores)?, CACHED_BYTES * cores.len());
+        let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, CACHED_BYTES * cores.len());
         let Some((watts, _)) = watch(&mut || Ok(stream.pass(WORK).map(drop)?))? else { return Ok(None) };
         clusters.push((watts, cores.len()));
     }
@@ -83,7 +83,7 @@ pub(super) fn measure(
     let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
-    let mut stream = Stream::of_cpu(pool(cores)?, memory_bytes(root));
+    let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, memory_bytes(root));
     let Some((streaming, passes)) = watch(&mut || Ok(stream.pass(0).map(drop)?))? else { return Ok(None) };
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
     let device = runtime.device();

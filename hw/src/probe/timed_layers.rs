@@ -1,57 +1,99 @@
 //! The sweep over layers on both processors, kept as runs.
+//!
+//! Responsible for: which layers are timed where, how often, and in which order. Not for:
+//! what their times say. Invariant: a time counts only once the layer's result agreed with
+//! the reference.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::gpu::Gpu;
+use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
-use coexec_sim::statistics::median;
-use coexec_sim::workload::{DataType, Layer, Linear, Operator};
-use core_affinity::CoreId;
+use coexec_sim::kernel::gpu::{Kernel, Launch, WINOGRAD_POINTS, WINOGRAD_TILE};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::{DataType, Layer, Linear, Operator, Shape, Stage};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::cores::CoreGroup;
 use super::fit::MIN_LAYERS;
-use super::layer_runs::{Effort, OnGpu, memory_bytes, on_cpu};
-use super::layers::sweep;
+use super::layers;
 use super::{ProbeError, TimeBudget};
-use crate::cpu::{PoolError, ThreadPool};
-use crate::opencl::Runtime;
+use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
+use crate::operands::weight_counts;
 use crate::statistics::outliers;
 
 /// What all runs name as their conditions.
 pub(super) const FINGERPRINT: &str = "probe";
-/// Repetitions of each layer on the CPU.
-const QUICK: Effort = Effort { least: 5, most: 15, time: Duration::from_millis(60) };
-const FULL: Effort = Effort { least: 7, most: 40, time: Duration::from_millis(400) };
-/// Repetitions of each visit to a layer on the GPU, and visits. What disturbs a machine
-/// lasts longer than a visit: under `PoCL` on a shared host, launches of a visit are
-/// within 5 % of their median, the medians of visits a second apart within 10 %.
-const QUICK_VISIT: Effort = Effort { least: 3, most: 8, time: Duration::from_millis(15) };
-const FULL_VISIT: Effort = Effort { least: 2, most: 3, time: Duration::from_millis(20) };
-const VISITS: [usize; 2] = [2, 16];
+/// What one run may take: kernels are also compiled in the first.
+const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Part of the device's memory that layers take which wait for their next visit.
 const MEMORY_PART: u64 = 4;
 /// Part of the time left that preparing layers may take.
 const PREPARING: f64 = 0.5;
-/// Rounds in which the layers on the CPU are timed, quickly and in full: what disturbs a
-/// core for seconds then spoils a part of a layer's repetitions and not all.
-const ROUNDS: [usize; 2] = [2, 8];
 /// Layers that are timed even where time has run out: a few more than a fit needs.
 const ENOUGH_LAYERS: usize = MIN_LAYERS + 8;
 /// Longest that a layer may take on a processor, by its rate on products.
 const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
+
+/// How often a layer runs.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// Visits to each layer: what disturbs a processor for seconds then spoils a part of a
+    /// layer's repetitions and not all.
+    visits: usize,
+    /// Fewest and most repetitions of a visit.
+    repetitions: [usize; 2],
+    /// Time after which there are no more than the fewest.
+    time: Duration,
+}
+
+/// Quick and full visits to layers on the CPU.
+const ON_CPU: [Effort; 2] = [
+    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(30) },
+    Effort { visits: 8, repetitions: [1, 5], time: Duration::from_millis(50) },
+];
+/// The same on the GPU. What disturbs a machine lasts longer than a visit: under `PoCL` on a
+/// shared host, launches of a visit are within 5 % of their median, the medians of visits a
+/// second apart within 10 %.
+const ON_GPU: [Effort; 2] = [
+    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(15) },
+    Effort { visits: 16, repetitions: [2, 3], time: Duration::from_millis(20) },
+];
+/// By which the rate of a processor is found.
+const RATING: Effort = Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60) };
 
 /// Layers timed on a processor, and those that could not be.
 #[derive(Default)]
 pub(super) struct Sweep {
     pub(super) measurements: Vec<Measurement>,
     pub(super) left_out: Vec<String>,
+}
+
+/// A layer of the sweep on a processor, found right, and its times so far.
+struct Visited {
+    index: usize,
+    name: String,
+    layer: Layer,
+    ran: ExecutedOn,
+    program: Program<f32>,
+    /// What a run took when the layer was checked.
+    once: Picos,
+    times_us: Vec<f64>,
+}
+
+/// Where a sweep is made.
+pub(super) struct Sweeper<'a> {
+    pub(super) machine: &'a mut Machine,
+    /// Its GPU's dispatch rules and its core sets are used.
+    pub(super) profile: &'a Profile,
+    pub(super) quick: bool,
+    pub(super) seed: u64,
+    pub(super) budget: TimeBudget<'a>,
 }
 
 /// The product by which the rate of a processor is found: 67 million
@@ -61,259 +103,232 @@ fn rated_layer() -> Layer {
     Layer::new(Operator::Linear(linear), DataType::F32)
 }
 
-/// Most multiply-accumulates of a layer where the rated one takes `times`.
-fn most_macs(times: &[f64], quick: bool) -> u64 {
-    let per_us = rated_layer().operator.macs() as f64 / median(times).unwrap_or(f64::INFINITY);
-    (per_us * LONGEST[usize::from(!quick)].as_micros() as f64) as u64
-}
-
-/// A layer of the sweep on the GPU, and its times so far.
-struct Visited {
-    index: usize,
-    name: String,
-    layer: Layer,
-    on_gpu: OnGpu,
-    times_us: Vec<f64>,
+/// About what `layer` takes of memory when `launch` runs it: tensors and weights, and where it
+/// is transformed also 36 points for each 16 pixels and 9 weights.
+fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
+    let operator = &layer.operator;
+    let tensors: u64 = operator.inputs().iter().chain([&operator.output()]).map(Shape::elements).sum();
+    let weights: u64 = weight_counts(operator).iter().map(|&count| count as u64).sum();
+    let transformed = if launch.is_some_and(|launch| launch.kernel == Kernel::Winograd) {
+        let points = u64::from(WINOGRAD_POINTS);
+        tensors * points / u64::from(WINOGRAD_TILE * WINOGRAD_TILE) + weights * points / 9
+    } else {
+        weights
+    };
+    (tensors + transformed) * size_of::<f32>() as u64
 }
 
 impl Visited {
-    fn measurement(self) -> Measurement {
-        let OnGpu { launch, .. } = self.on_gpu;
-        Measurement {
-            kernel: Some(launch.kernel.to_string()),
-            dispatch: Some(Dispatch { grid: launch.grid, work_group: launch.work_group }),
-            ..measurement(ExecutedOn::Gpu, "gpu", (self.name, self.layer), &self.times_us, self.index)
-        }
+    fn new(
+        sweeper: &mut Sweeper<'_>,
+        index: usize,
+        (name, layer): (String, Layer),
+        placement: Placement,
+    ) -> Result<Self, ExecuteError> {
+        let task = Task {
+            stages: &[Stage::single(name.clone(), layer.clone())],
+            plan: &Plan::new(Mechanism::SvmPolling, vec![placement]),
+            profile: sweeper.profile,
+            clock: Clock::Device,
+            seed: sweeper.seed,
+            limit: RUN_LIMIT,
+        };
+        let mut program = Program::new(sweeper.machine, &task)?;
+        sweeper.machine.pin_caller_to(program.team());
+        program.verify(sweeper.machine)?;
+        let once = program.run(sweeper.machine)?.counted;
+        let ran = placement.cores().map_or(ExecutedOn::Gpu, |cores| ExecutedOn::Cpu(cores.to_string()));
+        Ok(Self { index, name, layer, ran, program, once, times_us: Vec::new() })
     }
-}
 
-/// Layer number `index` as `processor`, which is `called` so, ran it.
-fn measurement(
-    processor: ExecutedOn,
-    called: &str,
-    (name, layer): (String, Layer),
-    times_us: &[f64],
-    index: usize,
-) -> Measurement {
-    let marks = outliers(times_us);
-    let numbered = (0..).zip(times_us).zip(marks);
-    let repetitions =
-        numbered.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier });
-    Measurement {
-        run: format!("{called} {name}"),
-        network: name.clone(),
-        data_type: layer.data_type,
-        operator: Some((name, layer)),
-        processor,
-        synchronisation: None,
-        kernel: None,
-        dispatch: None,
-        fingerprint: Some(FINGERPRINT.to_owned()),
-        repetitions: repetitions.collect(),
-        line: index as u64 + 1,
-    }
-}
-
-/// Times the sweep on the GPU: prepares as many layers as the device's memory holds well,
-/// and visits them in turn, several times each and in an order of its own each time, so
-/// that what disturbs the machine for a while does not meet the same layer each time.
-pub(super) fn gpu(
-    runtime: &Arc<Runtime>,
-    gpu: &Gpu,
-    quick: bool,
-    seed: u64,
-    budget: &TimeBudget<'_>,
-) -> Result<Sweep, ProbeError> {
-    let rated = OnGpu::new(runtime, gpu, &rated_layer()).and_then(|rated| rated.visit(QUICK));
-    let rated = rated.map_err(ProbeError::Layer)?;
-    let layers = sweep(quick, seed, most_macs(&rated, quick));
-    let mut waiting: VecDeque<(usize, (String, Layer))> = layers.into_iter().enumerate().collect();
-    let mut sweep = Sweep::default();
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    while !waiting.is_empty() && (!budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
-        let mut prepared = prepare(runtime, gpu, &mut waiting, budget, &mut sweep)?;
-        visit_all(runtime, &mut prepared, quick, &mut random, budget, &mut sweep)?;
-        let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
-        sweep.measurements.extend(timed.map(Visited::measurement));
-    }
-    Ok(sweep)
-}
-
-/// Prepares the first of the `waiting` layers, as many as there is memory and time for.
-fn prepare(
-    runtime: &Arc<Runtime>,
-    gpu: &Gpu,
-    waiting: &mut VecDeque<(usize, (String, Layer))>,
-    budget: &TimeBudget<'_>,
-    sweep: &mut Sweep,
-) -> Result<Vec<Visited>, ProbeError> {
-    let preparing = TimeBudget { end: budget.end_of_part(PREPARING), progress: budget.progress };
-    let most_bytes = runtime.device().global_memory_bytes / MEMORY_PART;
-    let mut prepared = Vec::new();
-    let mut bytes = 0;
-    while bytes <= most_bytes {
-        let enough = prepared.len() + sweep.measurements.len() >= ENOUGH_LAYERS;
-        if enough && preparing.is_over() {
-            break;
-        }
-        let Some((index, (name, layer))) = waiting.pop_front() else { break };
-        budget.report_every(index, index + waiting.len(), "preparing layers on the GPU");
-        match OnGpu::new(runtime, gpu, &layer) {
-            Ok(on_gpu) => {
-                bytes += memory_bytes(&layer, &on_gpu.launch);
-                prepared.push(Visited { index, name, layer, on_gpu, times_us: Vec::new() });
-            }
-            Err(why) => sweep.leave_out(runtime, &layer, &why)?,
-        }
-    }
-    Ok(prepared)
-}
-
-/// Visits `layers` until each has had its visits or the time has passed. The first visits
-/// are in the order of the draw: time may run out.
-fn visit_all(
-    runtime: &Runtime,
-    layers: &mut [Visited],
-    quick: bool,
-    random: &mut ChaCha8Rng,
-    budget: &TimeBudget<'_>,
-    sweep: &mut Sweep,
-) -> Result<(), ProbeError> {
-    let effort = if quick { QUICK_VISIT } else { FULL_VISIT };
-    let visits = VISITS[usize::from(!quick)];
-    let mut order: Vec<usize> = (0..layers.len()).collect();
-    for visit in 0..visits {
-        budget.report(&format!("visit {} of {visits} to {} layers on the GPU", visit + 1, layers.len()));
-        for (turn, &index) in order.iter().enumerate() {
-            let enough = visit > 0 || sweep.measurements.len() + turn >= ENOUGH_LAYERS;
-            if enough && budget.is_over() {
-                return Ok(());
-            }
-            let visited = &mut layers[index];
-            match visited.on_gpu.visit(effort) {
-                Ok(times) => visited.times_us.extend(times),
-                Err(why) => sweep.leave_out(runtime, &visited.layer, &why)?,
-            }
-        }
-        order.shuffle(random);
-    }
-    Ok(())
-}
-
-impl Sweep {
-    /// Notes why `layer` is not timed.
-    ///
-    /// # Errors
-    /// Where the device did not come back from it.
-    fn leave_out(&mut self, runtime: &Runtime, layer: &Layer, why: &str) -> Result<(), ProbeError> {
-        if runtime.is_lost() {
-            return Err(ProbeError::Layer(format!("the device did not come back from {}", layer.operator)));
-        }
-        self.left_out.push(format!("{}: {why}", layer.operator));
+    /// Runs it several times, on a GPU one behind the other as the layers of an inference are:
+    /// microseconds of each run but the first, which wakes sleeping cores and clocks and
+    /// brings data into the caches.
+    fn visit(&mut self, machine: &mut Machine, effort: Effort) -> Result<(), ExecuteError> {
+        let fit = effort.time.as_secs_f64() * 1e6 / self.once.as_micros().max(f64::MIN_POSITIVE);
+        let [least, most] = effort.repetitions;
+        let count = (fit as usize).clamp(least, most);
+        machine.pin_caller_to(self.program.team());
+        let times = self.program.run_in_a_row(machine, 1 + count, RUN_LIMIT)?;
+        self.times_us.extend(times.iter().skip(1).map(|time| time.as_micros()));
         Ok(())
     }
-}
 
-/// Cores that work together, and the pool of threads on them.
-struct Team {
-    cores: CoreSet,
-    /// The core of the thread that calls.
-    first: usize,
-    pool: ThreadPool,
+    fn measurement(self) -> Measurement {
+        let called = if self.ran == ExecutedOn::Gpu { "gpu".to_owned() } else { self.ran.to_string() };
+        let marks = outliers(&self.times_us);
+        let numbered = (0..).zip(self.times_us).zip(marks);
+        let launch = self.program.launch();
+        Measurement {
+            run: format!("{called} {}", self.name),
+            network: self.name.clone(),
+            data_type: self.layer.data_type,
+            operator: Some((self.name, self.layer)),
+            processor: self.ran,
+            synchronisation: None,
+            kernel: launch.map(|launch| launch.kernel.to_string()),
+            dispatch: launch.map(|launch| Dispatch { grid: launch.grid, work_group: launch.work_group }),
+            fingerprint: Some(FINGERPRINT.to_owned()),
+            repetitions: numbered
+                .map(|((number, measured_us), outlier)| Repetition { number, measured_us, outlier })
+                .collect(),
+            line: self.index as u64 + 1,
+        }
+    }
 }
 
 /// Core sets of the clusters alone, by powers of two, and of all cores.
-fn teams(cpu: &Cpu, groups: &[CoreGroup]) -> Result<Vec<Team>, PoolError> {
-    let mut teams = Vec::new();
-    for (cluster, group) in cpu.clusters.iter().zip(groups) {
-        let most = group.cores.len().min(MAX_THREADS);
-        let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count))
-            .take_while(|&count| count < most)
-            .collect();
-        counts.push(most);
-        for count in counts {
-            let text = format!("{count}{}", cluster.name.as_str());
-            if let Ok(cores) = CoreSet::parse(&text, cpu) {
-                let pool = pool(&group.cores[..count])?;
-                teams.push(Team { cores, first: group.cores[0], pool });
+fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
+    let mut sets = Vec::new();
+    for cluster in &cpu.clusters {
+        let most = cluster.cores.min(MAX_THREADS as u32);
+        let powers = std::iter::successors(Some(1), |count| Some(2 * count));
+        let counts = powers.take_while(|&count| count < most).chain([most]);
+        let names = counts.map(|count| format!("{count}{}", cluster.name.as_str()));
+        sets.extend(names.filter_map(|name| CoreSet::parse(&name, cpu).ok()));
+    }
+    if cpu.clusters.len() > 1 {
+        sets.extend(CoreSet::fastest(cpu, cpu.cores().min(MAX_THREADS as u32)));
+    }
+    sets
+}
+
+impl Sweeper<'_> {
+    /// Times the sweep on the GPU.
+    pub(super) fn gpu(&mut self) -> Result<Sweep, ProbeError> {
+        self.sweep("GPU", ON_GPU, &[Placement::GPU])
+    }
+
+    /// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
+    /// larger core sets in turn. Every layer on every set would take too long on a phone of
+    /// many clusters.
+    pub(super) fn cpu(&mut self) -> Result<Sweep, ProbeError> {
+        let cpu = &self.profile.cpu;
+        let sets = core_sets(cpu);
+        self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
+        let placements: Vec<Placement> = sets.into_iter().map(Placement::cpu).collect();
+        self.sweep("CPU", ON_CPU, &placements)
+    }
+
+    /// Times layers on the first of `placements`, and on one of the others in turn: prepares as
+    /// many as the memory holds well, and visits them in turn, several times each and in an
+    /// order of its own each time, so that what disturbs the machine for a while does not meet
+    /// the same layer each time.
+    fn sweep(
+        &mut self,
+        processor: &str,
+        efforts: [Effort; 2],
+        placements: &[Placement],
+    ) -> Result<Sweep, ProbeError> {
+        let mut sweep = Sweep::default();
+        let Some((&first, others)) = placements.split_first() else { return Ok(sweep) };
+        let most_macs = self.most_macs(first).map_err(|error| ProbeError::Layer(error.to_string()))?;
+        let mut waiting = VecDeque::new();
+        for (index, layer) in layers::sweep(self.quick, self.seed, most_macs).into_iter().enumerate() {
+            waiting.push_back((index, layer.clone(), first));
+            if !others.is_empty() {
+                waiting.push_back((index, layer, others[index % others.len()]));
             }
         }
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
+            let mut prepared = self.prepare(processor, &mut waiting, &mut sweep)?;
+            self.visit_all(processor, &mut prepared, efforts, &mut random, &mut sweep)?;
+            let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
+            sweep.measurements.extend(timed.map(Visited::measurement));
+        }
+        Ok(sweep)
     }
-    let all: Vec<usize> = groups.iter().flat_map(|group| group.cores.iter().copied()).collect();
-    if groups.len() > 1
-        && let Some(cores) = CoreSet::fastest(cpu, all.len().min(MAX_THREADS) as u32)
-    {
-        let pool = pool(&all[..all.len().min(MAX_THREADS)])?;
-        teams.push(Team { cores, first: all[0], pool });
-    }
-    Ok(teams)
-}
 
-/// Threads on these cores, or anywhere where the system pins none.
-pub(super) fn pool(cores: &[usize]) -> Result<ThreadPool, PoolError> {
-    match ThreadPool::pinned(cores) {
-        Err(PoolError::CannotPin { .. }) => ThreadPool::new(cores.len()),
-        pool => pool,
+    /// Most multiply-accumulates of a layer, by what the rated one takes.
+    fn most_macs(&mut self, placement: Placement) -> Result<u64, ExecuteError> {
+        let layer = rated_layer();
+        let macs = layer.operator.macs() as f64;
+        let mut rated = Visited::new(self, 0, ("rated".to_owned(), layer), placement)?;
+        rated.visit(self.machine, RATING)?;
+        let per_us = macs / coexec_sim::statistics::median(&rated.times_us).unwrap_or(f64::INFINITY);
+        Ok((per_us * LONGEST[usize::from(!self.quick)].as_micros() as f64) as u64)
     }
-}
 
-/// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
-/// larger core sets in turn.
-pub(super) fn cpu(
-    cpu: &Cpu,
-    groups: &[CoreGroup],
-    quick: bool,
-    seed: u64,
-    budget: &TimeBudget<'_>,
-) -> Result<Sweep, ProbeError> {
-    let effort = if quick { QUICK } else { FULL };
-    let mut teams = teams(cpu, groups)?;
-    let mut rated = Vec::new();
-    if let Some(team) = teams.first_mut() {
-        rated = on_cpu(&mut team.pool, &rated_layer(), QUICK).map_err(ProbeError::Layer)?;
-    }
-    let layers = sweep(quick, seed, most_macs(&rated, quick));
-    let rounds = ROUNDS[usize::from(!quick)];
-    // Times of each layer on the team of each turn. Every layer on every team would take
-    // too long on a phone of many clusters.
-    let turns = teams.len().min(2);
-    let others = teams.len() - usize::from(!teams.is_empty());
-    let place = |index: usize, turn: usize| if turn == 0 { 0 } else { 1 + index % others };
-    let mut times: Vec<Vec<Result<Vec<f64>, String>>> = vec![vec![Ok(Vec::new()); turns]; layers.len()];
-    for round in 0..rounds {
-        for (index, (_, layer)) in layers.iter().enumerate() {
-            if budget.is_over() && (round > 0 || index * turns >= ENOUGH_LAYERS) {
+    /// Prepares the first of the `waiting` layers, as many as there is memory and time for.
+    fn prepare(
+        &mut self,
+        processor: &str,
+        waiting: &mut VecDeque<(usize, (String, Layer), Placement)>,
+        sweep: &mut Sweep,
+    ) -> Result<Vec<Visited>, ProbeError> {
+        let end = self.budget.end_of_part(PREPARING);
+        let preparing = TimeBudget { end, progress: self.budget.progress };
+        let most_bytes = self
+            .machine
+            .runtime()
+            .map_or(u64::MAX, |runtime| runtime.device().global_memory_bytes / MEMORY_PART);
+        let mut prepared = Vec::new();
+        let mut bytes = 0;
+        while bytes <= most_bytes {
+            let enough = prepared.len() + sweep.measurements.len() >= ENOUGH_LAYERS;
+            if enough && preparing.is_over() {
                 break;
             }
-            budget.report_every(round * layers.len() + index, rounds * layers.len(), "layers on the CPU");
-            for (turn, so_far) in times[index].iter_mut().enumerate() {
-                let Ok(known) = so_far else { continue };
-                match timed(layer, &mut teams[place(index, turn)], effort.part(rounds)) {
-                    Ok(more) => known.extend(more),
-                    Err(why) => *so_far = Err(why),
+            let Some((index, layer, placement)) = waiting.pop_front() else { break };
+            let what = format!("preparing layers on the {processor}");
+            self.budget.report_every(index, index + waiting.len(), &what);
+            let operator = layer.1.operator.clone();
+            match Visited::new(self, index, layer, placement) {
+                Ok(visited) => {
+                    bytes += memory_bytes(&visited.layer, visited.program.launch());
+                    prepared.push(visited);
                 }
+                Err(why) => self.leave_out(sweep, &operator, &why)?,
             }
         }
+        Ok(prepared)
     }
-    let mut sweep = Sweep::default();
-    for (index, (layer, times)) in layers.into_iter().zip(times).enumerate() {
-        for (turn, times) in times.into_iter().enumerate() {
-            match times {
-                Ok(times) if times.is_empty() => {}
-                Ok(times) => {
-                    let cores = teams[place(index, turn)].cores.to_string();
-                    let ran = ExecutedOn::Cpu(cores.clone());
-                    sweep.measurements.push(measurement(ran, &cores, layer.clone(), &times, index));
-                }
-                Err(why) => sweep.left_out.push(format!("{}: {why}", layer.1.operator)),
-            }
-        }
-    }
-    Ok(sweep)
-}
 
-fn timed(layer: &Layer, Team { first, pool, .. }: &mut Team, effort: Effort) -> Result<Vec<f64>, String> {
-    // The pools of other teams moved the calling thread, which is a worker of each.
-    let _ = core_affinity::set_for_current(CoreId { id: *first });
-    on_cpu(pool, layer, effort)
+    /// Visits `layers` until each has had its visits or the time has passed. The first visits
+    /// are in the order of the draw: time may run out.
+    fn visit_all(
+        &mut self,
+        processor: &str,
+        layers: &mut [Visited],
+        efforts: [Effort; 2],
+        random: &mut ChaCha8Rng,
+        sweep: &mut Sweep,
+    ) -> Result<(), ProbeError> {
+        let effort = efforts[usize::from(!self.quick)];
+        let mut order: Vec<usize> = (0..layers.len()).collect();
+        for visit in 1..=effort.visits {
+            let (visits, count) = (effort.visits, layers.len());
+            self.budget.report(&format!("visit {visit} of {visits} to {count} layers on the {processor}"));
+            for (turn, &index) in order.iter().enumerate() {
+                let enough = visit > 1 || sweep.measurements.len() + turn >= ENOUGH_LAYERS;
+                if enough && self.budget.is_over() {
+                    return Ok(());
+                }
+                let visited = &mut layers[index];
+                if let Err(why) = visited.visit(self.machine, effort) {
+                    self.leave_out(sweep, &visited.layer.operator, &why)?;
+                }
+            }
+            order.shuffle(random);
+        }
+        Ok(())
+    }
+
+    /// Notes why a layer is not timed.
+    ///
+    /// # Errors
+    /// Where the device did not come back from it.
+    fn leave_out(
+        &self,
+        sweep: &mut Sweep,
+        operator: &Operator,
+        why: &ExecuteError,
+    ) -> Result<(), ProbeError> {
+        if self.machine.runtime().is_some_and(|runtime| runtime.is_lost()) {
+            return Err(ProbeError::Layer(format!("the device did not come back from {operator}")));
+        }
+        sweep.left_out.push(format!("{operator}: {why}"));
+        Ok(())
+    }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::units::Picos;
 
-use super::{Mechanism, SyncError, median};
+use super::{Mechanism, median};
 use crate::opencl::events::{Event, UserEvent, finish, flush, has_ended, hold, wait_for};
 use crate::opencl::signals::{Fault, Signals};
 use crate::opencl::timing::{of_duration, timed_out};
@@ -89,21 +89,21 @@ impl Link {
         (announcement, is_made): (u32, bool),
         awaited: Option<u32>,
         last: Option<Rc<Event>>,
-    ) -> Result<Option<Event>, SyncError> {
+    ) -> Result<Option<Event>, OpenClError> {
         if let Some(signals) = &mut self.signals {
             let awaited = awaited.map(|signal| self.signalled_before + signal);
             let announced = (!is_made).then_some(self.announced_before + announcement);
             if announced.is_none() && awaited.is_none() {
                 return Ok(None);
             }
-            return Ok(Some(signals.enqueue_hand_over(announced, awaited)?));
+            return signals.enqueue_hand_over(announced, awaited).map(Some);
         }
         self.announcements[announcement as usize - 1] = last;
         awaited.map_or(Ok(None), |signal| self.hold(signal))
     }
 
     /// Makes the device's queue wait for a signal.
-    pub(crate) fn hold(&mut self, signal: u32) -> Result<Option<Event>, SyncError> {
+    pub(crate) fn hold(&mut self, signal: u32) -> Result<Option<Event>, OpenClError> {
         if let Some(signals) = &mut self.signals {
             return Ok(Some(signals.enqueue_hand_over(None, Some(self.signalled_before + signal))?));
         }
@@ -114,17 +114,17 @@ impl Link {
     }
 
     /// Hands what was queued to the device.
-    pub(crate) fn flush(&self) -> Result<(), SyncError> {
-        Ok(flush(&self.runtime)?)
+    pub(crate) fn flush(&self) -> Result<(), OpenClError> {
+        flush(&self.runtime)
     }
 
     /// Sleeps until the device's queue is empty.
-    pub(crate) fn finish(&self) -> Result<(), SyncError> {
-        Ok(finish(&self.runtime)?)
+    pub(crate) fn finish(&self) -> Result<(), OpenClError> {
+        finish(&self.runtime)
     }
 
     /// Lets the device go on behind a signal.
-    pub(crate) fn signal(&mut self, signal: u32) -> Result<(), SyncError> {
+    pub(crate) fn signal(&mut self, signal: u32) -> Result<(), OpenClError> {
         match &self.signals {
             Some(signals) => signals.signal(self.signalled_before + signal),
             None => {
@@ -137,27 +137,28 @@ impl Link {
     }
 
     /// Whether the device has announced that.
-    pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool, SyncError> {
+    pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool, OpenClError> {
         match (&self.signals, &self.announcements[announcement as usize - 1]) {
             (Some(signals), _) => has_announced(signals, self.announced_before + announcement),
-            (None, Some(event)) => Ok(has_ended(event)?),
+            (None, Some(event)) => has_ended(event),
             (None, None) => Ok(true),
         }
     }
 
     /// Waits until the device has announced that; one that has not at the limit is given up.
-    pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<(), SyncError> {
+    pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<(), OpenClError> {
         let result = self.wait_for(announcement);
-        if let Err(SyncError::OpenCl(OpenClError::TimedOut { .. })) = result {
+        if let Err(OpenClError::TimedOut { .. }) = result {
             self.runtime.give_up();
         }
         result
     }
 
     /// Waits until the device has announced that.
-    pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<(), SyncError> {
+    pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<(), OpenClError> {
         let index = announcement as usize - 1;
         let started = Instant::now();
+        let waiting = (started, self.limit, "its part of a run");
         let mut overslept = None;
         if self.mechanism == Mechanism::SleepThenPoll {
             let sleep = whole_sleeps(self.waited[index], STEP);
@@ -169,7 +170,7 @@ impl Link {
         match (&self.signals, self.mechanism) {
             (Some(signals), _) => {
                 let number = self.announced_before + announcement;
-                self.spin_until(started, || has_announced(signals, number))?;
+                spin_until(waiting, || has_announced(signals, number))?;
             }
             (None, Mechanism::BlockingFinish) => finish(&self.runtime)?,
             (None, mechanism) => {
@@ -177,7 +178,7 @@ impl Link {
                 if mechanism == Mechanism::EventWait {
                     wait_for(event)?;
                 } else {
-                    self.spin_until(started, || Ok(has_ended(event)?))?;
+                    spin_until(waiting, || has_ended(event))?;
                 }
             }
         }
@@ -186,25 +187,8 @@ impl Link {
         Ok(())
     }
 
-    /// Spins until `condition` holds, at most until the limit.
-    fn spin_until(
-        &self,
-        started: Instant,
-        mut condition: impl FnMut() -> Result<bool, SyncError>,
-    ) -> Result<(), SyncError> {
-        while !condition()? {
-            for _ in 0..SPINS_A_LOOK {
-                std::hint::spin_loop();
-            }
-            if started.elapsed() > self.limit {
-                return Err(timed_out("its part of a run", self.limit).into());
-            }
-        }
-        Ok(())
-    }
-
     /// Ends a run that went well.
-    pub(crate) fn end(&mut self) -> Result<(), SyncError> {
+    pub(crate) fn end(&mut self) -> Result<(), OpenClError> {
         self.announced_before += self.announcements.len() as u32;
         self.signalled_before += self.held.len() as u32;
         self.announcements.iter_mut().for_each(|event| *event = None);
@@ -224,20 +208,37 @@ impl Link {
     }
 }
 
+/// Spins until `condition` holds, at most for a limit from an instant on: the error names what
+/// was waited for.
+pub(super) fn spin_until(
+    (started, limit, what): (Instant, Duration, &'static str),
+    mut condition: impl FnMut() -> Result<bool, OpenClError>,
+) -> Result<(), OpenClError> {
+    while !condition()? {
+        for _ in 0..SPINS_A_LOOK {
+            std::hint::spin_loop();
+        }
+        if started.elapsed() > limit {
+            return Err(timed_out(what, limit));
+        }
+    }
+    Ok(())
+}
+
 /// What the device's kernels, which have ended, say of their waits up to `round`.
-pub(super) fn check(signals: &Signals, round: u32) -> Result<(), SyncError> {
+pub(super) fn check(signals: &Signals, round: u32) -> Result<(), OpenClError> {
     match signals.fault() {
         None => Ok(()),
-        Some(Fault::Stale) => Err(SyncError::Stale { who: "device", round }),
-        Some(Fault::SpunOut | Fault::GivenUp) => Err(SyncError::SpunOut { round }),
+        Some(Fault::Stale) => Err(OpenClError::Stale { who: "device", round }),
+        Some(Fault::SpunOut | Fault::GivenUp) => Err(OpenClError::SpunOut { round }),
     }
 }
 
 /// Whether the device has announced `number`, with its data.
-pub(super) fn has_announced(signals: &Signals, number: u32) -> Result<bool, SyncError> {
+pub(super) fn has_announced(signals: &Signals, number: u32) -> Result<bool, OpenClError> {
     let is_announced = signals.device_announced(number);
     if is_announced && !signals.device_data_arrived(number) {
-        return Err(SyncError::Stale { who: "host", round: number });
+        return Err(OpenClError::Stale { who: "host", round: number });
     }
     Ok(is_announced)
 }

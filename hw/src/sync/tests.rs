@@ -128,7 +128,7 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 7), Err(SyncError::SpunOut { round: 7 }));
+        assert_eq!(check(&signals, 7), Err(OpenClError::SpunOut { round: 7 }));
     });
 }
 
@@ -145,7 +145,7 @@ fn a_flag_before_its_data_is_noticed() {
         signals.signal_without_data(1);
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 1), Err(SyncError::Stale { who: "device", round: 1 }));
+        assert_eq!(check(&signals, 1), Err(OpenClError::Stale { who: "device", round: 1 }));
     });
 }
 
@@ -160,7 +160,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         let limit = Duration::from_millis(100);
         // The device announces 1 and never 2.
         let error = await_device(&signals, 2, limit).unwrap_err();
-        assert!(matches!(error, SyncError::OpenCl(OpenClError::TimedOut { limit_ms: 100, .. })), "{error}");
+        assert!(matches!(error, OpenClError::TimedOut { limit_ms: 100, .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
         wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
         assert_eq!(signals.fault(), Some(Fault::GivenUp));

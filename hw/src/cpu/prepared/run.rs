@@ -13,7 +13,7 @@ use crate::cpu::pixelwise::Results;
 use crate::cpu::product::{self, Product};
 use crate::cpu::thread_pool::ThreadPool;
 use crate::cpu::visit::{Computation, Visit};
-use crate::operands::{self, OperandError, Output, Stretches};
+use crate::operands::{self, OperandError, Stretches};
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, which is the whole
@@ -27,22 +27,41 @@ impl<T: Element> Prepared<T> {
         &mut self,
         pool: &mut ThreadPool,
         inputs: &[&[T]],
-        output: &mut Output<'_, T>,
+        output: &mut [T],
         part: Region,
     ) -> Result<(), OperandError> {
-        self.check(inputs, output, part)?;
+        // SAFETY: the output is borrowed exclusively.
+        unsafe { self.run_shared(pool, inputs, output, part) }
+    }
+
+    /// The same into a tensor of which another processor may write other parts at the same
+    /// time.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    ///
+    /// # Safety
+    /// The output is valid for reads and writes, and nobody else accesses the part meanwhile.
+    pub(crate) unsafe fn run_shared(
+        &mut self,
+        pool: &mut ThreadPool,
+        inputs: &[&[T]],
+        output: *mut [T],
+        part: Region,
+    ) -> Result<(), OperandError> {
+        self.check(inputs, output.len(), part)?;
         if part.is_empty() {
             return Ok(());
         }
-        let results = Results::new(output.as_mut_ptr(), self.layer.operator.output(), part);
+        let results = Results::new(output.cast(), self.layer.operator.output(), part);
         self.pack_right_operand(pool, inputs, part);
         match &self.implementation {
             Implementation::Product(product) | Implementation::BatchedProduct(product) => {
                 for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
                     let division = Division::new(&product.extent(&part), pool.threads());
                     pool.self_scheduled(division.threads, division.blocks(), &|block| {
-                        // SAFETY: input and output have the operator's sizes, the output was borrowed
-                        // exclusively for this part, and the instructions were checked.
+                        // SAFETY: input and output have the operator's sizes, nobody else accesses
+                        // the part, and the instructions were checked.
                         unsafe { product.block(&part, &division, block) };
                     });
                 }
@@ -69,14 +88,14 @@ impl<T: Element> Prepared<T> {
         Some(Division::new(&product.extent(&part), threads))
     }
 
-    fn check(&self, inputs: &[&[T]], output: &Output<'_, T>, part: Region) -> Result<(), OperandError> {
+    fn check(&self, inputs: &[&[T]], output: usize, part: Region) -> Result<(), OperandError> {
         let operator = &self.layer.operator;
         let additional = self.passes.iter().filter(|pass| pass.input.is_some()).count();
         let lengths = inputs.iter().map(|input| input.len());
         operands::check_inputs(&self.input_lengths, operator.output(), additional, lengths)?;
         let expected = operator.output().elements() as usize;
-        if output.len() != expected {
-            return Err(OperandError::count(output.len(), expected, "elements of room in the output"));
+        if output != expected {
+            return Err(OperandError::count(output, expected, "elements of room in the output"));
         }
         operands::check_part(operator, part)?;
         if let Operator::Embedding(table) = operator {

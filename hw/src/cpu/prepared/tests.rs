@@ -6,8 +6,8 @@ mod refusals;
 
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{
-    Concat, Dimension, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean, Norm,
-    NormKind, Padding, Pool, PoolKind, Reshape, Softmax, Window,
+    Concat, DataType, Dimension, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean,
+    Norm, NormKind, Padding, Pool, PoolKind, Reshape, Softmax, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::cpu::thread_pool::ThreadPool;
-use crate::operands::{Output, check_part, weight_counts};
+use crate::operands::{check_part, weight_counts};
 use crate::verify::Reference;
 
 /// Cases of each property, unless fewer are asked for (`PROPTEST_CASES`, where an
@@ -65,7 +65,7 @@ fn check<T: Element>(layer: &Layer, part: Region, threads: usize, set: Instructi
     let mut prepared = Prepared::<T>::new(layer, &weights, set).unwrap();
     // Twice: a second run must not see what the first left.
     for _ in 0..2 {
-        prepared.run(&mut pool, &operands, &mut Output::from(output.as_mut_slice()), part).unwrap();
+        prepared.run(&mut pool, &operands, &mut output, part).unwrap();
     }
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let reference = Reference::new(layer, weights, &inputs).unwrap();
@@ -283,7 +283,6 @@ fn running_allocates_nothing() {
         let mut output = vec![0.0; layer.operator.output().elements() as usize];
         let part = Region::of(layer.operator.output());
         let counted = allocation_counter::measure(|| {
-            let mut output = Output::from(output.as_mut_slice());
             prepared.run(&mut pool, &inputs, &mut output, part).unwrap();
         });
         assert_eq!(counted.count_total, 0, "{}", layer.operator);

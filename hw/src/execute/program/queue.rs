@@ -16,6 +16,7 @@ use crate::cpu::Element;
 use crate::execute::{ExecuteError, Sharing};
 use crate::opencl::OpenClError;
 use crate::opencl::events::{Event, stamps};
+use crate::opencl::timing::between;
 
 /// How far a run has come.
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl Progress {
         let latest = kernels.next_back().unwrap_or(first);
         let span = || {
             let (started, ended) = (stamps(&first[0])?.started, stamps(&latest[1])?.ended);
-            Ok(Picos::from_nanos(ended.saturating_sub(started) as f64))
+            Ok(between(started, ended))
         };
         Some(span())
     }
@@ -126,7 +127,7 @@ impl<T: Element> Program<T> {
                 };
                 progress.is_announced = number.is_some();
                 let kernels = gpu.prepared.enqueue_announcing(number.unwrap_or(0))?;
-                events.extend(kernels.into_iter().map(|(_, event)| event));
+                events.extend(kernels);
             }
             What::Move { tensor: Tensor::Result(result), region, to, .. } => {
                 events.extend(self.copy(result, region, to)?);
@@ -162,6 +163,6 @@ impl<T: Element> Program<T> {
         // was computed before the host's signal, behind which this is queued, and is not
         // computed again in this run; what comes from it the host reads only after it has
         // waited for the announcement behind the copy.
-        Ok(Some(unsafe { device.enqueue_copy(part, host, to) }?))
+        Ok(Some(unsafe { device.enqueue_copy(part, host.cast(), to) }?))
     }
 }

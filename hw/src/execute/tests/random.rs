@@ -164,7 +164,7 @@ impl Clocks {
             let events = kernel.prepared.enqueue().unwrap();
             let after = since.elapsed().as_nanos().cast_signed();
             finish(machine.runtime()?).unwrap();
-            for (_, event) in &events {
+            for event in &events {
                 let queued = i128::from(stamps(event).unwrap().queued);
                 ahead = [ahead[0].max(queued - after), ahead[1].min(queued - before)];
             }

@@ -16,7 +16,7 @@ fn results_do_not_depend_on_the_threads() {
         let mut output = vec![0.0; 50 * 96];
         let mut pool = ThreadPool::new(threads).unwrap();
         let part = Region::of(layer.operator.output());
-        prepared.run(&mut pool, &[&input], &mut Output::from(output.as_mut_slice()), part).unwrap();
+        prepared.run(&mut pool, &[&input], &mut output, part).unwrap();
         output
     };
     assert_eq!(run(1), run(2));
@@ -36,7 +36,7 @@ fn check_parts(operator: Operator, parts: &[Region]) {
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![UNTOUCHED; elements];
         for part in parts {
-            prepared.run(&mut pool, &inputs, &mut Output::from(output.as_mut_slice()), *part).unwrap();
+            prepared.run(&mut pool, &inputs, &mut output, *part).unwrap();
         }
         let reference = Reference::new(&layer, weights, &inputs).unwrap();
         let compared = reference.compare(&output, Region::of(layer.operator.output()), 1);

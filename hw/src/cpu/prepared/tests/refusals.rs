@@ -13,18 +13,16 @@ fn what_does_not_fit_is_refused() {
     let prepare = |weights: &Weights<'_>, set| Prepared::<f32>::new(&layer, weights, set);
     assert!(matches!(
         prepare(&Weights { kernel: &kernel[1..], bias: &[] }, portable),
-        Err(PrepareError::Weights(OperandError::Count { .. }))
+        Err(OperandError::Count { .. })
     ));
     let absent = InstructionSet::ALL.iter().copied().find(|set| !set.is_available()).unwrap();
-    assert!(matches!(prepare(&weights, absent), Err(PrepareError::InstructionSet(_))));
-    assert!(matches!(Prepared::<f16>::new(&layer, &weights, portable), Err(PrepareError::DataType { .. })));
+    assert!(matches!(prepare(&weights, absent), Err(OperandError::InstructionSet(_))));
+    assert!(matches!(Prepared::<f16>::new(&layer, &weights, portable), Err(OperandError::DataType { .. })));
     let mut prepared = prepare(&weights, portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
     let mut output = [0.0; 8];
     let part = Region::of(layer.operator.output());
-    let mut run = |input: &[f32], room: usize| {
-        prepared.run(&mut pool, &[input], &mut Output::from(&mut output[..room]), part)
-    };
+    let mut run = |input: &[f32], room: usize| prepared.run(&mut pool, &[input], &mut output[..room], part);
     assert!(matches!(run(&[0.0; 5], 8), Err(OperandError::Count { expected: 6, .. })));
     assert!(matches!(run(&[0.0; 6], 7), Err(OperandError::Count { expected: 8, .. })));
     assert!(run(&[0.0; 6], 8).is_ok());
@@ -41,7 +39,7 @@ fn an_index_beyond_the_table_is_refused() {
     let part = Region::of(layer.operator.output());
     for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
         let mut output = [0.0; 2];
-        let result = prepared.run(&mut pool, &[&[index]], &mut Output::from(&mut output[..]), part);
+        let result = prepared.run(&mut pool, &[&[index]], &mut output, part);
         assert_eq!(result.is_ok(), accepted, "index {index}");
     }
 }
