@@ -29,9 +29,7 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
         ExecuteError::NoGpu => (ABSENT, LOOK),
         ExecuteError::Stalled { .. } => (UNSOUND, WAIT),
         ExecuteError::Cancelled => (UNSOUND, "nothing was written; start again when there is time"),
-        ExecuteError::Sync(_)
-        | ExecuteError::Prepare(_)
-        | ExecuteError::Operand(_)
+        ExecuteError::Operand(_)
         | ExecuteError::Pool(_)
         | ExecuteError::Wrong(_)
         | ExecuteError::NotComputed { .. }
@@ -68,6 +66,8 @@ fn of_device(error: &OpenClError) -> (u8, &'static str) {
         OpenClError::Image { .. }
         | OpenClError::NoFineGrainedSvm { .. }
         | OpenClError::WorkGroup { .. }
+        | OpenClError::SpunOut { .. }
+        | OpenClError::Stale { .. }
         | OpenClError::Call { .. } => (UNSOUND, LOOK),
     }
 }
