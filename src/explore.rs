@@ -66,16 +66,14 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let mut simulator = scenario.simulator();
     warn_unsupported_processors(&scenario, stages, common);
     let compares = options.place.strategy == Some(OneOrAll::All);
+    let pipeline = scenario.pipeline.as_ref();
     let (answer, entries) = if compares {
         strategies::compare(&scenario, &mut simulator, stages, common)?
     } else {
-        (
-            explore::explore_stream(&mut simulator, stages, &scenario.options, scenario.pipeline.as_ref())?,
-            Vec::new(),
-        )
+        (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
     };
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
-        .streaming(scenario.pipeline.as_ref().map(|pipeline| pipeline.depth));
+        .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let (picture, trace) = (options.timeline.as_ref(), options.trace.as_deref());
     let mut files = timeline_files(&timeline, &scenario, picture, trace)?;

@@ -51,6 +51,13 @@ impl Options<'_> {
         i64::from(self.int(slot, 0))
     }
 
+    fn strides(&self) -> Slicing {
+        let mask = |slot: usize| self.int(slot, 0).cast_unsigned();
+        // An ellipsis stands for several axes, as new ones do: neither is read.
+        let new_axes = mask(2) | mask(3);
+        Slicing::Strided { begin_mask: mask(0), end_mask: mask(1), new_axes, shrink: mask(4) }
+    }
+
     /// `Padding`: 0 is SAME, 1 is VALID; strides are written width first.
     fn window(&self, kernel: Vec<u32>, dilation: Option<[usize; 2]>) -> Windowed {
         Windowed {
@@ -175,14 +182,7 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         26 => ("SPACE_TO_DEPTH", block(false), None),
         36 => ("GATHER", Work::Gather { axis: options.axis(0) }, None),
         40 => ("MEAN", reduce(Reduction::Mean), None),
-        45 => {
-            let mask = |slot: usize| options.int(slot, 0).cast_unsigned();
-            let (begin_mask, end_mask, shrink) = (mask(0), mask(1), mask(4));
-            // An ellipsis stands for several axes, as new ones do: neither is read.
-            let new_axes = mask(2) | mask(3);
-            let slicing = Slicing::Strided { begin_mask, end_mask, new_axes, shrink };
-            ("STRIDED_SLICE", Work::Slice(slicing), None)
-        }
+        45 => ("STRIDED_SLICE", Work::Slice(options.strides()), None),
         50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
         67 => {
             let window = options.window(Vec::new(), None);
