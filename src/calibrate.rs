@@ -77,9 +77,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         runs_digest,
         date: options.date.clone(),
         error: errors.iter().map(|scored| scored.group.clone()).collect(),
-        gpu_table: fitted.spreads.clone(),
-        gpu_inference: fitted.inference_spread.clone(),
-        cpu_core_set: fitted.cpu_spreads.clone(),
+        ..fitted.spreads.clone()
     });
     write(&profile, &fitted, curve.as_deref(), options)?;
     if common.json {

@@ -80,7 +80,7 @@ pub fn validate(
 }
 
 /// Whether the fit had not seen a run's network, where it is known what it saw.
-fn is_unseen<'a, W>(seen: Option<&'a [Run<W>]>) -> impl Fn(&Run<W>) -> bool + use<'a, W> {
+fn is_unseen<W>(seen: Option<&[Run<W>]>) -> impl Fn(&Run<W>) -> bool {
     let names: Option<HashSet<&str>> = seen.map(|seen| seen.iter().map(|run| run.network.as_str()).collect());
     move |run| names.as_ref().is_some_and(|names| !names.contains(run.network.as_str()))
 }

@@ -5,8 +5,8 @@ use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableF
 use coexec_fit::calibrate::host;
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, SkippedRow};
 use coexec_fit::validate::point::Point;
-use coexec_sim::device::cpu::CoreSetSpread;
-use coexec_sim::device::gpu::{InferenceSpread, KernelTable, TableSpread};
+use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::gpu::KernelTable;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 
@@ -36,15 +36,11 @@ pub(crate) struct Options<'a> {
 #[derive(Default)]
 pub(crate) struct Fitted {
     pub(crate) tables: Vec<TableFit>,
-    /// How far the GPU's predictions may be off.
-    pub(crate) spreads: Vec<TableSpread>,
     pub(crate) cpu_tables: Vec<FittedTable>,
-    /// How far the predictions on each core set may be off.
-    pub(crate) cpu_spreads: Vec<CoreSetSpread>,
     /// What a whole inference on the GPU takes beside its launches.
     pub(crate) host: Vec<Known>,
-    /// How far the predictions of whole inferences on the GPU may be off.
-    pub(crate) inference_spread: Option<InferenceSpread>,
+    /// How far predictions may be off; it does not say what was fitted.
+    pub(crate) spreads: Calibration,
     /// Each run, predicted by a fit that had not seen its network.
     pub(crate) held_out: Vec<Point>,
     /// Runs that nothing in the base describes.
@@ -90,7 +86,7 @@ fn fit_gpu(
     let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
     profile.gpu = Some(calibrated);
     fitted.tables = tables;
-    fitted.spreads = spreads;
+    fitted.spreads.gpu_table = spreads;
     fitted.held_out.extend(held_out);
     fitted.left_out.extend(left_out);
     Ok(folds)
@@ -109,7 +105,7 @@ fn fit_host(
     gpu.host = Some(fit.host);
     fitted.host = fit.parameters;
     let held_out = host::held_out(folds, networks, options.source);
-    fitted.inference_spread = held_out.spread;
+    fitted.spreads.gpu_inference = held_out.spread;
     fitted.held_out.extend(held_out.points);
     fitted.left_out.extend(fit.left_out);
 }
@@ -134,7 +130,7 @@ fn fit_cpu(
         progress.tell(&format!("CPU: {done} of {of} fits"));
     });
     fitted.held_out.extend(calibrated.held_out);
-    fitted.cpu_spreads = calibrated.spreads;
+    fitted.spreads.cpu_core_set = calibrated.spreads;
     profile.cpu = calibrated.cpu;
     fitted.cpu_tables = calibrated.tables;
     fitted.left_out.extend(calibrated.left_out);

@@ -115,7 +115,7 @@ pub fn calibrate(
         held_out: networks.into_iter().map(str::to_owned).collect(),
     };
     Calibrated {
-        spreads: spread::spreads(&tables, held_out.iter().flatten()),
+        spreads: spread::spreads(&tables, &held_out.iter().flatten().collect::<Vec<_>>()),
         held_out: held_out_points(&held_out, &without_fold),
         gains: gains(&gpu, &held_out),
         folds: without_fold.into_iter().zip(folds).map(of_fold).collect(),
@@ -230,7 +230,8 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
     let mut points = Vec::new();
     for (fold, (members, (_, tables))) in held_out.iter().zip(fits).enumerate() {
         let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
-        let spreads = spread::spreads(tables, others.flat_map(|(_, others)| others));
+        let others: Vec<&HeldOut> = others.flat_map(|(_, others)| others).collect();
+        let spreads = spread::spreads(tables, &others);
         points.extend(
             members.iter().map(|member| member.point.clone().within_spreads(&member.uncertainty, &spreads)),
         );

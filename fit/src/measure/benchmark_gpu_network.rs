@@ -49,12 +49,11 @@ pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<L
     left_out.extend(times.left_out);
     let mut runs = Vec::new();
     for run in times.runs {
-        match launches.remove(&run.network) {
-            Some(network) => runs.push(run.of(network.layers)),
-            None => {
-                let reason = format!("the launches of {} are not known", run.network);
-                left_out.push(SkippedRow { line: run.line, reason });
-            }
+        if let Some(network) = launches.remove(&run.network) {
+            runs.push(run.of(network.layers));
+        } else {
+            let reason = format!("the launches of {} are not known", run.network);
+            left_out.push(SkippedRow { line: run.line, reason });
         }
     }
     Ok(Runs { runs, left_out })

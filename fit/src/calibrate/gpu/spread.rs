@@ -48,15 +48,13 @@ impl HeldOut {
 
 /// The spread of the predictions of each table in `fits`, from the errors of fits on
 /// parts of the runs. A table of which hardly any network was held out has none.
-pub(super) fn spreads<'a>(
-    fits: &[TableFit],
-    held_out: impl Iterator<Item = &'a HeldOut> + Clone,
-) -> Vec<TableSpread> {
-    fits.iter().filter_map(|fit| spread(fit, held_out.clone())).collect()
+pub(super) fn spreads(fits: &[TableFit], held_out: &[&HeldOut]) -> Vec<TableSpread> {
+    fits.iter().filter_map(|fit| spread(fit, held_out)).collect()
 }
 
-fn spread<'a>(fit: &TableFit, held_out: impl Iterator<Item = &'a HeldOut>) -> Option<TableSpread> {
-    let of_table: Vec<&HeldOut> = held_out.filter(|held| held.uncertainty.table == fit.table).collect();
+fn spread(fit: &TableFit, held_out: &[&HeldOut]) -> Option<TableSpread> {
+    let is_of_table = |held: &&&HeldOut| held.uncertainty.table == fit.table;
+    let of_table: Vec<&HeldOut> = held_out.iter().filter(is_of_table).copied().collect();
     let unseen: Vec<&HeldOut> = of_table.iter().filter(|held| held.point.unseen).copied().collect();
     let errors = if unseen.len() >= ENOUGH_UNSEEN { unseen } else { of_table };
     if errors.len() < FEWEST {
@@ -147,7 +145,7 @@ mod tests {
     }
 
     fn spreads(errors: &[HeldOut]) -> Vec<TableSpread> {
-        super::spreads(&[fit()], errors.iter())
+        super::spreads(&[fit()], &errors.iter().collect::<Vec<_>>())
     }
 
     fn quantile(errors: &[HeldOut], near: f64, far: f64) -> f64 {
