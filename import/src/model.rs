@@ -131,9 +131,9 @@ pub(super) fn elements(extents: &[u32]) -> u64 {
 }
 
 /// A list of numbers that a file has at a node, as an operand.
-pub(super) fn written(tensors: &mut Vec<SourceTensor>, numbers: Vec<i64>) -> Option<TensorId> {
+pub(super) fn written(tensors: &mut Vec<SourceTensor>, numbers: Vec<i64>) -> TensorId {
     tensors.push(SourceTensor { constant: Some(Constant::list(numbers)), ..SourceTensor::default() });
-    Some(tensors.len() - 1)
+    tensors.len() - 1
 }
 
 /// A number as an extent; what is none saturates, and is then too large for one.

@@ -140,7 +140,7 @@ impl Reader<'_> {
                 let numbers =
                     if attribute.name == "axis" { vec![attribute.i] } else { attribute.ints.clone() };
                 reads.resize(reads.len().max(operand + 1), None);
-                reads[operand] = written(&mut self.tensors, numbers);
+                reads[operand] = Some(written(&mut self.tensors, numbers));
             }
         }
         let (work, reads) = nodes::work(node, version, &reads);

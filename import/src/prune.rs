@@ -12,7 +12,8 @@ use coexec_sim::workload::{NodeId, Source};
 /// Leaves out nodes that nothing wanted reads, and inputs without a reader. Everything
 /// stays where nothing is wanted.
 pub(super) fn prune(converted: &mut Converted) {
-    let mut kept: HashSet<Source> = converted.wanted.iter().copied().filter(is_node).collect();
+    let mut kept: HashSet<Source> =
+        converted.wanted.iter().copied().filter(|&source| is_node(source)).collect();
     let keeps_all = kept.is_empty();
     // Nodes come after those they read, so one pass from the end finds everything.
     for (index, node) in converted.nodes.iter().enumerate().rev() {
@@ -30,7 +31,7 @@ pub(super) fn prune(converted: &mut Converted) {
     }
 }
 
-fn is_node(source: &Source) -> bool {
+fn is_node(source: Source) -> bool {
     matches!(source, Source::Node(_))
 }
 

@@ -58,10 +58,11 @@ impl Attributes<'_> {
 /// files.
 pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
     match (kind, attribute) {
-        ("Slice", "starts") | ("Pad", "pads") | ("Split", "split") | ("Transpose", "perm") => Some(1),
         ("Slice", "ends") | ("Split", "axis") => Some(2),
         ("Slice", "axes") => Some(3),
-        (_, "axes") => Some(1),
+        ("Slice", "starts") | ("Pad", "pads") | ("Split", "split") | ("Transpose", "perm") | (_, "axes") => {
+            Some(1)
+        }
         _ => None,
     }
 }

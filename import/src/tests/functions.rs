@@ -159,7 +159,7 @@ fn a_node_that_cannot_be_is_refused_by_name() {
 #[test]
 fn a_transposed_convolution_with_a_stride_of_0_or_beyond_every_image_is_refused() {
     for (stride, padding) in [(0, 0), (i64::from(u32::MAX), i64::from(u32::MAX) - 2)] {
-        let pads = if stride == 0 { 1 } else { 0 };
+        let pads = i64::from(stride == 0);
         let window: &[(&str, &[i64])] =
             &[("strides", &[stride; 2]), ("pads", &[pads; 4]), ("output_padding", &[padding; 2])];
         let model = Builder::new(&[1, 4, 8, 8]).weights("w", &[4, 4, 2, 2]);

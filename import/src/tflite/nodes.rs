@@ -116,7 +116,7 @@ pub(super) fn read(
         // Indices, table.
         7 => vec![of(1), of(0)],
         // The extents are in the options or, more often, in operand 1.
-        22 | 43 if !numbers.is_empty() => vec![of(0), written(tensors, numbers)],
+        22 | 43 if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
         // Height and width.
         23 | 97 => vec![of(0), None, None, of(1)],
         // Axis, tensor.
@@ -126,7 +126,7 @@ pub(super) fn read(
         60 => vec![of(0), of(1)],
         // Output extents, weights, input, bias.
         67 => vec![of(2), of(1), of(3)],
-        88 => vec![of(0), None, written(tensors, vec![options.axis(1)])],
+        88 => vec![of(0), None, Some(written(tensors, vec![options.axis(1)]))],
         _ => reads.to_vec(),
     };
     let activation = slot.and_then(|slot| options.activation(slot));
