@@ -75,16 +75,15 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
-    let (picture, trace) = (options.timeline.as_ref(), options.trace.as_deref());
-    let mut files = timeline_files(&timeline, &scenario, picture, trace)?;
+    let mut files =
+        timeline_files(&timeline, &scenario, options.timeline.as_ref(), options.trace.as_deref())?;
     if let Some(path) = &options.out {
         files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
     if let Some(picture) = &options.plot {
-        let operator = options.operator.as_deref();
-        files.push(picture.file(|format| match operator {
+        files.push(picture.file(|format| match options.operator.as_deref() {
             None if compares => Ok(strategies::picture(&scenario, &entries, format)?),
-            _ => curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan),
+            operator => curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan),
         })?);
     }
     if let Some(picture) = &options.shares {

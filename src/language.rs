@@ -98,9 +98,9 @@ pub(crate) fn explore(
     options: &Explore,
     common: &Common,
 ) -> Result<(), Failure> {
-    if options.plot.is_some() {
+    if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
-            "--plot draws latency against output channels, which a language model has no one of",
+            "--plot and --shares draw one run of operators, and a language model runs its own again and again",
             "ask for --timeline, or `coexec reproduce HeteroInfer --plots`",
         ));
     }

@@ -90,13 +90,13 @@ pub(crate) fn run(
 /// Refuses options that a set has no use for.
 fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
     let [is_drawn, is_written] = [
-        options.plot.is_some() || options.timeline.is_some(),
+        options.plot.is_some() || options.timeline.is_some() || options.shares.is_some(),
         options.out.is_some() || options.trace.is_some(),
     ];
     if is_drawn || is_written {
         return Err(Failure::usage(
             format!("{} is a set of single operators: it has no one plan or timeline", scenario.name),
-            "leave out --out, --plot, --timeline and --trace, or explore one operator",
+            "leave out --out, --plot, --shares, --timeline and --trace, or explore one operator",
         ));
     }
     if scenario.options.strategy.is_single() {

@@ -75,6 +75,15 @@ fn a_strategy_of_another_workload_is_refused() {
 }
 
 #[test]
+fn a_picture_that_a_workload_has_not_is_refused() {
+    for picture in ["--plot", "--shares"] {
+        coexec(words(&format!("explore llama3-8b {picture} a.svg"))).assert_refused(&[picture, "--timeline"]);
+        let set = format!("explore epew-linear-sample --device pixel4 {picture} a.svg");
+        coexec(words(&set)).assert_refused(&[picture, "single operators"]);
+    }
+}
+
+#[test]
 fn the_timeline_of_an_answer_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let [trace, plot] = ["t.json", "t.svg"].map(|name| folder.path().join(name));
