@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::fact::{self, Fact, FactBars, FactGroup, Published};
 use super::report::{Group, Ours, Report, Role, Row};
-use super::{Inputs, Paper, ReproduceError, bundled};
+use super::{Inputs, Paper, ReproduceError, bundled, picture};
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 
 /// A report in the making.
@@ -116,12 +116,7 @@ impl Comparison {
             }));
         }
         let drawing = Bars { y: bars.y.clone(), categories: bars.categories.clone(), series };
-        Ok(Picture {
-            name: bars.name.clone(),
-            title: bars.title.clone(),
-            subtitle: bars.subtitle.clone(),
-            drawing: Drawing::GroupedBars(drawing),
-        })
+        Ok(picture(&bars.name, &bars.title, &bars.subtitle, Drawing::GroupedBars(drawing)))
     }
 
     fn no_fact(&self, id: &str) -> ReproduceError {

@@ -23,32 +23,24 @@ const FLOPS: &str = "FLOPS";
 /// Points of a figure: every so many networks.
 const SHOWN: usize = 4;
 
-/// A linear fit of the paper: the fact, the column it fits from and the one it fits.
-const FITS: [(&str, &str, &str); 7] = [
-    ("pixel-4-cpu/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "pixel4|1large|float|mean"),
-    ("iphone-xs-cpu/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "iphonexs|1large|float|mean"),
-    ("gpu-device-in-figure/tflite/flops-linear-fit-mape-end-to-end-latency", FLOPS, "pixel4|gpu|float|mean"),
-    (
-        "all/cpu-vs-gpu-tflite/linear-fit-mape-between-environments",
-        "pixel4|1large|float|mean",
-        "pixel4|gpu|float|mean",
-    ),
-    (
-        "all/cpu-vs-gpu-ios/linear-fit-mape-between-environments",
-        "iphonexs|1large|float|mean",
-        "iphonexs|gpu|float|mean",
-    ),
-    (
-        "all/one-small-core-vs-three-small-cores/linear-fit-mape-between-environments",
-        "pixel4|1small|float|mean",
-        "pixel4|3small|float|mean",
-    ),
-    (
-        "all/float-vs-int8/linear-fit-mape-between-environments",
-        "pixel4|1large|float|mean",
-        "pixel4|1large|quant|mean",
-    ),
+/// Linear fits of times from FLOPs: in ids of facts, and the environment of the times.
+const FROM_FLOPS: [(&str, &str); 3] = [
+    ("pixel-4-cpu", "pixel4|1large|float"),
+    ("iphone-xs-cpu", "iphonexs|1large|float"),
+    ("gpu-device-in-figure", "pixel4|gpu|float"),
 ];
+/// Linear fits between two environments: in ids of facts, and the environments.
+const BETWEEN: [(&str, &str, &str); 4] = [
+    ("cpu-vs-gpu-tflite", "pixel4|1large|float", "pixel4|gpu|float"),
+    ("cpu-vs-gpu-ios", "iphonexs|1large|float", "iphonexs|gpu|float"),
+    ("one-small-core-vs-three-small-cores", "pixel4|1small|float", "pixel4|3small|float"),
+    ("float-vs-int8", "pixel4|1large|float", "pixel4|1large|quant"),
+];
+
+/// The column of the times in an environment.
+fn mean_times(environment: &str) -> String {
+    format!("{environment}|mean")
+}
 
 /// Sets ours beside the published numbers.
 ///
@@ -58,8 +50,14 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     let Some(folder) = &inputs.benchmark else { return Ok(()) };
     let text = benchmark_table::read(folder, SYNTHETIC)?;
     let table = Table::of(&text);
-    for (id, from, to) in FITS {
-        comparison.row(id, linear_fit_mape_percent(&pairs(&table, from, to)?));
+    for (id, environment) in FROM_FLOPS {
+        let id = format!("{id}/tflite/flops-linear-fit-mape-end-to-end-latency");
+        comparison.row(id, linear_fit_mape_percent(&pairs(&table, FLOPS, &mean_times(environment))?));
+    }
+    for (id, from, to) in BETWEEN {
+        let pairs = pairs(&table, &mean_times(from), &mean_times(to))?;
+        comparison
+            .row(format!("all/{id}/linear-fit-mape-between-environments"), linear_fit_mape_percent(&pairs));
     }
     comparison.row("all/dataset/synthetic-cnns", table.numbers(FLOPS)?.len() as f64);
     comparison.figure(figure(&table)?);

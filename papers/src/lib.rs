@@ -181,10 +181,14 @@ fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
     Line { name: name.into(), is_published: false, points }
 }
 
+/// A figure.
+fn picture(name: &str, title: &str, subtitle: &str, drawing: Drawing) -> Picture {
+    Picture { name: name.to_owned(), title: title.to_owned(), subtitle: subtitle.to_owned(), drawing }
+}
+
 /// A figure of lines.
 fn curves(name: &str, title: &str, subtitle: &str, [x, y]: [&str; 2], lines: Vec<Line>) -> Picture {
-    let drawing = Drawing::Curves(Curves { x: x.to_owned(), y: y.to_owned(), lines });
-    Picture { name: name.to_owned(), title: title.to_owned(), subtitle: subtitle.to_owned(), drawing }
+    picture(name, title, subtitle, Drawing::Curves(Curves { x: x.to_owned(), y: y.to_owned(), lines }))
 }
 
 /// Every published number of `paper` beside ours.

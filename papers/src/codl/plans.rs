@@ -2,8 +2,8 @@
 
 use super::runs::{MODELS, Runs, System};
 use super::{RETINAFACE, STYLE, XIAOMI9};
-use crate::{Comparison, ReproduceError, mean};
-use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
+use crate::{Comparison, ReproduceError, mean, picture};
+use coexec_plots::figure::{BarSeries, Bars, Drawing};
 use coexec_sim::plan::{Axis, Plan};
 
 /// Chains of a model that the figure shows.
@@ -38,17 +38,13 @@ pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result
     ] {
         comparison.row(of_style(what), runs.of(XIAOMI9, STYLE, system)?.millis());
     }
-    comparison.figure(Picture {
-        name: "codl-dimensions".to_owned(),
-        title: "What operators are cut along".to_owned(),
-        subtitle: "CoDL's base plan on the Xiaomi 9 (Figure 17); published: 77 % height, 23 % channels"
-            .to_owned(),
-        drawing: Drawing::StackedBars(bars(
-            "operators (%)",
-            ["height", "output channels", "not cut"].map(str::to_owned),
-            &shares,
-        )),
-    });
+    let names = ["height", "output channels", "not cut"].map(str::to_owned);
+    comparison.figure(picture(
+        "codl-dimensions",
+        "What operators are cut along",
+        "CoDL's base plan on the Xiaomi 9 (Figure 17); published: 77 % height, 23 % channels",
+        Drawing::StackedBars(bars("operators (%)", names, &shares)),
+    ));
     Ok(())
 }
 
@@ -96,26 +92,19 @@ pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result<(),
     for (rank, length) in (1..=3).zip(lengths[RETINAFACE]) {
         comparison.row(format!("xiaomi-9/retinaface/chain-length-rank-{rank}"), length);
     }
-    comparison.figure(Picture {
-        name: "codl-sharing-overhead".to_owned(),
-        title: "Data sharing overhead".to_owned(),
-        subtitle: "without and with chains on the Xiaomi 9 (Figure 20); RetinaFace published: 118 and 65 ms"
-            .to_owned(),
-        drawing: Drawing::GroupedBars(bars(
-            "overhead (ms)",
-            ["without chains", "with chains"].map(str::to_owned),
-            &sharing,
-        )),
-    });
-    comparison.figure(Picture {
-        name: "codl-chains".to_owned(),
-        title: "Operators in chains".to_owned(),
-        subtitle: "the longest chains of each model on the Xiaomi 9 (Figure 19)".to_owned(),
-        drawing: Drawing::StackedBars(bars(
-            "operators",
-            std::array::from_fn(|rank| format!("chain {}", rank + 1)),
-            &lengths,
-        )),
-    });
+    let names = ["without chains", "with chains"].map(str::to_owned);
+    comparison.figure(picture(
+        "codl-sharing-overhead",
+        "Data sharing overhead",
+        "without and with chains on the Xiaomi 9 (Figure 20); RetinaFace published: 118 and 65 ms",
+        Drawing::GroupedBars(bars("overhead (ms)", names, &sharing)),
+    ));
+    let names = std::array::from_fn(|rank| format!("chain {}", rank + 1));
+    comparison.figure(picture(
+        "codl-chains",
+        "Operators in chains",
+        "the longest chains of each model on the Xiaomi 9 (Figure 19)",
+        Drawing::StackedBars(bars("operators", names, &lengths)),
+    ));
     Ok(())
 }

@@ -145,11 +145,14 @@ fn outcomes(profile: &Profile, runs: &Runs) -> Result<Vec<Outcome>, ReproduceErr
 
 /// The column of Table 4 that a job belongs to.
 fn kernel(job: &Job) -> Option<&'static str> {
-    Some(match job.implementation.kernel {
-        KernelName::Cpu(cpu::Kernel::Gemm) => KERNELS[2],
-        KernelName::Cpu(cpu::Kernel::IndirectGemm | cpu::Kernel::Im2colGemm) => KERNELS[0],
-        KernelName::Gpu(gpu::Kernel::ConvGeneric | gpu::Kernel::ConvConstants) => KERNELS[1],
-        KernelName::Gpu(gpu::Kernel::Winograd) => KERNELS[3],
-        _ => return None,
-    })
+    use cpu::Kernel::{Gemm, Im2colGemm, IndirectGemm};
+    use gpu::Kernel::{ConvConstants, ConvGeneric, Winograd};
+    let columns: [&[KernelName]; 4] = [
+        &[KernelName::Cpu(IndirectGemm), KernelName::Cpu(Im2colGemm)],
+        &[KernelName::Gpu(ConvGeneric), KernelName::Gpu(ConvConstants)],
+        &[KernelName::Cpu(Gemm)],
+        &[KernelName::Gpu(Winograd)],
+    ];
+    let column = columns.iter().position(|kernels| kernels.contains(&job.implementation.kernel))?;
+    Some(KERNELS[column])
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use coexec_sim::device::gpu::KernelTable;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{CodlParts, Explorer, Objective, SearchOptions, Strategy, WholeOperators, explore};
+use coexec_sim::explore::{CodlParts, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Axis, Plan};
@@ -139,27 +139,20 @@ impl Runs {
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
         }
-        if system == System::ImagePlanOnBuffers {
-            let plan = self.of(phone, model, System::Codl)?.plan;
-            let buffers = &self.phones[phone].buffers;
-            let prediction = Simulator::new(buffers, Library::Xnnpack).run(&self.models[model], &plan)?;
-            let run = PlannedRun { plan, prediction };
-            self.done.insert(key, run.clone());
-            return Ok(run);
-        }
+        let is_copied = system == System::ImagePlanOnBuffers;
+        let copied = is_copied.then(|| self.of(phone, model, System::Codl)).transpose()?;
         let Phone { images, buffers, unshared } = &self.phones[phone];
         let profile = match system {
-            System::MuLayer => buffers,
+            System::MuLayer | System::ImagePlanOnBuffers => buffers,
             System::Bound => unshared,
             System::Cpu
             | System::Gpu
             | System::Codl
-            | System::ImagePlanOnBuffers
             | System::Unchained
             | System::ByHeight
             | System::ByChannels => images,
         };
-        let run = run(profile, &self.models[model], system)?;
+        let run = run(profile, &self.models[model], system, copied.map(|run| run.plan))?;
         self.done.insert(key, run.clone());
         Ok(run)
     }
@@ -188,45 +181,42 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
     }
 }
 
-fn run(profile: &Profile, stages: &[Stage], system: System) -> Result<PlannedRun, SimulateError> {
-    let mut simulator = Simulator::new(profile, Library::Xnnpack);
-    let simulator = &mut simulator;
-    let both: &'static [Axis] = &[Axis::Height, Axis::Channels];
-    let (axes, whole, chains) = match system {
-        System::Cpu => return alone(simulator, stages, Strategy::CpuOnly),
-        System::Gpu => return alone(simulator, stages, Strategy::GpuOnly),
-        System::MuLayer => return alone(simulator, stages, Strategy::FlopsProportional),
-        System::Codl | System::ImagePlanOnBuffers => (both, WholeOperators::OnlyIfUnsplittable, true),
-        System::Unchained => (both, WholeOperators::OnlyIfUnsplittable, false),
-        System::ByHeight => (&both[..1], WholeOperators::OnlyIfUnsplittable, false),
-        System::ByChannels => (&both[1..], WholeOperators::OnlyIfUnsplittable, false),
-        System::Bound => (both, WholeOperators::Allowed, false),
-    };
-    let options = options(profile, Strategy::Codl);
-    let found = Explorer::new(simulator, stages, &options).codl(CodlParts { axes, whole, chains })?;
-    Ok(PlannedRun { plan: found.plan, prediction: found.prediction })
-}
-
-/// The plan that a strategy finds.
-fn alone(
-    simulator: &mut Simulator<'_>,
+/// A run of `system`, with its plan or with one of another's.
+fn run(
+    profile: &Profile,
     stages: &[Stage],
-    strategy: Strategy,
+    system: System,
+    copied: Option<Plan>,
 ) -> Result<PlannedRun, SimulateError> {
-    let options = options(simulator.device(), strategy);
-    let answer = explore(simulator, stages, &options)?;
-    Ok(PlannedRun { plan: answer.plan, prediction: answer.prediction })
+    let mut simulator = Simulator::new(profile, Library::Xnnpack);
+    if let Some(plan) = copied {
+        return Ok(PlannedRun { prediction: simulator.run(stages, &plan)?, plan });
+    }
+    let options = options(profile, Strategy::Codl);
+    let mut explorer = Explorer::new(&mut simulator, stages, &options);
+    let both: &'static [Axis] = &[Axis::Height, Axis::Channels];
+    let cut = |axes, chains| CodlParts { axes, whole: WholeOperators::OnlyIfUnsplittable, chains };
+    let found = match system {
+        System::Cpu => explorer.find(Strategy::CpuOnly),
+        System::Gpu => explorer.find(Strategy::GpuOnly),
+        System::MuLayer => explorer.find(Strategy::FlopsProportional),
+        System::Codl | System::ImagePlanOnBuffers => explorer.codl(cut(both, true)),
+        System::Unchained => explorer.codl(cut(both, false)),
+        System::ByHeight => explorer.codl(cut(&both[..1], false)),
+        System::ByChannels => explorer.codl(cut(&both[1..], false)),
+        System::Bound => explorer.codl(CodlParts { whole: WholeOperators::Allowed, ..cut(both, false) }),
+    }?;
+    Ok(PlannedRun { plan: found.plan, prediction: found.prediction })
 }
 
 /// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole
 /// where that is predicted to be faster.
 pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64, ReproduceError> {
     let stages = stages("mobilenet-v2")?;
-    let mut simulator = Simulator::new(profile, Library::Xnnpack);
-    let mut seconds = |strategy| {
-        let answer = explore(&mut simulator, &stages, &options(profile, strategy))?;
-        Ok::<_, SimulateError>(answer.prediction.latency.as_seconds())
-    };
+    let (mut simulator, options) =
+        (Simulator::new(profile, Library::Xnnpack), options(profile, Strategy::Codl));
+    let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+    let mut seconds = |strategy| explorer.find(strategy).map(|found| found.prediction.latency.as_seconds());
     let alone = seconds(Strategy::CpuOnly)?.min(seconds(Strategy::GpuOnly)?);
     Ok(alone / seconds(Strategy::Codl)?)
 }

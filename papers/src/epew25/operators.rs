@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError, operators};
+use crate::{Comparison, Inputs, ReproduceError, mean, operators};
 use coexec_sim::explore::split_search;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::Plan;
@@ -25,20 +25,6 @@ struct OperatorTimes {
     /// What synchronisation adds to the slower processor's time, polling and waiting for
     /// events; none where one processor computes all.
     overhead: Option<[Picos; 2]>,
-}
-
-/// Means over the operators of a set.
-struct Means {
-    /// GPU-only time over the best.
-    speedup: f64,
-    /// GPU-only time over that of the same placement with event waits.
-    event_wait_speedup: f64,
-    /// Microseconds that synchronisation adds where both processors compute: polling, and
-    /// waiting for events.
-    overhead_us: [f64; 2],
-    /// Part of an operator's time with event waits that synchronisation takes where both
-    /// processors compute, in percent.
-    event_wait_share_percent: f64,
 }
 
 /// Sets ours beside the tables.
@@ -64,8 +50,9 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
                 .collect();
             let runs = runs.into_iter().collect::<Result<Vec<Vec<OperatorTimes>>, _>>()?;
             for threads in 1..=MOST_THREADS as usize {
-                let means = means(runs.iter().filter_map(|runs| runs.get(threads - 1)));
-                rows(comparison, phone, set, threads, &means)?;
+                let with_threads: Vec<OperatorTimes> =
+                    runs.iter().filter_map(|runs| runs.get(threads - 1).copied()).collect();
+                rows(comparison, phone, set, threads, &with_threads)?;
             }
         }
     }
@@ -78,26 +65,31 @@ fn rows(
     phone: &str,
     set: &str,
     threads: usize,
-    means: &Means,
+    runs: &[OperatorTimes],
 ) -> Result<(), ReproduceError> {
     let cpu_error = comparison.published(&format!("mape/{phone}/{set}/cpu-{threads}"))?;
     let loss = choosing_loss(comparison.published(&format!("mape/{phone}/{set}/gpu"))?, cpu_error);
-    comparison.row(format!("speedup/{phone}/{set}/search/{threads}"), means.speedup);
-    comparison.row(format!("speedup/{phone}/{set}/gbdt/{threads}"), means.speedup * loss);
+    let speedup = mean_of(runs, |run| Some(ratio(run.gpu_only, run.best)));
+    comparison.row(format!("speedup/{phone}/{set}/search/{threads}"), speedup);
+    comparison.row(format!("speedup/{phone}/{set}/gbdt/{threads}"), speedup * loss);
     if phone == "pixel5" && threads == MOST_THREADS as usize {
-        comparison.row(format!("abstract/{set}/search"), means.speedup);
-        comparison.row(format!("abstract/{set}/gbdt"), means.speedup * loss);
+        comparison.row(format!("abstract/{set}/search"), speedup);
+        comparison.row(format!("abstract/{set}/gbdt"), speedup * loss);
     }
     if phone == MOTO {
         let plain = choosing_loss(comparison.published(&format!("augmentation/{set}/without"))?, cpu_error);
-        comparison.row(format!("ablation/{set}/ours/{threads}"), means.speedup * loss);
-        comparison.row(format!("ablation/{set}/plain-predictor/{threads}"), means.speedup * plain);
-        comparison.row(format!("ablation/{set}/event-wait/{threads}"), means.event_wait_speedup * loss);
+        let waiting = mean_of(runs, |run| Some(ratio(run.gpu_only, run.event_wait)));
+        comparison.row(format!("ablation/{set}/ours/{threads}"), speedup * loss);
+        comparison.row(format!("ablation/{set}/plain-predictor/{threads}"), speedup * plain);
+        comparison.row(format!("ablation/{set}/event-wait/{threads}"), waiting * loss);
     }
     if phone == MOTO && threads == 1 {
-        comparison.row(format!("sync/{set}/polling-us"), means.overhead_us[0]);
-        comparison.row(format!("sync/{set}/event-wait-us"), means.overhead_us[1]);
-        comparison.row(format!("sync/{set}/event-wait-share"), means.event_wait_share_percent);
+        for (which, mechanism) in ["polling", "event-wait"].into_iter().enumerate() {
+            let added_us = mean_of(runs, |run| Some(run.overhead?[which].as_micros()));
+            comparison.row(format!("sync/{set}/{mechanism}-us"), added_us);
+        }
+        let share = mean_of(runs, |run| Some(ratio(run.overhead?[1], run.event_wait)));
+        comparison.row(format!("sync/{set}/event-wait-share"), 100.0 * share);
     }
     Ok(())
 }
@@ -134,26 +126,12 @@ fn runs(
     Ok(runs)
 }
 
-fn means<'a>(runs: impl Iterator<Item = &'a OperatorTimes>) -> Means {
-    let ratio = |slow: Picos, fast: Picos| slow.0 as f64 / fast.0.max(1) as f64;
-    let (mut count, mut shared) = (0.0, 0.0);
-    let (mut speedup, mut event_wait_speedup, mut share) = (0.0, 0.0, 0.0);
-    let mut overhead_us = [0.0; 2];
-    for run in runs {
-        count += 1.0;
-        speedup += ratio(run.gpu_only, run.best);
-        event_wait_speedup += ratio(run.gpu_only, run.event_wait);
-        if let Some([polling, waiting]) = run.overhead {
-            shared += 1.0;
-            overhead_us[0] += polling.as_micros();
-            overhead_us[1] += waiting.as_micros();
-            share += ratio(waiting, run.event_wait);
-        }
-    }
-    Means {
-        speedup: speedup / count,
-        event_wait_speedup: event_wait_speedup / count,
-        overhead_us: overhead_us.map(|sum| sum / shared),
-        event_wait_share_percent: 100.0 * share / shared,
-    }
+/// `slow` over `fast`.
+fn ratio(slow: Picos, fast: Picos) -> f64 {
+    slow.0 as f64 / fast.0.max(1) as f64
+}
+
+/// The mean over the operators that a value is of.
+fn mean_of(runs: &[OperatorTimes], value: impl Fn(&OperatorTimes) -> Option<f64>) -> f64 {
+    mean(&runs.iter().filter_map(value).collect::<Vec<f64>>())
 }

@@ -2,11 +2,14 @@
 //! that the solver chooses.
 
 use super::{FAST, LLAMA_8B, Runs, curves, id, line, task};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, ReproduceError, picture};
 use coexec_plots::figure::{Drawing, HeatMap, Line, Picture};
 use coexec_sim::explore::Strategy as S;
 use coexec_sim::plan::ProcessorKind;
 use coexec_sim::simulate::SimulateError;
+
+/// What all figures are of.
+const OF: &str = "Llama-3-8B, 4-bit weights, Snapdragon 8 Gen 3";
 
 const STRATEGIES: [S; 6] =
     [S::HeteroTensor, S::HeteroLayer, S::NpuPipe, S::NpuPadding, S::NpuOnline, S::GpuOnly];
@@ -19,7 +22,6 @@ const MISALIGNED: [u32; 18] =
     [64, 129, 135, 192, 256, 257, 267, 320, 384, 448, 512, 525, 600, 700, 800, 900, 1000, 1024];
 
 pub(super) fn draw(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
-    const OF: &str = "Llama-3-8B, 4-bit weights, Snapdragon 8 Gen 3";
     let with = comparison.published(&id("llama-8b-prefill-seq-256/hetero-tensor-with-fast-sync"))?;
     let name = "Hetero-tensor, published".to_owned();
     // The published points have the colour of the line behind them.
@@ -75,17 +77,15 @@ fn shares(runs: Runs<'_>) -> Result<Picture, SimulateError> {
             values[row][column] = Some(share);
         }
     }
-    Ok(Picture {
-        name: "gpu-share".to_owned(),
-        title: "Part of each product that the solver gives to the GPU".to_owned(),
-        subtitle: "Llama-3-8B, 4-bit weights, Snapdragon 8 Gen 3; the NPU computes the rest".to_owned(),
-        drawing: Drawing::HeatMap(HeatMap {
-            x: "tokens at once".to_owned(),
-            y: "product".to_owned(),
-            value: "GPU share (%)".to_owned(),
-            columns: lengths.iter().map(u32::to_string).collect(),
-            rows,
-            values,
-        }),
-    })
+    let map = HeatMap {
+        x: "tokens at once".to_owned(),
+        y: "product".to_owned(),
+        value: "GPU share (%)".to_owned(),
+        columns: lengths.iter().map(u32::to_string).collect(),
+        rows,
+        values,
+    };
+    let title = "Part of each product that the solver gives to the GPU";
+    let subtitle = format!("{OF}; the NPU computes the rest");
+    Ok(picture("gpu-share", title, &subtitle, Drawing::HeatMap(map)))
 }
