@@ -6,13 +6,8 @@ use crate::cli::Common;
 
 /// Tells of steps: on a terminal in one line that is written over, elsewhere in a
 /// line each.
-pub(crate) struct Progress {
-    shown: Shown,
-}
-
-/// Where steps go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+#[derive(PartialEq, Eq)]
+pub(crate) enum Progress {
     Nowhere,
     Lines,
     OneLine,
@@ -23,29 +18,28 @@ const EMPTY_LINE: &str = "\r\x1b[K";
 
 impl Progress {
     pub(crate) fn new(common: &Common) -> Self {
-        let shown = match (common.quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Shown::Nowhere,
-            (false, true) => Shown::OneLine,
-            (false, false) => Shown::Lines,
-        };
-        Self { shown }
+        match (common.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Self::Nowhere,
+            (false, true) => Self::OneLine,
+            (false, false) => Self::Lines,
+        }
     }
 
     /// Tells of one step.
     pub(crate) fn tell(&self, step: &str) {
         let mut stderr = std::io::stderr().lock();
         // Progress that cannot be shown is no reason to stop.
-        let _ = match self.shown {
-            Shown::Nowhere => Ok(()),
-            Shown::Lines => writeln!(stderr, "{step}"),
-            Shown::OneLine => write!(stderr, "{EMPTY_LINE}{step}").and_then(|()| stderr.flush()),
+        let _ = match self {
+            Self::Nowhere => Ok(()),
+            Self::Lines => writeln!(stderr, "{step}"),
+            Self::OneLine => write!(stderr, "{EMPTY_LINE}{step}").and_then(|()| stderr.flush()),
         };
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown == Shown::OneLine {
+        if *self == Self::OneLine {
             let _ = write!(std::io::stderr(), "{EMPTY_LINE}");
         }
     }

@@ -4,7 +4,7 @@ mod table;
 
 use std::path::Path;
 
-use coexec_papers::{Inputs, Paper, Report, Summary, reproduce};
+use coexec_papers::{Group, Inputs, Paper, Report, Summary, reproduce};
 use coexec_plots::{Format, picture};
 use coexec_sim::workload::operator_set;
 use serde::Serialize;
@@ -17,16 +17,16 @@ use crate::output::{self, OutputFile};
 struct Document<'a> {
     /// Every so many operators of a paper's sets were run.
     every: u32,
-    papers: Vec<PaperEntry<'a>>,
+    papers: &'a [PaperEntry],
     /// Groups whose predicted numbers are farther off than their limit, of papers that are
     /// judged.
-    missed: Vec<String>,
+    missed: &'a [String],
 }
 
 #[derive(Serialize)]
-struct PaperEntry<'a> {
+struct PaperEntry {
     #[serde(flatten)]
-    report: &'a Report,
+    report: Report,
     summaries: Vec<Summary>,
     /// Which part of the paper's operators was run, where it was not all: no limit is judged.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,28 +45,22 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
             "leave out --every: it shortens EPEW25 alone",
         ));
     }
-    let mut reports = Vec::new();
+    let mut entries = Vec::new();
     for paper in papers {
         common.note(format_args!("running what {} needs", paper.name()));
-        reports.push(reproduce(paper, &inputs)?);
+        let report = reproduce(paper, &inputs)?;
+        let summaries = report.groups.iter().map(Group::summary).collect();
+        entries.push(PaperEntry { report, summaries, only: only(paper, every) });
     }
     if let Some(folder) = &options.plots {
-        draw(&reports, folder, common)?;
+        draw(&entries, folder, common)?;
     }
-    let missed = missed(&reports, every);
+    let missed = missed(&entries);
     if common.json {
-        let papers = reports.iter().map(|report| PaperEntry {
-            report,
-            summaries: report.groups.iter().map(coexec_papers::Group::summary).collect(),
-            only: only(report.paper, every),
-        });
-        let (every, papers) = (options.every, papers.collect());
-        output::json(&Document { every, papers, missed: missed.clone() });
+        output::json(&Document { every: options.every, papers: &entries, missed: &missed });
     } else {
-        for report in &reports {
-            table::print(report, only(report.paper, every).as_deref());
-        }
-        table::totals(&reports, every);
+        entries.iter().for_each(table::print);
+        table::totals(&entries);
     }
     if options.check && !missed.is_empty() {
         return Err(Failure::fell_short(
@@ -77,14 +71,9 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether means of `paper` over every `every`th operator may be held against its limits.
-fn is_judged(paper: Paper, every: usize) -> bool {
-    every == 1 || paper.operator_sets().is_empty()
-}
-
 /// Which part of a paper's operators was run, where it was not all of them.
 fn only(paper: Paper, every: usize) -> Option<String> {
-    if is_judged(paper, every) {
+    if every == 1 || paper.operator_sets().is_empty() {
         return None;
     }
     let counts = paper.operator_sets().iter().filter_map(|set| Some((set, operator_set(set)?.len())));
@@ -96,13 +85,13 @@ fn only(paper: Paper, every: usize) -> Option<String> {
 }
 
 /// The groups that miss their limits, of papers that are judged.
-fn missed(reports: &[Report], every: usize) -> Vec<String> {
-    let reports = reports.iter().filter(|report| is_judged(report.paper, every));
-    let groups = reports.flat_map(|report| report.groups.iter().map(move |group| (report.paper, group)));
-    groups
-        .filter(|(_, group)| !group.holds())
-        .map(|(paper, group): (Paper, _)| format!("{}, {}", paper.name(), group.published.name))
-        .collect()
+fn missed(entries: &[PaperEntry]) -> Vec<String> {
+    let mut missed = Vec::new();
+    for PaperEntry { report, .. } in entries.iter().filter(|entry| entry.only.is_none()) {
+        let groups = report.groups.iter().filter(|group| !group.holds());
+        missed.extend(groups.map(|group| format!("{}, {}", report.paper.name(), group.published.name)));
+    }
+    missed
 }
 
 /// The file of a figure, with the paper's name once: the figure's may begin with it, hyphens
@@ -114,9 +103,9 @@ fn file_name(paper: &str, figure: &str) -> String {
 }
 
 /// Writes each figure as a file of the folder.
-fn draw(reports: &[Report], folder: &Path, common: &Common) -> Result<(), Failure> {
+fn draw(entries: &[PaperEntry], folder: &Path, common: &Common) -> Result<(), Failure> {
     let mut files = Vec::new();
-    for report in reports {
+    for PaperEntry { report, .. } in entries {
         for figure in &report.figures {
             let name = file_name(&report.paper.name().to_lowercase(), &figure.name);
             files.push(OutputFile::new(&folder.join(name), picture(figure, Format::Svg)?));

@@ -104,14 +104,12 @@ impl Runs<'_> {
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 
-    /// The same with the weights staying in the NPU's arrays, and graphs of standard sizes.
-    fn prefill_unswapped(self, tokens: u32, strategy: Strategy) -> Result<f64, SimulateError> {
+    /// The same in pieces of standard sizes with the weights staying in the NPU's arrays, and
+    /// slow synchronisation.
+    fn prefill_unswapped(self, tokens: u32) -> Result<f64, SimulateError> {
         let task = task(LLAMA_8B, [tokens, 0]);
-        let plan = GenerationPlan {
-            synchronisation: SLOW,
-            order: Some(Order::WeightsStationary),
-            ..self.plan(&task, strategy)?
-        };
+        let order = Some(Order::WeightsStationary);
+        let plan = GenerationPlan { synchronisation: SLOW, order, ..self.plan(&task, Strategy::NpuPipe)? };
         let answer = generate(self.device, self.library(), &task, &plan)?;
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }

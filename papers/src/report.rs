@@ -183,9 +183,8 @@ impl Group {
     /// Whether its predicted rows are within the limit and its findings as published.
     pub fn holds(&self) -> bool {
         let (summary, limit) = (self.summary(), self.published.limit);
-        let within = |found: Option<f64>, limit: Option<f64>| match (found, limit) {
-            (Some(found), Some(limit)) => found <= limit,
-            _ => true,
+        let within = |found: Option<f64>, limit: Option<f64>| {
+            found.is_none_or(|found| limit.is_none_or(|limit| found <= limit))
         };
         summary.disagreeing == 0
             && within(summary.mean, limit.mean)

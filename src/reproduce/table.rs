@@ -2,10 +2,11 @@
 
 use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
+use super::PaperEntry;
 use crate::output::{self, row};
 
-/// Prints one paper; `only` says which part of its operators was run, where it was not all.
-pub(super) fn print(report: &Report, only: Option<&str>) {
+/// Prints one paper.
+pub(super) fn print(PaperEntry { report, only, .. }: &PaperEntry) {
     output::line(report.paper.title());
     if let Some(only) = only {
         output::line(only);
@@ -160,30 +161,27 @@ fn not_reproduced(report: &Report) {
 }
 
 /// One line a group of all papers, those that miss their limits first.
-pub(super) fn totals(reports: &[Report], every: usize) {
-    let groups = reports.iter().flat_map(|report| report.groups.iter().map(move |group| (report, group)));
-    let mut groups: Vec<(&Report, &Group)> =
+pub(super) fn totals(entries: &[PaperEntry]) {
+    let groups = entries.iter().flat_map(|entry| entry.report.groups.iter().map(move |group| (entry, group)));
+    let mut groups: Vec<(&PaperEntry, &Group)> =
         groups.filter(|(_, group)| group.rows.iter().any(|row| row.ours.is_some())).collect();
-    let is_judged = |report: &Report| super::is_judged(report.paper, every);
-    groups.sort_by_key(|(report, group)| group.holds() || !is_judged(report));
-    let rows: Vec<Vec<String>> =
-        groups.iter().map(|(report, group)| total(report, group, is_judged(report))).collect();
-    if rows.is_empty() {
+    groups.sort_by_key(|(entry, group)| group.holds() || entry.only.is_some());
+    if groups.is_empty() {
         return;
     }
     output::line("Summary");
     let header = ["paper", "group", "predicted", "fitted", "mean", "worst", "limit", ""];
-    output::table(&header, rows);
+    output::table(&header, groups.into_iter().map(|(entry, group)| total(entry, group)));
 }
 
-fn total(report: &Report, group: &Group, is_judged: bool) -> Vec<String> {
+fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<String> {
     let summary = group.summary();
     let FactGroup { name, limit, measure, .. } = group.published;
     let unit = measure.unit();
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"));
     let said = said(*limit, unit);
     let verdict = match (said.is_empty(), group.holds()) {
-        _ if !is_judged => "not judged",
+        _ if only.is_some() => "not judged",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",

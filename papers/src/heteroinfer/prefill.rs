@@ -98,7 +98,7 @@ fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceE
     let fact = id("llama-8b-slightly-above-a-standard-size/padding-overhead-vs-hetero-tensor-mean");
     comparison.row(fact, over_padding(&JUST_ABOVE)?);
     comparison.row(id("misaligned-length/max-gain-over-padding"), over_padding(&[525])?);
-    let naive = runs.prefill_unswapped(256, S::NpuPipe)?;
+    let naive = runs.prefill_unswapped(256)?;
     let fact = id("llama-8b-prefill-seq-256/hetero-layer-speedup-over-powerinfer-2-fp16");
     comparison.row(fact, naive / runs.prefill(256, S::HeteroLayer, FAST)?);
     let ratio = on_gpu(runs, DOWN, 256)? / on_npu(runs, DOWN, 256)?;
@@ -110,7 +110,7 @@ fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceE
 /// One technique after another.
 fn ablation(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let fact = |rung: &str| id(&format!("llama-8b-prefill-seq-320/plus-{rung}"));
-    let pieces = runs.prefill_unswapped(ABLATION, S::NpuPipe)?;
+    let pieces = runs.prefill_unswapped(ABLATION)?;
     let ordered = runs.prefill(ABLATION, S::HeteroLayer, SLOW)?;
     let shared = runs.prefill(ABLATION, S::HeteroTensor, SLOW)?;
     let fast = runs.prefill(ABLATION, S::HeteroTensor, FAST)?;
