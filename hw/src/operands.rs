@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use coexec_sim::device::cpu::InstructionSet;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{Class, DataType, Movement, Operator, OperatorError, Reduction, Shape};
+use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, OperatorError, Reduction, Shape};
 use thiserror::Error;
 
 /// Trained parameters of an operator, row-major.
@@ -201,30 +201,31 @@ pub fn weight_counts(operator: &Operator) -> [usize; 2] {
     operator.weights().map(|count| count as usize)
 }
 
-/// Elements of each tensor that `operator` reads, in order.
-pub fn input_lengths(operator: &Operator) -> Vec<usize> {
-    operator.inputs().iter().map(|shape| shape.elements() as usize).collect()
+/// Functions of two tensors linked behind the operator of `layer`: each reads one more.
+pub fn linked_operands(layer: &Layer) -> usize {
+    layer.linked.functions().iter().filter(|function| function.is_binary()).count()
 }
 
-/// Checks the lengths of a layer's inputs: the operator's `own`, then one for each
-/// of the `additional` functions of two tensors linked behind it, which has the
-/// size of `output` or one value a channel. Allocates nothing.
+/// Checks the lengths of a layer's inputs: the operator's own, then one for each of the
+/// functions of two tensors linked behind it, which has the size of the output or one value a
+/// channel. Allocates nothing.
 ///
 /// # Errors
 /// Where there are too many or too few inputs, or one has the wrong size.
 pub fn check_inputs(
-    own: &[usize],
-    output: Shape,
-    additional: usize,
+    layer: &Layer,
     lengths: impl ExactSizeIterator<Item = usize>,
 ) -> Result<(), OperandError> {
-    let expected = own.len() + additional;
+    let own = || layer.operator.input_shapes();
+    let expected = own().count() + linked_operands(layer);
     if lengths.len() != expected {
         return Err(OperandError::count(lengths.len(), expected, "inputs"));
     }
-    for (index, found) in lengths.enumerate() {
-        let expected = own.get(index).copied().unwrap_or(output.elements() as usize);
-        let is_broadcast = index >= own.len() && found == output.channels as usize;
+    let output = layer.operator.output();
+    let shapes = own().map(Some).chain(std::iter::repeat(None));
+    for (index, (found, own)) in lengths.zip(shapes).enumerate() {
+        let expected = own.unwrap_or(output).elements() as usize;
+        let is_broadcast = own.is_none() && found == output.channels as usize;
         if found != expected && !is_broadcast {
             return Err(OperandError::count(found, expected, format!("elements in input {index}")));
         }

@@ -90,10 +90,7 @@ impl<'a> Reference<'a> {
         inputs: &'a [&'a [f32]],
     ) -> Result<Self, OperandError> {
         weights.check(&layer.operator)?;
-        let additional = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-        let own = operands::input_lengths(&layer.operator);
-        let lengths = inputs.iter().map(|input| input.len());
-        operands::check_inputs(&own, layer.operator.output(), additional, lengths)?;
+        operands::check_inputs(layer, inputs.iter().map(|input| input.len()))?;
         Ok(Self { layer, weights, inputs })
     }
 

@@ -20,13 +20,11 @@ use super::packing::Aligned;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
 use super::window::SlidingWindow;
-use crate::operands::{self, OperandError, Weights};
+use crate::operands::{OperandError, Weights};
 
 /// A layer with packed weights and the buffers it needs.
 pub struct Prepared<T: Element> {
     layer: Layer,
-    /// Elements of each of the operator's inputs.
-    input_lengths: Vec<usize>,
     implementation: Implementation<T>,
     /// Bounds that the operator's kernel applies to its results.
     clamp: Option<[T; 2]>,
@@ -80,8 +78,7 @@ impl<T: Element> Prepared<T> {
         weights.check(&layer.operator)?;
         let (clamp, passes) = epilogue(layer);
         let implementation = Implementation::new(&layer.operator, weights, clamp, set);
-        let input_lengths = operands::input_lengths(&layer.operator);
-        Ok(Self { layer: layer.clone(), input_lengths, implementation, clamp, passes, set })
+        Ok(Self { layer: layer.clone(), implementation, clamp, passes, set })
     }
 }
 

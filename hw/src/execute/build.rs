@@ -15,7 +15,7 @@ use crate::cpu::{self, Available as _, Element, InstructionSet};
 use crate::numbers;
 use crate::opencl::signals::Signals;
 use crate::opencl::{self, Dispatch, Home};
-use crate::operands::Weights;
+use crate::operands::{Weights, linked_operands};
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;
@@ -102,8 +102,8 @@ fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> 
 /// Extents of the tensors that `layer` reads: its operator's, then one of the output's
 /// extent for each linked function of two tensors.
 fn read_shapes(layer: &Layer) -> Vec<Shape> {
-    let linked = layer.linked.functions().iter().filter(|function| function.is_binary());
-    layer.operator.inputs().into_iter().chain(linked.map(|_| layer.operator.output())).collect()
+    let linked = std::iter::repeat_n(layer.operator.output(), linked_operands(layer));
+    layer.operator.input_shapes().chain(linked).collect()
 }
 
 /// Layout of what an operator reads on the device: its own where it shares nothing of it

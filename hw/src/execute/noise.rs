@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use coexec_sim::statistics::quantile;
 use serde::Serialize;
 
 use crate::statistics::Summary;
@@ -43,8 +44,7 @@ impl NoiseFloor {
             .collect();
         let centre = Summary::of(&times).median_us;
         times.sort_by(f64::total_cmp);
-        let last = (times.len() - 1) as f64;
-        let [low, high] = [TAIL, 1.0 - TAIL].map(|share| times[(share * last) as usize]);
+        let [low, high] = [TAIL, 1.0 - TAIL].map(|part| quantile(&times, part));
         Self { clock_ns: clock_step(), spread_percent: 50.0 * (high - low) / centre }
     }
 }

@@ -32,7 +32,7 @@ use crate::opencl::timing::of_duration;
 use crate::operands::pieces;
 use crate::sync::link::Link;
 use crate::sync::{self, Mechanism};
-pub(super) use batch::{Batch, Going};
+pub(super) use batch::Going;
 pub(super) use queue::Progress;
 
 /// What the first launch of an operator may take.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::ExecuteError;
 use super::check::Verified;
 use super::machine::Machine;
-use super::program::{Batch, Going, Program, Task};
+use super::program::{Going, Program, Progress, Task};
 use super::watch::Control;
 use crate::cpu::Element;
 use crate::opencl::timing::timed_out;
@@ -50,7 +50,7 @@ struct Flight {
     /// When the host's work for it begins and ends.
     from: Duration,
     ready: Duration,
-    batch: Option<Batch>,
+    batch: Option<Progress>,
 }
 
 impl Streamed {

@@ -28,15 +28,6 @@ pub(crate) struct Crossing {
     nothing: BoundKernel,
 }
 
-/// What is copied around the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
-    /// To the device, before it.
-    pub(crate) there: bool,
-    /// To the host, behind it.
-    pub(crate) back: bool,
-}
-
 impl Crossing {
     /// A tensor of so many pixels and channels.
     pub(crate) fn new(runtime: &Arc<Runtime>, pixels: u32, channels: u32) -> Result<Self, OpenClError> {
@@ -50,11 +41,12 @@ impl Crossing {
         Ok(Self { runtime: Arc::clone(runtime), tensor, host, nothing })
     }
 
-    /// One round, in which the first `channels` of each pixel are copied: what it took by the
+    /// One round, in which the first `channels` of each pixel are copied, to the device before
+    /// the kernel and to the host behind it, as far as they go `to` either: what it took by the
     /// host's clock until the host knew of the end, and until all was in the queue.
     pub(crate) fn round(
         &mut self,
-        way: Way,
+        to: &[Memory],
         channels: u32,
         limit: Duration,
     ) -> Result<[Picos; 2], OpenClError> {
@@ -62,14 +54,14 @@ impl Crossing {
         let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
         let first = self.host.as_ptr();
         let started = Instant::now();
-        if way.there {
+        if to.contains(&Memory::Gpu) {
             // SAFETY: the host's memory holds as many elements as the tensor, lives as long,
             // and nobody writes it until this returns, which waits for the copy; where that
             // fails, the runtime is given up and no memory is released.
             unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
         }
         let mut last = self.nothing.enqueue()?;
-        if way.back {
+        if to.contains(&Memory::Host) {
             // SAFETY: as above; nobody reads it either.
             last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
         }
@@ -92,14 +84,14 @@ mod tests {
         let mut crossing = Crossing::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
         crossing.host.write(&numbers);
-        let [known, queued] = crossing.round(Way { there: true, back: false }, 2, limit).unwrap();
+        let [known, queued] = crossing.round(&[Memory::Gpu], 2, limit).unwrap();
         assert!(queued > Picos::ZERO && known >= queued);
         assert_eq!(
             crossing.tensor.read().unwrap(),
             [0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]
         );
         crossing.host.write(&[7.0; 12]);
-        crossing.round(Way { there: false, back: true }, 4, limit).unwrap();
+        crossing.round(&[Memory::Host], 4, limit).unwrap();
         let mut back = vec![0.0; 12];
         crossing.host.read(&mut back);
         assert_eq!(back, vec![0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]);

@@ -147,10 +147,8 @@ impl<T: Element> Prepared<T> {
     /// Where there are too few or too many inputs, or one has another shape or layout.
     pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<(), OpenClError> {
         let (own, result) = (self.input_shapes(), self.output_shape());
-        let lengths = operands::input_lengths(&self.layer.operator);
-        let linked = self.layer.linked.functions().iter().filter(|function| function.is_binary()).count();
         let found = inputs.iter().map(|input| input.shape().elements() as usize);
-        operands::check_inputs(&lengths, result, linked, found)?;
+        operands::check_inputs(&self.layer, found)?;
         let mut extents = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
             let expected = own.get(index).copied().unwrap_or(result);

@@ -72,7 +72,7 @@ pub(super) fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
     let assumed = "assumed: cores of several clusters do not slow each other down";
     Cpu {
         source: "probe: cores as the operating system tells them".to_owned(),
-        mixed_cluster_factor: Quantity { value: 1.0, source: Some(assumed.to_owned()), ci95: None },
+        mixed_cluster_factor: Quantity::of(1.0, assumed),
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
         clusters: cores::clusters(&bench.groups),
@@ -99,11 +99,7 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
     let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
     let peak = cached.fold(alone.value.max(together), f64::max);
-    let plain = |value: f64, what: String| Quantity {
-        value: rounded(value, VALUE_DIGITS),
-        source: Some(what),
-        ci95: None,
-    };
+    let plain = |value: f64, what: String| Quantity::of(rounded(value, VALUE_DIGITS), what);
     let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
     // Rounding must not lift what is achieved above the peak.
     let peak = rounded(peak * ABOVE_ROUNDING, VALUE_DIGITS);

@@ -176,14 +176,9 @@ pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
         name: ClusterName::try_from((*name).to_owned()).expect("the names above are short and lower-case"),
         core: group.core,
         cores: group.cores.len() as u32,
-        clock_mhz: group.clock_mhz.map_or_else(
-            || Quantity {
-                value: ASSUMED_MHZ,
-                source: Some("assumed: the system tells no clock".to_owned()),
-                ci95: None,
-            },
-            Quantity::plain,
-        ),
+        clock_mhz: group
+            .clock_mhz
+            .map_or_else(|| Quantity::of(ASSUMED_MHZ, "assumed: the system tells no clock"), Quantity::plain),
         dot_product,
         f16_arithmetic,
         int8_matrix_product,

@@ -9,12 +9,13 @@ use std::time::Duration;
 use coexec_sim::device::gpu::Link;
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Transfer;
+use coexec_sim::schedule::Memory;
 
 use super::figures::Notes;
 use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
 use super::streams::gbps;
 use super::{ProbeError, TimeBudget, transfers};
-use crate::opencl::crossing::{Crossing, Way};
+use crate::opencl::crossing::Crossing;
 use crate::opencl::{OpenClError, Runtime};
 
 /// Channels of the tensors that cross whole.
@@ -78,8 +79,8 @@ pub(super) fn measure(
         each_way(&mut crossing, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
     })?;
     let mut smallest = Crossing::new(runtime, sizes[0], CHANNELS)?;
-    let [alone, alone_queued] = rounds(&mut smallest, Way::default(), CHANNELS, repetitions)?;
-    let [_, queued] = rounds(&mut smallest, Way { there: true, back: true }, CHANNELS, repetitions)?;
+    let [alone, alone_queued] = rounds(&mut smallest, &[], CHANNELS, repetitions)?;
+    let [_, queued] = rounds(&mut smallest, &[Memory::Gpu, Memory::Host], CHANNELS, repetitions)?;
     let line = |times: &Times| Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "copies" });
     let [there, back] = [line(&whole[0])?, line(&whole[1])?];
     let slopes = [there.slope.value, back.slope.value];
@@ -96,17 +97,14 @@ pub(super) fn measure(
     })
 }
 
-/// To the device, and to the host.
-const WAYS: [Way; 2] = [Way { there: true, back: false }, Way { there: false, back: true }];
-
 /// Microseconds until the host knows, and until all is queued.
 fn rounds(
     crossing: &mut Crossing,
-    way: Way,
+    to: &[Memory],
     channels: u32,
     repetitions: usize,
 ) -> Result<[Vec<f64>; 2], OpenClError> {
-    repeated(repetitions, || crossing.round(way, channels, LIMIT))
+    repeated(repetitions, || crossing.round(to, channels, LIMIT))
 }
 
 /// Microseconds until the host knows, to the device and to the host.
@@ -116,8 +114,8 @@ fn each_way(
     repetitions: usize,
 ) -> Result<[Vec<f64>; 2], OpenClError> {
     let [[there, _], [back, _]] = [
-        rounds(crossing, WAYS[0], channels, repetitions)?,
-        rounds(crossing, WAYS[1], channels, repetitions)?,
+        rounds(crossing, &[Memory::Gpu], channels, repetitions)?,
+        rounds(crossing, &[Memory::Host], channels, repetitions)?,
     ];
     Ok([there, back])
 }

@@ -42,11 +42,10 @@ pub(super) fn expected(
     seed: u64,
 ) -> Result<Gpu, ProbeError> {
     let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
-    gpu.multiply_accumulates_per_cycle = Some(Quantity {
-        value: rounded((macs_per_us / cycles).max(f64::MIN_POSITIVE), VALUE_DIGITS),
-        source: Some("probe: the greatest rate of any layer over the clock".to_owned()),
-        ci95: None,
-    });
+    gpu.multiply_accumulates_per_cycle = Some(Quantity::of(
+        rounded((macs_per_us / cycles).max(f64::MIN_POSITIVE), VALUE_DIGITS),
+        "probe: the greatest rate of any layer over the clock",
+    ));
     // A layer of every kind says which tables this family uses.
     let any: Vec<GpuRun> =
         sweep(false, seed, u64::MAX).into_iter().map(|(name, layer)| run(&name, layer, 1.0)).collect();

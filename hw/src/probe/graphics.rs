@@ -34,8 +34,7 @@ pub(super) fn unfitted(device: &Description) -> Gpu {
     let clock_mhz = if device.clock_mhz > 0 {
         Quantity::plain(f64::from(device.clock_mhz))
     } else {
-        let source = Some("assumed: the driver tells no clock".to_owned());
-        Quantity { value: ASSUMED_MHZ, source, ci95: None }
+        Quantity::of(ASSUMED_MHZ, "assumed: the driver tells no clock")
     };
     Gpu {
         name: device.name.clone(),

@@ -55,11 +55,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, P
 impl Launches {
     /// The host path of a profile; `what` says how it was measured.
     pub(super) fn host_path(&self, what: &str) -> HostPath {
-        let assumed = |value: f64, why: &str| Quantity {
-            value,
-            source: Some(format!("assumed, not measured: {why}")),
-            ci95: None,
-        };
+        let assumed = |value, why| Quantity::of(value, format!("assumed, not measured: {why}"));
         HostPath {
             source: what.to_owned(),
             submit_us: self.submit.quantity(&format!("{what}, from the call to the start of a kernel")),

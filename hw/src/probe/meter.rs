@@ -13,8 +13,8 @@ const MICRO: f64 = 1e-6;
 
 /// What is read.
 enum Gauge {
-    /// Joules so far, in millionths, which start again at `range`.
-    Energy { counter: PathBuf, range: u64 },
+    /// Joules so far, in millionths, which start again at so many joules.
+    Energy { counter: PathBuf, range: f64 },
     /// Watts now, in millionths.
     Power(PathBuf),
     /// Amperes and volts now, in millionths.
@@ -48,56 +48,56 @@ impl Meter {
         duration: Duration,
         mut work: impl FnMut() -> Result<(), E>,
     ) -> Result<Option<(f64, u32)>, E> {
-        let Some(before) = self.read() else { return Ok(None) };
+        let mut readings = vec![self.read()];
         let started = Instant::now();
-        let (mut runs, mut samples, mut now) = (0, Vec::new(), None);
         while started.elapsed() < duration {
             work()?;
-            runs += 1;
-            now = self.read();
-            let Some(reading) = &now else { return Ok(None) };
-            samples.push(reading.watts);
+            readings.push(self.read());
         }
         let seconds = started.elapsed().as_secs_f64();
-        let counted = now.map_or(0.0, |now| self.joules(&before, &now) / seconds);
-        let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
-        Ok(Some((counted + mean, runs)))
+        let readings: Option<Vec<_>> = readings.into_iter().collect();
+        Ok(readings.map(|readings| (self.watts(&readings, seconds), readings.len() as u32 - 1)))
     }
 
-    fn read(&self) -> Option<Reading> {
-        let mut reading = Reading { counters: Vec::new(), watts: 0.0 };
-        for gauge in &self.gauges {
+    /// What each gauge shows.
+    fn read(&self) -> Option<Vec<f64>> {
+        self.gauges.iter().map(Gauge::read).collect()
+    }
+
+    /// The power over so many seconds with these readings, the first of which was before.
+    fn watts(&self, readings: &[Vec<f64>], seconds: f64) -> f64 {
+        let of = |(index, gauge): (usize, &Gauge)| {
+            let shown = readings.iter().map(|reading| reading[index]);
             match gauge {
-                Gauge::Energy { counter, .. } => reading.counters.push(number(counter)?),
-                Gauge::Power(power) => reading.watts += number::<f64>(power)? * MICRO,
-                // Some count what leaves a battery below zero.
-                Gauge::Battery { current, voltage } => {
-                    reading.watts += number::<f64>(current)?.abs() * MICRO * number::<f64>(voltage)? * MICRO;
+                Gauge::Energy { range, .. } => {
+                    let ends = shown.clone().next().zip(shown.last());
+                    ends.map_or(0.0, |(before, now)| counted(before, now, *range)) / seconds
+                }
+                Gauge::Power(_) | Gauge::Battery { .. } => {
+                    shown.skip(1).sum::<f64>() / (readings.len() - 1).max(1) as f64
                 }
             }
+        };
+        self.gauges.iter().enumerate().map(of).sum()
+    }
+}
+
+impl Gauge {
+    /// What it shows, in joules or watts.
+    fn read(&self) -> Option<f64> {
+        match self {
+            Self::Energy { counter: shown, .. } | Self::Power(shown) => Some(number::<f64>(shown)? * MICRO),
+            // Some count what leaves a battery below zero.
+            Self::Battery { current, voltage } => {
+                Some(number::<f64>(current)?.abs() * MICRO * number::<f64>(voltage)? * MICRO)
+            }
         }
-        Some(reading)
-    }
-
-    fn joules(&self, before: &Reading, now: &Reading) -> f64 {
-        let ranges = self.gauges.iter().filter_map(|gauge| match gauge {
-            Gauge::Energy { range, .. } => Some(*range),
-            Gauge::Power(_) | Gauge::Battery { .. } => None,
-        });
-        let counters = before.counters.iter().zip(&now.counters).zip(ranges);
-        counters.map(|((&before, &now), range)| counted(before, now, range) * MICRO).sum()
     }
 }
 
-/// What the gauges show at a time.
-struct Reading {
-    counters: Vec<u64>,
-    watts: f64,
-}
-
-/// Steps of a counter that starts again at `range`.
-fn counted(before: u64, now: u64, range: u64) -> f64 {
-    if now >= before { (now - before) as f64 } else { (now + range.saturating_sub(before)) as f64 }
+/// What a counter counted that starts again at `range`.
+fn counted(before: f64, now: f64, range: f64) -> f64 {
+    if now >= before { now - before } else { now + (range - before).max(0.0) }
 }
 
 fn packages(folder: &Path) -> Vec<Gauge> {
@@ -105,7 +105,7 @@ fn packages(folder: &Path) -> Vec<Gauge> {
     let is_package = |name: &str| name.starts_with("intel-rapl:") && name.matches(':').count() == 1;
     let of = |entry: PathBuf| {
         let counter = entry.join("energy_uj");
-        let range = number(&entry.join("max_energy_range_uj"))?;
+        let range = number::<f64>(&entry.join("max_energy_range_uj"))? * MICRO;
         number::<u64>(&counter).map(|_| Gauge::Energy { counter, range })
     };
     entries(folder).filter(|(name, _)| is_package(name)).filter_map(|(_, entry)| of(entry)).collect()
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_started_again_went_on() {
-        assert!((counted(90, 15, 100) - 25.0).abs() < f64::EPSILON);
+        assert!((counted(90.0, 15.0, 100.0) - 25.0).abs() < f64::EPSILON);
     }
 
     #[test]

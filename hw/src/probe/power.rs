@@ -129,10 +129,10 @@ impl Watts {
         let per_byte = (streaming - computing).max(0.0) / rate.max(1.0) * PICOJOULES_PER_JOULE;
         Power {
             base_watts: plain(self.idle),
-            memory_picojoules_per_byte: Quantity {
-                source: Some(format!("{source}: a stream beyond computing in registers")),
-                ..plain(per_byte)
-            },
+            memory_picojoules_per_byte: Quantity::of(
+                rounded(per_byte, VALUE_DIGITS),
+                format!("{source}: a stream beyond computing in registers"),
+            ),
             cluster: self.clusters.iter().map(cluster).collect(),
             gpu: self.gpu.map(|watts| processor(beyond(watts), None, "computing, beyond rest")),
             npu: None,

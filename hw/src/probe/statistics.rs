@@ -4,7 +4,7 @@
 //! Invariant: an interval always holds its value, so that a profile takes both.
 
 use coexec_sim::device::quantity::Quantity;
-use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
+use coexec_sim::statistics::{VALUE_DIGITS, median, quantile, rounded};
 use coexec_sim::units::Picos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -40,12 +40,6 @@ pub(super) struct Line {
     pub(super) fixed: Measured,
     /// What each byte adds.
     pub(super) slope: Measured,
-}
-
-fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted
 }
 
 /// Microseconds of each time.
@@ -162,9 +156,10 @@ impl Line {
         }
         let repetitions = times.iter().map(|(_, times)| times.len()).sum();
         let measured = |value: f64, resampled: &[f64]| {
-            let sorted = sorted(resampled);
-            let at = |part: f64| sorted[(part * (sorted.len() - 1) as f64).round() as usize];
-            Measured { value, ci95: around(value, [at(0.025), at(0.975)]), repetitions }
+            let mut ascending = resampled.to_vec();
+            ascending.sort_by(f64::total_cmp);
+            let ci95 = [0.025, 0.975].map(|part| quantile(&ascending, part));
+            Measured { value, ci95: around(value, ci95), repetitions }
         };
         Some(Self { fixed: measured(fixed, &resampled[0]), slope: measured(slope, &resampled[1]) })
     }

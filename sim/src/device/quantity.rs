@@ -27,6 +27,11 @@ impl Quantity {
     pub const fn plain(value: f64) -> Self {
         Self { value, source: None, ci95: None }
     }
+
+    /// A number with a source of its own.
+    pub fn of(value: f64, source: impl Into<String>) -> Self {
+        Self { source: Some(source.into()), ..Self::plain(value) }
+    }
 }
 
 /// The two ways a person may write a [`Quantity`].

@@ -90,9 +90,7 @@ impl<T: Element> Prepared<T> {
 
     fn check(&self, inputs: &[&[T]], output: usize, part: Region) -> Result<(), OperandError> {
         let operator = &self.layer.operator;
-        let additional = self.passes.iter().filter(|pass| pass.input.is_some()).count();
-        let lengths = inputs.iter().map(|input| input.len());
-        operands::check_inputs(&self.input_lengths, operator.output(), additional, lengths)?;
+        operands::check_inputs(&self.layer, inputs.iter().map(|input| input.len()))?;
         let expected = operator.output().elements() as usize;
         if output != expected {
             return Err(OperandError::count(output, expected, "elements of room in the output"));

@@ -10,9 +10,6 @@ use crate::cpu::Element;
 use crate::execute::ExecuteError;
 use crate::execute::machine::Machine;
 
-/// A run that has begun.
-pub(in crate::execute) struct Batch(Progress);
-
 /// What became of a run that was to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::execute) enum Going {
@@ -26,17 +23,17 @@ pub(in crate::execute) enum Going {
 
 impl<T: Element> Program<T> {
     /// Begins a run.
-    pub(in crate::execute) fn begin(&mut self) -> Result<Batch, ExecuteError> {
+    pub(in crate::execute) fn begin(&mut self) -> Result<Progress, ExecuteError> {
         let mut progress = Progress::of_several();
         self.queue(&mut progress)?;
-        Ok(Batch(progress))
+        Ok(progress)
     }
 
     /// Takes the next step of a run, if it need not wait for it.
     pub(in crate::execute) fn go_on(
         &mut self,
         machine: &mut Machine,
-        Batch(progress): &mut Batch,
+        progress: &mut Progress,
     ) -> Result<Going, ExecuteError> {
         let next = self.meetings.host.get(progress.hosted);
         if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)

@@ -10,6 +10,7 @@ use super::super::tensor::{Extent, Home, Tensor};
 use super::builder::Builder;
 use super::step::{Argument, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::operands::linked_operands;
 
 /// Most threads of a work-group along columns and along slices.
 const MAX_COLUMNS: u32 = 32;
@@ -23,7 +24,7 @@ pub(super) fn pays_off(layer: &Layer) -> bool {
         Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
         Class::Reduction(_) | Class::Elementwise(_) | Class::Movement(_) | Class::Gather { .. } => false,
     };
-    reads_again && !layer.linked.functions().iter().any(|function| function.is_binary())
+    reads_again && linked_operands(layer) == 0
 }
 
 impl<T: Element> Builder<'_, T> {

@@ -18,7 +18,7 @@ use super::super::tensor::Tensor;
 use super::super::weights::{self, CHANNELS};
 use super::step::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
-use crate::operands::Weights;
+use crate::operands::{Weights, linked_operands};
 
 /// What the steps of every operator are made from.
 pub(super) struct Builder<'a, T> {
@@ -240,8 +240,7 @@ impl<T: Element> Builder<'_, T> {
     /// behind the operator's own.
     pub(super) fn linked_operands(&self) -> Vec<Argument<T>> {
         let first = self.layer.operator.inputs().len();
-        let count = self.layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-        (first..first + count)
+        (first..first + linked_operands(self.layer))
             .flat_map(|input| {
                 [Argument::Tensor(TensorName::Input(input)), Argument::Extent(TensorName::Input(input))]
             })
