@@ -6,7 +6,6 @@ use crate::cli::Common;
 
 /// Tells of steps: on a terminal in one line that is written over, elsewhere in a
 /// line each.
-#[derive(PartialEq, Eq)]
 pub(crate) enum Progress {
     Nowhere,
     Lines,
@@ -39,7 +38,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if *self == Self::OneLine {
+        if matches!(self, Self::OneLine) {
             let _ = write!(std::io::stderr(), "{EMPTY_LINE}");
         }
     }
