@@ -94,38 +94,15 @@ pub enum InputError {
         /// Offset of the first bad byte.
         offset: usize,
     },
-    /// The text does not parse, or a key has the wrong type or is unknown.
-    #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
-    Syntax {
-        /// The text.
-        text: Box<Text>,
-        /// Where.
-        place: Place,
-        /// What the parser says.
-        message: String,
-    },
-    /// A value parsed but cannot be.
-    #[error("{}:{}:{}: {key} is {found}, expected {expected}", text.name, place.line, place.column)]
-    Value {
-        /// The text.
-        text: Box<Text>,
-        /// Where.
-        place: Place,
-        /// Path of the key.
-        key: String,
-        /// What the file says.
-        found: String,
-        /// What would be accepted.
-        expected: String,
-    },
-    /// A part of the text does not fit the rest, or what it names.
+    /// The text does not parse, a key has the wrong type or is unknown, a value cannot be, or a
+    /// part does not fit the rest or what it names.
     #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
     Refused {
         /// The text.
         text: Box<Text>,
         /// Where.
         place: Place,
-        /// What does not fit.
+        /// What is wrong there.
         message: String,
         /// What to do.
         help: String,
@@ -171,14 +148,7 @@ impl InputError {
                 format!("such an input may have {} MiB; is this the right file?", limit >> 20)
             }
             Self::NotText { .. } => "inputs are TOML files in UTF-8; is this the right file?".to_owned(),
-            Self::Syntax { message, .. } if message.starts_with("unknown field") => {
-                "remove the key or correct its spelling; `coexec schema` prints every key".to_owned()
-            }
-            Self::Syntax { message, .. } if message.starts_with("missing field") => {
-                "add the key to this table; `coexec schema` prints every key".to_owned()
-            }
-            Self::Syntax { .. } => "correct the value; `coexec schema` prints every key and type".to_owned(),
-            Self::Value { expected, .. } | Self::Option { expected, .. } => format!("write {expected}"),
+            Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
                 let mut help = String::new();
@@ -193,12 +163,7 @@ impl InputError {
 
     /// The text and the place in it, where the error has one.
     pub fn place(&self) -> Option<(&Text, &Place)> {
-        match self {
-            Self::Syntax { text, place, .. }
-            | Self::Value { text, place, .. }
-            | Self::Refused { text, place, .. } => Some((text, place)),
-            _ => None,
-        }
+        if let Self::Refused { text, place, .. } = self { Some((text, place)) } else { None }
     }
 }
 
@@ -264,31 +229,24 @@ impl Text {
     /// Parses the text as TOML.
     ///
     /// # Errors
-    /// [`InputError::Syntax`] for bad TOML, wrong types and unknown keys.
+    /// [`InputError::Refused`] for bad TOML, wrong types and unknown keys.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InputError> {
-        toml::from_str(&self.content).map_err(|error| InputError::Syntax {
-            text: Box::new(self.clone()),
-            place: self.place(error.span().unwrap_or(0..0)),
-            message: in_words(&error.message().trim_end().replace('\n', ", ")),
+        toml::from_str(&self.content).map_err(|error| {
+            let message = in_words(&error.message().trim_end().replace('\n', ", "));
+            let help = syntax_help(&message);
+            self.refuse_span(error.span().unwrap_or(0..0), message, help)
         })
     }
 
     /// The error for a value that parsed but cannot be.
     pub fn reject(&self, violation: Violation) -> InputError {
         let Violation { key, found, expected } = violation;
-        let span = self.locate(&key).unwrap_or(0..0);
-        InputError::Value { text: Box::new(self.clone()), place: self.place(span), key, found, expected }
+        self.refuse(&key, format!("{key} is {found}, expected {expected}"), format!("write {expected}"))
     }
 
     /// The error for the part at `key` that does not fit something else.
     pub fn refuse(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> InputError {
-        let span = self.locate(key).unwrap_or(0..0);
-        InputError::Refused {
-            text: Box::new(self.clone()),
-            place: self.place(span),
-            message: message.into(),
-            help: help.into(),
-        }
+        self.refuse_span(self.locate(key).unwrap_or(0..0), message, help)
     }
 
     /// The error for the part at `span`, or on `line` (from 1) where it has none.
@@ -299,9 +257,18 @@ impl Text {
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> InputError {
+        self.refuse_span(span.unwrap_or_else(|| self.line(line)), message, help)
+    }
+
+    fn refuse_span(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> InputError {
         InputError::Refused {
             text: Box::new(self.clone()),
-            place: self.place(span.unwrap_or_else(|| self.line(line))),
+            place: self.place(span),
             message: message.into(),
             help: help.into(),
         }
@@ -350,6 +317,17 @@ impl Text {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
         }
+    }
+}
+
+/// What to do about what a parser says.
+fn syntax_help(message: &str) -> &'static str {
+    if message.starts_with("unknown field") {
+        "remove the key or correct its spelling; `coexec schema` prints every key"
+    } else if message.starts_with("missing field") {
+        "add the key to this table; `coexec schema` prints every key"
+    } else {
+        "correct the value; `coexec schema` prints every key and type"
     }
 }
 

@@ -45,8 +45,8 @@ const POSITIVE: [&str; 9] = [
 const POSITIVE_UNITS: [&str; 5] = ["_gbps", "_gb", "_mhz", "_teraflops", "_per_cycle"];
 
 /// What the quantity of a key may be.
-#[derive(Clone, Copy)]
-enum Limits {
+#[derive(Clone, Copy, Debug)]
+pub enum Limits {
     /// Above zero, and neither vanishing nor beyond any phone.
     Positive,
     /// Zero or above, and not beyond any phone.
@@ -56,6 +56,17 @@ enum Limits {
 }
 
 impl Limits {
+    /// Least and most, and how to say them.
+    fn range(self) -> ([f64; 2], String) {
+        match self {
+            Self::Positive => {
+                ([SMALLEST, LARGEST], format!("a number above 0, from {SMALLEST:e} to {LARGEST:e}"))
+            }
+            Self::NonNegative => ([0.0, LARGEST], format!("a number not below 0 and at most {LARGEST:e}")),
+            Self::Within(low, high) => ([low, high], format!("a number from {low} to {high}")),
+        }
+    }
+
     fn of(key: &str) -> Self {
         match key {
             // Contention may be slightly negative in a fit (a core gains from data its neighbour
@@ -194,30 +205,22 @@ impl Checker {
         }
     }
 
-    fn limited(&mut self, key: &str, quantity: &Quantity, limits: Limits) {
-        match limits {
-            Limits::Positive => self.positive(key, quantity),
-            Limits::NonNegative => self.non_negative(key, quantity),
-            Limits::Within(low, high) => self.within(key, quantity, low, high),
+    /// `quantity` is a number within the limits, and what else it says makes sense.
+    pub fn limited(&mut self, key: &str, quantity: &Quantity, limits: Limits) {
+        let value = quantity.value;
+        let ([least, most], expected) = limits.range();
+        if !(least..=most).contains(&value) {
+            self.violation(key, short(value), expected);
+            return;
         }
-    }
-
-    /// `quantity` is above zero, and neither vanishing nor beyond any phone.
-    pub fn positive(&mut self, key: &str, quantity: &Quantity) {
-        let expected = format!("a number above 0, from {SMALLEST:e} to {LARGEST:e}");
-        self.quantity(key, quantity, (SMALLEST..=LARGEST).contains(&quantity.value), &expected);
-    }
-
-    /// `quantity` is not below zero, and not beyond any phone.
-    pub fn non_negative(&mut self, key: &str, quantity: &Quantity) {
-        let expected = format!("a number not below 0 and at most {LARGEST:e}");
-        self.quantity(key, quantity, (0.0..=LARGEST).contains(&quantity.value), &expected);
-    }
-
-    /// `quantity` is finite and within `low..=high`.
-    pub fn within(&mut self, key: &str, quantity: &Quantity, low: f64, high: f64) {
-        let inside = (low..=high).contains(&quantity.value);
-        self.quantity(key, quantity, inside, &format!("a number from {low} to {high}"));
+        if quantity.source.as_deref().is_some_and(|source| source.trim().is_empty()) {
+            self.violation(key, "an empty source", "where the value comes from");
+        }
+        if let Some([low, high]) = quantity.ci95
+            && !(low <= value && value <= high)
+        {
+            self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
+        }
     }
 
     /// `count` is at least one and at most `most`.
@@ -231,22 +234,6 @@ impl Checker {
     pub fn sourced(&mut self, source: &str) {
         if source.trim().is_empty() {
             self.violation("source", "nothing", "where the table's values come from");
-        }
-    }
-
-    fn quantity(&mut self, key: &str, quantity: &Quantity, good: bool, expected: &str) {
-        let value = quantity.value;
-        if !value.is_finite() || !good {
-            self.violation(key, short(value), expected);
-            return;
-        }
-        if quantity.source.as_deref().is_some_and(|source| source.trim().is_empty()) {
-            self.violation(key, "an empty source", "where the value comes from");
-        }
-        if let Some([low, high]) = quantity.ci95
-            && !(low <= value && value <= high)
-        {
-            self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
         }
     }
 }
@@ -267,7 +254,7 @@ mod tests {
         let mut checker = Checker::default();
         checker.table("cpu", |checker| {
             checker.each("cluster", &[2.0, -1.0], |checker, &clock| {
-                checker.positive("clock_mhz", &Quantity::plain(clock));
+                checker.limited("clock_mhz", &Quantity::plain(clock), Limits::Positive);
             });
         });
         let violations = checker.finish();
@@ -280,10 +267,10 @@ mod tests {
     fn no_quantity_is_beyond_what_the_equations_bear() {
         let mut checker = Checker::default();
         for value in [1e308, 1e-300, f64::NAN, f64::INFINITY, -0.0] {
-            checker.positive("clock_mhz", &Quantity::plain(value));
+            checker.limited("clock_mhz", &Quantity::plain(value), Limits::Positive);
         }
-        checker.non_negative("launch_us", &Quantity::plain(0.0));
-        checker.non_negative("launch_us", &Quantity::plain(1e10));
+        checker.limited("launch_us", &Quantity::plain(0.0), Limits::NonNegative);
+        checker.limited("launch_us", &Quantity::plain(1e10), Limits::NonNegative);
         let found: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
         assert_eq!(found.iter().filter(|key| *key == "clock_mhz").count(), 5);
         assert_eq!(found.len(), 6);
@@ -293,7 +280,7 @@ mod tests {
     fn an_interval_holds_its_value() {
         let mut checker = Checker::default();
         let stray = Quantity { value: 3.0, source: Some("fit".into()), ci95: Some([1.0, 2.0]) };
-        checker.positive("launch_us", &stray);
+        checker.limited("launch_us", &stray, Limits::Positive);
         assert_eq!(checker.finish()[0].expected, "an interval around 3");
     }
 }

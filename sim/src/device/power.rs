@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
+use super::check::{Checker, Limits};
 use super::quantity::Quantity;
 use crate::units::{Bytes, Joules, Watts};
 
@@ -67,9 +67,9 @@ impl ProcessorPower {
     fn check(&self, checker: &mut Checker) {
         let active = self.active_watts.value;
         if let Some(polling) = &self.polling_watts {
-            checker.within("polling_watts", polling, self.idle_watts.value, active);
+            checker.limited("polling_watts", polling, Limits::Within(self.idle_watts.value, active));
         }
-        checker.within("idle_watts", &self.idle_watts, 0.0, active);
+        checker.limited("idle_watts", &self.idle_watts, Limits::Within(0.0, active));
     }
 }
 

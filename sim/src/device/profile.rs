@@ -96,10 +96,8 @@ impl Profile {
         let profile: Self = text.parse()?;
         let mut checker = Checker::default();
         profile.check(&mut checker);
-        match checker.finish().into_iter().next() {
-            Some(violation) => Err(text.reject(violation)),
-            None => Ok(profile),
-        }
+        checker.refuse(text)?;
+        Ok(profile)
     }
 
     /// The bundled profile called `name` (or one of whose aliases that is), or

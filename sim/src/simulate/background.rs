@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
+use crate::device::check::{Checker, Limits};
 use crate::device::quantity::Quantity;
 use crate::engine::{self, ClientId, Frames, MAX_QUEUE_DEPTH};
 use crate::plan::ProcessorKind;
@@ -77,12 +77,12 @@ impl BackgroundWork {
     /// Notes every value that cannot be.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
-        checker.positive("frames_per_second", &self.frames_per_second);
-        checker.within("frames_per_second", &self.frames_per_second, 0.0, MOST_FRAMES_PER_SECOND);
-        checker.positive("gpu_us", &self.gpu_us);
+        checker.limited("frames_per_second", &self.frames_per_second, Limits::Positive);
+        checker.limited("frames_per_second", &self.frames_per_second, Limits::Within(0.0, MOST_FRAMES_PER_SECOND));
+        checker.limited("gpu_us", &self.gpu_us, Limits::Positive);
         checker.count("batches", self.batches, MOST_BATCHES);
-        checker.non_negative("gpu_bytes", &self.gpu_bytes);
-        checker.non_negative("cpu_gbps", &self.cpu_gbps);
+        checker.limited("gpu_bytes", &self.gpu_bytes, Limits::NonNegative);
+        checker.limited("cpu_gbps", &self.cpu_gbps, Limits::NonNegative);
         if let Some(depth) = self.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
         }

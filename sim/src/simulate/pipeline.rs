@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::background::BackgroundReport;
 use super::lower::Lowered;
 use super::{SimulateError, Simulator};
-use crate::device::check::Checker;
+use crate::device::check::{Checker, Limits};
 use crate::device::quantity::Quantity;
 use crate::engine::{NoTrace, ProcessorId, Program, TaskId, Work};
 use crate::plan::{MAX_PIPELINE_DEPTH, Plan, ProcessorKind};
@@ -94,9 +94,9 @@ impl Pipeline {
 
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.count("depth", self.depth, MAX_PIPELINE_DEPTH);
-        checker.within("host_gap_us", &self.host_gap_us, 0.0, MAX_GAP_US);
+        checker.limited("host_gap_us", &self.host_gap_us, Limits::Within(0.0, MAX_GAP_US));
         if let Some(dispatch) = &self.dispatch_us {
-            checker.within("dispatch_us", dispatch, 0.0, MAX_GAP_US);
+            checker.limited("dispatch_us", dispatch, Limits::Within(0.0, MAX_GAP_US));
         }
         checker.count("batches", self.batches, MAX_BATCHES);
     }

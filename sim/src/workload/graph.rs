@@ -72,7 +72,11 @@ impl Graph {
         inputs: Vec<Shape>,
         nodes: Vec<Node>,
     ) -> Result<Self, GraphError> {
-        let graph = Self { name: name.into(), data_type, inputs, nodes };
+        Self { name: name.into(), data_type, inputs, nodes }.checked()
+    }
+
+    fn checked(self) -> Result<Self, GraphError> {
+        let graph = self;
         for (index, &shape) in graph.inputs.iter().enumerate() {
             check_shape("graph input", shape)
                 .map_err(|error| GraphError::Input { index: index as u32, error })?;
@@ -176,6 +180,11 @@ impl Graph {
     /// Multiply-accumulates of all nodes, counted as [`Operator::macs`] does.
     pub fn macs(&self) -> u64 {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
+    }
+
+    fn push(&mut self, name: String, operator: Operator, inputs: Vec<Source>) -> NodeId {
+        self.nodes.push(Node { name, operator, inputs });
+        NodeId(self.nodes.len() as u32 - 1)
     }
 
     /// Name of what `source` is, for messages.

@@ -8,9 +8,8 @@
 use super::graph::{Graph, GraphBuilder};
 
 mod codl;
-mod efficientnet;
 mod inception;
-mod mobilenet;
+mod mobile;
 mod resnet;
 mod retinaface;
 mod vgg;
@@ -31,8 +30,8 @@ pub const NETWORKS: &[Network] = &[
         "Inception-v3 with square windows where it has rows and columns, 299x299",
         inception::v3_square,
     ),
-    ("mobilenet-v2", "MobileNetV2 image classifier, 224x224", mobilenet::v2),
-    ("efficientnet-b2", "EfficientNet-B2 image classifier, 288x288", efficientnet::b2),
+    ("mobilenet-v2", "MobileNetV2 image classifier, 224x224", mobile::mobilenet_v2),
+    ("efficientnet-b2", "EfficientNet-B2 image classifier, 288x288", mobile::efficientnet_b2),
     ("vit-tiny-p16", "ViT-Tiny/16 vision transformer, 224x224", vit::tiny_p16),
     ("vit-b32", "ViT-B/32 vision transformer, 224x224", vit::base_p32),
     ("vit-b32-mlp", "The two linear layers of one ViT-B/32 block, 50 tokens", vit::base_p32_mlp),

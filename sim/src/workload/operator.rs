@@ -28,6 +28,8 @@ mod slice;
 mod softmax;
 mod window;
 
+use std::ops::Deref;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +37,7 @@ pub(super) use bounds::shape as check_shape;
 pub use bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
 pub use concat::Concat;
 pub use conv2d::Conv2d;
-pub(super) use definition::BatchOf;
-use definition::Definition;
+pub use definition::{BatchOf, ChannelCut, Definition};
 pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
@@ -65,17 +66,21 @@ macro_rules! operators {
         }
 
         impl Operator {
-            fn definition(&self) -> &dyn Definition {
-                match self {
-                    $(Self::$operator(operator) => operator,)+
-                }
-            }
-
             /// Extent of the tensor it writes. The search asks for it so often that the call
             /// is not left to run time.
             pub fn output(&self) -> Shape {
                 match self {
                     $(Self::$operator(operator) => operator.output(),)+
+                }
+            }
+        }
+
+        impl Deref for Operator {
+            type Target = dyn Definition;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$operator(operator) => operator,)+
                 }
             }
         }

@@ -44,8 +44,10 @@ pub(super) struct Tally {
     pub(super) serial: f64,
     /// Waking threads and waiting for them.
     pub(super) fork: f64,
-    parallel: Shares,
-    busy: [f64; MAX_THREADS],
+    /// Work of all threads.
+    pub(super) parallel: Shares,
+    /// Time of each thread in it.
+    pub(super) busy: [f64; MAX_THREADS],
 }
 
 impl Tally {

@@ -33,63 +33,6 @@ const UNROLLED_DEPTHWISE_TAPS: u64 = 25;
 /// Passes of a softmax besides its exponentials: maximum, scaling. Assumed.
 const SOFTMAX_PLAIN_PASSES: f64 = 2.0;
 
-/// Work of an operator, in units of the rates of the same name. Only products
-/// have memory terms (beyond caches, allocation), as in the CPU model's equation.
-#[derive(Default)]
-struct Work {
-    macs: f64,
-    tiles: f64,
-    taps: f64,
-    beyond_l1: f64,
-    beyond_l3: f64,
-    input_bytes: f64,
-    allocated_bytes: f64,
-    gemv_weights: f64,
-    depthwise_taps: f64,
-    large_depthwise_taps: f64,
-    element_wise: f64,
-    sigmoids: f64,
-    pool_taps: f64,
-    /// Elements packed by all threads, at the rate of a copy.
-    packed: f64,
-    /// Elements copied by the main thread.
-    copied: f64,
-    convolutions: f64,
-}
-
-impl Work {
-    fn serial(&self, rates: &XnnpackRates) -> f64 {
-        rates.operator_ns.value
-            + self.convolutions * rates.convolution_ns.value
-            + self.copied * rates.copy_element_ns.value
-    }
-
-    /// Parallel work on one of `member`'s cores while its others work too; the
-    /// memory terms have a contention of their own.
-    fn parallel(&self, member: &Member<'_, XnnpackRates>) -> Shares {
-        let rates = member.rates;
-        let contended = contention(rates.contention_factor.value, member.threads);
-        let memory_contended = contention(rates.memory_contention_factor.value, member.threads);
-        let compute = self.macs * rates.multiply_accumulate_ns.value
-            + self.tiles * rates.tile_ns.value
-            + self.taps * rates.tap_ns.value
-            + self.depthwise_taps * rates.depthwise_tap_ns.value
-            + self.large_depthwise_taps * rates.large_depthwise_tap_ns.value
-            + self.element_wise * rates.element_wise_ns.value
-            + self.sigmoids * rates.sigmoid_ns.value
-            + self.pool_taps * rates.pool_tap_ns.value;
-        let memory = self.beyond_l1 * rates.beyond_l1_ns.value
-            + self.beyond_l3 * rates.beyond_l3_ns.value
-            + self.input_bytes * rates.input_byte_ns.value
-            + self.allocated_bytes * rates.allocated_byte_ns.value;
-        Shares {
-            compute: compute * contended,
-            packing: self.packed * rates.copy_element_ns.value * contended,
-            memory: self.gemv_weights * rates.gemv_weight_ns.value * contended + memory * memory_contended,
-        }
-    }
-}
-
 /// A product, or as many as there are groups: `pixels x depth` times
 /// `depth x channels` each.
 #[derive(Clone, Copy)]
@@ -122,10 +65,10 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
     let output = layer.operator.output().elements() as f64;
     for function in separate_passes(layer) {
-        kernels.add(&mut tally, &function_work(function, output), kernels.threads);
+        let nanos = |rates: &XnnpackRates| output * function_ns(function, rates);
+        kernels.add(&mut tally, &[], |member| evenly(member, nanos), kernels.threads);
     }
-    let main = kernels.team.main().rates;
-    tally.scale(kernels.team.slowdown(main.whole_cluster_slowdown_factor.value));
+    tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)
 }
 
@@ -154,12 +97,17 @@ impl<'a> Kernels<'a> {
         })
     }
 
+    /// Rates of the main thread's core.
+    fn main(&self) -> &'a XnnpackRates {
+        self.team.main().rates
+    }
+
     /// The operator, without linked functions. Softmax and norms are loops over
     /// elements, embedding, slice and reshape copies: assumptions in terms of
     /// the rates there are, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements() as f64;
-        let (kernel, work) = match operator.class() {
+        match operator.class() {
             Class::Product(product) => {
                 let [groups, rows, depth, channels] =
                     [product.batch, product.rows, product.inner, product.outputs].map(u64::from);
@@ -167,23 +115,50 @@ impl<'a> Kernels<'a> {
                 let is_packed = !product.trained && rows > 1;
                 let packed = if is_packed { (groups * depth * channels) as f64 } else { 0.0 };
                 let shape = self.plain_product(rows, channels, depth, groups);
-                return self.product(&shape, Kernel::Gemm, 0.0, packed);
+                self.product(&shape, Kernel::Gemm, &[], packed)
             }
-            Class::Convolution(conv) => return self.convolution(conv),
-            Class::Depthwise(conv) => (Kernel::Depthwise, depthwise_work(conv.window.taps(), output)),
+            Class::Convolution(conv) => self.convolution(conv),
+            Class::Depthwise(conv) => {
+                let taps = conv.window.taps();
+                let macs = output * taps as f64;
+                self.run_evenly(Kernel::Depthwise, |rates| {
+                    let is_large = taps > UNROLLED_DEPTHWISE_TAPS;
+                    macs * if is_large { &rates.large_depthwise_tap_ns } else { &rates.depthwise_tap_ns }
+                        .value
+                })
+            }
             Class::Pool(pool) => {
                 let taps = output * pool.window.taps() as f64;
-                (Kernel::Pool, Work { pool_taps: taps, ..Work::default() })
+                self.run_evenly(Kernel::Pool, |rates| taps * rates.pool_tap_ns.value)
             }
-            Class::Reduction(reduction) => (Kernel::Elementwise, reduction_work(reduction, output)),
+            Class::Reduction(Reduction::Pixels { input }) => {
+                let elements = input.elements() as f64;
+                self.run_evenly(Kernel::Elementwise, |rates| elements * rates.element_wise_ns.value)
+            }
+            Class::Reduction(Reduction::Exponentials) => {
+                self.passes(output, SOFTMAX_PLAIN_PASSES, Function::Sigmoid)
+            }
+            Class::Reduction(Reduction::Normalisation(statistic)) => {
+                self.passes(output, f64::from(statistic.passes()), statistic.function())
+            }
             Class::Movement(_) | Class::Gather { .. } => {
-                (Kernel::Copy, Work { copied: output, ..Work::default() })
+                let serial = self.serial(&[output * self.main().copy_element_ns.value]);
+                Tally { serial, ..Tally::new(Kernel::Copy) }
             }
-            Class::Elementwise(elementwise) => {
-                (Kernel::Elementwise, function_work(elementwise.function, output))
-            }
-        };
-        self.run(kernel, &work, None)
+            Class::Elementwise(elementwise) => self.passes(output, 0.0, elementwise.function),
+        }
+    }
+
+    /// Dispatch of an operator and the parts of the work that the main thread does alone.
+    fn serial(&self, parts: &[f64]) -> f64 {
+        parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
+    }
+
+    /// Plain passes over `elements`, and one of a function.
+    fn passes(&self, elements: f64, plain: f64, function: Function) -> Tally {
+        self.run_evenly(Kernel::Elementwise, |rates| {
+            elements * plain * rates.element_wise_ns.value + elements * function_ns(function, rates)
+        })
     }
 
     /// A product of matrices whose left rows lie one after the other.
@@ -221,16 +196,20 @@ impl<'a> Kernels<'a> {
             output_factor: grouped_output_factor(conv, self.element_bytes),
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
-        self.product(&product, kernel, 1.0, 0.0)
+        self.product(&product, kernel, &[self.main().convolution_ns.value], 0.0)
     }
 
-    fn product(&self, product: &Product, kernel: Kernel, convolutions: f64, packed: f64) -> Tally {
+    fn product(&self, product: &Product, kernel: Kernel, serial: &[f64], packed: f64) -> Tally {
         let channels = product.channels.next_multiple_of(self.tile.channels);
         let depth = product.depth.next_multiple_of(self.tile.depth);
         let weights = channels as f64 * depth as f64;
         if product.pixels == 1 {
             let gemv_weights = weights * product.groups as f64;
-            return self.run(Kernel::Gemv, &Work { gemv_weights, convolutions, ..Work::default() }, None);
+            let shares = |member: &Member<'_, XnnpackRates>| {
+                let memory = gemv_weights * member.rates.gemv_weight_ns.value * contended(member);
+                Shares { memory, ..Shares::default() }
+            };
+            return self.run(Kernel::Gemv, serial, shares, self.threads);
         }
         let rows = product.pixels.div_ceil(self.tile.pixels);
         let columns = channels / self.tile.channels;
@@ -241,21 +220,30 @@ impl<'a> Kernels<'a> {
         let weight_bytes = weights * self.element_bytes as f64;
         let output_bytes = (product.pixels * product.channels * self.element_bytes) as f64 * groups;
         let beyond = |bytes: f64, level: f64, amount: f64| if bytes > level { amount } else { 0.0 };
-        let work = Work {
-            macs,
-            tiles,
-            taps: if product.window > 1 { tiles * product.window as f64 } else { 0.0 },
-            beyond_l1: beyond(weight_bytes, FIRST_LEVEL_BYTES, weight_reads),
-            beyond_l3: beyond(weight_bytes, LAST_LEVEL_BYTES, weight_reads),
-            input_bytes: beyond(product.input_bytes, LAST_LEVEL_BYTES, product.input_traffic),
-            allocated_bytes: beyond(output_bytes, LAST_LEVEL_BYTES, output_bytes * product.output_factor),
-            packed,
-            convolutions,
-            ..Work::default()
+        let taps = if product.window > 1 { tiles * product.window as f64 } else { 0.0 };
+        let beyond_l1 = beyond(weight_bytes, FIRST_LEVEL_BYTES, weight_reads);
+        let beyond_l3 = beyond(weight_bytes, LAST_LEVEL_BYTES, weight_reads);
+        let input_bytes = beyond(product.input_bytes, LAST_LEVEL_BYTES, product.input_traffic);
+        let allocated = beyond(output_bytes, LAST_LEVEL_BYTES, output_bytes * product.output_factor);
+        let shares = |member: &Member<'_, XnnpackRates>| {
+            let rates = member.rates;
+            let compute = macs * rates.multiply_accumulate_ns.value
+                + tiles * rates.tile_ns.value
+                + taps * rates.tap_ns.value;
+            let memory = beyond_l1 * rates.beyond_l1_ns.value
+                + beyond_l3 * rates.beyond_l3_ns.value
+                + input_bytes * rates.input_byte_ns.value
+                + allocated * rates.allocated_byte_ns.value;
+            // The memory terms have a contention of their own.
+            Shares {
+                compute: compute * contended(member),
+                packing: packed * rates.copy_element_ns.value * contended(member),
+                memory: memory * contention(rates.memory_contention_factor.value, member.threads),
+            }
         };
-        let mut tally = self.run(kernel, &work, Some(self.tiles(rows * product.groups, columns)));
-        tally.tile = [self.tile.pixels as u32, self.tile.channels as u32];
-        tally
+        let pieces = self.tiles(rows * product.groups, columns);
+        let tally = self.run(kernel, serial, shares, pieces);
+        Tally { tile: [self.tile.pixels as u32, self.tile.channels as u32], ..tally }
     }
 
     /// Tiles the threads share out: as wide as leaves several a thread.
@@ -267,31 +255,47 @@ impl<'a> Kernels<'a> {
         rows * columns.div_ceil(width)
     }
 
-    /// An operator of `work`; `tiles` is what a product is divided into, all else
-    /// divides evenly.
-    fn run(&self, kernel: Kernel, work: &Work, tiles: Option<u64>) -> Tally {
+    /// An operator that divides evenly, and takes one core alone what `nanos` gives for its rates.
+    fn run_evenly(&self, kernel: Kernel, nanos: impl Fn(&XnnpackRates) -> f64) -> Tally {
+        self.run(kernel, &[], |member| evenly(member, &nanos), self.threads)
+    }
+
+    /// An operator with `serial` work of the main thread, whose threads share out `pieces` of
+    /// what takes the cores of a cluster `shares`.
+    fn run(
+        &self,
+        kernel: Kernel,
+        serial: &[f64],
+        shares: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
+        pieces: u64,
+    ) -> Tally {
         let mut tally = Tally::new(kernel);
-        let pieces = tiles.unwrap_or(self.threads);
-        if self.add(&mut tally, work, pieces) {
+        if self.add(&mut tally, serial, shares, pieces) {
             tally.blocks = pieces;
             tally.threads = pieces.min(self.threads) as u32;
         }
         tally
     }
 
-    /// Adds `work` and says whether any of it is parallel. Threads that are done
-    /// steal pieces one by one, so they end together, save that the last round
+    /// Adds work as [`Self::run`] has it, and says whether any of it is parallel. Threads that
+    /// are done steal pieces one by one, so they end together, save that the last round
     /// of pieces may be partly filled.
-    fn add(&self, tally: &mut Tally, work: &Work, pieces: u64) -> bool {
+    fn add(
+        &self,
+        tally: &mut Tally,
+        serial: &[f64],
+        shares_of: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
+        pieces: u64,
+    ) -> bool {
         let main = self.team.main();
-        tally.serial += work.serial(main.rates);
-        let shares = work.parallel(main);
+        tally.serial += self.serial(serial);
+        let shares = shares_of(main);
         if shares.nanos() <= 0.0 {
             return false;
         }
         let others = &self.team.members()[1..];
         let rate = parts_per_nano(main, &shares)
-            + others.iter().map(|member| parts_per_nano(member, &work.parallel(member))).sum::<f64>();
+            + others.iter().map(|member| parts_per_nano(member, &shares_of(member))).sum::<f64>();
         let rounds = pieces.div_ceil(self.threads);
         let nanos = (rounds * self.threads) as f64 / pieces as f64 / rate;
         let mut busy = [0.0; MAX_THREADS];
@@ -313,39 +317,25 @@ fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
     f64::from(member.threads) / shares.nanos()
 }
 
-fn depthwise_work(taps: u64, output: f64) -> Work {
-    let macs = output * taps as f64;
-    if taps > UNROLLED_DEPTHWISE_TAPS {
-        Work { large_depthwise_taps: macs, ..Work::default() }
-    } else {
-        Work { depthwise_taps: macs, ..Work::default() }
-    }
+/// How many times as long a thread's work takes because the others of its cluster work too.
+fn contended(member: &Member<'_, XnnpackRates>) -> f64 {
+    contention(member.rates.contention_factor.value, member.threads)
 }
 
-/// A reduction that writes `output` elements.
-fn reduction_work(reduction: Reduction, output: f64) -> Work {
-    let (passes, last) = match reduction {
-        Reduction::Pixels { input } => {
-            return Work { element_wise: input.elements() as f64, ..Work::default() };
-        }
-        Reduction::Exponentials => (SOFTMAX_PLAIN_PASSES, Function::Sigmoid),
-        Reduction::Normalisation(statistic) => (f64::from(statistic.passes()), statistic.function()),
-    };
-    let last = function_work(last, output);
-    Work { element_wise: last.element_wise + output * passes, ..last }
+/// Arithmetic that takes one core alone what `nanos` gives for its rates.
+fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f64) -> Shares {
+    Shares { compute: nanos(member.rates) * contended(member), ..Shares::default() }
 }
 
-/// An element-wise function: those with an exponential in them cost more.
-fn function_work(function: Function, elements: f64) -> Work {
+/// One element of a function: those with an exponential in them cost more.
+fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
     match function {
-        Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => {
-            Work { sigmoids: elements, ..Work::default() }
-        }
+        Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => rates.sigmoid_ns.value,
         Function::Add
         | Function::Multiply
         | Function::Relu
         | Function::Relu6
         | Function::HardSwish
-        | Function::HardSigmoid => Work { element_wise: elements, ..Work::default() },
+        | Function::HardSigmoid => rates.element_wise_ns.value,
     }
 }

@@ -37,46 +37,33 @@ impl Graph {
                 if of_images { shape.images(count) } else { shape.repeated(count) }
             })
             .collect();
-        let mut batch = Batch { count, inputs, nodes: Vec::new(), moved: Vec::new() };
+        let graph = Self { inputs, nodes: Vec::new(), name: self.name.clone(), ..*self };
+        let mut batch = Batch { count, graph, moved: Vec::new() };
         for (index, node) in self.nodes.iter().enumerate() {
             let result = Source::Node(NodeId(index as u32));
             let feeds_product = readers(result).any(|node| node.operator.multiplies_activations());
             batch.add(node, feeds_product)?;
         }
-        Self::new(self.name.clone(), self.data_type, batch.inputs, batch.nodes)
+        batch.graph.checked()
     }
 }
 
 /// A graph of a batch as it grows.
 struct Batch {
     count: u32,
-    inputs: Vec<Shape>,
-    nodes: Vec<Node>,
+    graph: Graph,
     /// Where each node of the graph for one stands here.
     moved: Vec<NodeId>,
 }
 
 impl Batch {
-    fn shape(&self, source: Source) -> Shape {
-        match source {
-            Source::Input(index) => self.inputs[index as usize],
-            Source::Node(id) => self.nodes[id.index()].operator.output(),
-        }
-    }
-
-    fn push(&mut self, name: String, operator: Operator, inputs: Vec<Source>) -> NodeId {
-        let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node { name, operator, inputs });
-        id
-    }
-
     fn add(&mut self, node: &Node, feeds_product: bool) -> Result<(), GraphError> {
         let moved = |source: &Source| match *source {
             Source::Node(id) => Source::Node(self.moved[id.index()]),
             input @ Source::Input(_) => input,
         };
         let mut sources: Vec<Source> = node.inputs.iter().map(moved).collect();
-        let given: Vec<Shape> = sources.iter().map(|&source| self.shape(source)).collect();
+        let given: Vec<Shape> = sources.iter().map(|&source| self.graph.shape(source)).collect();
         let batch = BatchOf { count: self.count, given: &given, feeds_product };
         let mixed = || GraphError::NoBatch { node: node.name.clone() };
         let operator = node.operator.batched(&batch).ok_or_else(mixed)?;
@@ -84,13 +71,13 @@ impl Batch {
             let rows = Shape::tokens(linear.rows, linear.input_features);
             if read != rows {
                 let reshape = Operator::Reshape(Reshape { input: read, output: rows });
-                let id = self.push(format!("{}.rows", node.name), reshape, sources);
+                let id = self.graph.push(format!("{}.rows", node.name), reshape, sources);
                 sources = vec![Source::Node(id)];
             }
         }
         // Before any shape is derived from it, so that none can overflow.
         operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
-        let id = self.push(node.name.clone(), operator, sources);
+        let id = self.graph.push(node.name.clone(), operator, sources);
         self.moved.push(id);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Graph, GraphError, Node, NodeId, Source};
+use super::{Graph, GraphError, Source};
 use crate::workload::operator::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
     Operator, Pool, PoolKind, Reshape, Slice, Softmax, Window, check_shape,
@@ -17,10 +17,8 @@ use crate::workload::shape::{DataType, Dimension, Shape};
 /// [`GraphBuilder::build`] returns it.
 #[derive(Debug)]
 pub struct GraphBuilder {
-    name: String,
-    data_type: DataType,
-    inputs: Vec<Shape>,
-    nodes: Vec<Node>,
+    /// As far as it is built; not checked yet.
+    graph: Graph,
     scope: String,
     uses: HashMap<String, u32>,
     error: Option<GraphError>,
@@ -29,15 +27,8 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// A builder with no inputs and no nodes.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
-        Self {
-            name: name.into(),
-            data_type,
-            inputs: Vec::new(),
-            nodes: Vec::new(),
-            scope: String::new(),
-            uses: HashMap::new(),
-            error: None,
-        }
+        let graph = Graph { name: name.into(), data_type, inputs: Vec::new(), nodes: Vec::new() };
+        Self { graph, scope: String::new(), uses: HashMap::new(), error: None }
     }
 
     /// The finished graph.
@@ -47,15 +38,15 @@ impl GraphBuilder {
     pub fn build(self) -> Result<Graph, GraphError> {
         match self.error {
             Some(error) => Err(error),
-            None => Graph::new(self.name, self.data_type, self.inputs, self.nodes),
+            None => self.graph.checked(),
         }
     }
 
     /// Adds an input of the graph.
     pub fn input(&mut self, shape: Shape) -> Source {
-        let index = self.inputs.len() as u32;
+        let index = self.graph.inputs.len() as u32;
         // A placeholder keeps shape inference sound after a mistake.
-        self.inputs.push(match check_shape("graph input", shape) {
+        self.graph.inputs.push(match check_shape("graph input", shape) {
             Ok(()) => shape,
             Err(error) => {
                 self.error.get_or_insert(GraphError::Input { index, error });
@@ -75,10 +66,7 @@ impl GraphBuilder {
     /// # Panics
     /// Where `source` is not from this builder.
     pub fn shape(&self, source: Source) -> Shape {
-        match source {
-            Source::Input(index) => self.inputs[index as usize],
-            Source::Node(id) => self.nodes[id.index()].operator.output(),
-        }
+        self.graph.shape(source)
     }
 
     /// Adds any operator, named after `stem`.
@@ -94,8 +82,7 @@ impl GraphBuilder {
         if self.error.is_some() {
             return inputs.first().copied().unwrap_or_else(|| self.input(Shape::tokens(1, 1)));
         }
-        self.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
-        Source::Node(NodeId(self.nodes.len() as u32 - 1))
+        Source::Node(self.graph.push(name, operator, inputs.to_vec()))
     }
 
     /// A convolution with bias.

@@ -1,7 +1,5 @@
 //! Concatenations.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +96,10 @@ impl Definition for Concat {
         bounds::shape("the output", self.of(total as u32))
     }
 
+    fn extent(&self) -> Shape {
+        self.extent
+    }
+
     fn input(&self, index: usize) -> Option<Shape> {
         self.extents.get(index).map(|&extent| self.of(extent))
     }
@@ -106,17 +108,13 @@ impl Definition for Concat {
         self.of(self.extents.iter().sum())
     }
 
-    fn separate_rows(&self) -> u32 {
+    fn own_lines(&self) -> Option<u32> {
         let output = self.output();
-        if output.line_dimension() == self.dimension { 1 } else { output.lines() }
+        (output.line_dimension() != self.dimension).then(|| output.lines())
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { extent: self.extent.with_lines(&rows), ..self.clone() }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
+    fn over(&self, extent: Shape) -> Operator {
+        Self { extent, ..self.clone() }.into()
     }
 
     fn reading(&self, given: &[Shape]) -> Operator {

@@ -6,8 +6,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::Checked;
-use super::{Class, Operator, Window};
+use super::{Class, Operator, OperatorError, Window, bounds};
 use crate::workload::shape::Shape;
 
 /// Extent of an operator's input until it is known what it reads.
@@ -15,7 +14,7 @@ pub(super) const UNKNOWN: Shape = Shape { batch: 0, height: 0, width: 0, channel
 
 /// How an operator can be divided along its output channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChannelCut {
+pub enum ChannelCut {
     /// In no way.
     None,
     /// Each part has weights of its own and reads the whole input.
@@ -25,13 +24,14 @@ pub(super) enum ChannelCut {
 }
 
 /// What an operator's batch is made for.
-pub(in crate::workload) struct BatchOf<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct BatchOf<'a> {
     /// Images or sequences at once.
-    pub(in crate::workload) count: u32,
+    pub count: u32,
     /// Extents of what the operator reads.
-    pub(in crate::workload) given: &'a [Shape],
+    pub given: &'a [Shape],
     /// Whether a product of activations reads the result.
-    pub(in crate::workload) feeds_product: bool,
+    pub feeds_product: bool,
 }
 
 impl BatchOf<'_> {
@@ -41,39 +41,73 @@ impl BatchOf<'_> {
     }
 }
 
-/// One operator. All methods but `check` assume that it succeeds.
-pub(super) trait Definition {
+/// What every operator answers. All methods but `check` assume that it succeeds.
+pub trait Definition {
     /// The field's word for it.
     fn name(&self) -> &'static str;
 
     /// What kind of work it is.
     fn class(&self) -> Class<'_>;
 
-    /// Whether its dimensions make sense.
-    fn check(&self) -> Checked;
+    /// Checks everything about it that does not depend on a graph.
+    ///
+    /// # Errors
+    /// The first [`OperatorError`] found: a zero or oversized dimension, a window
+    /// larger than its padded input, channels that do not divide into groups,
+    /// operands that do not broadcast, a reshape to another size, a slice out of
+    /// range.
+    fn check(&self) -> Result<(), OperatorError> {
+        bounds::shape("the input", self.extent())
+    }
 
-    /// Extent of the tensor that it reads at position `index`; `None` beyond the last.
-    fn input(&self, index: usize) -> Option<Shape>;
+    /// Extent of the first tensor that it reads.
+    fn extent(&self) -> Shape;
+
+    /// The operator on a first tensor of another extent, where it takes its own from it.
+    fn over(&self, extent: Shape) -> Operator;
+
+    /// Whether a file leaves its extents to what it reads.
+    fn takes_extents(&self) -> bool {
+        self.window().is_none()
+    }
+
+    /// The operator on inputs of these extents, as far as they are given and it takes its own
+    /// from them.
+    fn reading(&self, given: &[Shape]) -> Operator {
+        self.over(first(given, self.extent()))
+    }
+
+    /// Extent of the tensor that it reads at position `index`; `None` beyond the last. Weights
+    /// are not inputs.
+    fn input(&self, index: usize) -> Option<Shape> {
+        (index == 0).then(|| self.extent())
+    }
 
     /// Extent of the tensor it writes.
-    fn output(&self) -> Shape;
+    fn output(&self) -> Shape {
+        self.extent()
+    }
 
-    /// Multiply-accumulates, as the papers count: of products and convolutions only.
+    /// Multiply-accumulates of the matrix products and convolutions; zero for
+    /// everything else, as the papers count.
     fn macs(&self) -> u64 {
         0
     }
 
-    /// Trained parameters: weights proper, and what is added to each channel.
+    /// Trained parameters: the weights proper, and what is added to each output channel.
     fn weights(&self) -> [u64; 2] {
         [0, 0]
     }
 
-    /// The window that slides over its input, and that input.
-    fn window(&self) -> Option<(Shape, &Window)> {
+    /// The window that slides over its input, where one does.
+    fn window(&self) -> Option<Window> {
         None
     }
 
     /// The operator in a few words.
+    ///
+    /// # Errors
+    /// Those of the formatter.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -> {}", self.name(), self.output())
     }
@@ -83,9 +117,10 @@ pub(super) trait Definition {
         false
     }
 
-    /// Whether its kernels keep results within the bounds of a rectifier for free.
+    /// Whether its kernels keep results within the bounds of a rectifier for free. What is
+    /// folded leaves that to the operator it is folded into.
     fn applies_bounds(&self) -> bool {
-        false
+        self.window().is_some()
     }
 
     /// Whether element-wise functions can run in its epilogue.
@@ -109,29 +144,21 @@ pub(super) trait Definition {
         ChannelCut::None
     }
 
-    /// The part that computes so many output channels, where it can be cut along them.
-    fn with_channels(&self, _: u32) -> Option<Operator> {
-        None
+    /// The part that computes so many output channels, where it can be divided along them.
+    fn part_of_channels(&self, channels: u32) -> Operator {
+        self.over(self.extent().with_channels(channels))
     }
 
-    /// Lines of its output that depend on some lines of the input only; 1 for none.
-    fn separate_rows(&self) -> u32 {
-        1
+    /// Lines of its output, where each depends on some lines of the input only.
+    fn own_lines(&self) -> Option<u32> {
+        self.window().map(|_| self.output().height)
     }
 
-    /// The part that computes `rows` of its output, on what its window reaches for them,
-    /// where it can be cut along them.
-    fn with_rows(&self, _: Range<u32>) -> Option<Operator> {
-        None
+    /// The part that computes `lines` of its output, on what its window reaches for them,
+    /// where it can be divided along them.
+    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
+        self.over(self.extent().with_lines(&lines))
     }
-
-    /// Whether a file leaves its extents to what it reads.
-    fn takes_extents(&self) -> bool {
-        false
-    }
-
-    /// The operator on inputs of these extents, as far as they are given.
-    fn reading(&self, given: &[Shape]) -> Operator;
 
     /// The operator for a batch; `None` where it would mix what belongs to different
     /// parts of the batch.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Checked, at_most_max, dimension, tensor, work};
-use super::definition::{ChannelCut, Definition, first, is_one, is_true, one, yes};
+use super::definition::{ChannelCut, Definition, is_one, is_true, one, yes};
 use super::{Class, Operator, Window};
 use crate::workload::shape::{Shape, image};
 
@@ -74,12 +74,12 @@ impl Definition for DepthwiseConv2d {
         work(&[batch, height, width, channels, rows, columns])
     }
 
-    fn window(&self) -> Option<(Shape, &Window)> {
-        Some((self.input, &self.window))
+    fn window(&self) -> Option<Window> {
+        Some(self.window)
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
+    fn extent(&self) -> Shape {
+        self.input
     }
 
     fn output(&self) -> Shape {
@@ -100,10 +100,6 @@ impl Definition for DepthwiseConv2d {
         write!(f, "depthwise conv2d {height}x{width} {} -> {}", self.input, self.output())
     }
 
-    fn applies_bounds(&self) -> bool {
-        true
-    }
-
     fn with_bias(&self) -> Option<Operator> {
         Some(self.bias(true).into())
     }
@@ -112,21 +108,16 @@ impl Definition for DepthwiseConv2d {
         ChannelCut::Separate
     }
 
-    fn with_channels(&self, channels: u32) -> Option<Operator> {
-        let input = self.input.with_channels((channels / self.multiplier).max(1));
-        Some(Self { input, ..*self }.into())
+    fn part_of_channels(&self, channels: u32) -> Operator {
+        self.over(self.input.with_channels((channels / self.multiplier).max(1)))
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.output().height
+    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
+        let (input, window) = self.window.of_rows(self.input, lines);
+        Self { input, window, ..*self }.into()
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        let (input, window) = self.window.of_rows(self.input, rows);
-        Some(Self { input, window, ..*self }.into())
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 }

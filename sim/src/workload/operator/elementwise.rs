@@ -1,7 +1,5 @@
 //! Functions of each element.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,12 +106,12 @@ impl Definition for Elementwise {
         Ok(())
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        [Some(self.input), self.other].get(index).copied().flatten()
+    fn extent(&self) -> Shape {
+        self.input
     }
 
-    fn output(&self) -> Shape {
-        self.input
+    fn input(&self, index: usize) -> Option<Shape> {
+        [Some(self.input), self.other].get(index).copied().flatten()
     }
 
     fn applies_bounds(&self) -> bool {
@@ -124,23 +122,15 @@ impl Definition for Elementwise {
         ChannelCut::Separate
     }
 
-    fn with_channels(&self, channels: u32) -> Option<Operator> {
-        let narrow = |shape: Shape| shape.with_channels(channels);
-        Some(Self { input: narrow(self.input), other: self.other.map(narrow), ..*self }.into())
+    fn own_lines(&self) -> Option<u32> {
+        Some(self.input.lines())
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.input.lines()
-    }
-
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        let whole = self.input;
-        let part = |shape: Shape| if shape == whole { shape.with_lines(&rows) } else { shape };
-        Some(Self { input: part(whole), other: self.other.map(part), ..*self }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
+    fn over(&self, extent: Shape) -> Operator {
+        let follow = |other: Shape| {
+            if other == self.input { extent } else { other.with_channels(extent.channels) }
+        };
+        Self { input: extent, other: self.other.map(follow), ..*self }.into()
     }
 
     fn reading(&self, given: &[Shape]) -> Operator {

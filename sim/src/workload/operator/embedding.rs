@@ -38,8 +38,8 @@ impl Definition for Embedding {
         tensor("the output", &[rows, features])
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(Shape::tokens(self.rows, 1))
+    fn extent(&self) -> Shape {
+        Shape::tokens(self.rows, 1)
     }
 
     fn output(&self) -> Shape {
@@ -50,8 +50,12 @@ impl Definition for Embedding {
         [u64::from(self.vocabulary) * u64::from(self.features), 0]
     }
 
-    fn reading(&self, _: &[Shape]) -> Operator {
+    fn over(&self, _: Shape) -> Operator {
         (*self).into()
+    }
+
+    fn takes_extents(&self) -> bool {
+        false
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

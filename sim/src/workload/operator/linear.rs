@@ -47,8 +47,8 @@ impl Definition for Linear {
         work(&[rows, input_features, output_features])
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(Shape::tokens(self.rows, self.input_features))
+    fn extent(&self) -> Shape {
+        Shape::tokens(self.rows, self.input_features)
     }
 
     fn output(&self) -> Shape {
@@ -80,20 +80,24 @@ impl Definition for Linear {
         ChannelCut::OfWeights
     }
 
-    fn with_channels(&self, channels: u32) -> Option<Operator> {
-        Some(Self { output_features: channels, ..*self }.into())
+    fn part_of_channels(&self, channels: u32) -> Operator {
+        Self { output_features: channels, ..*self }.into()
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.rows
+    fn own_lines(&self) -> Option<u32> {
+        Some(self.rows)
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { rows: rows.end - rows.start, ..*self }.into())
+    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
+        Self { rows: lines.end - lines.start, ..*self }.into()
     }
 
-    fn reading(&self, _: &[Shape]) -> Operator {
+    fn over(&self, _: Shape) -> Operator {
         (*self).into()
+    }
+
+    fn takes_extents(&self) -> bool {
+        false
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -1,12 +1,10 @@
 //! Local response normalisation.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN, first};
+use super::definition::{Definition, UNKNOWN};
 use super::{Class, Operator, Reduction, Statistic};
 use crate::workload::shape::Shape;
 
@@ -49,27 +47,15 @@ impl Definition for LocalResponseNorm {
         bounds::work(&[batch, height, width, channels, self.size])
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
-    }
-
-    fn output(&self) -> Shape {
+    fn extent(&self) -> Shape {
         self.input
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.input.lines()
+    fn own_lines(&self) -> Option<u32> {
+        Some(self.input.lines())
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { input: self.input.with_lines(&rows), ..*self }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 }

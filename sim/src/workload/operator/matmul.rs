@@ -46,9 +46,13 @@ impl Definition for MatMul {
         work(&[batch, m, k, n])
     }
 
+    fn extent(&self) -> Shape {
+        Shape { batch: self.batch, height: 1, width: self.m, channels: self.k }
+    }
+
     fn input(&self, index: usize) -> Option<Shape> {
-        let [width, channels] = *[[self.m, self.k], [self.k, self.n]].get(index)?;
-        Some(Shape { batch: self.batch, height: 1, width, channels })
+        let right = Shape { batch: self.batch, height: 1, width: self.k, channels: self.n };
+        [self.extent(), right].get(index).copied()
     }
 
     fn output(&self) -> Shape {
@@ -64,8 +68,12 @@ impl Definition for MatMul {
         write!(f, "matmul {batch}x [{m}, {k}] x [{k}, {n}]")
     }
 
-    fn reading(&self, _: &[Shape]) -> Operator {
+    fn over(&self, _: Shape) -> Operator {
         (*self).into()
+    }
+
+    fn takes_extents(&self) -> bool {
+        false
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
 use super::definition::{BatchOf, ChannelCut, Definition, Flag, first};
 use super::{Class, Operator, Reduction};
 use crate::workload::shape::Shape;
@@ -39,12 +38,8 @@ impl Definition for Mean {
         Class::Reduction(Reduction::Pixels { input: self.input })
     }
 
-    fn check(&self) -> Checked {
-        bounds::shape("the input", self.input)
-    }
-
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
+    fn extent(&self) -> Shape {
+        self.input
     }
 
     fn output(&self) -> Shape {
@@ -55,16 +50,8 @@ impl Definition for Mean {
         ChannelCut::Separate
     }
 
-    fn with_channels(&self, channels: u32) -> Option<Operator> {
-        Some(Self { input: self.input.with_channels(channels) }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input) }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -1,12 +1,9 @@
 //! Normalisations.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN, first};
+use super::definition::{Definition, UNKNOWN};
 use super::{Class, Elementwise, Function, Operator, Reduction, Statistic};
 use crate::workload::shape::Shape;
 
@@ -63,15 +60,7 @@ impl Definition for Norm {
         }
     }
 
-    fn check(&self) -> Checked {
-        bounds::shape("the input", self.input)
-    }
-
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
-    }
-
-    fn output(&self) -> Shape {
+    fn extent(&self) -> Shape {
         self.input
     }
 
@@ -89,19 +78,11 @@ impl Definition for Norm {
         self.folds()
     }
 
-    fn separate_rows(&self) -> u32 {
-        if self.kind == NormKind::Batch { 1 } else { self.input.lines() }
+    fn own_lines(&self) -> Option<u32> {
+        (self.kind != NormKind::Batch).then(|| self.input.lines())
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { input: self.input.with_lines(&rows), ..*self }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 }

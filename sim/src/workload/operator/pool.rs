@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{Checked, tensor, work};
-use super::definition::{ChannelCut, Definition, first};
+use super::definition::{ChannelCut, Definition};
 use super::{Class, Operator, Window};
 use crate::workload::shape::{Padding, Shape, image};
 
@@ -65,40 +65,28 @@ impl Definition for Pool {
         work(&[batch, height, width, channels, rows, columns])
     }
 
-    fn window(&self) -> Option<(Shape, &Window)> {
-        Some((self.input, &self.window))
+    fn window(&self) -> Option<Window> {
+        Some(self.window)
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
+    fn extent(&self) -> Shape {
+        self.input
     }
 
     fn output(&self) -> Shape {
         self.output()
     }
 
-    fn applies_bounds(&self) -> bool {
-        true
-    }
-
     fn channel_cut(&self) -> ChannelCut {
         ChannelCut::Separate
     }
 
-    fn with_channels(&self, channels: u32) -> Option<Operator> {
-        Some(Self { input: self.input.with_channels(channels), ..*self }.into())
+    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
+        let (input, window) = self.window.of_rows(self.input, lines);
+        Self { input, window, ..*self }.into()
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.output().height
-    }
-
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        let (input, window) = self.window.of_rows(self.input, rows);
-        Some(Self { input, window, ..*self }.into())
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 }

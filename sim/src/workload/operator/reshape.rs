@@ -49,8 +49,8 @@ impl Definition for Reshape {
         Ok(())
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
+    fn extent(&self) -> Shape {
+        self.input
     }
 
     fn output(&self) -> Shape {
@@ -66,12 +66,8 @@ impl Definition for Reshape {
         false
     }
 
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN, first};
+use super::definition::{Definition, UNKNOWN};
 use super::error::OperatorError;
 use super::{Class, Movement, Operator};
 use crate::workload::shape::Shape;
@@ -52,8 +52,8 @@ impl Definition for Slice {
         Ok(())
     }
 
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
+    fn extent(&self) -> Shape {
+        self.input
     }
 
     fn output(&self) -> Shape {
@@ -64,11 +64,7 @@ impl Definition for Slice {
         true
     }
 
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input), ..*self }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
     }
 }

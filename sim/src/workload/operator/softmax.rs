@@ -1,12 +1,9 @@
 //! Softmax.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, Flag, first};
+use super::definition::{Definition, Flag};
 use super::{Class, Operator, Reduction};
 use crate::workload::shape::Shape;
 
@@ -41,31 +38,15 @@ impl Definition for Softmax {
         Class::Reduction(Reduction::Exponentials)
     }
 
-    fn check(&self) -> Checked {
-        bounds::shape("the input", self.input)
-    }
-
-    fn input(&self, index: usize) -> Option<Shape> {
-        (index == 0).then_some(self.input)
-    }
-
-    fn output(&self) -> Shape {
+    fn extent(&self) -> Shape {
         self.input
     }
 
-    fn separate_rows(&self) -> u32 {
-        self.input.lines()
+    fn own_lines(&self) -> Option<u32> {
+        Some(self.input.lines())
     }
 
-    fn with_rows(&self, rows: Range<u32>) -> Option<Operator> {
-        Some(Self { input: self.input.with_lines(&rows) }.into())
-    }
-
-    fn takes_extents(&self) -> bool {
-        true
-    }
-
-    fn reading(&self, given: &[Shape]) -> Operator {
-        Self { input: first(given, self.input) }.into()
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent }.into()
     }
 }
