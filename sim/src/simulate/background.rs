@@ -78,7 +78,11 @@ impl BackgroundWork {
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.limited("frames_per_second", &self.frames_per_second, Limits::Positive);
-        checker.limited("frames_per_second", &self.frames_per_second, Limits::Within(0.0, MOST_FRAMES_PER_SECOND));
+        checker.limited(
+            "frames_per_second",
+            &self.frames_per_second,
+            Limits::Within(0.0, MOST_FRAMES_PER_SECOND),
+        );
         checker.limited("gpu_us", &self.gpu_us, Limits::Positive);
         checker.count("batches", self.batches, MOST_BATCHES);
         checker.limited("gpu_bytes", &self.gpu_bytes, Limits::NonNegative);
