@@ -67,10 +67,10 @@ impl Meter {
     /// The power over so many seconds with these readings, the first of which was before.
     fn watts(&self, readings: &[Vec<f64>], seconds: f64) -> f64 {
         let of = |(index, gauge): (usize, &Gauge)| {
-            let shown = readings.iter().map(|reading| reading[index]);
+            let mut shown = readings.iter().map(|reading| reading[index]);
             match gauge {
                 Gauge::Energy { range, .. } => {
-                    let ends = shown.clone().next().zip(shown.last());
+                    let ends = shown.clone().next().zip(shown.next_back());
                     ends.map_or(0.0, |(before, now)| counted(before, now, *range)) / seconds
                 }
                 Gauge::Power(_) | Gauge::Battery { .. } => {

@@ -39,6 +39,7 @@ const I8_TILE: Tile = Tile { channels: 4, pixels: 4, depth: 16 };
 const SOFTMAX_PASSES: f64 = 3.0;
 
 /// How several threads divide parallel work.
+#[derive(Clone, Copy)]
 struct Division {
     pieces: u64,
     threads: u32,
