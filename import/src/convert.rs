@@ -10,6 +10,7 @@
 
 pub(super) mod elementwise;
 pub(super) mod join;
+mod moves;
 mod product;
 pub(super) mod reduce;
 mod rows;
@@ -103,6 +104,8 @@ pub(super) struct Converter<'a> {
     values: Vec<Option<Value>>,
     /// Nodes that read each tensor, the model's outputs included.
     readers: Vec<u32>,
+    /// Whether each tensor is an output, or read by a node that takes any order of its axes.
+    is_read_as_it_lies: Vec<bool>,
     out: Converted,
     names: HashSet<String>,
     moved: HashMap<Moved, Source>,
@@ -147,12 +150,19 @@ impl<'a> Converter<'a> {
         for tensor in reads.chain(model.outputs.iter().copied()) {
             readers[tensor] += 1;
         }
+        let mut is_read_as_it_lies = vec![false; model.tensors.len()];
+        let free = model.nodes.iter().filter(|node| !node.work.arranges());
+        let read = free.flat_map(|node| node.reads.iter().copied().flatten());
+        for tensor in read.chain(model.outputs.iter().copied()) {
+            is_read_as_it_lies[tensor] = true;
+        }
         let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
         Self {
             model,
             skip_unknown: options.skip_unknown,
             values: model.tensors.iter().map(constant).collect(),
             readers,
+            is_read_as_it_lies,
             out: Converted::default(),
             names: HashSet::new(),
             moved: HashMap::new(),
@@ -273,7 +283,7 @@ impl<'a> Converter<'a> {
             Work::Pad => self.pad(node)?,
             Work::Expand => self.expand(node)?,
             Work::Tile => self.tile(node)?,
-            Work::Resize => self.resize(node)?,
+            Work::Resize(interpolation) => self.resize(node, *interpolation)?,
             Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space)?,
             Work::Slice(slicing) => return self.slice(node, slicing),
             Work::Reshape(reshaping) => return self.reshape(node, reshaping),

@@ -51,7 +51,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::Split { .. }
         | Work::Pad
         | Work::Tile
-        | Work::Resize
+        | Work::Resize(_)
         | Work::BlockRearrangement { .. }
         | Work::Shape { .. }
         | Work::Size

@@ -5,7 +5,7 @@
 //! Invariant: every tensor number of a node is an index into
 //! [`Model::tensors`]; nothing else is promised of what a file says.
 
-use coexec_sim::workload::{DataType, Function, NormKind, Operator, PoolKind};
+use coexec_sim::workload::{DataType, Function, Interpolation, NormKind, Operator, PoolKind};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -280,7 +280,7 @@ pub(super) enum Work {
     Tile,
     /// Other extents: scaled by operand 2, or those in operand 3, which may be height and
     /// width alone.
-    Resize,
+    Resize(Interpolation),
     /// Channels to pixels or back; by a block of so many pixels a side.
     BlockRearrangement { block: u32, to_space: bool },
     /// The extents of operand 0, from an axis to before another.
@@ -302,6 +302,23 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
+    pub(super) fn arranges(&self) -> bool {
+        matches!(
+            self,
+            Self::Reshape(_)
+                | Self::Transpose
+                | Self::Identity
+                | Self::Product { .. }
+                | Self::Convolution { .. }
+                | Self::TransposedConvolution { .. }
+                | Self::Pool { .. }
+                | Self::GlobalPool(_)
+                | Self::Resize(_)
+                | Self::BlockRearrangement { .. }
+        )
+    }
+
     /// An operator over channels along `axis`.
     pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
         Self::AlongAxis { operator: operator.into(), axis, to_the_end }

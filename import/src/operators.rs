@@ -9,7 +9,7 @@ use crate::model::Elemental::{
     Ceil, Cheap, Clip, Erf, Floor, Known, Negate, Reciprocal, ReciprocalSqrt, Sqrt, Square, Transcendental,
 };
 use crate::model::{Arithmetic, Reshaping, Slicing, Work};
-use coexec_sim::workload::{Function, NormKind, PoolKind};
+use coexec_sim::workload::{Function, Interpolation, NormKind, PoolKind};
 
 /// Names in ONNX, numbers and names in TFLite, and what it does.
 type Entry = (&'static [&'static str], &'static [(i32, &'static str)], Work);
@@ -91,7 +91,8 @@ const OPERATORS: &[Entry] = &[
     (&["Pad"], &[(34, "PAD"), (60, "PADV2"), (100, "MIRROR_PAD")], Work::Pad),
     (&["Expand"], &[(130, "BROADCAST_TO")], Work::Expand),
     (&["Tile"], &[(69, "TILE")], Work::Tile),
-    (&["Resize"], &[(23, "RESIZE_BILINEAR"), (97, "RESIZE_NEAREST_NEIGHBOR")], Work::Resize),
+    (&[], &[(23, "RESIZE_BILINEAR")], Work::Resize(Interpolation::Bilinear)),
+    (&[], &[(97, "RESIZE_NEAREST_NEIGHBOR")], Work::Resize(Interpolation::Nearest)),
     (&[], &[(77, "SHAPE")], Work::Shape { from: 0, to: i64::MAX }),
     (&["Size"], &[], Work::Size),
     (&["Range"], &[(96, "RANGE")], Work::Range),

@@ -9,7 +9,7 @@ mod run;
 use coexec_sim::device::cpu::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Reduction, Shape, Slice,
+    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, Reduction, Resize, Shape,
 };
 
 use super::depthwise::Depthwise;
@@ -46,7 +46,8 @@ pub(super) enum Implementation<T> {
     Normalisation(Normalisation<T>),
     /// Elements of each input that lie together.
     Concat(Vec<usize>),
-    Slice(Slice),
+    Pick(Pick),
+    Resize(Resize),
     Reshape,
     /// The table.
     Embedding(Vec<T>),
@@ -114,7 +115,10 @@ impl<T: Element> Implementation<T> {
             Class::Movement(Movement::Joined(concat)) => {
                 Self::Concat(concat.runs().map(|run| run as usize).collect())
             }
-            Class::Movement(Movement::Range(slice)) => Self::Slice(*slice),
+            Class::Movement(Movement::Range(slice)) => Self::Pick(slice.pick()),
+            Class::Movement(Movement::Transposed(transpose)) => Self::Pick(transpose.pick()),
+            Class::Movement(Movement::Padded(pad)) => Self::Pick(pad.pick()),
+            Class::Movement(Movement::Resized(resize)) => Self::Resize(*resize),
             Class::Movement(Movement::Rearranged { .. }) => Self::Reshape,
             Class::Gather { .. } => Self::Embedding(converted(weights.kernel)),
         }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
+
 use super::element::Element;
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
@@ -21,8 +23,8 @@ pub(super) struct Visit<'a, T: Element> {
     pub(super) step: &'a Computation<'a, T>,
     pub(super) inputs: &'a [&'a [T]],
     pub(super) results: &'a Results<T>,
-    /// Channels of the output tensor.
-    pub(super) all_channels: usize,
+    /// The whole output.
+    pub(super) output: Shape,
     pub(super) pixels: Range<usize>,
 }
 
@@ -61,7 +63,7 @@ impl<T: Element> Visit<'_, T> {
     /// The processor has the instructions of `V`.
     #[inline(always)]
     unsafe fn compute<V: Vector<T>>(&self, kind: &Implementation<T>, pixel: usize, to: &mut [T]) {
-        let (channels, first) = (self.all_channels, self.results.channels.start);
+        let (channels, first) = (self.output.channels as usize, self.results.channels.start);
         let inputs = self.inputs;
         match kind {
             // SAFETY: the caller vouches for the instructions.
@@ -92,10 +94,8 @@ impl<T: Element> Visit<'_, T> {
                 unsafe { norm.pixel::<V>(from, first, to) };
             }
             Implementation::Concat(runs) => join(inputs, runs, pixel * channels + first, to),
-            Implementation::Slice(slice) => {
-                let start = pixel * slice.input.channels as usize + slice.first_channel as usize + first;
-                to.copy_from_slice(&inputs[0][start..start + to.len()]);
-            }
+            Implementation::Resize(resize) => resized(inputs[0], resize, self.position(pixel).1, to),
+            Implementation::Pick(pick) => move_pixel(inputs[0], pick, self.position(pixel), to),
             Implementation::Reshape => to.copy_from_slice(self.operand(0, pixel, to.len())),
             Implementation::Embedding(table) => {
                 let start = inputs[0][pixel].to_f32() as usize * channels + first;
@@ -107,15 +107,77 @@ impl<T: Element> Visit<'_, T> {
         }
     }
 
+    /// Where the channels computed of a pixel begin in the output, whose batch comes first.
+    fn position(&self, pixel: usize) -> (u32, [u32; 4]) {
+        let Shape { batch, height, width, .. } = self.output;
+        let [height, width] = [height, width].map(|extent| extent as usize);
+        let at =
+            [pixel / (height * width), pixel / width % height, pixel % width, self.results.channels.start];
+        (batch, at.map(|position| position as u32))
+    }
+
     /// The channels of a pixel of input number `input`, a tensor like the output or
     /// one with a value a channel.
     #[inline(always)]
     fn operand(&self, input: usize, pixel: usize, count: usize) -> &[T] {
         let tensor = self.inputs[input];
-        let pixel = if tensor.len() == self.all_channels { 0 } else { pixel };
-        let start = pixel * self.all_channels + self.results.channels.start;
+        let channels = self.output.channels as usize;
+        let pixel = if tensor.len() == channels { 0 } else { pixel };
+        let start = pixel * channels + self.results.channels.start;
         &tensor[start..start + count]
     }
+}
+
+/// Moves the elements of a pixel's channels from where they are picked to `to`.
+fn move_pixel<T: Element>(from: &[T], pick: &Pick, (batch, at): (u32, [u32; 4]), to: &mut [T]) {
+    let [image, row, column, first] = at;
+    let element = |channel: usize| pick.element(batch, [image, row, column, first + channel as u32]);
+    // Channels that lie together are copied at once.
+    let ends = [element(0), element(to.len() - 1)];
+    if let [Some(start), Some(end)] = ends
+        && pick.keeps_channels_together()
+    {
+        to.copy_from_slice(&from[start..=end]);
+        return;
+    }
+    for (channel, to) in to.iter_mut().enumerate() {
+        *to = element(channel).map_or(T::from_f32(0.0), |number| from[number]);
+    }
+}
+
+/// The channels of a pixel of a resized image.
+fn resized<T: Element>(from: &[T], resize: &Resize, [image, row, column, first]: [u32; 4], to: &mut [T]) {
+    let input = resize.input;
+    let start = |row: u32, column: u32| {
+        let pixel = (image * input.height + row) as usize * input.width as usize + column as usize;
+        pixel * input.channels as usize + first as usize
+    };
+    match resize.interpolation {
+        Interpolation::Nearest => {
+            let place =
+                |at: u32, from: u32, to: u32| (u64::from(at) * u64::from(from) / u64::from(to)) as u32;
+            let start =
+                start(place(row, input.height, resize.height), place(column, input.width, resize.width));
+            to.copy_from_slice(&from[start..start + to.len()]);
+        }
+        Interpolation::Bilinear => {
+            let (rows, down) = neighbours(row, input.height, resize.height);
+            let (columns, right) = neighbours(column, input.width, resize.width);
+            let corners = rows.map(|row| columns.map(|column| &from[start(row, column)..]));
+            for (channel, to) in to.iter_mut().enumerate() {
+                let at = |row: usize, column: usize| corners[row][column][channel].to_f32();
+                let mixed = |row: usize| at(row, 0) + (at(row, 1) - at(row, 0)) * right;
+                *to = T::from_f32(mixed(0) + (mixed(1) - mixed(0)) * down);
+            }
+        }
+    }
+}
+
+/// The two positions of `from` around position `at` of `to`, and how far it is between them.
+fn neighbours(at: u32, from: u32, to: u32) -> ([u32; 2], f32) {
+    let place = ((at as f32 + 0.5) * from as f32 / to as f32 - 0.5).max(0.0);
+    let before = (place as u32).min(from - 1);
+    ([before, (before + 1).min(from - 1)], place - before as f32)
 }
 
 /// Copies the elements from number `first` on of the inputs' joined result, in which

@@ -4,8 +4,8 @@
 //! have several (which `gelu`, what average pooling divides by).
 
 use coexec_sim::workload::{
-    Concat, Conv2d, DepthwiseConv2d, Function, Linear, MatMul, Mean, Norm, NormKind, Operator, Pool,
-    PoolKind, Shape, Window,
+    Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, Linear, MatMul, Mean, Norm, NormKind, Operator,
+    Pool, PoolKind, Resize, Shape, Window,
 };
 
 use super::Expected;
@@ -77,11 +77,72 @@ pub(super) fn operator(
             copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
         }
         Operator::Slice(slice) => {
-            let channels = slice.input.channels as usize;
-            copied(first[pixel * channels + slice.first_channel as usize + channel])
+            let mut at = position(operator.output(), pixel, channel);
+            let along = &mut at[slice.dimension as usize];
+            *along = (slice.first as i32 + *along as i32 * slice.step) as usize;
+            copied(first[number(slice.input, at)])
+        }
+        Operator::Transpose(transpose) => {
+            let (one, at) = (transpose.pick().input, position(operator.output(), pixel, channel));
+            let batch = (operator.output().batch / transpose.images) as usize;
+            let own = [at[0] % batch, at[1], at[2], at[3]];
+            let mut from = [0; 4];
+            for (&dimension, own) in transpose.order.iter().zip(own) {
+                from[dimension as usize] = own;
+            }
+            copied(first[at[0] / batch * one.elements() as usize + number(one, from)])
+        }
+        Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
+        Operator::Pad(pad) => {
+            let at = position(operator.output(), pixel, channel);
+            let extents = <[u32; 4]>::from(pad.input);
+            let from: [_; 4] = std::array::from_fn(|index| at[index].checked_sub(pad.before[index] as usize));
+            let is_inside =
+                |(from, extent): (&Option<usize>, &u32)| from.is_some_and(|at| at < *extent as usize);
+            let inside = from.iter().zip(&extents).all(is_inside);
+            let value =
+                if inside { first[number(pad.input, from.map(Option::unwrap_or_default))] } else { 0.0 };
+            copied(value)
         }
         Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
     }
+}
+
+fn resize(resize: &Resize, input: &[f32], [image, row, column, channel]: [usize; 4]) -> Expected {
+    let extents = [(row, resize.input.height, resize.height), (column, resize.input.width, resize.width)];
+    let at =
+        |row: usize, column: usize| f64::from(input[number(resize.input, [image, row, column, channel])]);
+    match resize.interpolation {
+        Interpolation::Nearest => {
+            let [row, column] = extents.map(|(at, from, to)| at * from as usize / to as usize);
+            Expected::exact(at(row, column))
+        }
+        Interpolation::Bilinear => {
+            let around = extents.map(|(at, from, to)| {
+                let place = (at as f64 + 0.5) * f64::from(from) / f64::from(to) - 0.5;
+                let place = place.clamp(0.0, f64::from(from - 1));
+                let before = place.floor();
+                [
+                    (before as usize, 1.0 - place + before),
+                    ((before as usize + 1).min(from as usize - 1), place - before),
+                ]
+            });
+            let terms = around[0].iter().flat_map(|row| around[1].iter().map(move |column| (row, column)));
+            Expected::sum(terms.map(|(row, column)| row.1 * column.1 * at(row.0, column.0)))
+        }
+    }
+}
+
+/// Image, row, column and channel of an element.
+fn position(shape: Shape, pixel: usize, channel: usize) -> [usize; 4] {
+    let [height, width] = [shape.height, shape.width].map(|extent| extent as usize);
+    [pixel / (height * width), pixel / width % height, pixel % width, channel]
+}
+
+/// The number of the element at a position.
+fn number(shape: Shape, [image, row, column, channel]: [usize; 4]) -> usize {
+    let [height, width, channels] = [shape.height, shape.width, shape.channels].map(|extent| extent as usize);
+    ((image * height + row) * width + column) * channels + channel
 }
 
 /// An element of a tensor like the output, or of one with one value a channel.

@@ -3,7 +3,8 @@
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{
-    Embedding, Function, LocalResponseNorm, Norm, NormKind, Operator, Reshape, Shape, Slice, Softmax,
+    Dimension, Embedding, Function, Interpolation, LocalResponseNorm, Norm, NormKind, Operator, Pad, Reshape,
+    Resize, Shape, Slice, Softmax, Transpose,
 };
 use proptest::prelude::*;
 
@@ -45,12 +46,51 @@ fn local_response_norms_agree_with_the_reference_whatever_threads_share_a_pixel(
 }
 
 #[test]
-fn ranges_of_channels_agree_with_the_reference_for_any_part() {
-    let operators = (shapes(), 0..8_u32, 1..20_u32).prop_map(|(input, first_channel, channels)| {
-        let input = input.with_channels(first_channel + channels + input.channels % 3);
-        Operator::Slice(Slice { input, first_channel, channels })
+fn ranges_of_any_dimension_agree_with_the_reference_for_any_part() {
+    let operators = (shapes(), 0..4_usize, 0..8_u32, 1..20_u32, 1..3_u32).prop_map(
+        |(input, along, first, count, step)| {
+            let dimension = Dimension::ALL[along];
+            let input = input.with(dimension, first + (count - 1) * step + 1 + input.channels % 3);
+            Operator::Slice(Slice { input, dimension, first, count, step: step as i32 })
+        },
+    );
+    check_all(operators, &[Function::Relu], any_part, launched(Kernel::Slice, [1; 3], [2, 2, 2]));
+}
+
+#[test]
+fn ranges_go_backwards() {
+    let operators = (shapes(), 0..4_usize).prop_map(|(input, along)| {
+        let dimension = Dimension::ALL[along];
+        let extent = input.along(dimension);
+        Operator::Slice(Slice { input, dimension, first: extent - 1, count: extent, step: -1 })
     });
     check_all(operators, &[], any_part, launched(Kernel::Slice, [1; 3], [2, 2, 2]));
+}
+
+#[test]
+fn zeros_around_agree_with_the_reference_for_any_part() {
+    let around = || (0..2_u32, 0..3_u32, 0..3_u32, 0..9_u32).prop_map(<[u32; 4]>::from);
+    let operators = (shapes(), around(), around())
+        .prop_map(|(input, before, after)| Operator::Pad(Pad { input, before, after }));
+    check_all(operators, &[], any_part, launched(Kernel::Padding, [1; 3], [2, 2, 2]));
+}
+
+#[test]
+fn images_of_another_size_agree_with_the_reference_for_any_part() {
+    for interpolation in [Interpolation::Nearest, Interpolation::Bilinear] {
+        let operators = (shapes(), 1..9_u32, 1..9_u32).prop_map(move |(input, height, width)| {
+            Operator::Resize(Resize { input, height, width, interpolation })
+        });
+        check_all(operators, &[Function::Relu], any_part, launched(Kernel::Resize, [1; 3], [2, 2, 2]));
+    }
+}
+
+#[test]
+fn dimensions_in_any_order_agree_with_the_reference_for_any_part() {
+    let order = Just(Dimension::ALL).prop_shuffle();
+    let operators = (shapes(), 1..3_u32, order)
+        .prop_map(|(input, images, order)| Operator::Transpose(Transpose { input, images, order }));
+    check_all(operators, &[], any_part, launched(Kernel::Transpose, [1; 3], [2, 2, 2]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Converter, Step, axis, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Dimension, Padding, Pool, PoolKind, Reshape, Shape, Window};
+use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape};
 
 /// Most copies of a tensor that are joined: a larger image, a mask for each head.
 const MAX_COPIES: u32 = 64;
@@ -39,12 +39,7 @@ impl Converter<'_> {
             views.iter().partition(|view| self.stored.contains(&view.source));
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
-        let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
-        let of = |axes: &[usize]| axes.iter().map(|&other| extents[other]).collect::<Vec<u32>>();
-        let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
-        let Some((shape, dimension)) = joined_in(leading[0], along, &outer, &inner) else {
-            return unsound("a tensor is too large");
-        };
+        let (shape, dimension) = self.placed(leading[0], along, &order)?;
         let mut parts = Vec::with_capacity(views.len());
         let mut sources = Vec::with_capacity(views.len());
         for view in views {
@@ -56,6 +51,18 @@ impl Converter<'_> {
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
         Ok(self.seen(source, extents, order))
+    }
+
+    /// The extent under which an axis of `view` is a dimension of its own, and that dimension,
+    /// where all axes lie in that order.
+    pub(super) fn placed(&self, view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
+        let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
+        let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
+        let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
+        match placed_in(view, along, &outer, &inner) {
+            Some(placed) => Ok(placed),
+            None => unsound("a tensor is too large"),
+        }
     }
 
     /// The order in memory of what is joined along an axis: that of a part which has it.
@@ -88,24 +95,37 @@ impl Converter<'_> {
         if view.padding == Padding::NONE {
             return Ok(view);
         }
+        let extents = view.padded_extents(self.spatial_axes());
+        let order = self.image_order(4);
+        let [batch, height, width, channels] = self.image_extents(&view.extents)[..] else {
+            return unsound("zeros around what is no image");
+        };
         let Padding { top, bottom, left, right } = view.padding;
-        let [height, width] = self.spatial_axes();
-        let view = View { padding: Padding::NONE, ..view };
-        let view = self.with_zeros_along(&view, height, [top, bottom])?;
-        self.with_zeros_along(&view, width, [left, right])
+        let input = Shape { batch, height, width, channels };
+        let source = self.arranged(&view, &wide(&view.extents, order.clone()), input)?;
+        let pad = Pad { input, before: [0, top, left, 0], after: [0, bottom, right, 0] };
+        let source = self.emit(".pad", pad, &[source])?;
+        Ok(self.seen(source, extents, order))
     }
 
-    fn with_zeros_along(&mut self, view: &View, along: usize, counts: [u32; 2]) -> Step<View> {
-        let mut parts = vec![view.clone()];
-        for (is_behind, count) in [false, true].into_iter().zip(counts).filter(|&(_, count)| count > 0) {
-            let mut extents = view.extents.clone();
-            extents[along] = count;
-            Self::check_extents(&extents)?;
-            let zeros =
-                self.in_file_order(extents, |converter, shape| converter.stored_input("zeros", shape))?;
-            parts.insert(if is_behind { parts.len() } else { 0 }, zeros);
+    fn with_zeros_along(&mut self, view: &View, along: usize, [before, after]: [u32; 2]) -> Step<View> {
+        if [before, after] == [0, 0] {
+            return Ok(view.clone());
         }
-        self.joined_along(&parts, along)
+        let order = self.order_of(view);
+        let all = if order.contains(&along) {
+            order.clone()
+        } else {
+            self.order_and(&order, along, view.extents.len())
+        };
+        let (shape, dimension) = self.placed(view, along, &all)?;
+        let source = self.arranged(view, &order, shape)?;
+        let mut pad = Pad { input: shape, before: [0; 4], after: [0; 4] };
+        (pad.before[dimension as usize], pad.after[dimension as usize]) = (before, after);
+        let source = self.emit("", pad, &[source])?;
+        let mut extents = view.extents.clone();
+        extents[along] = extents[along].saturating_add(before).saturating_add(after);
+        Ok(self.seen(source, extents, all))
     }
 
     pub(super) fn pad(&mut self, node: &SourceNode) -> Step<View> {
@@ -189,8 +209,8 @@ impl Converter<'_> {
         }
     }
 
-    /// A larger image as copies of its pixels, a smaller one as means of them.
-    pub(super) fn resize(&mut self, node: &SourceNode) -> Step<View> {
+    /// An image of another height and width.
+    pub(super) fn resize(&mut self, node: &SourceNode, interpolation: Interpolation) -> Step<View> {
         let view = self.view(node, 0)?;
         let wanted = self.resized(node, &view)?;
         if wanted == view.extents {
@@ -198,35 +218,17 @@ impl Converter<'_> {
         }
         let [height, width] = self.spatial_axes();
         let whole = |axis: usize| view.extents[axis] == wanted[axis] || axis == height || axis == width;
-        if view.extents.len() != 4 || view.extents[0] != 1 || !(0..4).all(whole) {
+        if view.extents.len() != 4 || !(0..4).all(whole) {
             return unknown("a resize of something but an image's height and width");
         }
-        let [from, to] = [&view.extents, &wanted].map(|extents| [extents[height], extents[width]]);
-        let channels = elements(&view.extents) / u64::from(from[0]) / u64::from(from[1]);
-        let shape = Shape::image(from[0], from[1], as_extent(channels));
-        let order = wide(&view.extents, self.image_order(4));
-        let source = self.arranged(&view, &order, shape)?;
-        let source = if [0, 1].iter().all(|&side| to[side] != 0 && to[side] % from[side] == 0) {
-            let copies = u64::from(to[0] / from[0]) * u64::from(to[1] / from[1]);
-            if copies > u64::from(MAX_COPIES) {
-                return unknown(format!("an image {copies} times as large"));
-            }
-            self.approximate(format!("a concatenation of {copies} copies and a reshape"));
-            let copies = copies as usize;
-            let concat = Concat::of_channels(shape, vec![shape.channels; copies]);
-            let source = self.emit(".copies", concat, &vec![source; copies])?;
-            let output = Shape::image(to[0], to[1], shape.channels);
-            let moved = Reshape { input: self.shape(source), output };
-            self.emit("", moved, &[source])?
-        } else if [0, 1].iter().all(|&side| to[side] != 0 && from[side] % to[side] == 0) {
-            self.approximate("an average pool");
-            let kernel = [from[0] / to[0], from[1] / to[1]];
-            let window = Window { stride: kernel, ..Window::of(kernel) };
-            self.emit("", Pool { kind: PoolKind::Average, input: shape, window }, &[source])?
-        } else {
-            return unknown(format!("a resize from {}x{} to {}x{}", from[0], from[1], to[0], to[1]));
-        };
-        Ok(self.image_view(source, false))
+        Self::check_extents(&wanted)?;
+        let order = self.image_order(4);
+        let input: [u32; 4] = std::array::from_fn(|index| view.extents[order[index]]);
+        let source = self.arranged(&view, &wide(&view.extents, order.clone()), input.into())?;
+        let resize =
+            Resize { input: input.into(), height: wanted[height], width: wanted[width], interpolation };
+        let source = self.emit("", resize, &[source])?;
+        Ok(self.seen(source, wanted, order))
     }
 
     fn resized(&self, node: &SourceNode, view: &View) -> Step<Vec<u32>> {
@@ -274,9 +276,9 @@ impl Converter<'_> {
     }
 }
 
-/// The extent of a part that is joined along an axis of a file, with the dimension that the axis
-/// is: those that the part has already, where the axes around it fit, else natural ones.
-fn joined_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<(Shape, Dimension)> {
+/// The extent of a tensor that is joined or cut along an axis of a file, with the dimension that
+/// the axis is: those that the part has already, where the axes around it fit, else natural ones.
+fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<(Shape, Dimension)> {
     let (around, own, step) = (elements(outer), part.extents[along], elements(inner));
     let mut dimensions = Dimension::ALL.into_iter().rev();
     let is_axis = |&dimension: &Dimension| {

@@ -107,7 +107,7 @@ impl Converter<'_> {
         loop {
             let Source::Node(id) = source else { return false };
             let node = &self.out.nodes[id.index()];
-            if !node.operator.is_view() {
+            if !node.operator.is_view() && !matches!(node.operator, Operator::Transpose(_)) {
                 return node.operator.macs() > 0 || matches!(node.operator, Operator::Norm(_));
             }
             source = node.inputs[0];

@@ -30,18 +30,11 @@ impl Converter<'_> {
         let extents = after(value.extents(), ranges);
         for &Range { axis, first, count, step, .. } in ranges {
             value = match value {
-                Value::View(view) => {
-                    if step != 1 && count > 1 {
-                        self.approximate("a slice of as many elements, side by side");
-                    }
-                    // As many elements, from where they would begin if they lay together.
-                    let first = first.min(view.extents[axis] - count);
-                    Value::View(self.part(&view, axis, first, count)?)
-                }
+                Value::View(view) => Value::View(self.part(&view, axis, [first, count], step)?),
                 Value::Constant(constant) => {
-                    let (first, all) = (first as usize, count as usize);
+                    let (first, all, apart) = (first as usize, count as usize, step.unsigned_abs() as usize);
                     let place = |place: usize| {
-                        if step > 0 { first + place * step as usize } else { first + all - 1 - place }
+                        first + apart.saturating_mul(if step > 0 { place } else { all - 1 - place })
                     };
                     Value::Constant(constant.picked(axis, count, place))
                 }
@@ -95,39 +88,31 @@ impl Converter<'_> {
         }
     }
 
-    /// A range of an axis: of channels where it is the innermost in memory, otherwise of
-    /// that axis and those inside it.
-    pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Step<View> {
+    /// A range of an axis, whose lowest element is the first; taken from the last on where
+    /// the step is negative.
+    pub(super) fn part(
+        &mut self,
+        view: &View,
+        along: usize,
+        [first, count]: [u32; 2],
+        step: i64,
+    ) -> Step<View> {
         let extent = view.extents[along];
-        if count == extent {
+        if count == extent && step == 1 {
             return Ok(view.clone());
         }
-        if count == 0 || u64::from(first) + u64::from(count) > u64::from(extent) {
-            return unsound(format!(
-                "elements {first} to {} of {extent}",
-                u64::from(first) + u64::from(count)
-            ));
+        let apart = step.unsigned_abs();
+        let last = u64::from(first).saturating_add(u64::from(count).saturating_sub(1).saturating_mul(apart));
+        if count == 0 || last >= u64::from(extent) {
+            return unsound(format!("elements {first} to {last} of {extent}"));
         }
         let view = if view.order.is_none() { self.settled(view)? } else { view.clone() };
         let order = view.order.clone().unwrap_or_default();
-        let Some(place) = order.iter().position(|&other| other == along) else {
-            return unsound("a slice of an axis that is not there");
-        };
-        let count_of =
-            |axes: &[usize]| axes.iter().map(|&other| u64::from(view.extents[other])).product::<u64>();
-        let (outer, inner) = (count_of(&order[..place]), count_of(&order[place + 1..]));
-        let channels = as_extent(u64::from(extent) * inner);
-        let (source, shape) = if view.shape.channels == channels {
-            (view.source, view.shape)
-        } else {
-            let shape = Shape::tokens(as_extent(outer), channels);
-            (self.arranged(&view, &order, shape)?, shape)
-        };
-        let slice = Slice {
-            input: shape,
-            first_channel: as_extent(u64::from(first) * inner),
-            channels: as_extent(u64::from(count) * inner),
-        };
+        let (shape, dimension) = self.placed(&view, along, &order)?;
+        let source = self.arranged(&view, &order, shape)?;
+        let first = if step < 0 { last as u32 } else { first };
+        let step = i32::try_from(step).unwrap_or(1);
+        let slice = Slice { input: shape, dimension, first, count, step };
         let source = self.emit("", slice, &[source])?;
         let mut extents = view.extents.clone();
         extents[along] = count;
@@ -189,7 +174,8 @@ impl Converter<'_> {
             return unknown("a look-up of more elements than there are");
         }
         let count = count as u32;
-        let part = self.part(&view, along, (first as u32).min(view.extents[along] - count), count)?;
+        let first = (first as u32).min(view.extents[along] - count);
+        let part = self.part(&view, along, [first, count], 1)?;
         let mut extents = part.extents.clone();
         extents.splice(along..=along, indices.extents.iter().copied());
         Self::check_extents(&extents)?;
@@ -257,7 +243,8 @@ fn spans(
             let end = if end == i64::MIN { -1 } else { at(end).clamp(-1, extent - 1) };
             let start = at(start).clamp(-1, extent - 1);
             let count = (start - end).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
-            (start.saturating_sub(count as i64).saturating_add(1).max(0), count)
+            let reached = (count as i64).saturating_sub(1).saturating_mul(step.saturating_abs());
+            (start.saturating_sub(reached).max(0), count)
         };
         ranges.push(Range { axis, first: first as u32, count: count as u32, step, drop: false });
     }

@@ -1,7 +1,9 @@
 //! The same elements seen otherwise: reshapes, transposes, axes dropped and added.
 
-use super::{Converter, Step, axes, axis, unknown, unsound};
-use crate::model::{Constant, Reshaping, SourceNode, as_extent, elements};
+use super::{Converter, Step, Value, axes, axis, unknown, unsound};
+use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, as_extent, elements};
+use crate::view::{View, natural_shape, wide};
+use coexec_sim::workload::Shape;
 
 impl Converter<'_> {
     pub(super) fn identity(&mut self, node: &SourceNode) -> Step<()> {
@@ -13,13 +15,53 @@ impl Converter<'_> {
     pub(super) fn transpose(&mut self, node: &SourceNode) -> Step<()> {
         let value = self.tensor(node, 0)?;
         let permutation = permutation(self.constant(node, 1), value.extents().len())?;
-        self.set(node, 0, value.transposed(&permutation));
+        let value = match value.transposed(&permutation) {
+            Value::View(view)
+                if node.writes.iter().flatten().any(|&tensor| self.is_read_as_it_lies[tensor]) =>
+            {
+                Value::View(self.at_rest(&view, true)?)
+            }
+            value => value,
+        };
+        self.set(node, 0, value);
         Ok(())
     }
 
+    /// `view` with its axes in the order of the file; of images with channels first, in that of
+    /// the framework: then a transpose only turned the one into the other, and nothing moves. The
+    /// outermost of three axes is the batch where one is likely to be wanted: that of a product.
+    fn at_rest(&mut self, view: &View, is_batch: bool) -> Step<View> {
+        let Some(order) = &view.order else { return Ok(view.clone()) };
+        let rank = view.extents.len();
+        let mut rest = view.file_order();
+        if self.model.order == ImageOrder::ChannelsFirst && rank >= 4 {
+            let spatial = wide(&view.extents, vec![rank - 2, rank - 1]);
+            if order.starts_with(&spatial) {
+                rest.rotate_right(spatial.len());
+            }
+        }
+        if *order == rest {
+            return Ok(view.clone());
+        }
+        let memory: Vec<u32> = rest.iter().map(|&axis| view.extents[axis]).collect();
+        let shape = match memory[..] {
+            [height, width, channels] if !is_batch => Some(Shape::image(height, width, channels)),
+            _ => natural_shape(&memory),
+        };
+        let Some(shape) = shape else { return unsound("a tensor is too large") };
+        let source = self.arranged(view, &rest, shape)?;
+        Ok(self.seen(source, view.extents.clone(), rest))
+    }
+
     pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<()> {
-        let value = self.tensor(node, 0)?;
+        let mut value = self.tensor(node, 0)?;
         let extents = reshaped_extents(reshaping, self.constant(node, 1), value.extents())?;
+        if let Value::View(view) = &value
+            && view.reshaped(extents.clone()).order.is_none()
+        {
+            // Axes become one that do not lie together.
+            value = Value::View(self.at_rest(view, false)?);
+        }
         self.set(node, 0, value.reshaped(extents)?);
         Ok(())
     }

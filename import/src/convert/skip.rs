@@ -51,7 +51,7 @@ impl Converter<'_> {
                 let input = flat(elements(&view.extents));
                 let order = self.order_of(view);
                 let source = self.arranged(view, &order, input)?;
-                let slice = Slice { input, first_channel: 0, channels: flat(count).channels };
+                let slice = Slice::of_channels(input, 0, flat(count).channels);
                 let source = self.emit("", slice, &[source])?;
                 let order = wide_axes(&extents);
                 Ok((self.seen(source, extents, order), "a part of its operand"))

@@ -4,7 +4,7 @@ use super::{Converter, MAX_RANK, MISSING, Step, Value, clean, unknown, unsound};
 use crate::Replacement;
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Reshape, Shape, Source};
+use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source};
 
 /// Access to tensors.
 impl Converter<'_> {
@@ -177,31 +177,6 @@ impl Converter<'_> {
     pub(super) fn seen(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
         let order = Some(wide(&extents, order));
         View { source, shape: self.shape(source), extents, order, padding: Padding::NONE }
-    }
-
-    /// `view` with its axes in that order in memory, under that extent of the graph.
-    pub(super) fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Step<Source> {
-        if view.shape == shape && view.order.as_deref() == Some(order) {
-            return Ok(view.source);
-        }
-        if let Source::Input(index) = view.source
-            && self.stored.contains(&view.source)
-        {
-            // A constant is stored as it is needed.
-            let name = self.out.inputs[index as usize].name.clone();
-            return Ok(self.stored_input(&name, shape));
-        }
-        let key =
-            view.order.clone().map(|from| (view.source, view.extents.clone(), from, order.to_vec(), shape));
-        if let Some(&source) = key.as_ref().and_then(|key| self.moved.get(key)) {
-            return Ok(source);
-        }
-        let reshape = Reshape { input: view.shape, output: shape };
-        let source = self.emit(".reshape", reshape, &[view.source])?;
-        if let Some(key) = key {
-            self.moved.insert(key, source);
-        }
-        Ok(source)
     }
 
     /// `view` with its axes in that order in memory, under the extent natural to it.

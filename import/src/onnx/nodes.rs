@@ -3,7 +3,7 @@
 use super::messages::{AttributeProto, NodeProto};
 use crate::model::{Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
 use crate::operators::{self, NOT_KNOWN};
-use coexec_sim::workload::{LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
+use coexec_sim::workload::{Interpolation, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
 
 /// The number of an operand that no node has.
 const NONE: usize = usize::MAX;
@@ -132,6 +132,11 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
         "Gather" => Work::Gather { axis: axis(0) },
+        // A cubic mix of sixteen neighbours counts as one of four.
+        "Resize" => Work::Resize(match attributes.text("mode") {
+            "linear" | "cubic" => Interpolation::Bilinear,
+            _ => Interpolation::Nearest,
+        }),
         "Reshape" => Work::Reshape(Reshaping::ToOperand { zero_is_zero: flag("allowzero") }),
         "Flatten" => Work::Reshape(Reshaping::Flatten { axis: axis(1) }),
         "DepthToSpace" => Work::BlockRearrangement { block: count("blocksize"), to_space: true },

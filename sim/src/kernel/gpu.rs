@@ -117,7 +117,16 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
             operands = elementwise::tensor_operands(&layer.linked);
             elementwise::concat(concat, layer, gpu)
         }
-        Class::Movement(Movement::Range(range)) => elementwise::slice(range.first_channel, output, gpu),
+        Class::Movement(Movement::Range(range)) => {
+            elementwise::pick(Kernel::Slice, &range.pick(), operator.output(), gpu)
+        }
+        Class::Movement(Movement::Transposed(transpose)) => {
+            elementwise::pick(Kernel::Transpose, &transpose.pick(), operator.output(), gpu)
+        }
+        Class::Movement(Movement::Padded(pad)) => {
+            elementwise::pick(Kernel::Padding, &pad.pick(), operator.output(), gpu)
+        }
+        Class::Movement(Movement::Resized(resize)) => elementwise::resize(resize, gpu),
         Class::Movement(Movement::Rearranged { input }) => {
             elementwise::reshape(input, operator.output(), gpu)
         }

@@ -22,10 +22,14 @@ mod local_response_norm;
 mod matmul;
 mod mean;
 mod norm;
+mod pad;
+mod pick;
 mod pool;
 mod reshape;
+mod resize;
 mod slice;
 mod softmax;
+mod transpose;
 mod window;
 
 use std::ops::Deref;
@@ -47,10 +51,14 @@ pub use local_response_norm::LocalResponseNorm;
 pub use matmul::MatMul;
 pub use mean::Mean;
 pub use norm::{Norm, NormKind};
+pub use pad::Pad;
+pub use pick::{Axis, Pick};
 pub use pool::{Pool, PoolKind};
 pub use reshape::Reshape;
+pub use resize::{Interpolation, Resize};
 pub use slice::Slice;
 pub use softmax::Softmax;
+pub use transpose::Transpose;
 pub use window::Window;
 
 use super::shape::Shape;
@@ -151,8 +159,14 @@ operators! {
     local_response_norm: LocalResponseNorm,
     /// A table look-up.
     embedding: Embedding,
-    /// A range of channels, `[first, count]`.
+    /// A range: `[first, count]` of channels, or a table.
     slice: Slice,
+    /// The dimensions in another order.
+    transpose: Transpose,
+    /// Zeros around.
+    pad: Pad,
+    /// Another height and width.
+    resize: Resize,
     /// Another extent, `[batch, height, width, channels]`.
     reshape: Reshape,
 }
@@ -251,13 +265,43 @@ impl Statistic {
 pub enum Movement<'a> {
     /// Behind each other.
     Joined(&'a Concat),
-    /// A range of channels, on their own.
+    /// A range, on its own.
     Range(&'a Slice),
+    /// Where the dimensions in another order say.
+    Transposed(&'a Transpose),
+    /// Among zeros.
+    Padded(&'a Pad),
+    /// Spread over more pixels, or fewer.
+    Resized(&'a Resize),
     /// Into another extent.
     Rearranged {
         /// Extent they come from.
         input: Shape,
     },
+}
+
+impl Movement<'_> {
+    /// Elements that each element of the output is made of.
+    pub fn taps(&self) -> u32 {
+        match self {
+            Self::Resized(resize) => resize.interpolation.taps(),
+            Self::Joined(_)
+            | Self::Range(_)
+            | Self::Transposed(_)
+            | Self::Padded(_)
+            | Self::Rearranged { .. } => 1,
+        }
+    }
+
+    /// Where the elements come from, where that is a position by position of the output's.
+    pub fn pick(&self) -> Option<Pick> {
+        match self {
+            Self::Range(slice) => Some(slice.pick()),
+            Self::Transposed(transpose) => Some(transpose.pick()),
+            Self::Padded(pad) => Some(pad.pick()),
+            Self::Joined(_) | Self::Resized(_) | Self::Rearranged { .. } => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -85,8 +85,11 @@ pub struct Shape {
 }
 
 /// One of the four directions of a [`Shape`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Dimension {
     /// Images.
     Batch,
@@ -166,7 +169,8 @@ impl Shape {
     }
 
     /// So many times as many images.
-    pub(super) fn images(self, count: u32) -> Self {
+    #[must_use]
+    pub fn images(self, count: u32) -> Self {
         Self { batch: self.batch.saturating_mul(count), ..self }
     }
 

@@ -77,7 +77,7 @@ fn layer(fields: &[&str], data_type: DataType) -> Layer {
         }),
         "mean" => Operator::Mean(Mean { input: flat }),
         "concat" => Operator::Concat(Concat::of_channels(flat, vec![elements - 1, 1])),
-        "pad" => Operator::Slice(Slice { input: flat, first_channel: 0, channels: elements }),
+        "pad" => Operator::Slice(Slice::of_channels(flat, 0, elements)),
         "ew" => {
             Operator::Elementwise(Elementwise { function: Function::Add, input: flat, other: Some(flat) })
         }

@@ -37,7 +37,7 @@ fn add(operators: &mut Vec<Operator>, part: Part<'_>) {
     if gap.padded {
         let input = Shape::image(input_side, input_side, channels);
         // Padding copies as much as a slice that takes everything.
-        operators.push(Operator::Slice(Slice { input, first_channel: 0, channels }));
+        operators.push(Operator::Slice(Slice::of_channels(input, 0, channels)));
     }
     let side = gap.side.max(1);
     for _ in 0..hidden_operations(gap.missing) {

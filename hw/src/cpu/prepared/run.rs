@@ -179,9 +179,9 @@ impl<T: Element> Prepared<T> {
         inputs: &[&[T]],
         results: &Results<T>,
     ) {
-        let all_channels = self.layer.operator.output().channels as usize;
+        let output = self.layer.operator.output();
         let visit = |pixels: Range<usize>| {
-            let visit = Visit { step, inputs, results, all_channels, pixels };
+            let visit = Visit { step, inputs, results, output, pixels };
             // SAFETY: the instructions were checked; each pixel is visited once, and inputs
             // and output have the operator's sizes.
             unsafe { run_compiled_for(self.set, visit) };

@@ -6,8 +6,8 @@ mod refusals;
 
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{
-    Concat, DataType, Dimension, Elementwise, Embedding, Linear, Linked, LocalResponseNorm, MatMul, Mean,
-    Norm, NormKind, Padding, Pool, PoolKind, Reshape, Softmax, Window,
+    Concat, DataType, Dimension, Elementwise, Embedding, Interpolation, Linear, Linked, LocalResponseNorm,
+    MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, Slice, Softmax, Transpose, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -24,6 +24,9 @@ const CASES: u32 = 48;
 /// What elements are set to before a run: none of them may be left where a part
 /// is computed, and all elsewhere.
 const UNTOUCHED: f32 = -77.0;
+
+/// An order of dimensions in which none stays.
+const TURNED: [Dimension; 4] = [Dimension::Channels, Dimension::Batch, Dimension::Height, Dimension::Width];
 
 /// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
 /// enough bits that `f16` holds them.
@@ -246,7 +249,12 @@ proptest! {
             Operator::Concat(Concat { extent: input, dimension: Dimension::Batch, extents: vec![batch, 2] }),
             Operator::Concat(Concat { extent: input, dimension: Dimension::Height, extents: vec![1, height] }),
             Operator::Concat(Concat { extent: input, dimension: Dimension::Width, extents: vec![2, width, 1] }),
-            Operator::Slice(Slice { input, first_channel: depth / 3, channels: depth - depth / 3 }),
+            Operator::Slice(Slice::of_channels(input, depth / 3, depth - depth / 3)),
+            Operator::Slice(Slice { input, dimension: Dimension::Height, first: height - 1, count: height, step: -1 }),
+            Operator::Resize(Resize { input, height: 2 * height, width: width + 1, interpolation: Interpolation::Nearest }),
+            Operator::Resize(Resize { input, height: 2 * height, width: width + 1, interpolation: Interpolation::Bilinear }),
+            Operator::Pad(Pad { input, before: [0, 1, 2, 3], after: [1, 0, 1, 0] }),
+            Operator::Transpose(Transpose { input: Shape { batch: 1, ..input }, images: batch, order: TURNED }),
             Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
             Operator::Embedding(Embedding { rows: height * width, vocabulary: 11, features: depth }),
             Operator::Elementwise(sums),

@@ -1,4 +1,4 @@
-// Elements under another address: a range of channels, another extent, rows of a table. A
+// Elements under another address: ranges, transposes, zeros around, another extent, rows of a table. A
 // thread writes a slice of a pixel. With ALIGNED the four channels of every slice that is
 // written are those of one that is read.
 
@@ -13,27 +13,46 @@ Number4 texel_of(SOURCE source, Extent extent, int number) {
   return READ(source, extent, x, y, number % extent.channels / 4);
 }
 
-__kernel WORK_GROUP void slice(SOURCE source, DESTINATION destination, Extent source_extent,
-                              Extent destination_extent, Region region, int first OPERANDS) {
+#ifdef IMAGES
+// The texel with the element at a position (batch, height, width, channels) of each of IMAGES
+// outputs that lie one behind the other; zeros outside the input. FROM_BATCH(at) to
+// FROM_CHANNELS(at) say where it is in the input, whose extents are INPUT_BATCH to
+// INPUT_CHANNELS.
+Number4 picked(SOURCE source, Extent extent, int image, int4 at) {
+  const int4 from = (int4)(FROM_BATCH(at), FROM_HEIGHT(at), FROM_WIDTH(at), FROM_CHANNELS(at));
+  const int4 end = (int4)(INPUT_BATCH, INPUT_HEIGHT, INPUT_WIDTH, INPUT_CHANNELS);
+  if (any(from < 0) || any(from >= end)) return (Number4)(0);
+  const int x = from.z * extent.batch + image * INPUT_BATCH + from.x;
+  const Number4 texel = READ(source, extent, x, from.y, from.w / 4);
+#ifdef ALIGNED
+  return texel;
+#else
+  return (Number4)(component(texel, from.w % 4));
+#endif
+}
+
+__kernel WORK_GROUP void pick(SOURCE source, DESTINATION destination, Extent source_extent,
+                             Extent destination_extent, Region region OPERANDS) {
   const int4 block = block_of_thread(region);
   if (!is_inside(region, block)) return;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
+  const int own = destination_extent.batch / IMAGES;
+  const int image = x % destination_extent.batch / own;
+  int4 at = (int4)(x % own, y, x / destination_extent.batch, to * 4);
 #ifdef ALIGNED
-  Number4 value = READ(source, source_extent, x, y, first / 4 + to);
+  Number4 value = picked(source, source_extent, image, at);
 #else
   Number parts[4] = {0, 0, 0, 0};
   const int count = min(destination_extent.channels - to * 4, 4);
-  for (int i = 0; i < count; i++) {
-    const int channel = first + to * 4 + i;
-    parts[i] = component(READ(source, source_extent, x, y, channel / 4), channel % 4);
-  }
+  for (int i = 0; i < count; i++, at.w++) parts[i] = picked(source, source_extent, image, at).x;
   Number4 value = vload4(0, parts);
 #endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
 }
+#endif
 
 __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent source_extent,
                                 Extent destination_extent, Region region OPERANDS) {

@@ -76,7 +76,12 @@ impl<T: Element> Builder<'_, T> {
             (Class::Movement(Movement::Joined(concat)), Kernel::Concat | Kernel::ConcatXy) => {
                 self.concat(concat)
             }
-            (Class::Movement(Movement::Range(slice)), Kernel::Slice) => self.slice(slice),
+            (Class::Movement(Movement::Range(slice)), Kernel::Slice) => self.pick(&slice.pick()),
+            (Class::Movement(Movement::Transposed(transpose)), Kernel::Transpose) => {
+                self.pick(&transpose.pick())
+            }
+            (Class::Movement(Movement::Padded(pad)), Kernel::Padding) => self.pick(&pad.pick()),
+            (Class::Movement(Movement::Resized(resize)), Kernel::Resize) => self.resize(resize),
             (Class::Movement(Movement::Rearranged { input }), Kernel::Reshape) => self.reshape(input),
             (Class::Gather { .. }, Kernel::Gather) => self.embedding(),
             (

@@ -1,9 +1,9 @@
 //! Steps of what computes each pixel by itself, or only moves elements: element-wise functions,
-//! softmax, norms, ranges of channels, reshapes, look-ups, concatenation.
+//! softmax, norms, ranges, transposes, reshapes, look-ups, concatenation.
 
 use std::fmt::Write;
 
-use coexec_sim::workload::{Concat, Dimension, Function, Shape, Slice, Statistic};
+use coexec_sim::workload::{Concat, Dimension, Function, Interpolation, Pick, Resize, Shape, Statistic};
 
 use super::super::error::OpenClError;
 use super::super::weights::CHANNELS;
@@ -50,13 +50,34 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, entry, threads, buffers, Vec::new())
     }
 
-    pub(super) fn slice(&mut self, slice: &Slice) -> Result<(), OpenClError> {
+    /// Elements that are each one of the input's, or zero.
+    pub(super) fn pick(&mut self, pick: &Pick) -> Result<(), OpenClError> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
-        if (slice.first_channel as usize).is_multiple_of(CHANNELS) {
+        // Behind the last channel of a texel that is not full lies what nobody may read.
+        let is_full = |shape: Shape| (shape.channels as usize).is_multiple_of(CHANNELS);
+        if pick.moves_whole_texels() && is_full(pick.input) {
             source.option("ALIGNED");
         }
-        let first = Argument::numbers([slice.first_channel]);
-        self.push(&source, "slice", self.region().size, Vec::new(), vec![first])
+        source.define("IMAGES", &pick.images.to_string());
+        let names = ["BATCH", "HEIGHT", "WIDTH", "CHANNELS"];
+        for ((name, axis), extent) in names.into_iter().zip(pick.axes).zip(<[u32; 4]>::from(pick.input)) {
+            let lane = ["x", "y", "z", "w"][axis.along as usize];
+            source.define(
+                &format!("FROM_{name}(at)"),
+                &format!("({} + {} * at.{lane})", axis.first, axis.step),
+            );
+            source.define(&format!("INPUT_{name}"), &extent.to_string());
+        }
+        self.push(&source, "pick", self.region().size, Vec::new(), Vec::new())
+    }
+
+    pub(super) fn resize(&mut self, resize: &Resize) -> Result<(), OpenClError> {
+        let mut source = self.source("resize", include_str!("../kernels/resize.cl"));
+        match resize.interpolation {
+            Interpolation::Nearest => {}
+            Interpolation::Bilinear => source.option("BILINEAR"),
+        }
+        self.push(&source, "resize", self.region().size, Vec::new(), Vec::new())
     }
 
     pub(super) fn reshape(&mut self, input: Shape) -> Result<(), OpenClError> {

@@ -133,7 +133,11 @@ impl<'a> Kernels<'a> {
                 let copy_ns = or(rates.concat_element_ns.as_ref(), &rates.copy_element_ns);
                 (Kernel::Copy, self.serial(&[elements * copy_ns, self.beyond_cache(output)]))
             }
-            Class::Movement(Movement::Range(_) | Movement::Rearranged { .. }) | Class::Gather { .. } => {
+            Class::Movement(movement) => {
+                let nanos = elements * f64::from(movement.taps()) * rates.copy_element_ns.value;
+                (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
+            }
+            Class::Gather { .. } => {
                 let nanos = elements * rates.copy_element_ns.value;
                 (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
             }

@@ -141,8 +141,9 @@ impl<'a> Kernels<'a> {
             Class::Reduction(Reduction::Normalisation(statistic)) => {
                 self.passes(output, f64::from(statistic.passes()), statistic.function())
             }
-            Class::Movement(_) | Class::Gather { .. } => {
-                let serial = self.serial(&[output * self.main().copy_element_ns.value]);
+            class @ (Class::Movement(_) | Class::Gather { .. }) => {
+                let taps = if let Class::Movement(movement) = class { movement.taps() } else { 1 };
+                let serial = self.serial(&[output * f64::from(taps) * self.main().copy_element_ns.value]);
                 Tally { serial, ..Tally::new(Kernel::Copy) }
             }
             Class::Elementwise(elementwise) => self.passes(output, 0.0, elementwise.function),

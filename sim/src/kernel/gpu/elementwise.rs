@@ -8,7 +8,9 @@ use super::{Modelled, extent, saturated};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::{Extent, Tile};
 use crate::device::quantity::Quantity;
-use crate::workload::{CHANNELS_PER_SLICE, Concat, Elementwise, Layer, Linked, Shape, slices};
+use crate::workload::{
+    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Layer, Linked, Pick, Resize, Shape, slices,
+};
 
 /// What a thread computes of a kernel with one for each slice of a pixel.
 const TEXEL: Tile = Tile::new(1, 1, 1);
@@ -99,10 +101,23 @@ pub(super) fn gather(output: Extent, gpu: &Gpu) -> Modelled {
     model(Dispatch::over(Kernel::Gather, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
 }
 
-/// A range of channels.
-pub(super) fn slice(first_channel: u32, output: Extent, gpu: &Gpu) -> Modelled {
-    let dispatch = Dispatch::over(Kernel::Slice, output, TEXEL, reads_per_texel(&[first_channel]), gpu);
-    model(dispatch, 2 * output.bytes(), gpu)
+/// Elements moved from one position to another: a thread writes a texel, of one that it reads
+/// where the channels stay together by four.
+pub(super) fn pick(kernel: Kernel, pick: &Pick, output: Shape, gpu: &Gpu) -> Modelled {
+    let reads = if pick.moves_whole_texels() { 1 } else { CHANNELS_PER_SLICE };
+    // A range reads no more than it writes.
+    let input = pick.input.images(pick.images);
+    let read = if input.elements() > output.elements() { output } else { input };
+    let (read, output) = (extent(read), extent(output));
+    model(Dispatch::over(kernel, output, TEXEL, reads, gpu), read.bytes() + output.bytes(), gpu)
+}
+
+/// An image of another size: a thread mixes the texels of one.
+pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
+    let (input, output) = (extent(resize.input), extent(resize.output()));
+    let taps = resize.interpolation.taps();
+    let read = (u64::from(taps) * output.bytes()).min(input.bytes());
+    model(Dispatch::over(Kernel::Resize, output, TEXEL, taps, gpu), read + output.bytes(), gpu)
 }
 
 /// Elements under another extent.

@@ -37,6 +37,9 @@ impl Kernel {
             | Self::Norm
             | Self::Gather
             | Self::Slice
+            | Self::Transpose
+            | Self::Padding
+            | Self::Resize
             | Self::Reshape
             | Self::ConcatXy => KernelTable::Elementwise,
         }

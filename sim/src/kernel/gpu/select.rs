@@ -52,9 +52,15 @@ pub enum Kernel {
     Norm,
     /// Look-up of rows of a table.
     Gather,
-    /// Range of channels.
+    /// Range along a dimension.
     Slice,
-    /// Reshape or transpose.
+    /// Dimensions in another order.
+    Transpose,
+    /// Zeros around.
+    Padding,
+    /// Image of another size.
+    Resize,
+    /// Same elements under another extent.
     Reshape,
 }
 
@@ -76,6 +82,9 @@ impl fmt::Display for Kernel {
             Self::Norm => "mean_stddev_normalization",
             Self::Gather => "gather",
             Self::Slice => "slice",
+            Self::Transpose => "transpose",
+            Self::Padding => "padding",
+            Self::Resize => "resize",
             Self::Reshape => "reshape",
         })
     }

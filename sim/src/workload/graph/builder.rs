@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Graph, GraphError, Source};
 use crate::workload::operator::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Operator, Pool, PoolKind, Reshape, Slice, Softmax, Window, check_shape,
+    Operator, Pool, PoolKind, Reshape, Slice, Softmax, Transpose, Window, check_shape,
 };
 use crate::workload::shape::{DataType, Dimension, Shape};
 
@@ -183,7 +183,7 @@ impl GraphBuilder {
 
     /// `channels` channels from `first_channel` on.
     pub fn slice(&mut self, from: Source, first_channel: u32, channels: u32) -> Source {
-        let slice = Slice { input: self.shape(from), first_channel, channels };
+        let slice = Slice::of_channels(self.shape(from), first_channel, channels);
         self.operator("slice", slice, &[from])
     }
 
@@ -191,6 +191,12 @@ impl GraphBuilder {
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
         let reshape = Reshape { input: self.shape(from), output };
         self.operator("reshape", reshape, &[from])
+    }
+
+    /// The dimensions in another order, outermost first.
+    pub fn transpose(&mut self, from: Source, order: [Dimension; 4]) -> Source {
+        let transpose = Transpose { input: self.shape(from), ..Transpose::from(order) };
+        self.operator("transpose", transpose, &[from])
     }
 
     /// All elements of an image as the features of one token.

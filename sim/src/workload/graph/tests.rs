@@ -158,8 +158,8 @@ fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
             "4x6x8 has 192 elements, but 1x6x31 has 186",
         ),
         (
-            Operator::Slice(Slice { input: image, first_channel: u32::MAX, channels: 2 }),
-            "the slice ends at channel 4294967297, but the input has 8",
+            Operator::Slice(Slice::of_channels(image, u32::MAX, 2)),
+            "the slice takes position 4294967295 along channels, but the input has 8",
         ),
         (Operator::Concat(Concat::of_channels(image, vec![])), "it joins no tensors, expected at least 1"),
     ];
@@ -250,7 +250,7 @@ fn any_other_operator() -> impl Strategy<Value = Operator> {
                 vocabulary: input.height,
                 features: input.channels,
             }),
-            8 => Operator::Slice(Slice { input, first_channel: other.width, channels: other.channels }),
+            8 => Operator::Slice(Slice::of_channels(input, other.width, other.channels)),
             _ => Operator::Reshape(Reshape { input, output: other }),
         },
     )

@@ -3,7 +3,7 @@
 
 use super::finish;
 use crate::workload::graph::{Graph, GraphBuilder, Source};
-use crate::workload::operator::{Function, NormKind, Window};
+use crate::workload::operator::{Function, NormKind, Slice, Window};
 use crate::workload::shape::{DataType, Dimension, Shape};
 
 /// Layers of both networks.
@@ -13,6 +13,18 @@ const LAYERS: u32 = 12;
 const MLP_EXPANSION: u32 = 4;
 
 const CLASSES: u32 = 1000;
+
+/// Rows of heads for each token become rows of tokens for each head.
+const HEADS_FIRST: [Dimension; 4] =
+    [Dimension::Width, Dimension::Batch, Dimension::Height, Dimension::Channels];
+
+/// The same, with the tokens innermost.
+const HEADS_FIRST_TURNED: [Dimension; 4] =
+    [Dimension::Width, Dimension::Batch, Dimension::Channels, Dimension::Height];
+
+/// And back.
+const TOKENS_FIRST: [Dimension; 4] =
+    [Dimension::Height, Dimension::Width, Dimension::Batch, Dimension::Channels];
 
 /// Tokens of ViT-B/32: 7x7 patches and the class token.
 const BASE_P32_TOKENS: u32 = 50;
@@ -52,9 +64,9 @@ fn build(name: &str, patch: u32, features: u32, heads: u32) -> Graph {
     }
     net.scope("head");
     x = net.norm(x, NormKind::Layer);
-    // The class token is the first: the first `features` of the flat tensor.
-    x = net.flatten(x);
-    x = net.slice(x, 0, features);
+    // The class token is the first.
+    let class = Slice { input: net.shape(x), dimension: Dimension::Width, first: 0, count: 1, step: 1 };
+    x = net.operator("slice", class, &[x]);
     net.linear(x, CLASSES);
     finish(net)
 }
@@ -81,18 +93,21 @@ fn embed(net: &mut GraphBuilder, image: Source, patch: u32, features: u32) -> So
 fn attention(net: &mut GraphBuilder, x: Source, heads: u32) -> Source {
     let Shape { width: tokens, channels: features, .. } = net.shape(x);
     let head_features = features / heads;
-    let by_head = Shape { batch: heads, height: 1, width: tokens, channels: head_features };
-    let transposed = Shape { width: head_features, channels: tokens, ..by_head };
+    let by_token = Shape::image(tokens, heads, head_features);
 
     let normed = net.norm(x, NormKind::Layer);
     let qkv = net.linear(normed, 3 * features);
-    let [query, key, value] = [(0, by_head), (1, transposed), (2, by_head)].map(|(part, extent)| {
-        let slice = net.slice(qkv, part * features, features);
-        net.reshape(slice, extent)
-    });
+    // Each head is a product of its own; the key's channels become its tokens.
+    let [query, key, value] =
+        [(0, HEADS_FIRST), (1, HEADS_FIRST_TURNED), (2, HEADS_FIRST)].map(|(part, order)| {
+            let slice = net.slice(qkv, part * features, features);
+            let heads = net.reshape(slice, by_token);
+            net.transpose(heads, order)
+        });
     let scores = net.matmul(query, key);
     let weights = net.softmax(scores);
     let mixed = net.matmul(weights, value);
+    let mixed = net.transpose(mixed, TOKENS_FIRST);
     let mixed = net.reshape(mixed, Shape::tokens(tokens, features));
     net.linear(mixed, features)
 }

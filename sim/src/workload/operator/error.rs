@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
-use crate::workload::shape::Shape;
+use crate::workload::shape::{Dimension, Shape};
 
 /// What is wrong with one operator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,9 +36,12 @@ pub enum OperatorError {
     /// A reshape between extents of different size.
     #[error("{input} has {} elements, but {output} has {}", input.elements(), output.elements())]
     ElementCount { input: Shape, output: Shape },
-    /// A slice beyond the last channel.
-    #[error("the slice ends at channel {end}, but the input has {channels}")]
-    SliceRange { end: u64, channels: u32 },
+    /// A slice of what is not there.
+    #[error("the slice takes position {position} along {dimension}, but the input has {extent}")]
+    SliceRange { position: i64, dimension: Dimension, extent: u32 },
+    /// An order of dimensions that lacks one.
+    #[error("the order does not name each dimension once")]
+    Order,
     /// A concatenation of no tensors.
     #[error("it joins no tensors, expected at least 1")]
     NothingToJoin,
@@ -63,7 +66,8 @@ impl OperatorError {
                 "The second operand has the extent of the first or one value a channel."
             }
             Self::ElementCount { .. } => "A reshape keeps the number of elements.",
-            Self::SliceRange { .. } => "Take fewer channels or start at a lower one.",
+            Self::SliceRange { .. } => "Take fewer positions, start at a lower one or take a smaller step.",
+            Self::Order => "Write batch, height, width and channels, each once.",
             Self::NothingToJoin => "List the channels of each tensor to join.",
         }
     }

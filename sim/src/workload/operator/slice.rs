@@ -1,35 +1,95 @@
-//! Slices of tensors.
+//! Ranges of tensors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN};
+use super::definition::{BatchOf, Definition, UNKNOWN, first};
 use super::error::OperatorError;
+use super::pick::{Axis, Pick};
 use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use crate::workload::shape::{Dimension, Shape};
 
-/// A range of channels taken out of a tensor: `[first, count]`.
+/// A range of a tensor along a dimension: `[first, count]` channels, or a table that also says
+/// the dimension and the step from one element taken to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "[u32; 2]", into = "[u32; 2]")]
+#[serde(from = "Written", into = "Written")]
 pub struct Slice {
     /// Input extent.
     pub input: Shape,
-    /// First channel taken.
-    pub first_channel: u32,
-    /// Channels taken.
-    pub channels: u32,
+    /// Along which it is taken.
+    pub dimension: Dimension,
+    /// First position taken.
+    pub first: u32,
+    /// Positions taken.
+    pub count: u32,
+    /// From one to the next; backwards where negative.
+    pub step: i32,
 }
 
-impl From<[u32; 2]> for Slice {
-    fn from([first_channel, channels]: [u32; 2]) -> Self {
-        Self { input: UNKNOWN, first_channel, channels }
+/// A range as files have it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected [first, count], or a table with dimension, first and count")]
+enum Written {
+    /// First channel and channels.
+    Channels([u32; 2]),
+    Along(Along),
+}
+
+/// A range along any dimension.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Along {
+    dimension: Dimension,
+    first: u32,
+    count: u32,
+    #[serde(default = "forward", skip_serializing_if = "is_forward")]
+    step: i32,
+}
+
+fn forward() -> i32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_forward(step: &i32) -> bool {
+    *step == 1
+}
+
+impl From<Written> for Slice {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Channels([first, count]) => Self::of_channels(UNKNOWN, first, count),
+            Written::Along(Along { dimension, first, count, step }) => {
+                Self { input: UNKNOWN, dimension, first, count, step }
+            }
+        }
     }
 }
 
-impl From<Slice> for [u32; 2] {
+impl From<Slice> for Written {
     fn from(slice: Slice) -> Self {
-        [slice.first_channel, slice.channels]
+        let Slice { dimension, first, count, step, .. } = slice;
+        if (dimension, step) == (Dimension::Channels, 1) {
+            Self::Channels([first, count])
+        } else {
+            Self::Along(Along { dimension, first, count, step })
+        }
+    }
+}
+
+impl Slice {
+    /// So many channels that lie together.
+    pub const fn of_channels(input: Shape, first: u32, count: u32) -> Self {
+        Self { input, dimension: Dimension::Channels, first, count, step: 1 }
+    }
+
+    /// Where its elements come from.
+    pub fn pick(&self) -> Pick {
+        let mut pick = Pick::all(self.input);
+        pick.axes[self.dimension as usize] =
+            Axis { along: self.dimension, first: i64::from(self.first), step: i64::from(self.step) };
+        pick
     }
 }
 
@@ -44,10 +104,13 @@ impl Definition for Slice {
 
     fn check(&self) -> Checked {
         bounds::shape("the input", self.input)?;
-        bounds::dimension("channels", self.channels)?;
-        let end = u64::from(self.first_channel) + u64::from(self.channels);
-        if end > u64::from(self.input.channels) {
-            return Err(OperatorError::SliceRange { end, channels: self.input.channels });
+        bounds::dimension("the count of a slice", self.count)?;
+        let last = i64::from(self.first) + i64::from(self.step) * (i64::from(self.count) - 1);
+        let extent = self.input.along(self.dimension);
+        for position in [i64::from(self.first), last] {
+            if position < 0 || position >= i64::from(extent) {
+                return Err(OperatorError::SliceRange { position, dimension: self.dimension, extent });
+            }
         }
         Ok(())
     }
@@ -57,7 +120,7 @@ impl Definition for Slice {
     }
 
     fn output(&self) -> Shape {
-        self.input.with_channels(self.channels)
+        self.input.with(self.dimension, self.count)
     }
 
     fn is_view(&self) -> bool {
@@ -66,5 +129,15 @@ impl Definition for Slice {
 
     fn over(&self, extent: Shape) -> Operator {
         Self { input: extent, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        if self.dimension == Dimension::Width && self.input.is_tokens() {
+            // Tokens of all sequences are rows of one matrix: one of each lies a sequence apart.
+            let step = i32::try_from(self.input.width).ok()?;
+            let input = first(batch.given, self.input);
+            return (self.count == 1).then(|| Self { input, count: batch.count, step, ..*self }.into());
+        }
+        (self.dimension != Dimension::Batch).then(|| self.reading(batch.given))
     }
 }

@@ -75,7 +75,7 @@ fn shaped_by_input() -> impl Strategy<Value = Operator> {
             Just(Operator::Elementwise(Elementwise { function: Function::HardSwish, input, other: None })),
             Just(Operator::Softmax(Softmax { input })),
             Just(Operator::Norm(Norm { kind: NormKind::Rms, input })),
-            Just(Operator::Slice(Slice { input, first_channel: 0, channels: input.channels })),
+            Just(Operator::Slice(Slice::of_channels(input, 0, input.channels))),
             Just(Operator::Reshape(Reshape {
                 input,
                 output: Shape {

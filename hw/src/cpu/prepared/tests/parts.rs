@@ -63,7 +63,7 @@ fn operators_with_lines() -> Vec<Operator> {
         Operator::Concat(Concat::of_channels(input, vec![37, 3])),
         Operator::Softmax(Softmax { input }),
         Operator::Norm(Norm { kind: NormKind::Layer, input }),
-        Operator::Slice(Slice { input, first_channel: 4, channels: 20 }),
+        Operator::Slice(Slice::of_channels(input, 4, 20)),
         Operator::Embedding(Embedding { rows: 9, vocabulary: 11, features: 20 }),
     ]
 }

@@ -1,0 +1,76 @@
+//! Zeros around a tensor.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, Definition, UNKNOWN};
+use super::pick::{Axis, Pick};
+use super::{Class, Movement, Operator};
+use crate::workload::shape::{Dimension, Shape};
+
+/// Zeros before and after a tensor along each dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pad {
+    /// Input extent.
+    #[serde(skip, default = "unknown")]
+    pub input: Shape,
+    /// Positions before: batch, height, width, channels.
+    pub before: [u32; 4],
+    /// Positions after.
+    pub after: [u32; 4],
+}
+
+fn unknown() -> Shape {
+    UNKNOWN
+}
+
+impl Pad {
+    /// Where its elements come from.
+    pub fn pick(&self) -> Pick {
+        let mut pick = Pick::all(self.input);
+        for (axis, before) in pick.axes.iter_mut().zip(self.before) {
+            *axis = Axis { first: -i64::from(before), ..*axis };
+        }
+        pick
+    }
+}
+
+impl Definition for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Movement(Movement::Padded(self))
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.input)?;
+        bounds::shape("the output", self.output())
+    }
+
+    fn extent(&self) -> Shape {
+        self.input
+    }
+
+    fn output(&self) -> Shape {
+        let mut extents = <[u32; 4]>::from(self.input);
+        for (extent, around) in extents.iter_mut().zip(self.before.iter().zip(self.after)) {
+            *extent = extent.saturating_add(*around.0).saturating_add(around.1);
+        }
+        extents.into()
+    }
+
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        let around =
+            |dimension: Dimension| self.before[dimension as usize].max(self.after[dimension as usize]) > 0;
+        let of_tokens = around(Dimension::Width) && self.input.is_tokens();
+        (!around(Dimension::Batch) && !of_tokens).then(|| self.reading(batch.given))
+    }
+}

@@ -1,0 +1,84 @@
+//! Images of another height and width.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, Definition, UNKNOWN};
+use super::{Class, Movement, Operator};
+use crate::workload::shape::Shape;
+
+/// What an element of a resized image is made of.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Interpolation {
+    /// The element at or before its place.
+    #[default]
+    Nearest,
+    /// The four elements around its place, pixels having their centres at halves.
+    Bilinear,
+}
+
+impl Interpolation {
+    /// Elements that one is made of.
+    pub fn taps(self) -> u32 {
+        match self {
+            Self::Nearest => 1,
+            Self::Bilinear => 4,
+        }
+    }
+}
+
+/// An image of another height and width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Resize {
+    /// Input extent.
+    #[serde(skip, default = "unknown")]
+    pub input: Shape,
+    /// Rows of the output.
+    pub height: u32,
+    /// Columns of the output.
+    pub width: u32,
+    /// What its elements are made of.
+    #[serde(default)]
+    pub interpolation: Interpolation,
+}
+
+fn unknown() -> Shape {
+    UNKNOWN
+}
+
+impl Definition for Resize {
+    fn name(&self) -> &'static str {
+        "resize"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Movement(Movement::Resized(self))
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.input)?;
+        bounds::shape("the output", self.output())
+    }
+
+    fn extent(&self) -> Shape {
+        self.input
+    }
+
+    fn output(&self) -> Shape {
+        Shape { height: self.height, width: self.width, ..self.input }
+    }
+
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        (!self.input.is_tokens()).then(|| self.reading(batch.given))
+    }
+}

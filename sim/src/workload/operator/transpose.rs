@@ -1,0 +1,101 @@
+//! Tensors with their dimensions in another order.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, Definition, UNKNOWN, first};
+use super::error::OperatorError;
+use super::pick::{Axis, Pick};
+use super::{Class, Movement, Operator};
+use crate::workload::shape::{Dimension, Shape};
+
+/// The dimensions of a tensor in another order: for batch, height, width and channels of the
+/// output the dimension of the input that each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "[Dimension; 4]", into = "[Dimension; 4]")]
+pub struct Transpose {
+    /// Extent of one of the inputs.
+    pub input: Shape,
+    /// Inputs one behind the other along the batch, each transposed on its own.
+    pub images: u32,
+    /// Dimensions of the input, outermost in the output first.
+    pub order: [Dimension; 4],
+}
+
+impl From<[Dimension; 4]> for Transpose {
+    fn from(order: [Dimension; 4]) -> Self {
+        Self { input: UNKNOWN, images: 1, order }
+    }
+}
+
+impl From<Transpose> for [Dimension; 4] {
+    fn from(transpose: Transpose) -> Self {
+        transpose.order
+    }
+}
+
+impl Transpose {
+    /// Where its elements come from.
+    pub fn pick(&self) -> Pick {
+        let mut axes = Pick::all(self.input).axes;
+        for (along, from) in Dimension::ALL.into_iter().zip(self.order) {
+            axes[from as usize] = Axis { along, first: 0, step: 1 };
+        }
+        Pick { input: self.input, images: self.images, axes }
+    }
+
+    fn one(&self) -> Shape {
+        Shape::from(self.order.map(|dimension| self.input.along(dimension)))
+    }
+}
+
+impl Definition for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Movement(Movement::Transposed(self))
+    }
+
+    fn check(&self) -> Checked {
+        bounds::shape("the input", self.extent())?;
+        if Dimension::ALL.iter().all(|dimension| self.order.contains(dimension)) {
+            bounds::shape("the output", self.output())
+        } else {
+            Err(OperatorError::Order)
+        }
+    }
+
+    fn extent(&self) -> Shape {
+        self.input.images(self.images)
+    }
+
+    fn output(&self) -> Shape {
+        self.one().images(self.images)
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} -> {}", self.name(), self.extent(), self.output())
+    }
+
+    fn is_view(&self) -> bool {
+        false
+    }
+
+    fn over(&self, extent: Shape) -> Operator {
+        Self { input: extent, images: 1, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        let given = first(batch.given, self.extent());
+        if given == self.extent().images(batch.count) {
+            return Some(Self { images: batch.times(self.images), ..*self }.into());
+        }
+        // Rows of all sequences in one matrix stay together where nothing moves between them.
+        (self.order[0] == Dimension::Batch && !self.input.is_tokens()).then(|| self.over(given))
+    }
+}
