@@ -27,6 +27,14 @@ fn softmax_agrees_with_the_reference_for_any_lines() {
 }
 
 #[test]
+fn softmax_agrees_with_the_reference_whatever_threads_share_a_pixel() {
+    for group in [[1, 1, 1], [4, 1, 1], [16, 1, 1]] {
+        let operators = shapes().prop_map(|input| Operator::Softmax(Softmax { input }));
+        check_all(operators, &[Function::Relu], any_lines, launched(Kernel::Softmax1x1, [1; 3], group));
+    }
+}
+
+#[test]
 fn norms_agree_with_the_reference_whatever_threads_share_a_pixel() {
     for group in [[8, 8, 1], [4, 2, 3], [1, 1, 8]] {
         for kind in [NormKind::Layer, NormKind::Rms] {

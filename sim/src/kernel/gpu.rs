@@ -107,7 +107,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         Class::Pool(pool) if pool.is_global_average() => reduce::mean(pool.input, gpu),
         Class::Pool(pool) => reduce::pool(pool, gpu),
         Class::Reduction(Reduction::Pixels { input }) => reduce::mean(input, gpu),
-        Class::Reduction(Reduction::Exponentials) => elementwise::softmax(output, gpu),
+        Class::Reduction(Reduction::Exponentials) => elementwise::softmax(operator.output(), gpu),
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
         Class::Movement(Movement::Joined(concat)) if concat.dimension != Dimension::Channels => {

@@ -16,6 +16,7 @@ mod generation;
 mod gpu_golden;
 mod interference;
 mod language_energy;
+mod movement;
 mod optimality;
 mod provenance;
 mod robustness;

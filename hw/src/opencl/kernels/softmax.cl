@@ -1,5 +1,8 @@
 // Softmax over the channels of each pixel: a thread reads all slices of a pixel for the
-// largest value, for the sum of exponentials, and to write. Sums are in 32 bits.
+// largest value, for the sum of exponentials, and to write; or, with GROUP_SIZE, the threads of a
+// group share the first two and write a slice each. Sums are in 32 bits.
+
+#ifndef GROUP_SIZE
 
 __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent source_extent,
                                 Extent destination_extent, Region region OPERANDS) {
@@ -26,3 +29,52 @@ __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent 
     WRITE(destination, destination_extent, x, y, slice, value);
   }
 }
+
+#else
+
+// The largest or the sum of what the threads of a group have, for each of them.
+float of_group(__local float *partial, float own, bool largest) {
+  const int lane = get_local_id(0);
+  partial[lane] = own;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane == 0) {
+    for (int other = 1; other < GROUP_SIZE; other++) {
+      own = largest ? fmax(own, partial[other]) : own + partial[other];
+    }
+    partial[0] = own;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float all = partial[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return all;
+}
+
+__kernel WORK_GROUP void softmax1x1(SOURCE source, DESTINATION destination, Extent source_extent,
+                                   Extent destination_extent, Region region OPERANDS) {
+  __local float partial[GROUP_SIZE];
+  const int to = get_global_id(0);
+  const int x = region.x + get_global_id(1);
+  const int y = region.y + get_global_id(2);
+  const bool is_of_region = (int)get_global_id(1) < region.width && (int)get_global_id(2) < region.height;
+  // Threads without a pixel read none, but meet the others.
+  const int slices = is_of_region ? source_extent.slices : 0;
+  float4 most = (float4)(-INFINITY);
+  for (int slice = get_local_id(0); slice < slices; slice += GROUP_SIZE) {
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
+    most = fmax(most, but_padding(texel, source_extent, slice, -INFINITY));
+  }
+  const float largest = of_group(partial, fmax(fmax(most.x, most.y), fmax(most.z, most.w)), true);
+  float4 sums = (float4)(0);
+  for (int slice = get_local_id(0); slice < slices; slice += GROUP_SIZE) {
+    const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
+    sums += exp(but_padding(texel, source_extent, slice, -INFINITY) - largest);
+  }
+  const float sum = of_group(partial, sums.x + sums.y + sums.z + sums.w, false);
+  if (to >= slices) return;
+  const float4 texel = convert_float4(READ(source, source_extent, x, y, to));
+  Number4 value = CONVERT4(exp(but_padding(texel, source_extent, to, -INFINITY) - largest) / sum);
+  LINKED(value, x, y, to);
+  WRITE(destination, destination_extent, x, y, to, value);
+}
+
+#endif

@@ -70,6 +70,7 @@ impl<T: Element> Builder<'_, T> {
             (Class::Pool(pool), Kernel::Mean) if pool.is_global_average() => self.mean(pool.input),
             (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
+            (Class::Reduction(Reduction::Exponentials), Kernel::Softmax1x1) => self.shared_softmax(),
             (Class::Reduction(Reduction::Normalisation(statistic)), Kernel::Norm) => self.norm(statistic),
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),

@@ -20,6 +20,17 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "softmax", [width, height, 1], Vec::new(), Vec::new())
     }
 
+    /// A softmax of few pixels, each of which has groups of threads of its own.
+    pub(super) fn shared_softmax(&mut self) -> Result<(), OpenClError> {
+        self.check_whole_pixels()?;
+        let mut source = self.source("softmax", include_str!("../kernels/softmax.cl"));
+        let group = self.dispatch.work_group;
+        source.define("GROUP_SIZE", &group.iter().product::<u32>().to_string());
+        let [width, height, slices] = self.region().size;
+        let grid = [slices.next_multiple_of(group[0].max(1)), width, height];
+        self.push(&source, "softmax1x1", grid, Vec::new(), Vec::new())
+    }
+
     /// A normalisation by the statistics of each pixel.
     pub(super) fn norm(&mut self, statistic: Statistic) -> Result<(), OpenClError> {
         self.check_whole_pixels()?;

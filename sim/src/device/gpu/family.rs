@@ -149,6 +149,8 @@ pub struct Family {
     /// Passes over a pixel's channels that softmax takes: two where exponents are tracked on the fly,
     /// else maximum, sum and quotient.
     pub softmax_passes: u32,
+    /// Most threads that share the softmax of one pixel where there are few pixels.
+    pub softmax_threads: u32,
     /// Threads of a normalising group that the delegate wishes for; none for as many as there may be.
     pub norm_threads: Option<u32>,
     /// Whether one thread normalises a pixel of few slices alone where there are many pixels.

@@ -5,7 +5,7 @@
 use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::work_group::Dispatch;
-use super::{Modelled, extent, lanes, missing_table, saturated, work_group};
+use super::{Modelled, elementwise, extent, lanes, missing_table, saturated, work_group};
 use crate::device::gpu::family::{ConvGrid, ConvMapping, Extent, Linearisation, SLICE_BYTES, Tile, TileTask};
 use crate::device::gpu::{
     ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, ResidentKernel, WinogradKernel,
@@ -97,8 +97,9 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
 
 /// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two
 /// activations are multiplied, the right operand is taken as weights that differ from row
-/// to row; rearranging it into the layout of weights, a launch of its own in the delegate,
-/// is not counted.
+/// to row, into whose layout a launch in front rearranges it. Engines of language models, whose
+/// models have 16-bit activations and integer weights, are taken to write keys and values in that
+/// layout as they grow.
 pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
     let source_slices = slices(product.inner);
     let output = Extent { width: product.rows, height: product.batch, slices: slices(product.outputs) };
@@ -115,7 +116,12 @@ pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled
         },
         ..Problem::pointwise(kernel, output, [source_slices, output.slices], layer, gpu)
     };
-    problem.model(&gpu.conv_generic, gpu)
+    let mut modelled = problem.model(&gpu.conv_generic, gpu);
+    if !trained && !layer.data_type.is_weight_only() {
+        let extents = [product.inner, product.outputs];
+        modelled.cost.transform_us = elementwise::weights_converter_us(extents, product.batch, gpu);
+    }
+    modelled
 }
 
 impl<'a> Problem<'a> {

@@ -1,7 +1,7 @@
 //! Kernels that mostly move memory: concatenation, element-wise functions,
 //! softmax, normalisations, look-ups and copies.
 
-use super::latency::Cost;
+use super::latency::{self, Cost};
 use super::select::{self, Kernel};
 use super::work_group::{self, Dispatch};
 use super::{Modelled, extent, saturated};
@@ -77,11 +77,30 @@ fn copy_iterations(slices: u32) -> u32 {
 // the cost a launch, a soft roofline of slice visits, and bytes.
 
 /// A softmax over each pixel's channels.
-pub(super) fn softmax(output: Extent, gpu: &Gpu) -> Modelled {
-    let passes = gpu.family.rules().softmax_passes;
-    let iterations = passes.saturating_mul(output.slices);
+pub(super) fn softmax(shape: Shape, gpu: &Gpu) -> Modelled {
+    let (output, rules) = (extent(shape), gpu.family.rules());
+    if select::softmax_uses_group(shape) {
+        return model(shared_softmax(output, gpu), 2 * output.bytes(), gpu);
+    }
+    let iterations = rules.softmax_passes.saturating_mul(output.slices);
     let dispatch = Dispatch::over(Kernel::Softmax, output, whole_pixel(output), iterations, gpu);
     model(dispatch, 2 * output.bytes(), gpu)
+}
+
+/// Passes of a shared softmax that all threads of a pixel take part in: maximum and sum.
+const SHARED_SOFTMAX_PASSES: u32 = 2;
+
+/// A softmax whose pixels each have groups of their own: every one of these finds maximum and sum
+/// again, and each of its threads then writes a slice.
+fn shared_softmax(output: Extent, gpu: &Gpu) -> Dispatch {
+    let slices = output.slices.max(1);
+    let mut threads = gpu.family.rules().softmax_threads;
+    while threads > 1 && (threads >= slices.saturating_mul(2) || threads >= gpu.max_work_group_size) {
+        threads /= 2;
+    }
+    let iterations = SHARED_SOFTMAX_PASSES.saturating_mul(slices.div_ceil(threads)).saturating_add(1);
+    let grid = [slices, output.width.max(1), output.height.max(1)];
+    Dispatch::new(Kernel::Softmax1x1, TEXEL, grid, [threads, 1, 1], iterations)
 }
 
 /// A normalisation by each pixel's statistics.
@@ -175,6 +194,16 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
         columns *= 2;
     }
     [columns, rows.max(1), slices]
+}
+
+/// What rearranging the right operand of a product of activations into the layout of weights
+/// takes: a launch in which a thread turns four texels.
+pub(super) fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
+    let blocks = Extent { width: slices(outputs), height: slices(inner), slices: batch };
+    let bytes = 2 * u64::from(CHANNELS_PER_SLICE) * blocks.bytes();
+    let dispatch = Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu);
+    let Modelled { dispatch, cost } = model(dispatch, bytes, gpu);
+    latency::execution(&dispatch, &cost, 0, gpu).phases.duration().as_micros()
 }
 
 fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {

@@ -34,6 +34,7 @@ impl Kernel {
             Self::Concat => KernelTable::Concat,
             Self::Elementwise
             | Self::Softmax
+            | Self::Softmax1x1
             | Self::Norm
             | Self::Gather
             | Self::Slice

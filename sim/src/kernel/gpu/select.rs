@@ -10,8 +10,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::extent;
 use crate::device::gpu::family::{Extent, Family};
-use crate::workload::{Conv2d, DepthwiseConv2d, Window, slices};
+use crate::workload::{Conv2d, DepthwiseConv2d, Shape, Window, slices};
 
 /// A kernel of the TFLite GPU delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -46,8 +47,10 @@ pub enum Kernel {
     ConcatXy,
     /// Element-wise function.
     Elementwise,
-    /// Softmax over channels.
+    /// Softmax over channels, a thread for each pixel.
     Softmax,
+    /// Softmax over channels of few pixels, a group for each.
+    Softmax1x1,
     /// Normalisation by the statistics of each pixel's channels.
     Norm,
     /// Look-up of rows of a table.
@@ -79,6 +82,7 @@ impl fmt::Display for Kernel {
             Self::Concat | Self::ConcatXy => "concat",
             Self::Elementwise => "elementwise",
             Self::Softmax => "softmax",
+            Self::Softmax1x1 => "softmax1x1",
             Self::Norm => "mean_stddev_normalization",
             Self::Gather => "gather",
             Self::Slice => "slice",
@@ -151,6 +155,15 @@ pub(super) fn suits_depthwise_stride_h2(conv: &DepthwiseConv2d, rules: &Family) 
     let Window { kernel, stride, dilation, .. } = conv.window;
     let is_3x3 = conv.multiplier == 1 && kernel == [3, 3];
     rules.has_depthwise_stride_h2 && is_3x3 && stride[0] == 2 && dilation[0] == 1
+}
+
+/// Most pixels whose softmax threads share.
+const MOST_SHARED_SOFTMAX_PIXELS: u32 = 256;
+
+/// Whether threads share the softmax of a pixel: where pixels are few, and no more than channels.
+pub(super) fn softmax_uses_group(output: Shape) -> bool {
+    let pixels = extent(output).width.saturating_mul(output.height);
+    pixels <= MOST_SHARED_SOFTMAX_PIXELS.min(output.channels)
 }
 
 /// Whether a normalisation shares a pixel's channels among the threads of a group.

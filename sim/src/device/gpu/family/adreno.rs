@@ -22,8 +22,11 @@ pub(super) static ADRENO_6XX: Family = Family {
     ..FROM_6XX
 };
 
-pub(super) static ADRENO_7XX: Family =
-    Family { recognises: |words| series(words).is_some_and(|series| !(3..=6).contains(&series)), ..FROM_6XX };
+pub(super) static ADRENO_7XX: Family = Family {
+    recognises: |words| series(words).is_some_and(|series| !(3..=6).contains(&series)),
+    softmax_threads: 512,
+    ..FROM_6XX
+};
 
 const BEFORE_6XX: Family = Family {
     wave_threads: 64,

@@ -25,6 +25,7 @@ pub(super) const UNRECOGNISED: Family = Family {
     has_depthwise_stride_h2: false,
     reduction_threads: [64, 256],
     softmax_passes: 3,
+    softmax_threads: 128,
     norm_threads: Some(64),
     norms_few_slices_alone: false,
     runs_threads_in_turn: false,

@@ -6,6 +6,7 @@ use super::{Family, Tile, TileTask, number_behind};
 pub(super) static MIDGARD: Family = Family {
     recognises: |words| number_behind(words, "mali-t").is_some(),
     wave_threads: 1,
+    softmax_threads: 1024,
     tile: |task| (tile_of(texels(task, [1024.0, 4096.0, f64::INFINITY], 8), task), 1),
     has_depthwise_3x3: false,
     reduction_threads: [8, 32],
@@ -36,6 +37,7 @@ pub(super) static VALHALL_2: Family =
 /// Its 3x3 depthwise kernel is for 16-bit activations in textures, which is how the delegate stores them.
 const BIFROST: Family = Family {
     wave_threads: 8,
+    softmax_threads: 1024,
     tile: |task| bifrost_tile(task, LATER_LIMITS),
     reduction_threads: [16, 64],
     ..UNRECOGNISED
