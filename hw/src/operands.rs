@@ -82,6 +82,12 @@ pub enum OperandError {
         /// What would be accepted.
         expected: String,
     },
+    /// An operator that nothing here executes.
+    #[error("{operator}: there is no kernel for it")]
+    NoKernel {
+        /// The operator.
+        operator: String,
+    },
     /// An index beyond the end of an embedding's table.
     #[error("found index {found} into the table, expected a whole number below {vocabulary}")]
     Index {
@@ -116,6 +122,7 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
         | Class::Elementwise(_)
         | Class::Movement(_)
         | Class::Gather { .. } => needs_all_rows,
+        Class::Recurrent(_) | Class::Generic(_) => true,
     };
     check_span("channels", part.channels, whole.channels, needs_all_channels)?;
     check_span("lines", part.rows, whole.rows, needs_all_rows)

@@ -80,6 +80,8 @@ pub(super) fn operator(
             let channels = slice.input.channels as usize;
             copied(first[pixel * channels + slice.first_channel as usize + channel])
         }
+        // Nothing executes them, so that nothing compares results.
+        Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
         Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
     }
 }

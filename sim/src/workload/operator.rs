@@ -17,12 +17,14 @@ mod depthwise_conv2d;
 mod elementwise;
 mod embedding;
 mod error;
+mod generic;
 mod linear;
 mod local_response_norm;
 mod matmul;
 mod mean;
 mod norm;
 mod pool;
+mod recurrent;
 mod reshape;
 mod slice;
 mod softmax;
@@ -42,12 +44,14 @@ pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
 pub use error::OperatorError;
+pub use generic::{Generic, GenericKind};
 pub use linear::Linear;
 pub use local_response_norm::LocalResponseNorm;
 pub use matmul::MatMul;
 pub use mean::Mean;
 pub use norm::{Norm, NormKind};
 pub use pool::{Pool, PoolKind};
+pub use recurrent::Recurrent;
 pub use reshape::Reshape;
 pub use slice::Slice;
 pub use softmax::Softmax;
@@ -155,6 +159,10 @@ operators! {
     slice: Slice,
     /// Another extent, `[batch, height, width, channels]`.
     reshape: Reshape,
+    /// The steps of a recurrent layer.
+    recurrent: Recurrent,
+    /// An operator without a kernel of its own, priced by what it moves and computes.
+    generic: Generic,
 }
 
 /// The kind of work that an operator is, with what decides how much it is.
@@ -181,6 +189,10 @@ pub enum Class<'a> {
         /// Features of one row.
         features: u32,
     },
+    /// Steps, each of which multiplies what the one before it left by the same weights.
+    Recurrent(&'a Recurrent),
+    /// Anything else, by what it moves and computes.
+    Generic(&'a Generic),
 }
 
 /// `batch` products of `[rows, inner]` activations and an `[inner, outputs]` right operand.

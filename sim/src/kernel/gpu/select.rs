@@ -56,6 +56,8 @@ pub enum Kernel {
     Slice,
     /// Reshape or transpose.
     Reshape,
+    /// An operator without a kernel of its own.
+    Generic,
 }
 
 impl fmt::Display for Kernel {
@@ -77,6 +79,7 @@ impl fmt::Display for Kernel {
             Self::Gather => "gather",
             Self::Slice => "slice",
             Self::Reshape => "reshape",
+            Self::Generic => "generic",
         })
     }
 }
