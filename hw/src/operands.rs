@@ -114,7 +114,9 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
     let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged { .. }));
     let needs_all_channels = match operator.class() {
         Class::Reduction(Reduction::Pixels { .. }) => false,
-        Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_)) => true,
+        Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_))
+        | Class::Recurrent(_)
+        | Class::Generic(_) => true,
         Class::Product(_)
         | Class::Convolution(_)
         | Class::Depthwise(_)
@@ -122,7 +124,6 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
         | Class::Elementwise(_)
         | Class::Movement(_)
         | Class::Gather { .. } => needs_all_rows,
-        Class::Recurrent(_) | Class::Generic(_) => true,
     };
     check_span("channels", part.channels, whole.channels, needs_all_channels)?;
     check_span("lines", part.rows, whole.rows, needs_all_rows)

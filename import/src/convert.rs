@@ -9,6 +9,8 @@
 //! Invariant: whatever the file says, nothing here panics or loops for long.
 
 pub(super) mod elementwise;
+mod extents;
+mod generic;
 pub(super) mod join;
 mod product;
 pub(super) mod reduce;
@@ -132,10 +134,13 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         converter.node(node)?;
     }
     for &output in &model.outputs {
-        if let Some(Value::View(view)) = &converter.values[output] {
-            let source = view.source;
-            converter.out.wanted.push(source);
-        }
+        converter.name = clean(&model.tensors[output].name);
+        let wanted = converter.output(output).map_err(|problem| ImportError::Node {
+            node: model.tensors[output].name.clone(),
+            kind: "output".to_owned(),
+            problem,
+        })?;
+        converter.out.wanted.extend(wanted);
     }
     Ok(converter.out)
 }
@@ -187,6 +192,13 @@ impl<'a> Converter<'a> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
+        if matches!(done, Err(Problem::Unknown(_))) && node.work.generic().is_some() {
+            self.forget(before);
+            done = self.generic(node).or(done);
+            if done.is_ok() && self.out.nodes.len() > before {
+                self.approximate("an operator of as many elements");
+            }
+        }
         if self.skip_unknown && matches!(done, Err(Problem::Unknown(_))) {
             // Nodes that were added on the way to the problem would have no reader.
             self.forget(before);
@@ -281,8 +293,8 @@ impl<'a> Converter<'a> {
             Work::Identity => return self.identity(node),
             Work::Split { squeeze } => return self.split(node, *squeeze),
             Work::Unknown(help) => return unknown(*help),
-            Work::Scatter => return unknown("elements are replaced at some places"),
-            Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
+            Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
+            Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
                 return unknown(
                     "its result depends on what the network computes, and so does the work after it",
                 );

@@ -19,7 +19,11 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         Work::Range => range(operands),
         Work::Where => choose(operands),
         Work::Concat { axis, is_new } => joined(operands, *axis, *is_new),
-        Work::Arithmetic(arithmetic) => calculated(*arithmetic, needed(operands, 0)?, needed(operands, 1)?),
+        Work::Arithmetic(arithmetic) => {
+            let first = needed(operands, 0)?.clone();
+            let others = operands[1..].iter().flatten();
+            others.copied().try_fold(first, |sum, other| calculated(*arithmetic, &sum, other))
+        }
         Work::Gather { axis } => gathered(needed(operands, 0)?, needed(operands, 1)?, *axis),
         Work::Expand => {
             let from = needed(operands, 0)?;
@@ -56,6 +60,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::Shape { .. }
         | Work::Size
         | Work::Identity
+        | Work::Generic { .. }
         | Work::Unknown(_) => {
             needed(operands, 0)?;
             unknown("it computes with constants alone, in a way that is not known")
@@ -124,12 +129,22 @@ fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step
             Arithmetic::Maximum => a.max(b),
             Arithmetic::Minimum => a.min(b),
             Arithmetic::SquaredDifference => (a - b) * (a - b),
-            Arithmetic::Equal => f64::from(u8::from((a - b).abs() < f64::EPSILON)),
+            Arithmetic::Equal => truth((a - b).abs() < f64::EPSILON),
+            Arithmetic::Greater => truth(a > b),
+            Arithmetic::GreaterOrEqual => truth(a >= b),
+            Arithmetic::Less => truth(a < b),
+            Arithmetic::LessOrEqual => truth(a <= b),
+            Arithmetic::And => truth(a != 0.0 && b != 0.0),
+            Arithmetic::Or => truth(a != 0.0 || b != 0.0),
+            Arithmetic::Xor => truth((a != 0.0) != (b != 0.0)),
             Arithmetic::Modulo => a.rem_euclid(b),
-            Arithmetic::Compare => return None,
         })
     };
     Ok(Constant::built(extents, |place| of(left.at(place)?, right.at(place)?)))
+}
+
+fn truth(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
 }
 
 fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<Constant> {

@@ -5,7 +5,9 @@
 //! Invariant: every tensor number of a node is an index into
 //! [`Model::tensors`]; nothing else is promised of what a file says.
 
-use coexec_sim::workload::{DataType, Function, NormKind, Operator, PoolKind};
+use coexec_sim::workload::{DataType, Function, GenericKind, NormKind, Operator, PoolKind};
+
+pub(super) use super::work::Extents;
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -167,10 +169,40 @@ pub(super) enum Arithmetic {
     Maximum,
     Minimum,
     SquaredDifference,
-    /// Comparisons and logic: of interest in shapes only.
     Equal,
-    Compare,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    And,
+    Or,
+    Xor,
     Modulo,
+}
+
+impl Arithmetic {
+    /// Whether it compares, or joins what comparisons say.
+    pub(super) fn is_comparison(self) -> bool {
+        match self {
+            Self::Equal
+            | Self::Greater
+            | Self::GreaterOrEqual
+            | Self::Less
+            | Self::LessOrEqual
+            | Self::And
+            | Self::Or
+            | Self::Xor => true,
+            Self::Add
+            | Self::Subtract
+            | Self::Multiply
+            | Self::Divide
+            | Self::Power
+            | Self::Maximum
+            | Self::Minimum
+            | Self::SquaredDifference
+            | Self::Modulo => false,
+        }
+    }
 }
 
 /// A function of one tensor that a pattern or a constant may be about.
@@ -297,6 +329,8 @@ pub(super) enum Work {
     Where,
     /// Operand 0 with other elements at some places.
     Scatter,
+    /// What needs no kernel of its own, and goes over its elements so many times.
+    Generic { kind: GenericKind, extents: Extents, passes: u32 },
     /// Nothing that is known; what would help.
     Unknown(&'static str),
 }

@@ -19,7 +19,7 @@ use super::model::{
     written,
 };
 use coexec_sim::workload::DataType;
-use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
@@ -63,11 +63,23 @@ impl Reader<'_> {
             let id = self.tensor(&tensor.name);
             self.tensors[id].constant = Some(constant(tensor));
         }
+        let mut nodes = Vec::with_capacity(graph.node.len());
+        for (index, node) in graph.node.iter().enumerate() {
+            if let Some(node) = self.node(index, node, version) {
+                nodes.push(node);
+            }
+        }
+        let is_output = |name: &String| graph.output.iter().any(|output| output.name == *name);
+        let read: HashSet<TensorId> = nodes.iter().flat_map(|node| &node.reads).copied().flatten().collect();
         let mut inputs = Vec::new();
         for info in &graph.input {
             let id = self.tensor(&info.name);
-            // Old files list weights among the inputs.
-            if self.tensors[id].constant.is_none() {
+            // Old files list weights among the inputs; what nobody reads has no extent to ask for.
+            if self.tensors[id].constant.is_none() && (read.contains(&id) || is_output(&info.name)) {
+                if is_empty_list(info) {
+                    self.tensors[id].constant = Some(Constant::list([]));
+                    continue;
+                }
                 self.tensors[id].extents = self.extents(info, true);
                 inputs.push(id);
             }
@@ -76,12 +88,6 @@ impl Reader<'_> {
             let id = self.tensor(&info.name);
             if self.tensors[id].extents.is_none() {
                 self.tensors[id].extents = self.extents(info, false);
-            }
-        }
-        let mut nodes = Vec::with_capacity(graph.node.len());
-        for (index, node) in graph.node.iter().enumerate() {
-            if let Some(node) = self.node(index, node, version) {
-                nodes.push(node);
             }
         }
         let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
@@ -147,6 +153,12 @@ impl Reader<'_> {
         let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
         Some(SourceNode { name, kind: node.op_type.clone(), work, reads, writes })
     }
+}
+
+/// Whether an input is a list (of axes, say) that has no elements.
+fn is_empty_list(info: &ValueInfoProto) -> bool {
+    let shape = info.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref()?.shape.as_ref());
+    shape.is_some_and(|shape| matches!(shape.dim[..], [DimensionProto { dim_value: Some(0), .. }]))
 }
 
 /// Element types of tensors (`TensorProto.DataType`).

@@ -3,6 +3,7 @@
 
 mod files;
 mod functions;
+mod generic;
 mod networks;
 mod views;
 

@@ -212,7 +212,7 @@ impl Converter<'_> {
     }
 
     /// The extent natural to `view` in that order: of an image, an image's.
-    fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
+    pub(super) fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
         let at = |axis: usize| view.extents[axis];
         let has_channels_last = order.last().is_none_or(|&axis| axis == 1);
         match (view.extents.len(), self.model.order) {

@@ -1,9 +1,9 @@
 //! ONNX's operators in the words of `model.rs`.
 
 use super::messages::{AttributeProto, NodeProto};
-use crate::model::{Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
+use crate::model::{Extents, Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
 use crate::operators::{self, NOT_KNOWN};
-use coexec_sim::workload::{LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
+use coexec_sim::workload::{GenericKind, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
 
 /// The number of an operand that no node has.
 const NONE: usize = usize::MAX;
@@ -102,6 +102,8 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
     let pool = |kind| Work::Pool { kind, window: attributes.window() };
     let reduce = |reduction| Work::Reduce { reduction, keep: attributes.integer("keepdims", 1) != 0 };
+    let generic = |kind, extents| Work::Generic { kind, extents, passes: 1 };
+    let search = |extents| generic(GenericKind::Search, extents);
     match kind {
         "Conv" => Work::Convolution {
             window: attributes.window(),
@@ -119,7 +121,9 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "MaxPool" => pool(PoolKind::Max),
         "AveragePool" | "LpPool" => pool(PoolKind::Average),
         "ReduceMean" => reduce(Reduction::Mean),
-        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" => reduce(Reduction::Sum),
+        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
+            reduce(Reduction::Sum)
+        }
         "ReduceMax" | "ReduceMin" => reduce(Reduction::Max),
         "ReduceProd" => reduce(Reduction::Product),
         // Before version 13 over the axis and all behind it.
@@ -130,6 +134,15 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             Work::along_axis(Norm::from(NormKind::Rms), axis(-1), true)
         }
         "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
+        "TopK" => search(Extents::Counted { axis: axis(-1) }),
+        "ArgMax" | "ArgMin" => {
+            search(Extents::Reduced { axis: Some(axis(0)), keep: attributes.integer("keepdims", 1) != 0 })
+        }
+        "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
+        "GatherND" => {
+            let shared = count("batch_dims") as usize;
+            generic(GenericKind::Gather, Extents::Places { shared })
+        }
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
         "Gather" => Work::Gather { axis: axis(0) },
         "Reshape" => Work::Reshape(Reshaping::ToOperand { zero_is_zero: flag("allowzero") }),

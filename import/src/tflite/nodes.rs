@@ -1,9 +1,11 @@
 //! TFLite's operators in the words of `model.rs`.
 
 use super::table::Table;
-use crate::model::{Elemental, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written};
+use crate::model::{
+    Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
+};
 use crate::operators::{self, NOT_KNOWN};
-use coexec_sim::workload::{Function, LocalResponseNorm, PoolKind, Softmax};
+use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
 
 /// A node as it is read.
 pub(super) struct Read {
@@ -194,6 +196,14 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
         83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }, None),
         89 => ("REDUCE_MIN", reduce(Reduction::Max), None),
+        85 => {
+            let extents = Extents::Said;
+            ("ONE_HOT", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
+        }
+        107 => {
+            let extents = Extents::Places { shared: 0 };
+            ("GATHER_ND", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
+        }
         126 => {
             let transpose = [options.byte(0) != 0, options.byte(1) != 0];
             ("BATCH_MATMUL", Work::Product { transpose, flatten: false }, None)
