@@ -18,6 +18,7 @@ mod rows;
 mod shapes;
 mod skip;
 mod tensors;
+mod volume;
 mod window;
 
 use std::collections::{HashMap, HashSet};

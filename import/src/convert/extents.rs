@@ -77,6 +77,11 @@ impl Converter<'_> {
                 let along = axis(*along, parts.first().map_or(0, Vec::len))?;
                 Some(joined_extents(parts.iter().map(Vec::as_slice), along)?)
             }
+            Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
+            Work::GlobalPool(_) => {
+                let extents = read(0)?;
+                Some(extents.iter().enumerate().map(|(axis, &one)| if axis < 2 { one } else { 1 }).collect())
+            }
             Work::Pad if self.is_known(node, 1) => self.padded(node)?,
             Work::ConstantOfShape(_) if self.is_known(node, 0) => {
                 Some(self.numbers(node, 0)?.into_iter().map(as_extent).collect())
@@ -90,8 +95,6 @@ impl Converter<'_> {
             | Work::Convolution { .. }
             | Work::TransposedConvolution { .. }
             | Work::Product { .. }
-            | Work::Pool { .. }
-            | Work::GlobalPool(_)
             | Work::Reshape(_)
             | Work::Transpose
             | Work::Slice(_)

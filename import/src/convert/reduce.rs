@@ -129,7 +129,6 @@ pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
 fn over_pixels(reduction: Reduction, input: Shape) -> Step<Operator> {
     match reduction {
         Reduction::Mean | Reduction::Sum | Reduction::Product => Ok(Mean { input }.into()),
-        Reduction::Max if input.batch != 1 => unknown("a maximum in each of several images"),
         Reduction::Max => {
             let window = Window::of([input.height, input.width]);
             Ok(Pool { kind: PoolKind::Max, input, window }.into())

@@ -110,7 +110,7 @@ impl Converter<'_> {
     /// Axes of an image, or of a row of pixels, channels last.
     pub(super) fn image_order(&self, rank: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..rank).collect();
-        if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3 | 4) {
+        if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3..=5) {
             order[1..].rotate_left(1);
         }
         order

@@ -79,3 +79,35 @@ fn comparisons_of_shapes_are_known() {
     let [node] = imported.graph.nodes() else { panic!("shapes are known") };
     assert!(matches!(&node.operator, Operator::Generic(generic) if generic.output == Shape::tokens(6, 9)));
 }
+
+#[test]
+fn convolutions_of_volumes_of_batches_and_with_given_weights_have_their_products() {
+    let volume = Builder::new(&[2, 3, 8, 10, 10])
+        .weights("w", &[16, 3, 3, 5, 5])
+        .node("Conv", &["x", "w"], "y", &[("strides", &[2, 1, 1])])
+        .import()
+        .unwrap();
+    // Three positions along the depth, each of 6x6 pixels.
+    assert_eq!(volume.graph.macs(), 2 * 3 * 36 * 16 * 3 * 75);
+    assert_eq!(described(&volume.graph)[0], "generic movement -> 6x10x10x9");
+    let given = Builder::new(&[2, 4, 9]).weights("kept", &[8, 4, 3]).node("Relu", &["kept"], "w", &[]).node(
+        "Conv",
+        &["x", "w"],
+        "y",
+        &[],
+    );
+    assert_eq!(given.import().unwrap().graph.macs(), 2 * 7 * 8 * 4 * 3);
+}
+
+#[test]
+fn a_transposed_convolution_of_any_kind_multiplies_each_pixel_by_all_weights() {
+    let model = Builder::new(&[1, 8, 5, 5]).weights("w", &[8, 4, 3, 3]).node(
+        "ConvTranspose",
+        &["x", "w"],
+        "y",
+        &[("strides", &[2, 2]), ("group", &[2])],
+    );
+    let imported = model.import().unwrap();
+    assert_eq!(imported.graph.macs(), 25 * 8 * 4 * 9);
+    assert_eq!(imported.graph.nodes().last().unwrap().operator.output(), Shape::image(11, 11, 8));
+}
