@@ -8,11 +8,15 @@
 //! Not for: what a node means, which the files of `convert/` say.
 //! Invariant: whatever the file says, nothing here panics or loops for long.
 
+mod attention;
+mod choice;
+mod einsum;
 pub(super) mod elementwise;
 mod extents;
 mod generic;
 pub(super) mod join;
 mod product;
+mod recurrent;
 pub(super) mod reduce;
 mod rows;
 mod shapes;
@@ -113,6 +117,10 @@ pub(super) struct Converter<'a> {
     given: HashMap<(TensorId, Shape), Source>,
     /// Those inputs, which are stored as whoever reads them needs.
     stored: HashSet<Source>,
+    /// Where the nodes of each branch begin that is being converted.
+    begun: Vec<usize>,
+    /// Why a branch could not be converted, if one could not.
+    refused: Option<ImportError>,
     /// Name of the node at work, unique.
     name: String,
     /// What the file calls it.
@@ -132,7 +140,9 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         })?;
     }
     for node in &model.nodes {
-        converter.node(node)?;
+        converter.enter(node);
+        let done = converter.node(node);
+        converter.leave(node, done)?;
     }
     for &output in &model.outputs {
         converter.name = clean(&model.tensors[output].name);
@@ -164,6 +174,8 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             given: HashMap::new(),
             stored: HashSet::new(),
+            begun: Vec::new(),
+            refused: None,
             name: String::new(),
             kind: String::new(),
         }
@@ -241,8 +253,12 @@ impl<'a> Converter<'a> {
             self.set(node, 0, Value::Constant(constant));
             return Ok(true);
         }
-        if let Work::Reshape(_) | Work::Transpose | Work::Identity | Work::Slice(_) | Work::Split { .. } =
-            node.work
+        if let Work::Reshape(_)
+        | Work::Transpose
+        | Work::Identity
+        | Work::Slice(_)
+        | Work::Split { .. }
+        | Work::Choice = node.work
         {
             // The elements of a constant are picked and reordered like any others.
             return Ok(false);
@@ -293,6 +309,17 @@ impl<'a> Converter<'a> {
             Work::Transpose => return self.transpose(node),
             Work::Identity => return self.identity(node),
             Work::Split { squeeze } => return self.split(node, *squeeze),
+            Work::Linear { depth, outputs } => {
+                let input = self.view(node, 0)?;
+                self.linear(&input, *depth, *outputs, window::has_bias(node))?
+            }
+            Work::Einsum(equation) => self.einsum(node, equation)?,
+            Work::GroupNorm { groups } => self.group_norm(node, *groups)?,
+            Work::EmbeddingNorm => self.embedding_norm(node)?,
+            Work::Recurrent { gates, batch_first } => return self.recurrent(node, *gates, *batch_first),
+            Work::Attention(attention) => return self.attention(node, attention),
+            Work::LinearAttention(attention) => return self.linear_attention(node, attention),
+            Work::Choice => return self.choice(node),
             Work::Unknown(help) => return unknown(*help),
             Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {

@@ -37,9 +37,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
             Ok(Constant::built(from.extents.clone(), |place| function(*elemental, from.at(place)?)))
         }
         Work::Reduce { reduction, keep } => {
-            let from = needed(operands, 0)?;
-            let axes = reduced_axes(operands.get(1).copied().flatten(), from.extents.len())?;
-            Ok(reduction_of(*reduction, from, &axes, *keep))
+            reduction_of(*reduction, needed(operands, 0)?, operands.get(1).copied().flatten(), *keep)
         }
         Work::Convolution { .. }
         | Work::TransposedConvolution { .. }
@@ -61,6 +59,14 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::Size
         | Work::Identity
         | Work::Generic { .. }
+        | Work::Linear { .. }
+        | Work::Recurrent { .. }
+        | Work::Attention(_)
+        | Work::LinearAttention(_)
+        | Work::Einsum(_)
+        | Work::GroupNorm { .. }
+        | Work::EmbeddingNorm
+        | Work::Choice
         | Work::Unknown(_) => {
             needed(operands, 0)?;
             unknown("it computes with constants alone, in a way that is not known")
@@ -69,7 +75,13 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
 }
 
 /// A reduction over axes.
-fn reduction_of(reduction: Reduction, from: &Constant, axes: &[usize], keep: bool) -> Constant {
+fn reduction_of(
+    reduction: Reduction,
+    from: &Constant,
+    over: Option<&Constant>,
+    keep: bool,
+) -> Step<Constant> {
+    let axes = &reduced_axes(over, from.extents.len())?;
     let numbers = from.numbers.as_ref().filter(|_| axes.len() == from.extents.len()).map(|numbers| {
         vec![match reduction {
             Reduction::Product => numbers.iter().product(),
@@ -78,7 +90,7 @@ fn reduction_of(reduction: Reduction, from: &Constant, axes: &[usize], keep: boo
             Reduction::Mean => numbers.iter().sum::<f64>() / numbers.len().max(1) as f64,
         }]
     });
-    Constant { extents: reduced(&from.extents, axes, keep), numbers }
+    Ok(Constant { extents: reduced(&from.extents, axes, keep), numbers })
 }
 
 fn needed<'a>(operands: &Operands<'a>, operand: usize) -> Step<&'a Constant> {
@@ -101,6 +113,7 @@ fn function(elemental: Elemental, number: f64) -> Option<f64> {
         Elemental::Floor => Some(number.floor()),
         Elemental::Ceil => Some(number.ceil()),
         Elemental::Negate => Some(-number),
+        Elemental::Not => Some(truth(number == 0.0)),
         Elemental::Square => Some(number * number),
         Elemental::Sqrt => Some(number.sqrt()),
         Elemental::Reciprocal => Some(number.recip()),

@@ -7,7 +7,7 @@
 
 use coexec_sim::workload::{DataType, Function, GenericKind, NormKind, Operator, PoolKind};
 
-pub(super) use super::work::Extents;
+pub(super) use super::work::{Attention, Extents, Packing};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -150,6 +150,8 @@ pub(super) struct SourceNode {
     pub(super) name: String,
     /// What the file calls it.
     pub(super) kind: String,
+    /// In how many branches it lies, which may not run.
+    pub(super) branches: u32,
     /// What it does.
     pub(super) work: Work,
     /// What it reads; none where an optional operand is left out.
@@ -225,6 +227,8 @@ pub(super) enum Elemental {
     Floor,
     Ceil,
     Negate,
+    /// Whether it is 0; of interest in shapes.
+    Not,
 }
 
 /// How a window is padded.
@@ -237,6 +241,8 @@ pub(super) enum Pads {
     Same,
     /// As before, what is left over goes to the beginning.
     SameLower,
+    /// As many before as the window reaches, none behind.
+    Causal,
 }
 
 /// A window over an image.
@@ -331,6 +337,22 @@ pub(super) enum Work {
     Scatter,
     /// What needs no kernel of its own, and goes over its elements so many times.
     Generic { kind: GenericKind, extents: Extents, passes: u32 },
+    /// A product with weights of that depth and so many outputs, which files pack in blocks.
+    Linear { depth: u32, outputs: u32 },
+    /// A recurrent layer; weights are of one gate where the number of gates is said.
+    Recurrent { gates: Option<u32>, batch_first: bool },
+    /// Attention of queries to keys and values.
+    Attention(Attention),
+    /// Attention by a state that steps add to.
+    LinearAttention(Attention),
+    /// A sum of products over named axes.
+    Einsum(String),
+    /// A norm of the pixels of as many groups of channels, of each channel where none are said.
+    GroupNorm { groups: Option<u32> },
+    /// Rows of tables for words, places and segments, their sum and its norm.
+    EmbeddingNorm,
+    /// One of two branches: operands are the condition, then what each has for every result.
+    Choice,
     /// Nothing that is known; what would help.
     Unknown(&'static str),
 }

@@ -6,7 +6,8 @@
 //! name and no number stands twice.
 
 use crate::model::Elemental::{
-    Ceil, Cheap, Clip, Erf, Floor, Known, Negate, Reciprocal, ReciprocalSqrt, Sqrt, Square, Transcendental,
+    Ceil, Cheap, Clip, Erf, Floor, Known, Negate, Not, Reciprocal, ReciprocalSqrt, Sqrt, Square,
+    Transcendental,
 };
 use crate::model::{Arithmetic, Extents, Reshaping, Slicing, Work};
 use coexec_sim::workload::GenericKind::{Elementwise, Gather, Movement, Reduction, Search};
@@ -37,7 +38,7 @@ const OPERATORS: &[Entry] = &[
     (&["HardSigmoid"], &[], known(Function::HardSigmoid)),
     (&["HardSwish"], &[(117, "HARD_SWISH")], known(Function::HardSwish)),
     (&["Swish", "Silu", "QuickGelu"], &[], known(Function::Silu)),
-    (&["Gelu", "FastGelu"], &[(150, "GELU")], known(Function::Gelu)),
+    (&["Gelu", "FastGelu", "BiasGelu"], &[(150, "GELU")], known(Function::Gelu)),
     (&["Tanh"], &[(28, "TANH")], known(Function::Tanh)),
     (&["Clip"], &[(20, "RELU_N1_TO_1"), (152, "RELU_0_TO_1")], Work::Function(Clip)),
     (&["Erf"], &[], Work::Function(Erf)),
@@ -46,6 +47,7 @@ const OPERATORS: &[Entry] = &[
     (&["Reciprocal"], &[], Work::Function(Reciprocal)),
     (&[], &[(92, "SQUARE")], Work::Function(Square)),
     (&["Neg"], &[(59, "NEG")], Work::Function(Negate)),
+    (&["Not"], &[(87, "LOGICAL_NOT")], Work::Function(Not)),
     (&["Floor"], &[(8, "FLOOR")], Work::Function(Floor)),
     (&["Ceil"], &[(104, "CEIL")], Work::Function(Ceil)),
     (
@@ -56,20 +58,12 @@ const OPERATORS: &[Entry] = &[
             "Sign",
             "Round",
             "ThresholdedRelu",
-            "Not",
             "IsNaN",
             "IsInf",
             "BitwiseNot",
             "Shrink",
         ],
-        &[
-            (98, "LEAKY_RELU"),
-            (54, "PRELU"),
-            (87, "LOGICAL_NOT"),
-            (101, "ABS"),
-            (158, "SIGN"),
-            (116, "ROUND"),
-        ],
+        &[(98, "LEAKY_RELU"), (54, "PRELU"), (101, "ABS"), (158, "SIGN"), (116, "ROUND")],
         Work::Function(Cheap),
     ),
     (
@@ -128,20 +122,12 @@ const OPERATORS: &[Entry] = &[
     (&["Where"], &[(64, "SELECT"), (123, "SELECT_V2")], Work::Where),
     (&["ScatterND", "ScatterElements", "Scatter"], &[(122, "SCATTER_ND")], Work::Scatter),
     (
-        &["LSTM", "GRU", "RNN"],
-        &[(44, "UNIDIRECTIONAL_SEQUENCE_LSTM")],
-        Work::Unknown("recurrent layers are not in the vocabulary of workloads"),
-    ),
-    (
-        &["If", "Loop", "Scan"],
+        &["Loop", "Scan"],
         &[(118, "IF"), (119, "WHILE")],
         Work::Unknown("control flow; export the model with it resolved"),
     ),
-    (
-        &["InstanceNormalization", "GroupNormalization"],
-        &[],
-        Work::Unknown("norms over pixels are not in the vocabulary of workloads"),
-    ),
+    (&["InstanceNormalization"], &[], Work::GroupNorm { groups: None }),
+    (&["EmbedLayerNormalization"], &[], Work::EmbeddingNorm),
     (
         &["BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"],
         &[(156, "ATAN2"), (160, "BITWISE_XOR"), (161, "RIGHT_SHIFT")],
@@ -152,6 +138,8 @@ const OPERATORS: &[Entry] = &[
         &[(93, "ZEROS_LIKE")],
         generic(Elementwise, Extents::Like(0), 1),
     ),
+    // The function of the gate, and the product.
+    (&["SwiGLU"], &[], generic(Elementwise, Extents::Like(0), 2)),
     // A product with the cosines, one with the sines, a sum.
     (&["RotaryEmbedding"], &[], generic(Elementwise, Extents::Like(0), 3)),
     (
@@ -170,9 +158,13 @@ const OPERATORS: &[Entry] = &[
         generic(Movement, Extents::Said, 1),
     ),
     (&["CumSum", "CumProd"], &[(128, "CUMSUM")], generic(Reduction, Extents::Like(0), 1)),
+    // The largest and the smallest, and each element by them.
+    (&["DynamicQuantizeLinear"], &[], generic(Reduction, Extents::Quantised, 2)),
     // The statistic, and what becomes of each element by it.
     (&["LpNormalization"], &[(11, "L2_NORMALIZATION")], generic(Reduction, Extents::Like(0), 2)),
     (&["MeanVarianceNormalization"], &[], generic(Reduction, Extents::Like(0), 3)),
+    // A fast transform of some hundreds of points goes over them about as often.
+    (&["DFT", "STFT"], &[(131, "RFFT2D")], generic(Reduction, Extents::Said, 8)),
     (
         &["Det"],
         &[(91, "REDUCE_ANY"), (162, "REDUCE_ALL"), (125, "SEGMENT_SUM")],

@@ -4,6 +4,7 @@
 mod files;
 mod functions;
 mod generic;
+mod layers;
 mod networks;
 mod views;
 

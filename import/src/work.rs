@@ -24,8 +24,39 @@ pub(super) enum Extents {
     Places { shared: usize },
     /// Batch and channels of operand 0, then all but batch and the last of operand 1.
     Grid,
+    /// Those of operand 0; what is beside is a number that is folded into what comes behind, as
+    /// frameworks fold it.
+    Quantised,
     /// Those that the file says.
     Said,
+}
+
+/// How a file has the query, key and value of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// In operands 0, 1 and 2.
+    Apart,
+    /// All in operand 0.
+    Together,
+    /// As what the weights in operand 6 make of operand 0.
+    Projected,
+}
+
+/// Attention, as far as its work depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attention {
+    /// Heads of queries, where they are not an axis.
+    pub(super) heads: u32,
+    /// Heads of keys and values, which queries share.
+    pub(super) shared_heads: u32,
+    /// How the file has them.
+    pub(super) packing: Packing,
+    /// Whether queries and keys are rotated by their places.
+    pub(super) rotates: bool,
+    /// Whether scores are kept within bounds.
+    pub(super) is_capped: bool,
+    /// More functions of the scores; of a state, whether what it holds is taken from it.
+    pub(super) functions: u32,
 }
 
 impl Work {
@@ -62,6 +93,14 @@ impl Work {
             | Self::TransposedConvolution { .. }
             | Self::Product { .. }
             | Self::SkipNorm { .. }
+            | Self::Linear { .. }
+            | Self::Recurrent { .. }
+            | Self::Attention(_)
+            | Self::LinearAttention(_)
+            | Self::Einsum(_)
+            | Self::GroupNorm { .. }
+            | Self::EmbeddingNorm
+            | Self::Choice
             | Self::Shape { .. }
             | Self::Size
             | Self::Unknown(_) => None,

@@ -15,7 +15,9 @@ impl Converter<'_> {
         let function = match elemental {
             Elemental::Known(function) => return self.applied(&view, function),
             Elemental::Clip => return self.applied(&view, Function::Relu6),
-            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => Function::Relu,
+            Elemental::Cheap | Elemental::Not | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
+                Function::Relu
+            }
             Elemental::Square => return self.square(&view),
             Elemental::Erf
             | Elemental::Sqrt

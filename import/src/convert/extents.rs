@@ -51,50 +51,30 @@ impl Converter<'_> {
                 let gone = reduced_axes(self.constant(node, 1), from.len())?;
                 Some(reduced(&from, &gone, *keep))
             }
-            Work::Gather { axis: along } => {
-                let mut extents = read(0)?;
-                let along = axis(*along, extents.len())?;
-                extents.splice(along..=along, read(1)?);
-                Some(extents)
-            }
-            Work::Expand if self.is_known(node, 1) => {
-                let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
-                Some(broadcast(&read(0)?, &wanted)?)
-            }
-            Work::Tile if self.is_known(node, 1) => {
-                let copies = self.numbers(node, 1)?.into_iter().map(as_extent);
-                Some(
-                    read(0)?
-                        .into_iter()
-                        .zip(copies)
-                        .map(|(one, copies)| one.saturating_mul(copies))
-                        .collect(),
-                )
-            }
-            Work::Resize => self.resized(node, &read(0)?).ok(),
-            Work::Concat { axis: along, is_new: false } => {
-                let parts = (0..node.reads.len()).map(read).collect::<Step<Vec<Vec<u32>>>>()?;
-                let along = axis(*along, parts.first().map_or(0, Vec::len))?;
-                Some(joined_extents(parts.iter().map(Vec::as_slice), along)?)
-            }
             Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
             Work::GlobalPool(_) => {
                 let extents = read(0)?;
                 Some(extents.iter().enumerate().map(|(axis, &one)| if axis < 2 { one } else { 1 }).collect())
             }
-            Work::Pad if self.is_known(node, 1) => self.padded(node)?,
-            Work::ConstantOfShape(_) if self.is_known(node, 0) => {
-                Some(self.numbers(node, 0)?.into_iter().map(as_extent).collect())
-            }
             Work::Expand
             | Work::Tile
             | Work::Pad
-            | Work::Reduce { .. }
+            | Work::Resize
+            | Work::Gather { .. }
             | Work::Concat { .. }
-            | Work::ConstantOfShape(_)
+            | Work::ConstantOfShape(_) => self.moved(node)?,
+            Work::Reduce { .. }
             | Work::Convolution { .. }
             | Work::TransposedConvolution { .. }
             | Work::Product { .. }
+            | Work::Linear { .. }
+            | Work::Recurrent { .. }
+            | Work::Attention(_)
+            | Work::LinearAttention(_)
+            | Work::Einsum(_)
+            | Work::GroupNorm { .. }
+            | Work::EmbeddingNorm
+            | Work::Choice
             | Work::Reshape(_)
             | Work::Transpose
             | Work::Slice(_)
@@ -105,6 +85,42 @@ impl Converter<'_> {
             | Work::Range
             | Work::Unknown(_) => None,
         })
+    }
+
+    /// Extents of what only moves elements.
+    fn moved(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        let read = |operand: usize| self.extents_read(node, operand);
+        let counts = |operand: usize| {
+            let numbers = self.constant(node, operand).and_then(Constant::integers)?;
+            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
+        };
+        if let Work::Gather { axis: along } = node.work {
+            let mut extents = read(0)?;
+            let along = axis(along, extents.len())?;
+            extents.splice(along..=along, read(1)?);
+            return Ok(Some(extents));
+        }
+        if let Work::Concat { axis: along, is_new: false } = node.work {
+            let parts = (0..node.reads.len()).map(read).collect::<Step<Vec<Vec<u32>>>>()?;
+            let along = axis(along, parts.first().map_or(0, Vec::len))?;
+            return joined_extents(parts.iter().map(Vec::as_slice), along).map(Some);
+        }
+        if node.work == Work::Resize {
+            return Ok(self.resized(node, &read(0)?).ok());
+        }
+        if node.work == Work::Pad && self.is_known(node, 1) {
+            return self.padded(node);
+        }
+        if matches!(node.work, Work::ConstantOfShape(_)) {
+            return Ok(counts(0));
+        }
+        let Some(counts) = counts(1) else { return Ok(None) };
+        if node.work == Work::Expand {
+            return broadcast(&read(0)?, &counts).map(Some);
+        }
+        let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
+        let is_tile = node.work == Work::Tile;
+        Ok(is_tile.then_some(read(0)?.into_iter().zip(counts).map(copied).collect()))
     }
 
     /// Whether the numbers of an operand are known, or it is absent.
@@ -118,6 +134,7 @@ impl Converter<'_> {
         let first = || self.constant(node, 1).and_then(Constant::integers)?.first().copied().map(as_extent);
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
+            Extents::Quantised => Some(read(0)?),
             Extents::Broadcast => {
                 let mut extents = Vec::new();
                 for operand in (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some()) {

@@ -4,7 +4,7 @@
 //! the extents of its result, which `extents.rs` finds.
 
 use super::{Converter, Step, Value, unknown};
-use crate::model::{Constant, SourceNode, TensorId};
+use crate::model::{Constant, Extents, SourceNode, TensorId, Work};
 use crate::view::{View, wide, wide_axes};
 use coexec_sim::workload::{Generic, GenericKind, Padding, Source};
 
@@ -17,11 +17,33 @@ impl Converter<'_> {
         for index in 0..node.writes.len() {
             let wanted = node.writes[index].is_some_and(|tensor| self.readers[tensor] > 0);
             if index == 0 || wanted {
-                let value = self.generic_value(node, index)?;
+                let value = match self.value_of(node, 0) {
+                    Some(Value::View(first)) if index > 0 => self.beside(node, index, &first)?,
+                    _ => self.generic_value(node, index)?,
+                };
                 self.set(node, index, value);
             }
         }
         Ok(())
+    }
+
+    /// What a node has written already.
+    fn value_of(&self, node: &SourceNode, index: usize) -> Option<Value> {
+        node.writes.get(index).copied().flatten().and_then(|tensor| self.values[tensor].clone())
+    }
+
+    /// A result beside the first: written with it, and moved to where it belongs.
+    fn beside(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
+        if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
+            return Ok(Value::Constant(Constant::default()));
+        }
+        let extents = self.extents_of(node, index)?;
+        Self::check_extents(&extents)?;
+        let view = self.like(first, extents);
+        let (kind, inputs) = (GenericKind::Movement, vec![first.shape]);
+        let source =
+            self.emit("", Generic { kind, inputs, output: view.shape, passes: 1 }, &[first.source])?;
+        Ok(Value::View(View { source, ..view }))
     }
 
     /// The first result of a node that reads what the network computes.

@@ -150,7 +150,12 @@ impl Converter<'_> {
             let wanted = node.writes.get(index).copied().flatten();
             if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
                 let range = Range { axis, first, count, step: 1, drop: squeeze };
-                let part = self.sliced(value.clone(), &[range])?;
+                let part = if count == 0 {
+                    let extents = after(value.extents(), &[range]);
+                    Value::Constant(Constant { extents, numbers: Some(Vec::new()) })
+                } else {
+                    self.sliced(value.clone(), &[range])?
+                };
                 self.set(node, index, part);
             }
             first += count;
@@ -161,7 +166,7 @@ impl Converter<'_> {
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {
-                self.lookup(node)
+                self.lookup(node, 0, 1)
             } else {
                 unknown("a look-up along an axis but the first")
             };
@@ -197,10 +202,10 @@ impl Converter<'_> {
     }
 
     /// Rows of a constant table, at indices that are given or computed.
-    fn lookup(&mut self, node: &SourceNode) -> Step<View> {
-        let extents = self.weight_extents(node, 0)?;
+    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<View> {
+        let extents = self.weight_extents(node, table)?;
         let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
-        let indices = self.view(node, 1)?;
+        let indices = self.view(node, indices)?;
         let (rows, features) = (as_extent(elements(&indices.extents)), as_extent(elements(row)));
         let source = self.arranged(&indices, &indices.file_order(), Shape::tokens(rows, 1))?;
         let operator = Embedding { rows, vocabulary, features };
@@ -225,7 +230,7 @@ fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u3
     let rest = i64::from(extent).saturating_sub(said);
     let sizes: Vec<i64> = sizes.into_iter().map(|size| if size < 0 { rest } else { size }).collect();
     let total = sizes.iter().fold(0_i64, |sum, &size| sum.saturating_add(size));
-    if total != i64::from(extent) || sizes.iter().any(|&size| size <= 0) {
+    if total != i64::from(extent) || sizes.iter().any(|&size| size < 0) {
         return unsound(format!("parts of {sizes:?} of {extent} elements"));
     }
     Ok(sizes.into_iter().map(|size| size as u32).collect())

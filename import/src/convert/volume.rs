@@ -71,10 +71,10 @@ impl Converter<'_> {
         weights: &[u32],
     ) -> Step<View> {
         // ONNX: outputs, inputs, window. TFLite: window, inputs, outputs.
-        let (output, depth, kernel) = match (self.model.order, weights) {
-            (ImageOrder::ChannelsFirst, &[output, depth, ref kernel @ ..]) => (output, depth, kernel),
-            (ImageOrder::ChannelsLast, &[ref kernel @ .., depth, output]) => (output, depth, kernel),
-            _ => return unsound("weights of too few axes"),
+        let ((ImageOrder::ChannelsFirst, &[output, depth, ref kernel @ ..])
+        | (ImageOrder::ChannelsLast, &[ref kernel @ .., depth, output])) = (self.model.order, weights)
+        else {
+            return unsound("weights of too few axes");
         };
         let view = self.view(node, 0)?;
         let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
@@ -146,7 +146,7 @@ impl Converter<'_> {
             };
             let [kernel, stride] = [u64::from(spatial[side]), at(&window.stride, side, 1)];
             match &window.pads {
-                Pads::Same | Pads::SameLower => at(output_pads, side, 0) == 0,
+                Pads::Same | Pads::SameLower | Pads::Causal => at(output_pads, side, 0) == 0,
                 Pads::Explicit(pads) => {
                     kernel + at(output_pads, side, 0) == stride + at(pads, side, 0) + at(pads, side + 2, 0)
                 }
@@ -171,10 +171,10 @@ impl Converter<'_> {
         output_pads: &[u32],
         weights: &[u32],
     ) -> Step<View> {
-        let (output, kernel) = match (self.model.order, weights) {
-            (ImageOrder::ChannelsFirst, &[_, output, ref kernel @ ..]) => (output, kernel),
-            (ImageOrder::ChannelsLast, &[output, ref kernel @ .., _]) => (output, kernel),
-            _ => return unsound("weights of too few axes"),
+        let ((ImageOrder::ChannelsFirst, &[_, output, ref kernel @ ..])
+        | (ImageOrder::ChannelsLast, &[output, ref kernel @ .., _])) = (self.model.order, weights)
+        else {
+            return unsound("weights of too few axes");
         };
         let output = output.saturating_mul(groups);
         let view = self.view(node, 0)?;
@@ -226,7 +226,7 @@ fn spread(
     let added = at(output_pads, side, 0);
     let extent = i64::from(extent);
     let written = match &window.pads {
-        Pads::Same | Pads::SameLower => extent * stride + added,
+        Pads::Same | Pads::SameLower | Pads::Causal => extent * stride + added,
         Pads::Explicit(pads) => {
             let reach = dilation * (i64::from(kernel) - 1) + 1;
             (extent - 1) * stride + reach + added - at(pads, side, 0) - at(pads, side + sides, 0)

@@ -238,7 +238,11 @@ pub(super) fn side_pads(
             let covered = output.saturating_sub(1) * u64::from(stride) + reach;
             let missing = as_extent(covered.saturating_sub(extent));
             let (small, large) = (missing / 2, missing.div_ceil(2));
-            if *same == Pads::Same { [small, large] } else { [large, small] }
+            match same {
+                Pads::Causal => [as_extent(reach) - 1, 0],
+                Pads::SameLower => [large, small],
+                Pads::Same | Pads::Explicit(_) => [small, large],
+            }
         }
     };
     if pads.iter().any(|&pad| pad > MAX_DIMENSION) {
