@@ -117,6 +117,8 @@ pub(super) struct Converter<'a> {
     given: HashMap<(TensorId, Shape), Source>,
     /// Those inputs, which are stored as whoever reads them needs.
     stored: HashSet<Source>,
+    /// What products of matrices read, and is no image.
+    matrices: HashSet<TensorId>,
     /// Where the nodes of each branch begin that is being converted.
     begun: Vec<usize>,
     /// Why a branch could not be converted, if one could not.
@@ -174,6 +176,7 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             given: HashMap::new(),
             stored: HashSet::new(),
+            matrices: matrices(model),
             begun: Vec::new(),
             refused: None,
             name: String::new(),
@@ -181,11 +184,13 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// An input of the model: images lie with their channels innermost.
+    /// An input of the model: images lie with their channels innermost, heads of matrices as in
+    /// the file.
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
-        let order = if extents.len() == 4 { self.image_order(4) } else { wide_axes(&extents) };
+        let is_image = extents.len() == 4 && !self.matrices.contains(&tensor);
+        let order = if is_image { self.image_order(4) } else { wide_axes(&extents) };
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
         let source = self.input(name, shape);
@@ -331,6 +336,14 @@ impl<'a> Converter<'a> {
         self.write(node, 0, view);
         Ok(())
     }
+}
+
+/// Tensors that nodes read as matrices.
+fn matrices(model: &Model) -> HashSet<TensorId> {
+    let is_product = |node: &&SourceNode| {
+        matches!(node.work, Work::Product { .. } | Work::Attention(_) | Work::LinearAttention(_))
+    };
+    model.nodes.iter().filter(is_product).flat_map(|node| &node.reads).copied().flatten().collect()
 }
 
 /// What is said of a tensor that nobody wrote.

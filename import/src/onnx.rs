@@ -306,6 +306,12 @@ fn data_type(graph: &GraphProto) -> DataType {
     if graph.node.iter().any(quantises) {
         return DataType::I8;
     }
+    // Weights that are packed to so many bits, of activations in 16.
+    let packed = graph.node.iter().find(|node| node.op_type == "MatMulNBits");
+    if let Some(node) = packed {
+        let bits = node.attribute.iter().find(|attribute| attribute.name == "bits");
+        return if bits.is_none_or(|bits| bits.i <= 4) { DataType::W4A16 } else { DataType::W8A16 };
+    }
     let casts = graph.node.iter().filter(|node| node.op_type == "Cast");
     let is_cast: HashSet<&String> = casts.flat_map(|node| &node.input).collect();
     let of = |wanted: &[i32]| -> u64 {

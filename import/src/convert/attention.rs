@@ -24,8 +24,8 @@ impl Converter<'_> {
         let mut key = heads_of(&key, attention.shared_heads)?;
         let value = heads_of(&value, attention.shared_heads)?;
         if attention.rotates {
-            query = self.passed(&query, &[], ROTARY_PASSES)?;
-            key = self.passed(&key, &[], ROTARY_PASSES)?;
+            query = self.passed(".rotary", &query, &[], ROTARY_PASSES)?;
+            key = self.passed(".rotary", &key, &[], ROTARY_PASSES)?;
         }
         let key = self.behind_past(node, 3, key)?;
         let value = self.behind_past(node, 4, value)?;
@@ -47,15 +47,15 @@ impl Converter<'_> {
         }
         let mut functions = attention.functions;
         if let Some(mask) = self.mask(node)? {
-            scores = self.passed(&scores, &[mask], 1)?;
+            scores = self.passed(".mask", &scores, &[mask], 1)?;
             functions = functions.saturating_sub(1);
         }
         if functions > 0 {
-            scores = self.passed(&scores, &[], functions)?;
+            scores = self.passed(".functions", &scores, &[], functions)?;
         }
         self.write(node, 3, scores.clone());
         let settled = self.settled(&scores.reshaped(vec![batch, shared, rows, all]))?;
-        let source = self.emit("", Softmax { input: settled.shape }, &[settled.source])?;
+        let source = self.emit(".softmax", Softmax { input: settled.shape }, &[settled.source])?;
         let mixed = self.multiplied(&View { source, ..settled }, &value)?;
         let width = mixed.extents.last().copied().unwrap_or(1);
         let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
@@ -179,12 +179,12 @@ impl Converter<'_> {
     }
 
     /// `view` after so many passes over its elements, which read others beside it.
-    pub(super) fn passed(&mut self, view: &View, others: &[View], passes: u32) -> Step<View> {
+    fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Step<View> {
         let read: Vec<&View> = std::iter::once(view).chain(others).collect();
         let inputs = read.iter().map(|view| view.shape).collect();
         let sources: Vec<Source> = read.iter().map(|view| view.source).collect();
         let generic = Generic { kind: GenericKind::Elementwise, inputs, output: view.shape, passes };
-        let source = self.emit("", generic, &sources)?;
+        let source = self.emit(suffix, generic, &sources)?;
         Ok(View { source, ..view.clone() })
     }
 

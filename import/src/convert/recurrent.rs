@@ -16,7 +16,13 @@ impl Converter<'_> {
         let weights = self.weight_extents(node, 1)?;
         let state = self.weight_extents(node, 2)?;
         let (directions, rows, depth, features) = match (&weights[..], &state[..], gates) {
-            (&[directions, rows, depth], &[_, own, features], None) if rows == own => {
+            (&[directions, rows, depth], &[_, own, features], None)
+                if rows == own && own.checked_rem(features) == Some(0) =>
+            {
+                (directions, rows, depth, features)
+            }
+            // Quantised, the gates are in their columns.
+            (&[directions, depth, rows], &[_, features, own], None) if rows == own => {
                 (directions, rows, depth, features)
             }
             (&[own, depth], &[_, features], Some(gates)) if own == features => {

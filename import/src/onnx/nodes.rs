@@ -102,7 +102,7 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "GroupQueryAttention" => (group_query(reads), &[0, 1, 2, 3, 4, 10]),
         "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
-        "LSTM" | "GRU" | "RNN" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
         "EmbedLayerNormalization" => ("EmbedLayerNormalization", &[0, 1, 2, 3, 4]),
         kind @ ("BatchNormalization" | "Clip" | "LeakyRelu" | "PRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),

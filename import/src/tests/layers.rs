@@ -5,6 +5,7 @@ use prost::Message;
 use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportOptions, ModelFormat, import};
+use coexec_sim::workload::DataType;
 
 fn multiply_adds(model: Builder) -> u64 {
     model.import().unwrap().graph.macs()
@@ -23,6 +24,14 @@ fn a_recurrent_layer_is_a_linear_layer_of_all_steps_and_what_is_left_of_each() {
     assert_eq!(model.graph.macs(), 2 * 20 * 3 * 64 * (8 + 16));
     let steps = described(&model.graph).into_iter().filter(|name| name.starts_with("recurrent"));
     assert_eq!(steps.collect::<Vec<String>>(), ["recurrent 3x20 steps of 4 gates of 16"; 2]);
+    // A plain layer has one gate.
+    let plain = Builder::new(&[20, 3, 8]).weights("w", &[1, 16, 8]).weights("r", &[1, 16, 16]).node(
+        "RNN",
+        &["x", "w", "r"],
+        "y",
+        &[],
+    );
+    assert_eq!(multiply_adds(plain), 20 * 3 * 16 * (8 + 16));
     let last = Builder::new(&[20, 3, 8])
         .weights("w", &[1, 48, 8])
         .weights("r", &[1, 48, 16])
@@ -80,7 +89,9 @@ fn packed_weights_are_a_linear_layer_of_their_attributes() {
         "y",
         &[("K", &[64]), ("N", &[96]), ("bits", &[4])],
     );
-    assert_eq!(model.operators(), ["linear 5x64 -> 96"]);
+    let imported = model.import().unwrap();
+    assert_eq!(described(&imported.graph), ["linear 5x64 -> 96"]);
+    assert_eq!(imported.graph.data_type(), DataType::W4A16);
 }
 
 #[test]
