@@ -124,7 +124,9 @@ pub fn family(operator: &Operator) -> Option<&'static str> {
         | Class::Reduction(_)
         | Class::Elementwise(_)
         | Class::Movement(_)
-        | Class::Gather { .. } => return None,
+        | Class::Gather { .. }
+        | Class::Recurrent(_)
+        | Class::Generic(_) => return None,
     })
 }
 

@@ -82,6 +82,12 @@ pub enum OperandError {
         /// What would be accepted.
         expected: String,
     },
+    /// An operator that nothing here executes.
+    #[error("{operator}: there is no kernel for it")]
+    NoKernel {
+        /// The operator.
+        operator: String,
+    },
     /// An index beyond the end of an embedding's table.
     #[error("found index {found} into the table, expected a whole number below {vocabulary}")]
     Index {
@@ -108,7 +114,9 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
     let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged { .. }));
     let needs_all_channels = match operator.class() {
         Class::Reduction(Reduction::Pixels { .. }) => false,
-        Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_)) => true,
+        Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_))
+        | Class::Recurrent(_)
+        | Class::Generic(_) => true,
         Class::Product(_)
         | Class::Convolution(_)
         | Class::Depthwise(_)

@@ -8,15 +8,22 @@
 //! Not for: what a node means, which the files of `convert/` say.
 //! Invariant: whatever the file says, nothing here panics or loops for long.
 
+mod attention;
+mod choice;
+mod einsum;
 pub(super) mod elementwise;
+mod extents;
+mod generic;
 pub(super) mod join;
 mod moves;
 mod product;
+mod recurrent;
 pub(super) mod reduce;
 mod rows;
 mod shapes;
 mod skip;
 mod tensors;
+mod volume;
 mod window;
 
 use std::collections::{HashMap, HashSet};
@@ -113,6 +120,12 @@ pub(super) struct Converter<'a> {
     given: HashMap<(TensorId, Shape), Source>,
     /// Those inputs, which are stored as whoever reads them needs.
     stored: HashSet<Source>,
+    /// What products of matrices read, and is no image.
+    matrices: HashSet<TensorId>,
+    /// Where the nodes of each branch begin that is being converted.
+    begun: Vec<usize>,
+    /// Why a branch could not be converted, if one could not.
+    refused: Option<ImportError>,
     /// Name of the node at work, unique.
     name: String,
     /// What the file calls it.
@@ -132,13 +145,18 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         })?;
     }
     for node in &model.nodes {
-        converter.node(node)?;
+        converter.enter(node);
+        let done = converter.node(node);
+        converter.leave(node, done)?;
     }
     for &output in &model.outputs {
-        if let Some(Value::View(view)) = &converter.values[output] {
-            let source = view.source;
-            converter.out.wanted.push(source);
-        }
+        converter.name = clean(&model.tensors[output].name);
+        let wanted = converter.output(output).map_err(|problem| ImportError::Node {
+            node: model.tensors[output].name.clone(),
+            kind: "output".to_owned(),
+            problem,
+        })?;
+        converter.out.wanted.extend(wanted);
     }
     Ok(converter.out)
 }
@@ -168,16 +186,21 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             given: HashMap::new(),
             stored: HashSet::new(),
+            matrices: matrices(model),
+            begun: Vec::new(),
+            refused: None,
             name: String::new(),
             kind: String::new(),
         }
     }
 
-    /// An input of the model: images lie with their channels innermost.
+    /// An input of the model: images lie with their channels innermost, heads of matrices as in
+    /// the file.
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
-        let order = if extents.len() == 4 { self.image_order(4) } else { wide_axes(&extents) };
+        let is_image = extents.len() == 4 && !self.matrices.contains(&tensor);
+        let order = if is_image { self.image_order(4) } else { wide_axes(&extents) };
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
         let source = self.input(name, shape);
@@ -197,6 +220,13 @@ impl<'a> Converter<'a> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
+        if matches!(done, Err(Problem::Unknown(_))) && node.work.generic().is_some() {
+            self.forget(before);
+            done = self.generic(node).or(done);
+            if done.is_ok() && self.out.nodes.len() > before {
+                self.approximate("an operator of as many elements");
+            }
+        }
         if self.skip_unknown && matches!(done, Err(Problem::Unknown(_))) {
             // Nodes that were added on the way to the problem would have no reader.
             self.forget(before);
@@ -238,8 +268,12 @@ impl<'a> Converter<'a> {
             self.set(node, 0, Value::Constant(constant));
             return Ok(true);
         }
-        if let Work::Reshape(_) | Work::Transpose | Work::Identity | Work::Slice(_) | Work::Split { .. } =
-            node.work
+        if let Work::Reshape(_)
+        | Work::Transpose
+        | Work::Identity
+        | Work::Slice(_)
+        | Work::Split { .. }
+        | Work::Choice = node.work
         {
             // The elements of a constant are picked and reordered like any others.
             return Ok(false);
@@ -290,9 +324,20 @@ impl<'a> Converter<'a> {
             Work::Transpose => return self.transpose(node),
             Work::Identity => return self.identity(node),
             Work::Split { squeeze } => return self.split(node, *squeeze),
+            Work::Linear { depth, outputs } => {
+                let input = self.view(node, 0)?;
+                self.linear(&input, *depth, *outputs, window::has_bias(node))?
+            }
+            Work::Einsum(equation) => self.einsum(node, equation)?,
+            Work::GroupNorm { groups } => self.group_norm(node, *groups)?,
+            Work::EmbeddingNorm => self.embedding_norm(node)?,
+            Work::Recurrent { gates, batch_first } => return self.recurrent(node, *gates, *batch_first),
+            Work::Attention(attention) => return self.attention(node, attention),
+            Work::LinearAttention(attention) => return self.linear_attention(node, attention),
+            Work::Choice => return self.choice(node),
             Work::Unknown(help) => return unknown(*help),
-            Work::Scatter => return unknown("elements are replaced at some places"),
-            Work::ConstantOfShape(_) | Work::Range | Work::Where | Work::Shape { .. } | Work::Size => {
+            Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
+            Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
                 return unknown(
                     "its result depends on what the network computes, and so does the work after it",
                 );
@@ -301,6 +346,14 @@ impl<'a> Converter<'a> {
         self.write(node, 0, view);
         Ok(())
     }
+}
+
+/// Tensors that nodes read as matrices.
+fn matrices(model: &Model) -> HashSet<TensorId> {
+    let is_product = |node: &&SourceNode| {
+        matches!(node.work, Work::Product { .. } | Work::Attention(_) | Work::LinearAttention(_))
+    };
+    model.nodes.iter().filter(is_product).flat_map(|node| &node.reads).copied().flatten().collect()
 }
 
 /// What is said of a tensor that nobody wrote.

@@ -19,7 +19,11 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         Work::Range => range(operands),
         Work::Where => choose(operands),
         Work::Concat { axis, is_new } => joined(operands, *axis, *is_new),
-        Work::Arithmetic(arithmetic) => calculated(*arithmetic, needed(operands, 0)?, needed(operands, 1)?),
+        Work::Arithmetic(arithmetic) => {
+            let first = needed(operands, 0)?.clone();
+            let others = operands[1..].iter().flatten();
+            others.copied().try_fold(first, |sum, other| calculated(*arithmetic, &sum, other))
+        }
         Work::Gather { axis } => gathered(needed(operands, 0)?, needed(operands, 1)?, *axis),
         Work::Expand => {
             let from = needed(operands, 0)?;
@@ -33,9 +37,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
             Ok(Constant::built(from.extents.clone(), |place| function(*elemental, from.at(place)?)))
         }
         Work::Reduce { reduction, keep } => {
-            let from = needed(operands, 0)?;
-            let axes = reduced_axes(operands.get(1).copied().flatten(), from.extents.len())?;
-            Ok(reduction_of(*reduction, from, &axes, *keep))
+            reduction_of(*reduction, needed(operands, 0)?, operands.get(1).copied().flatten(), *keep)
         }
         Work::Convolution { .. }
         | Work::TransposedConvolution { .. }
@@ -56,6 +58,15 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::Shape { .. }
         | Work::Size
         | Work::Identity
+        | Work::Generic { .. }
+        | Work::Linear { .. }
+        | Work::Recurrent { .. }
+        | Work::Attention(_)
+        | Work::LinearAttention(_)
+        | Work::Einsum(_)
+        | Work::GroupNorm { .. }
+        | Work::EmbeddingNorm
+        | Work::Choice
         | Work::Unknown(_) => {
             needed(operands, 0)?;
             unknown("it computes with constants alone, in a way that is not known")
@@ -64,7 +75,13 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
 }
 
 /// A reduction over axes.
-fn reduction_of(reduction: Reduction, from: &Constant, axes: &[usize], keep: bool) -> Constant {
+fn reduction_of(
+    reduction: Reduction,
+    from: &Constant,
+    over: Option<&Constant>,
+    keep: bool,
+) -> Step<Constant> {
+    let axes = &reduced_axes(over, from.extents.len())?;
     let numbers = from.numbers.as_ref().filter(|_| axes.len() == from.extents.len()).map(|numbers| {
         vec![match reduction {
             Reduction::Product => numbers.iter().product(),
@@ -73,7 +90,7 @@ fn reduction_of(reduction: Reduction, from: &Constant, axes: &[usize], keep: boo
             Reduction::Mean => numbers.iter().sum::<f64>() / numbers.len().max(1) as f64,
         }]
     });
-    Constant { extents: reduced(&from.extents, axes, keep), numbers }
+    Ok(Constant { extents: reduced(&from.extents, axes, keep), numbers })
 }
 
 fn needed<'a>(operands: &Operands<'a>, operand: usize) -> Step<&'a Constant> {
@@ -96,6 +113,7 @@ fn function(elemental: Elemental, number: f64) -> Option<f64> {
         Elemental::Floor => Some(number.floor()),
         Elemental::Ceil => Some(number.ceil()),
         Elemental::Negate => Some(-number),
+        Elemental::Not => Some(truth(number == 0.0)),
         Elemental::Square => Some(number * number),
         Elemental::Sqrt => Some(number.sqrt()),
         Elemental::Reciprocal => Some(number.recip()),
@@ -124,12 +142,22 @@ fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step
             Arithmetic::Maximum => a.max(b),
             Arithmetic::Minimum => a.min(b),
             Arithmetic::SquaredDifference => (a - b) * (a - b),
-            Arithmetic::Equal => f64::from(u8::from((a - b).abs() < f64::EPSILON)),
+            Arithmetic::Equal => truth((a - b).abs() < f64::EPSILON),
+            Arithmetic::Greater => truth(a > b),
+            Arithmetic::GreaterOrEqual => truth(a >= b),
+            Arithmetic::Less => truth(a < b),
+            Arithmetic::LessOrEqual => truth(a <= b),
+            Arithmetic::And => truth(a != 0.0 && b != 0.0),
+            Arithmetic::Or => truth(a != 0.0 || b != 0.0),
+            Arithmetic::Xor => truth((a != 0.0) != (b != 0.0)),
             Arithmetic::Modulo => a.rem_euclid(b),
-            Arithmetic::Compare => return None,
         })
     };
     Ok(Constant::built(extents, |place| of(left.at(place)?, right.at(place)?)))
+}
+
+fn truth(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
 }
 
 fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<Constant> {

@@ -31,6 +31,7 @@ mod prune;
 mod scenario;
 mod tflite;
 mod view;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

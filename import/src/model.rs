@@ -5,7 +5,9 @@
 //! Invariant: every tensor number of a node is an index into
 //! [`Model::tensors`]; nothing else is promised of what a file says.
 
-use coexec_sim::workload::{DataType, Function, Interpolation, NormKind, Operator, PoolKind};
+use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
+
+pub(super) use super::work::{Attention, Extents, Packing};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -148,6 +150,8 @@ pub(super) struct SourceNode {
     pub(super) name: String,
     /// What the file calls it.
     pub(super) kind: String,
+    /// In how many branches it lies, which may not run.
+    pub(super) branches: u32,
     /// What it does.
     pub(super) work: Work,
     /// What it reads; none where an optional operand is left out.
@@ -167,10 +171,40 @@ pub(super) enum Arithmetic {
     Maximum,
     Minimum,
     SquaredDifference,
-    /// Comparisons and logic: of interest in shapes only.
     Equal,
-    Compare,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    And,
+    Or,
+    Xor,
     Modulo,
+}
+
+impl Arithmetic {
+    /// Whether it compares, or joins what comparisons say.
+    pub(super) fn is_comparison(self) -> bool {
+        match self {
+            Self::Equal
+            | Self::Greater
+            | Self::GreaterOrEqual
+            | Self::Less
+            | Self::LessOrEqual
+            | Self::And
+            | Self::Or
+            | Self::Xor => true,
+            Self::Add
+            | Self::Subtract
+            | Self::Multiply
+            | Self::Divide
+            | Self::Power
+            | Self::Maximum
+            | Self::Minimum
+            | Self::SquaredDifference
+            | Self::Modulo => false,
+        }
+    }
 }
 
 /// A function of one tensor that a pattern or a constant may be about.
@@ -193,6 +227,8 @@ pub(super) enum Elemental {
     Floor,
     Ceil,
     Negate,
+    /// Whether it is 0; of interest in shapes.
+    Not,
 }
 
 /// How a window is padded.
@@ -205,6 +241,8 @@ pub(super) enum Pads {
     Same,
     /// As before, what is left over goes to the beginning.
     SameLower,
+    /// As many before as the window reaches, none behind.
+    Causal,
 }
 
 /// A window over an image.
@@ -297,28 +335,29 @@ pub(super) enum Work {
     Where,
     /// Operand 0 with other elements at some places.
     Scatter,
+    /// What needs no kernel of its own, and goes over its elements so many times.
+    Generic { kind: GenericKind, extents: Extents, passes: u32 },
+    /// A product with weights of that depth and so many outputs, which files pack in blocks.
+    Linear { depth: u32, outputs: u32 },
+    /// A recurrent layer; weights are of one gate where the number of gates is said.
+    Recurrent { gates: Option<u32>, batch_first: bool },
+    /// Attention of queries to keys and values.
+    Attention(Attention),
+    /// Attention by a state that steps add to.
+    LinearAttention(Attention),
+    /// A sum of products over named axes.
+    Einsum(String),
+    /// A norm of the pixels of as many groups of channels, of each channel where none are said.
+    GroupNorm { groups: Option<u32> },
+    /// Rows of tables for words, places and segments, their sum and its norm.
+    EmbeddingNorm,
+    /// One of two branches: operands are the condition, then what each has for every result.
+    Choice,
     /// Nothing that is known; what would help.
     Unknown(&'static str),
 }
 
 impl Work {
-    /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
-    pub(super) fn arranges(&self) -> bool {
-        matches!(
-            self,
-            Self::Reshape(_)
-                | Self::Transpose
-                | Self::Identity
-                | Self::Product { .. }
-                | Self::Convolution { .. }
-                | Self::TransposedConvolution { .. }
-                | Self::Pool { .. }
-                | Self::GlobalPool(_)
-                | Self::Resize(_)
-                | Self::BlockRearrangement { .. }
-        )
-    }
-
     /// An operator over channels along `axis`.
     pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
         Self::AlongAxis { operator: operator.into(), axis, to_the_end }

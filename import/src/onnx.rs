@@ -6,6 +6,7 @@
 
 pub(super) mod messages;
 mod nodes;
+mod order;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,11 +16,11 @@ use prost::Message;
 use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, as_extent, elements,
+    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, as_extent, elements,
     written,
 };
 use coexec_sim::workload::DataType;
-use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
@@ -36,8 +37,15 @@ pub(super) fn read(
     };
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
-    let mut reader =
-        Reader { asked: dimensions, open: BTreeMap::new(), tensors: Vec::new(), by_name: HashMap::new() };
+    let mut reader = Reader {
+        asked: dimensions,
+        nodes: Vec::new(),
+        branches: 0,
+        said: Vec::new(),
+        open: BTreeMap::new(),
+        tensors: Vec::new(),
+        by_name: HashMap::new(),
+    };
     let model = reader.model(&graph, version);
     Ok((model, reader.open.into_iter().map(|(name, open)| (name, open.place)).collect()))
 }
@@ -52,36 +60,44 @@ struct OpenDimension {
 /// A graph as it is read.
 struct Reader<'a> {
     asked: &'a BTreeMap<String, u32>,
+    nodes: Vec<SourceNode>,
+    /// In how many branches the nodes lie that are read.
+    branches: u32,
+    /// What branches say of their tensors.
+    said: Vec<(TensorId, &'a ValueInfoProto)>,
     open: BTreeMap<String, OpenDimension>,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
 }
 
-impl Reader<'_> {
-    fn model(&mut self, graph: &GraphProto, version: i64) -> Model {
+impl<'a> Reader<'a> {
+    fn model(&mut self, graph: &'a GraphProto, version: i64) -> Model {
         for tensor in &graph.initializer {
             let id = self.tensor(&tensor.name);
             self.tensors[id].constant = Some(constant(tensor));
         }
+        self.nodes(graph, version);
+        let nodes = std::mem::take(&mut self.nodes);
+        let is_output = |name: &String| graph.output.iter().any(|output| output.name == *name);
+        let read: HashSet<TensorId> = nodes.iter().flat_map(|node| &node.reads).copied().flatten().collect();
         let mut inputs = Vec::new();
         for info in &graph.input {
             let id = self.tensor(&info.name);
-            // Old files list weights among the inputs.
-            if self.tensors[id].constant.is_none() {
+            // Old files list weights among the inputs; what nobody reads has no extent to ask for.
+            if self.tensors[id].constant.is_none() && (read.contains(&id) || is_output(&info.name)) {
+                if is_empty_list(info) {
+                    self.tensors[id].constant = Some(Constant::list([]));
+                    continue;
+                }
                 self.tensors[id].extents = self.extents(info, true);
                 inputs.push(id);
             }
         }
-        for info in graph.value_info.iter().chain(&graph.output) {
-            let id = self.tensor(&info.name);
+        let said = graph.value_info.iter().chain(&graph.output).map(|info| (self.tensor(&info.name), info));
+        let said: Vec<(TensorId, &ValueInfoProto)> = said.collect();
+        for (id, info) in said.into_iter().chain(std::mem::take(&mut self.said)) {
             if self.tensors[id].extents.is_none() {
                 self.tensors[id].extents = self.extents(info, false);
-            }
-        }
-        let mut nodes = Vec::with_capacity(graph.node.len());
-        for (index, node) in graph.node.iter().enumerate() {
-            if let Some(node) = self.node(index, node, version) {
-                nodes.push(node);
             }
         }
         let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
@@ -125,6 +141,74 @@ impl Reader<'_> {
         Some(extents)
     }
 
+    fn nodes(&mut self, graph: &'a GraphProto, version: i64) {
+        for index in order::of(graph) {
+            let node = &graph.node[index];
+            let node = if node.op_type == "If" {
+                Some(self.choice(index, node, version))
+            } else {
+                self.node(index, node, version)
+            };
+            self.nodes.extend(node);
+        }
+    }
+
+    /// The nodes of both branches, and one that takes the results of one of them.
+    fn choice(&mut self, index: usize, node: &'a NodeProto, version: i64) -> SourceNode {
+        let mut reads: Vec<Option<TensorId>> =
+            node.input.iter().map(|name| Some(self.tensor(name))).collect();
+        reads.truncate(1);
+        for branch in ["then_branch", "else_branch"] {
+            let graph = node.attribute.iter().find(|attribute| attribute.name == branch);
+            let outputs = graph.and_then(|attribute| attribute.g.as_ref());
+            let mut outputs = outputs.map_or(Vec::new(), |graph| self.branch(graph, version));
+            outputs.resize(node.output.len(), None);
+            reads.extend(outputs);
+        }
+        let writes = node.output.iter().map(|name| Some(self.tensor(name))).collect();
+        self.source(index, node, Work::Choice, reads, writes)
+    }
+
+    /// Reads a branch, whose tensors hide others of the same names, and returns what it gives.
+    fn branch(&mut self, graph: &'a GraphProto, version: i64) -> Vec<Option<TensorId>> {
+        let own = graph.initializer.iter().map(|tensor| &tensor.name);
+        let own = own.chain(graph.node.iter().flat_map(|node| &node.output));
+        let hidden: Vec<(&String, Option<TensorId>)> =
+            own.map(|name| (name, self.by_name.remove(name))).collect();
+        for tensor in &graph.initializer {
+            let id = self.tensor(&tensor.name);
+            self.tensors[id].constant = Some(constant(tensor));
+        }
+        self.branches += 1;
+        self.nodes(graph, version);
+        self.branches -= 1;
+        for info in graph.value_info.iter().chain(&graph.output) {
+            let id = self.tensor(&info.name);
+            self.said.push((id, info));
+        }
+        let outputs = graph.output.iter().map(|info| Some(self.tensor(&info.name))).collect();
+        for (name, before) in hidden.into_iter().rev() {
+            match before {
+                Some(id) => self.by_name.insert(name.clone(), id),
+                None => self.by_name.remove(name),
+            };
+        }
+        outputs
+    }
+
+    /// A node under its name, or under that of its kind where it has none.
+    fn source(
+        &self,
+        index: usize,
+        node: &NodeProto,
+        work: Work,
+        reads: Vec<Option<TensorId>>,
+        writes: Vec<Option<TensorId>>,
+    ) -> SourceNode {
+        let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
+        SourceNode { name, kind: node.op_type.clone(), branches: self.branches, work, reads, writes }
+    }
+
     /// A node; none for one that only holds a constant.
     fn node(&mut self, index: usize, node: &NodeProto, version: i64) -> Option<SourceNode> {
         if node.op_type == "Constant" {
@@ -144,9 +228,14 @@ impl Reader<'_> {
             }
         }
         let (work, reads) = nodes::work(node, version, &reads);
-        let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
-        Some(SourceNode { name, kind: node.op_type.clone(), work, reads, writes })
+        Some(self.source(index, node, work, reads, writes))
     }
+}
+
+/// Whether an input is a list (of axes, say) that has no elements.
+fn is_empty_list(info: &ValueInfoProto) -> bool {
+    let shape = info.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref()?.shape.as_ref());
+    shape.is_some_and(|shape| matches!(shape.dim[..], [DimensionProto { dim_value: Some(0), .. }]))
 }
 
 /// Element types of tensors (`TensorProto.DataType`).
@@ -216,6 +305,12 @@ fn data_type(graph: &GraphProto) -> DataType {
     };
     if graph.node.iter().any(quantises) {
         return DataType::I8;
+    }
+    // Weights that are packed to so many bits, of activations in 16.
+    let packed = graph.node.iter().find(|node| node.op_type == "MatMulNBits");
+    if let Some(node) = packed {
+        let bits = node.attribute.iter().find(|attribute| attribute.name == "bits");
+        return if bits.is_none_or(|bits| bits.i <= 4) { DataType::W4A16 } else { DataType::W8A16 };
     }
     let casts = graph.node.iter().filter(|node| node.op_type == "Cast");
     let is_cast: HashSet<&String> = casts.flat_map(|node| &node.input).collect();

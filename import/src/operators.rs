@@ -6,10 +6,12 @@
 //! name and no number stands twice.
 
 use crate::model::Elemental::{
-    Ceil, Cheap, Clip, Erf, Floor, Known, Negate, Reciprocal, ReciprocalSqrt, Sqrt, Square, Transcendental,
+    Ceil, Cheap, Clip, Erf, Floor, Known, Negate, Not, Reciprocal, ReciprocalSqrt, Sqrt, Square,
+    Transcendental,
 };
-use crate::model::{Arithmetic, Reshaping, Slicing, Work};
-use coexec_sim::workload::{Function, Interpolation, NormKind, PoolKind};
+use crate::model::{Arithmetic, Extents, Reshaping, Slicing, Work};
+use coexec_sim::workload::GenericKind::{Elementwise, Gather, Movement, Reduction, Search};
+use coexec_sim::workload::{Function, GenericKind, Interpolation, NormKind, PoolKind};
 
 /// Names in ONNX, numbers and names in TFLite, and what it does.
 type Entry = (&'static [&'static str], &'static [(i32, &'static str)], Work);
@@ -24,6 +26,11 @@ const fn known(function: Function) -> Work {
     Work::Function(Known(function))
 }
 
+/// What needs no kernel of its own, and goes over its elements so many times.
+const fn generic(kind: GenericKind, extents: Extents, passes: u32) -> Work {
+    Work::Generic { kind, extents, passes }
+}
+
 const OPERATORS: &[Entry] = &[
     (&["Relu"], &[(19, "RELU")], known(Function::Relu)),
     (&[], &[(21, "RELU6")], known(Function::Relu6)),
@@ -31,7 +38,7 @@ const OPERATORS: &[Entry] = &[
     (&["HardSigmoid"], &[], known(Function::HardSigmoid)),
     (&["HardSwish"], &[(117, "HARD_SWISH")], known(Function::HardSwish)),
     (&["Swish", "Silu", "QuickGelu"], &[], known(Function::Silu)),
-    (&["Gelu", "FastGelu"], &[(150, "GELU")], known(Function::Gelu)),
+    (&["Gelu", "FastGelu", "BiasGelu"], &[(150, "GELU")], known(Function::Gelu)),
     (&["Tanh"], &[(28, "TANH")], known(Function::Tanh)),
     (&["Clip"], &[(20, "RELU_N1_TO_1"), (152, "RELU_0_TO_1")], Work::Function(Clip)),
     (&["Erf"], &[], Work::Function(Erf)),
@@ -40,15 +47,30 @@ const OPERATORS: &[Entry] = &[
     (&["Reciprocal"], &[], Work::Function(Reciprocal)),
     (&[], &[(92, "SQUARE")], Work::Function(Square)),
     (&["Neg"], &[(59, "NEG")], Work::Function(Negate)),
+    (&["Not"], &[(87, "LOGICAL_NOT")], Work::Function(Not)),
     (&["Floor"], &[(8, "FLOOR")], Work::Function(Floor)),
     (&["Ceil"], &[(104, "CEIL")], Work::Function(Ceil)),
     (
-        &["LeakyRelu", "PRelu", "Abs", "Sign", "Round", "ThresholdedRelu", "Not"],
+        &[
+            "LeakyRelu",
+            "PRelu",
+            "Abs",
+            "Sign",
+            "Round",
+            "ThresholdedRelu",
+            "IsNaN",
+            "IsInf",
+            "BitwiseNot",
+            "Shrink",
+        ],
         &[(98, "LEAKY_RELU"), (54, "PRELU"), (101, "ABS"), (158, "SIGN"), (116, "ROUND")],
         Work::Function(Cheap),
     ),
     (
-        &["Elu", "Exp", "Log", "Sin", "Cos", "Selu", "Celu", "Softplus", "Softsign", "Mish"],
+        &[
+            "Elu", "Exp", "Log", "Sin", "Cos", "Selu", "Celu", "Softplus", "Softsign", "Mish", "Tan", "Asin",
+            "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+        ],
         &[(111, "ELU"), (47, "EXP"), (73, "LOG"), (66, "SIN"), (108, "COS")],
         Work::Function(Transcendental),
     ),
@@ -60,12 +82,14 @@ const OPERATORS: &[Entry] = &[
     (&["Max"], &[(55, "MAXIMUM")], Work::Arithmetic(Arithmetic::Maximum)),
     (&["Min"], &[(57, "MINIMUM")], Work::Arithmetic(Arithmetic::Minimum)),
     (&[], &[(99, "SQUARED_DIFFERENCE")], Work::Arithmetic(Arithmetic::SquaredDifference)),
-    (&["Equal"], &[(71, "EQUAL")], Work::Arithmetic(Arithmetic::Equal)),
-    (
-        &["And", "Or", "Xor", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"],
-        &[],
-        Work::Arithmetic(Arithmetic::Compare),
-    ),
+    (&["Equal"], &[(71, "EQUAL"), (72, "NOT_EQUAL")], Work::Arithmetic(Arithmetic::Equal)),
+    (&["Greater"], &[(61, "GREATER")], Work::Arithmetic(Arithmetic::Greater)),
+    (&["GreaterOrEqual"], &[(62, "GREATER_EQUAL")], Work::Arithmetic(Arithmetic::GreaterOrEqual)),
+    (&["Less"], &[(58, "LESS")], Work::Arithmetic(Arithmetic::Less)),
+    (&["LessOrEqual"], &[(63, "LESS_EQUAL")], Work::Arithmetic(Arithmetic::LessOrEqual)),
+    (&["And"], &[(86, "LOGICAL_AND")], Work::Arithmetic(Arithmetic::And)),
+    (&["Or"], &[(84, "LOGICAL_OR")], Work::Arithmetic(Arithmetic::Or)),
+    (&["Xor"], &[], Work::Arithmetic(Arithmetic::Xor)),
     (&["Mod"], &[(95, "FLOOR_MOD")], Work::Arithmetic(Arithmetic::Modulo)),
     (&["MatMul"], &[], PRODUCT),
     (&["BatchNormalization"], &[], Work::BatchNorm),
@@ -75,7 +99,7 @@ const OPERATORS: &[Entry] = &[
     (&["GlobalMaxPool"], &[], Work::GlobalPool(PoolKind::Max)),
     (&[], &[(7, "EMBEDDING_LOOKUP")], Work::Gather { axis: 0 }),
     (
-        &["Identity"],
+        &["Identity", "BitCast"],
         // Sparse weights become dense ones once, as the graph is prepared.
         &[(6, "DEQUANTIZE"), (53, "CAST"), (114, "QUANTIZE"), (124, "DENSIFY")],
         Work::Identity,
@@ -96,30 +120,70 @@ const OPERATORS: &[Entry] = &[
     (&[], &[(77, "SHAPE")], Work::Shape { from: 0, to: i64::MAX }),
     (&["Size"], &[], Work::Size),
     (&["Range"], &[(96, "RANGE")], Work::Range),
-    (&["Where"], &[(123, "SELECT_V2")], Work::Where),
-    (&["ScatterND", "ScatterElements"], &[], Work::Scatter),
+    (&["Where"], &[(64, "SELECT"), (123, "SELECT_V2")], Work::Where),
+    (&["ScatterND", "ScatterElements", "Scatter"], &[(122, "SCATTER_ND")], Work::Scatter),
     (
-        &["LSTM", "GRU", "RNN"],
-        &[(44, "UNIDIRECTIONAL_SEQUENCE_LSTM")],
-        Work::Unknown("recurrent layers are not in the vocabulary of workloads"),
-    ),
-    (
-        &["If", "Loop", "Scan"],
+        &["Loop", "Scan"],
         &[(118, "IF"), (119, "WHILE")],
         Work::Unknown("control flow; export the model with it resolved"),
     ),
+    (&["InstanceNormalization"], &[], Work::GroupNorm { groups: None }),
+    (&["EmbedLayerNormalization"], &[], Work::EmbeddingNorm),
     (
-        &["InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization"],
-        &[],
-        Work::Unknown("norms over pixels are not in the vocabulary of workloads"),
+        &["BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"],
+        &[(156, "ATAN2"), (160, "BITWISE_XOR"), (161, "RIGHT_SHIFT")],
+        generic(Elementwise, Extents::Broadcast, 1),
     ),
     (
-        &["NonMaxSuppression", "TopK", "ArgMax", "ArgMin", "NonZero"],
-        &[(56, "ARG_MAX")],
-        Work::Unknown("a search; export the model without what comes after the network"),
+        &["Bernoulli", "RandomNormalLike", "RandomUniformLike"],
+        &[(93, "ZEROS_LIKE")],
+        generic(Elementwise, Extents::Like(0), 1),
     ),
-    (&[], &[(94, "FILL")], Work::Unknown("its extents are computed by the network")),
-    (&[], &[(11, "L2_NORMALIZATION")], Work::Unknown(NOT_KNOWN)),
+    // The function of the gate, and the product.
+    (&["SwiGLU"], &[], generic(Elementwise, Extents::Like(0), 2)),
+    // A product with the cosines, one with the sines, a sum.
+    (&["RotaryEmbedding"], &[], generic(Elementwise, Extents::Like(0), 3)),
+    (
+        &["HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "AffineGrid"],
+        &[(94, "FILL")],
+        generic(Elementwise, Extents::Said, 1),
+    ),
+    (
+        &["Trilu", "ReverseSequence", "EyeLike"],
+        &[(105, "REVERSE_V2"), (112, "REVERSE_SEQUENCE"), (115, "MATRIX_SET_DIAG")],
+        generic(Movement, Extents::Like(0), 1),
+    ),
+    (
+        &["Col2Im", "CenterCropPad"],
+        &[(37, "BATCH_TO_SPACE_ND"), (38, "SPACE_TO_BATCH_ND"), (113, "MATRIX_DIAG")],
+        generic(Movement, Extents::Said, 1),
+    ),
+    (&["CumSum", "CumProd"], &[(128, "CUMSUM")], generic(Reduction, Extents::Like(0), 1)),
+    // The largest and the smallest, and each element by them.
+    (&["DynamicQuantizeLinear"], &[], generic(Reduction, Extents::Quantised, 2)),
+    // The statistic, and what becomes of each element by it.
+    (&["LpNormalization"], &[(11, "L2_NORMALIZATION")], generic(Reduction, Extents::Like(0), 2)),
+    (&["MeanVarianceNormalization"], &[], generic(Reduction, Extents::Like(0), 3)),
+    // A fast transform of some hundreds of points goes over them about as often.
+    (&["DFT", "STFT"], &[(131, "RFFT2D")], generic(Reduction, Extents::Said, 8)),
+    (
+        &["Det"],
+        &[(91, "REDUCE_ANY"), (162, "REDUCE_ALL"), (125, "SEGMENT_SUM")],
+        generic(Reduction, Extents::Said, 1),
+    ),
+    (&["GatherElements"], &[], generic(Gather, Extents::Like(1), 1)),
+    // Four pixels for one.
+    (&["GridSample"], &[], generic(Gather, Extents::Grid, 4)),
+    (&["RoiAlign"], &[], generic(Gather, Extents::Said, 4)),
+    (&["MaxRoiPool", "MaxUnpool"], &[(68, "SPARSE_TO_DENSE")], generic(Gather, Extents::Said, 1)),
+    (&["TensorScatter"], &[(151, "DYNAMIC_UPDATE_SLICE")], generic(Gather, Extents::Like(0), 1)),
+    // The largest, and where it is.
+    (&["Hardmax"], &[], generic(Search, Extents::Like(0), 2)),
+    (
+        &["NonMaxSuppression", "NonZero", "Unique", "Compress", "Multinomial"],
+        &[(48, "TOPK_V2"), (56, "ARG_MAX"), (79, "ARG_MIN"), (103, "UNIQUE"), (109, "WHERE")],
+        generic(Search, Extents::Said, 1),
+    ),
     (&[], &[(32, "CUSTOM")], Work::Unknown("an operator of the model's own; export it without")),
     (
         &[],

@@ -3,6 +3,8 @@
 
 mod files;
 mod functions;
+mod generic;
+mod layers;
 mod networks;
 mod views;
 

@@ -75,7 +75,7 @@ fn push(
 ) {
     let nodes::Read { kind, work, reads, activation } = read;
     let Some(activation) = activation else {
-        nodes.push(SourceNode { name, kind, work, reads, writes });
+        nodes.push(SourceNode { name, kind, branches: 0, work, reads, writes });
         return;
     };
     let between = tensors.len();
@@ -84,12 +84,13 @@ fn push(
     nodes.push(SourceNode {
         name: name.clone(),
         kind: kind.clone(),
+        branches: 0,
         work,
         reads,
         writes: vec![Some(between)],
     });
     let name = format!("{name}.activation");
-    nodes.push(SourceNode { name, kind, work: activation, reads: vec![Some(between)], writes });
+    nodes.push(SourceNode { name, kind, branches: 0, work: activation, reads: vec![Some(between)], writes });
 }
 
 /// Tensors by their numbers; none where a number is of none.

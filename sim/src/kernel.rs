@@ -143,6 +143,27 @@ impl Phases {
         }
     }
 
+    /// Adds to the first phase of the same kind, or behind all.
+    pub fn merge(&mut self, phase: Phase) {
+        match self.0.iter_mut().find(|own| own.kind == phase.kind) {
+            Some(own) => {
+                own.duration += phase.duration;
+                own.bytes += phase.bytes;
+                own.steps = own.steps.saturating_add(phase.steps);
+            }
+            None => self.push(phase),
+        }
+    }
+
+    /// The same phases so many times over.
+    pub fn repeat(&mut self, times: u32) {
+        for phase in &mut self.0 {
+            phase.duration = Picos(phase.duration.0.saturating_mul(u64::from(times)));
+            phase.bytes = Bytes(phase.bytes.0.saturating_mul(u64::from(times)));
+            phase.steps = phase.steps.saturating_mul(times);
+        }
+    }
+
     /// Spreads `bytes` over the phases that `carries` selects, in proportion to
     /// their durations; the last of them takes what rounding leaves.
     pub fn spread(&mut self, bytes: Bytes, carries: impl Fn(PhaseKind) -> bool) {

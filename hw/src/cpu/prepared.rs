@@ -78,13 +78,18 @@ impl<T: Element> Prepared<T> {
         layer.operator.check()?;
         weights.check(&layer.operator)?;
         let (clamp, passes) = epilogue(layer);
-        let implementation = Implementation::new(&layer.operator, weights, clamp, set);
+        let implementation = Implementation::new(&layer.operator, weights, clamp, set)?;
         Ok(Self { layer: layer.clone(), implementation, clamp, passes, set })
     }
 }
 
 impl<T: Element> Implementation<T> {
-    fn new(operator: &Operator, weights: &Weights<'_>, clamp: Option<[T; 2]>, set: InstructionSet) -> Self {
+    fn new(
+        operator: &Operator,
+        weights: &Weights<'_>,
+        clamp: Option<[T; 2]>,
+        set: InstructionSet,
+    ) -> Result<Self, OperandError> {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
         let product = |dimensions: Dimensions| {
             Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))
@@ -93,7 +98,7 @@ impl<T: Element> Implementation<T> {
             let [scale, shift] = [weights.kernel, weights.bias].map(converted);
             Self::Normalisation(Normalisation { statistic, scale, shift })
         };
-        match operator.class() {
+        Ok(match operator.class() {
             Class::Product(factors) if factors.trained => {
                 Self::Product(packed(product(of_product(factors)), weights))
             }
@@ -121,7 +126,10 @@ impl<T: Element> Implementation<T> {
             Class::Movement(Movement::Resized(resize)) => Self::Resize(*resize),
             Class::Movement(Movement::Rearranged { .. }) => Self::Reshape,
             Class::Gather { .. } => Self::Embedding(converted(weights.kernel)),
-        }
+            Class::Recurrent(_) | Class::Generic(_) => {
+                return Err(OperandError::NoKernel { operator: operator.to_string() });
+            }
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 //! product does and becomes one; any clipping becomes `relu6`. A factor or a shift a
 //! channel that follows trained weights is part of them.
 
-use super::{Converter, Step, Value, unknown, unsound};
+use super::{Converter, Step, Value, unsound};
 use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
 use crate::view::View;
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
@@ -15,7 +15,9 @@ impl Converter<'_> {
         let function = match elemental {
             Elemental::Known(function) => return self.applied(&view, function),
             Elemental::Clip => return self.applied(&view, Function::Relu6),
-            Elemental::Cheap | Elemental::Negate | Elemental::Floor | Elemental::Ceil => Function::Relu,
+            Elemental::Cheap | Elemental::Not | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
+                Function::Relu
+            }
             Elemental::Square => return self.square(&view),
             Elemental::Erf
             | Elemental::Sqrt
@@ -45,9 +47,15 @@ impl Converter<'_> {
             }
             Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Power => return self.power(node),
-            Arithmetic::Equal | Arithmetic::Compare | Arithmetic::Modulo => {
-                return unknown("a comparison of what the network computes");
-            }
+            Arithmetic::Equal
+            | Arithmetic::Greater
+            | Arithmetic::GreaterOrEqual
+            | Arithmetic::Less
+            | Arithmetic::LessOrEqual
+            | Arithmetic::And
+            | Arithmetic::Or
+            | Arithmetic::Xor
+            | Arithmetic::Modulo => return self.generic_view(node),
         };
         if node.reads.len() < 2 {
             return self.view(node, 0);

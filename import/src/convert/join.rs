@@ -212,7 +212,7 @@ impl Converter<'_> {
     /// An image of another height and width.
     pub(super) fn resize(&mut self, node: &SourceNode, interpolation: Interpolation) -> Step<View> {
         let view = self.view(node, 0)?;
-        let wanted = self.resized(node, &view)?;
+        let wanted = self.resized(node, &view.extents)?;
         if wanted == view.extents {
             return Ok(view);
         }
@@ -231,13 +231,14 @@ impl Converter<'_> {
         Ok(self.seen(source, wanted, order))
     }
 
-    fn resized(&self, node: &SourceNode, view: &View) -> Step<Vec<u32>> {
+    /// Extents after a resize.
+    pub(super) fn resized(&self, node: &SourceNode, from: &[u32]) -> Step<Vec<u32>> {
         let number = |number: f64| number.clamp(0.0, f64::from(u32::MAX)) as u32;
         let given = |operand: usize| {
             let numbers = self.constant(node, operand)?.numbers.clone()?;
             (!numbers.is_empty()).then_some(numbers)
         };
-        let mut extents = view.extents.clone();
+        let mut extents = from.to_vec();
         match (given(3), given(2)) {
             (Some(sizes), _) if sizes.len() == extents.len() => Ok(sizes.into_iter().map(number).collect()),
             (Some(sizes), _) if sizes.len() == 2 && extents.len() == 4 => {

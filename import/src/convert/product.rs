@@ -1,7 +1,8 @@
 //! Matrix products: of activations and weights, of two activations.
 
+use super::elementwise::broadcast;
 use super::window::has_bias;
-use super::{Converter, Step, Value, unknown, unsound};
+use super::{Converter, Step, Value, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Shape, Source, Window};
@@ -35,7 +36,7 @@ impl Converter<'_> {
     }
 
     /// The last axis of `input` times weights.
-    fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Step<View> {
+    pub(super) fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Step<View> {
         let Some((&last, outer)) = input.extents.split_last() else {
             return unsound("a product of a single number");
         };
@@ -66,35 +67,57 @@ impl Converter<'_> {
 
     fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<View> {
         let mut views = [self.view(node, 0)?, self.view(node, 1)?];
-        for (view, transpose) in views.iter_mut().zip(transpose) {
-            if view.extents.len() == 1 {
-                return unknown("a product of a vector and another activation");
-            }
-            if transpose {
+        let mut vectors = [false; 2];
+        for (side, view) in views.iter_mut().enumerate() {
+            if let [length] = view.extents[..] {
+                // A row on the left, a column on the right.
+                vectors[side] = true;
+                *view = view.reshaped(if side == 0 { vec![1, length] } else { vec![length, 1] });
+            } else if transpose[side] {
                 *view = last_two_swapped(view)?;
             }
         }
-        let [left, right] = views;
-        let (left_outer, [m, k]) = split_matrix(&left)?;
-        let (right_outer, [depth, n]) = split_matrix(&right)?;
+        let product = self.multiplied(&views[0], &views[1])?;
+        let mut extents = product.extents.clone();
+        let rank = extents.len();
+        if vectors[1] {
+            extents.remove(rank - 1);
+        }
+        if vectors[0] {
+            extents.remove(rank - 2);
+        }
+        Ok(product.reshaped(extents))
+    }
+
+    /// The products of matrices of two tensors of the network, whose outer axes broadcast.
+    pub(super) fn multiplied(&mut self, left: &View, right: &View) -> Step<View> {
+        let (left_outer, [m, k]) = split_matrix(left)?;
+        let (right_outer, [depth, n]) = split_matrix(right)?;
         if k != depth {
             return unsound(format!("rows of {k} elements on columns of {depth}"));
         }
+        let mut extents = broadcast(left_outer, right_outer)?;
         let (left_batch, right_batch) = (elements(left_outer), elements(right_outer));
-        let mut extents = left_outer.to_vec();
+        let all = elements(&extents);
         let (batch, rows) = if right_batch == 1 {
             // One right operand for all: its products are one product of more rows.
             (1, left_batch.saturating_mul(u64::from(m)))
-        } else if left_batch == right_batch {
-            (left_batch, u64::from(m))
+        } else if left_batch == all && right_batch == all {
+            (all, u64::from(m))
         } else {
-            return unknown("a batched product whose operands are shared between products");
+            let mut whole = |view: &View, matrix: [u32; 2]| {
+                let wanted = [&extents[..], &matrix[..]].concat();
+                let aligned = [vec![1; wanted.len() - view.extents.len()], view.extents.clone()].concat();
+                self.repeated(&view.reshaped(aligned), &wanted)
+            };
+            let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
+            return self.multiplied(&left, &right);
         };
         extents.extend([m, n]);
         let product = MatMul { batch: as_extent(batch), m: as_extent(rows), k, n };
         let shape = |rows, channels| Shape { batch: product.batch, height: 1, width: rows, channels };
-        let first = self.arranged(&left, &left.file_order(), shape(product.m, k))?;
-        let second = self.arranged(&right, &right.file_order(), shape(k, n))?;
+        let first = self.arranged(left, &left.file_order(), shape(product.m, k))?;
+        let second = self.arranged(right, &right.file_order(), shape(k, n))?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
         Ok(self.seen(source, extents, order))

@@ -1,7 +1,7 @@
 //! Reductions, softmax and norms: what looks along an axis.
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
-use crate::model::{Constant, Reduction, SourceNode, as_extent};
+use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
 use crate::view::View;
 use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window};
 
@@ -37,7 +37,7 @@ impl Converter<'_> {
             shape = own;
         }
         let source = self.arranged(&view, &wanted, shape)?;
-        let source = self.emit("", over_pixels(reduction, shape)?, &[source])?;
+        let source = self.emit("", over_pixels(reduction, shape), &[source])?;
         let order = [&outer[..], &channels[..]].concat();
         Ok(self.seen(source, extents, order).reshaped(kept))
     }
@@ -90,11 +90,33 @@ impl Converter<'_> {
     pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Step<View> {
         let (left, right) = (self.view(node, 0)?, self.view(node, 1)?);
         let sum = self.two(&left, &right, Function::Add)?;
-        let last = axis(-1, sum.extents.len())?;
-        let view = self.channels_from(&sum, last)?;
-        let source = self.emit("", Norm { kind, input: view.shape }, &[view.source])?;
+        let view = self.normalised(&sum, kind)?;
         self.write(node, 3, sum);
+        Ok(view)
+    }
+
+    /// A norm of the last axis.
+    pub(super) fn normalised(&mut self, view: &View, kind: NormKind) -> Step<View> {
+        let last = axis(-1, view.extents.len())?;
+        let view = self.channels_from(view, last)?;
+        let source = self.emit("", Norm { kind, input: view.shape }, &[view.source])?;
         Ok(View { source, ..view })
+    }
+
+    /// A norm of all pixels of as many groups of channels; of each channel where none are said.
+    pub(super) fn group_norm(&mut self, node: &SourceNode, groups: Option<u32>) -> Step<View> {
+        let view = self.view(node, 0)?;
+        let extents = view.extents.clone();
+        let [batch, channels, ..] = extents[..] else {
+            return unsound("a norm over something that is no image");
+        };
+        let groups = groups.unwrap_or(channels);
+        if groups == 0 || channels % groups != 0 {
+            return unsound(format!("{channels} channels in {groups} groups"));
+        }
+        let rest = elements(&extents) / u64::from(batch) / u64::from(groups);
+        let grouped = view.reshaped(vec![batch, groups, as_extent(rest)]);
+        Ok(self.normalised(&grouped, NormKind::Layer)?.reshaped(extents))
     }
 
     /// Folded into what it follows where that has weights and nothing else reads it.
@@ -126,13 +148,12 @@ pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
 }
 
 /// A reduction of the pixels of each image.
-fn over_pixels(reduction: Reduction, input: Shape) -> Step<Operator> {
+fn over_pixels(reduction: Reduction, input: Shape) -> Operator {
     match reduction {
-        Reduction::Mean | Reduction::Sum | Reduction::Product => Ok(Mean { input }.into()),
-        Reduction::Max if input.batch != 1 => unknown("a maximum in each of several images"),
+        Reduction::Mean | Reduction::Sum | Reduction::Product => Mean { input }.into(),
         Reduction::Max => {
             let window = Window::of([input.height, input.width]);
-            Ok(Pool { kind: PoolKind::Max, input, window }.into())
+            Pool { kind: PoolKind::Max, input, window }.into()
         }
     }
 }

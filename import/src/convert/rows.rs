@@ -30,7 +30,7 @@ impl Converter<'_> {
         let extents = after(value.extents(), ranges);
         for &Range { axis, first, count, step, .. } in ranges {
             value = match value {
-                Value::View(view) => Value::View(self.part(&view, axis, [first, count], step)?),
+                Value::View(view) => Value::View(self.every(&view, axis, [first, count], step)?),
                 Value::Constant(constant) => {
                     let (first, all, apart) = (first as usize, count as usize, step.unsigned_abs() as usize);
                     let place = |place: usize| {
@@ -88,15 +88,14 @@ impl Converter<'_> {
         }
     }
 
-    /// A range of an axis, whose lowest element is the first; taken from the last on where
-    /// the step is negative.
-    pub(super) fn part(
-        &mut self,
-        view: &View,
-        along: usize,
-        [first, count]: [u32; 2],
-        step: i64,
-    ) -> Step<View> {
+    /// Elements of an axis that lie together.
+    pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Step<View> {
+        self.every(view, along, [first, count], 1)
+    }
+
+    /// So many elements of an axis, `step` apart, of which the lowest is the first; taken from
+    /// the last on where the step is negative.
+    fn every(&mut self, view: &View, along: usize, [first, count]: [u32; 2], step: i64) -> Step<View> {
         let extent = view.extents[along];
         if count == extent && step == 1 {
             return Ok(view.clone());
@@ -135,7 +134,12 @@ impl Converter<'_> {
             let wanted = node.writes.get(index).copied().flatten();
             if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
                 let range = Range { axis, first, count, step: 1, drop: squeeze };
-                let part = self.sliced(value.clone(), &[range])?;
+                let part = if count == 0 {
+                    let extents = after(value.extents(), &[range]);
+                    Value::Constant(Constant { extents, numbers: Some(Vec::new()) })
+                } else {
+                    self.sliced(value.clone(), &[range])?
+                };
                 self.set(node, index, part);
             }
             first += count;
@@ -146,7 +150,7 @@ impl Converter<'_> {
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {
-                self.lookup(node)
+                self.lookup(node, 0, 1)
             } else {
                 unknown("a look-up along an axis but the first")
             };
@@ -175,7 +179,7 @@ impl Converter<'_> {
         }
         let count = count as u32;
         let first = (first as u32).min(view.extents[along] - count);
-        let part = self.part(&view, along, [first, count], 1)?;
+        let part = self.part(&view, along, first, count)?;
         let mut extents = part.extents.clone();
         extents.splice(along..=along, indices.extents.iter().copied());
         Self::check_extents(&extents)?;
@@ -183,10 +187,10 @@ impl Converter<'_> {
     }
 
     /// Rows of a constant table, at indices that are given or computed.
-    fn lookup(&mut self, node: &SourceNode) -> Step<View> {
-        let extents = self.weight_extents(node, 0)?;
+    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<View> {
+        let extents = self.weight_extents(node, table)?;
         let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
-        let indices = self.view(node, 1)?;
+        let indices = self.view(node, indices)?;
         let (rows, features) = (as_extent(elements(&indices.extents)), as_extent(elements(row)));
         let source = self.arranged(&indices, &indices.file_order(), Shape::tokens(rows, 1))?;
         let operator = Embedding { rows, vocabulary, features };
@@ -211,7 +215,7 @@ fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u3
     let rest = i64::from(extent).saturating_sub(said);
     let sizes: Vec<i64> = sizes.into_iter().map(|size| if size < 0 { rest } else { size }).collect();
     let total = sizes.iter().fold(0_i64, |sum, &size| sum.saturating_add(size));
-    if total != i64::from(extent) || sizes.iter().any(|&size| size <= 0) {
+    if total != i64::from(extent) || sizes.iter().any(|&size| size < 0) {
         return unsound(format!("parts of {sizes:?} of {extent} elements"));
     }
     Ok(sizes.into_iter().map(|size| size as u32).collect())

@@ -110,7 +110,7 @@ impl Converter<'_> {
     /// Axes of an image, or of a row of pixels, channels last.
     pub(super) fn image_order(&self, rank: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..rank).collect();
-        if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3 | 4) {
+        if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3..=5) {
             order[1..].rotate_left(1);
         }
         order
@@ -187,7 +187,7 @@ impl Converter<'_> {
     }
 
     /// The extent natural to `view` in that order: of an image, an image's.
-    fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
+    pub(super) fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
         let at = |axis: usize| view.extents[axis];
         let has_channels_last = order.last().is_none_or(|&axis| axis == 1);
         match (view.extents.len(), self.model.order) {

@@ -9,13 +9,13 @@ use coexec_sim::workload::{
 };
 
 /// An image that a window slides over.
-struct Image {
-    source: Source,
-    shape: Shape,
+pub(super) struct Image {
+    pub(super) source: Source,
+    pub(super) shape: Shape,
     /// The zeros around it.
-    zeros: Padding,
+    pub(super) zeros: Padding,
     /// Whether the file sees a row only.
-    flat: bool,
+    pub(super) flat: bool,
 }
 
 impl Converter<'_> {
@@ -26,7 +26,11 @@ impl Converter<'_> {
         groups: Option<u32>,
         is_depthwise: bool,
     ) -> Step<View> {
-        let extents = self.image_extents(&self.weight_extents(node, 1)?);
+        let weights = self.weight_extents(node, 1)?;
+        if weights.len() == 5 && !is_depthwise {
+            return self.volume_convolution(node, window, groups, &weights);
+        }
+        let extents = self.image_extents(&weights);
         let (output, depth, kernel) = match extents[..] {
             [channels, height, width, output] if is_depthwise => (output, channels, [height, width]),
             [output, height, width, depth] => (output, depth, [height, width]),
@@ -63,34 +67,19 @@ impl Converter<'_> {
         output_pads: &[u32],
     ) -> Step<View> {
         let extents = self.weight_extents(node, 1)?;
+        if !self.is_by_blocks(node, window, groups, output_pads, &extents) {
+            return self.scattered_convolution(node, window, groups, output_pads, &extents);
+        }
         let (output, kernel) = match (self.model.order, &extents[..]) {
             (ImageOrder::ChannelsFirst, &[_, output, height, width])
             | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
             _ => return unknown("a transposed convolution that is not over images"),
         };
-        if groups != 1 || window.dilation.iter().any(|&dilation| dilation != 1) {
-            return unknown("a transposed convolution with groups or dilation");
-        }
         let image = self.image(node, 0)?;
         let stride = pair(&window.stride, false)?;
         let input = image.shape;
         if stride.contains(&0) {
             return unsound("a stride is 0");
-        }
-        let is_whole = |side: usize| {
-            let at = |pads: &[u32], side: usize| u64::from(pads.get(side).copied().unwrap_or(0));
-            let [kernel, stride] = [kernel[side], stride[side]].map(u64::from);
-            match &window.pads {
-                Pads::Same | Pads::SameLower => at(output_pads, side) == 0,
-                Pads::Explicit(pads) => {
-                    kernel + at(output_pads, side) == stride + at(pads, side) + at(pads, side + 2)
-                }
-            }
-        };
-        if image.zeros != Padding::NONE || !is_whole(0) || !is_whole(1) {
-            return unknown(
-                "a transposed convolution whose output is not as many times its input as its stride",
-            );
         }
         if kernel.iter().zip(stride).any(|(&kernel, stride)| kernel % stride != 0) {
             self.approximate("the convolution whose window, over the stride, is rounded up");
@@ -104,7 +93,12 @@ impl Converter<'_> {
                 .bias(has_bias(node));
         let mut source = self.emit("", conv, &[image.source])?;
         if stride != [1, 1] {
-            let shape = Shape::image(input.height * stride[0], input.width * stride[1], output);
+            let shape = Shape {
+                height: input.height * stride[0],
+                width: input.width * stride[1],
+                channels: output,
+                ..input
+            };
             let moved = Reshape { input: self.shape(source), output: shape };
             source = self.emit(".to_pixels", moved, &[source])?;
         }
@@ -138,17 +132,14 @@ impl Converter<'_> {
     }
 
     /// Operand as one image.
-    fn image(&mut self, node: &SourceNode, operand: usize) -> Step<Image> {
+    pub(super) fn image(&mut self, node: &SourceNode, operand: usize) -> Step<Image> {
         let view = self.unpadded_view(node, operand)?;
         let (batch, height, width, channels) = match self.image_extents(&view.extents)[..] {
             [batch, height, width, channels] => (batch, height, width, channels),
             [batch, width, channels] => (batch, 1, width, channels),
             _ => return unknown(format!("a window over a tensor of {} axes", view.extents.len())),
         };
-        if batch != 1 {
-            return unknown(format!("{batch} images at once, and windows are over one image"));
-        }
-        let shape = Shape::image(height, width, channels);
+        let shape = Shape { batch, height, width, channels };
         let rank = view.extents.len();
         let source = self.arranged(&view, &wide(&view.extents, self.image_order(rank)), shape)?;
         Ok(Image { source, shape, zeros: view.padding, flat: rank == 3 })
@@ -162,8 +153,8 @@ impl Converter<'_> {
 
     /// An image with the axes that the file sees: without its height where it is `flat`.
     pub(super) fn image_view(&self, source: Source, flat: bool) -> View {
-        let Shape { height, width, channels, .. } = self.shape(source);
-        let memory = if flat { vec![1, width, channels] } else { vec![1, height, width, channels] };
+        let Shape { batch, height, width, channels } = self.shape(source);
+        let memory = if flat { vec![batch, width, channels] } else { vec![batch, height, width, channels] };
         let order = self.image_order(memory.len());
         let mut extents = vec![1; memory.len()];
         for (&axis, extent) in order.iter().zip(memory) {
@@ -172,13 +163,16 @@ impl Converter<'_> {
         self.seen(source, extents, order)
     }
 
-    /// Extents of weights, which are constant.
-    pub(super) fn weight_extents(&self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
-        match self.read(node, operand)? {
-            Value::Constant(constant) if constant.elements() == 0 => unsound("its weights are empty"),
-            Value::Constant(constant) => Ok(constant.extents.clone()),
-            Value::View(_) => unknown("its weights are computed by the network"),
-        }
+    /// Extents of weights; those that are given or computed are taken for stored ones.
+    pub(super) fn weight_extents(&mut self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
+        let view = match self.read(node, operand)? {
+            Value::Constant(constant) if constant.elements() == 0 => return unsound("its weights are empty"),
+            Value::Constant(constant) => return Ok(constant.extents.clone()),
+            Value::View(view) => view.clone(),
+        };
+        self.out.wanted.push(view.source);
+        self.approximate("the same with weights that are stored");
+        Ok(view.extents)
     }
 }
 
@@ -214,7 +208,8 @@ fn fit(window: &Windowed, weights: Option<[u32; 2]>, image: &Image) -> Step<Wind
         }
         let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]][side];
         let extent = [input.height, input.width][side] + around[0] + around[1];
-        pads[side] = side_pads(window, side, extent, numbers, flat)?;
+        let place = if flat { (side == 1).then_some(0) } else { Some(side) };
+        pads[side] = side_pads(window, (place, if flat { 1 } else { 2 }), extent, numbers)?;
         pads[side][0] += around[0];
         pads[side][1] += around[1];
     }
@@ -222,29 +217,32 @@ fn fit(window: &Windowed, weights: Option<[u32; 2]>, image: &Image) -> Step<Wind
     Ok(Window { kernel, stride, dilation, padding: Padding { top, bottom, left, right } })
 }
 
-/// Padding before and behind one side of `extent` pixels.
-fn side_pads(
+/// Padding before and behind one side of `extent` pixels; its place among so many sides that the
+/// file sees, if it sees it.
+pub(super) fn side_pads(
     window: &Windowed,
-    side: usize,
+    (place, sides): (Option<usize>, usize),
     extent: u32,
     [kernel, stride, dilation]: [u32; 3],
-    flat: bool,
 ) -> Step<[u32; 2]> {
     let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
     let extent = u64::from(extent);
     let mut pads = match &window.pads {
         Pads::Explicit(pads) if pads.is_empty() => [0, 0],
-        Pads::Explicit(pads) => match (&pads[..], flat) {
-            (&[before, after], true) => [[0, 0], [before, after]][side],
-            (&[top, left, bottom, right], false) => [[top, bottom], [left, right]][side],
-            _ => return unsound("as many paddings as another number of axes has"),
-        },
+        Pads::Explicit(pads) if pads.len() == 2 * sides => {
+            place.map_or([0, 0], |place| [pads[place], pads[place + sides]])
+        }
+        Pads::Explicit(_) => return unsound("as many paddings as another number of axes has"),
         same => {
             let output = extent.div_ceil(u64::from(stride));
             let covered = output.saturating_sub(1) * u64::from(stride) + reach;
             let missing = as_extent(covered.saturating_sub(extent));
             let (small, large) = (missing / 2, missing.div_ceil(2));
-            if *same == Pads::Same { [small, large] } else { [large, small] }
+            match same {
+                Pads::Causal => [as_extent(reach) - 1, 0],
+                Pads::SameLower => [large, small],
+                Pads::Same | Pads::Explicit(_) => [small, large],
+            }
         }
     };
     if pads.iter().any(|&pad| pad > MAX_DIMENSION) {

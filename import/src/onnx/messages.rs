@@ -2,7 +2,7 @@
 //! by hand.
 //!
 //! Names, numbers and types of the fields: `onnx.proto3` (ONNX 1.23). What is left
-//! out, the decoder skips: documentation, subgraphs, training. Weights stay where they
+//! out, the decoder skips: documentation, bodies of loops, training. Weights stay where they
 //! are in the file's bytes.
 
 use bytes::Bytes;
@@ -66,6 +66,9 @@ pub(crate) struct AttributeProto {
     pub(crate) s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub(crate) t: Option<TensorProto>,
+    /// A branch.
+    #[prost(message, optional, tag = "6")]
+    pub(crate) g: Option<GraphProto>,
     #[prost(float, repeated, tag = "7")]
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]

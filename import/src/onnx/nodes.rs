@@ -1,9 +1,15 @@
 //! ONNX's operators in the words of `model.rs`.
 
 use super::messages::{AttributeProto, NodeProto};
-use crate::model::{Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
+use crate::model::{Extents, Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
 use crate::operators::{self, NOT_KNOWN};
-use coexec_sim::workload::{Interpolation, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax};
+use coexec_sim::workload::{
+    GenericKind, Interpolation, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax,
+};
+
+mod attention;
+
+use attention::{group_query, multi_head};
 
 /// The number of an operand that no node has.
 const NONE: usize = usize::MAX;
@@ -75,14 +81,31 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "QLinearConv" => ("Conv", &[0, 3, 8]),
         "ConvInteger" => ("Conv", &[0, 1]),
         "QLinearMatMul" => ("MatMul", &[0, 3]),
-        "MatMulInteger" => ("MatMul", &[0, 1]),
+        "MatMulInteger" | "DynamicQuantizeMatMul" | "MatMulIntegerToFloat" => ("MatMul", &[0, 1]),
         "QLinearAdd" => ("Add", &[0, 3]),
         "QLinearMul" => ("Mul", &[0, 3]),
         "QLinearGlobalAveragePool" => ("GlobalAveragePool", &[0]),
         "QLinearSigmoid" => ("Sigmoid", &[0]),
-        "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear" | "Dropout" | "Cast" | "CastLike" => {
-            ("Identity", &[0])
+        "QuantizeLinear" | "DequantizeLinear" | "Dropout" | "Cast" | "CastLike" => ("Identity", &[0]),
+        "QLinearAveragePool" => ("AveragePool", &[0]),
+        "QLinearLeakyRelu" => ("LeakyRelu", &[0]),
+        "QLinearSoftmax" => ("Softmax", &[0]),
+        "QGemm" => ("Gemm", &[0, 3, 6]),
+        "FusedConv" => ("Conv", &[0, 1, 2]),
+        "FusedGemm" => ("Gemm", &[0, 1, 2]),
+        // Its weights are packed, and their extents attributes.
+        "MatMulNBits" => ("MatMulNBits", &[0, NONE, 5]),
+        // Query, key, value, past key and value, a mask.
+        "Attention" if attributes.find("num_heads").is_some() => {
+            ("PackedAttention", &[0, NONE, NONE, 4, 4, 5, 1])
         }
+        "Attention" => ("Attention", &[0, 1, 2, 4, 5, 3]),
+        "MultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 6, 7, 5]),
+        "GroupQueryAttention" => (group_query(reads), &[0, 1, 2, 3, 4, 10]),
+        "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
+        "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
+        "EmbedLayerNormalization" => ("EmbedLayerNormalization", &[0, 1, 2, 3, 4]),
         kind @ ("BatchNormalization" | "Clip" | "LeakyRelu" | "PRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),
         "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
@@ -100,26 +123,17 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     let flag = |name: &str| attributes.integer(name, 0) != 0;
     let axis = |usual: i64| attributes.integer("axis", usual);
     let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
-    let pool = |kind| Work::Pool { kind, window: attributes.window() };
     let reduce = |reduction| Work::Reduce { reduction, keep: attributes.integer("keepdims", 1) != 0 };
+    let generic = |kind, extents| Work::Generic { kind, extents, passes: 1 };
+    let search = |extents| generic(GenericKind::Search, extents);
+    if let Some(work) = attention::work(kind, attributes).or_else(|| layer(kind, attributes)) {
+        return work;
+    }
     match kind {
-        "Conv" => Work::Convolution {
-            window: attributes.window(),
-            groups: Some(attributes.groups()),
-            is_depthwise: false,
-        },
-        "ConvTranspose" => Work::TransposedConvolution {
-            window: attributes.window(),
-            groups: attributes.groups(),
-            output_pads: attributes.counts("output_padding"),
-        },
-        "Gemm" | "FusedMatMul" => {
-            Work::Product { transpose: [flag("transA"), flag("transB")], flatten: false }
-        }
-        "MaxPool" => pool(PoolKind::Max),
-        "AveragePool" | "LpPool" => pool(PoolKind::Average),
         "ReduceMean" => reduce(Reduction::Mean),
-        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" => reduce(Reduction::Sum),
+        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
+            reduce(Reduction::Sum)
+        }
         "ReduceMax" | "ReduceMin" => reduce(Reduction::Max),
         "ReduceProd" => reduce(Reduction::Product),
         // Before version 13 over the axis and all behind it.
@@ -130,6 +144,15 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             Work::along_axis(Norm::from(NormKind::Rms), axis(-1), true)
         }
         "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
+        "TopK" => search(Extents::Counted { axis: axis(-1) }),
+        "ArgMax" | "ArgMin" => {
+            search(Extents::Reduced { axis: Some(axis(0)), keep: attributes.integer("keepdims", 1) != 0 })
+        }
+        "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
+        "GatherND" => {
+            let shared = count("batch_dims") as usize;
+            generic(GenericKind::Gather, Extents::Places { shared })
+        }
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
         "Gather" => Work::Gather { axis: axis(0) },
         // A cubic mix of sixteen neighbours counts as one of four.
@@ -150,4 +173,38 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         }
         _ => Work::Unknown(NOT_KNOWN),
     }
+}
+
+/// What a layer with weights or under a window does; none of other kinds.
+fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
+    let flag = |name: &str| attributes.integer(name, 0) != 0;
+    let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
+    let pool = |kind| Work::Pool { kind, window: attributes.window() };
+    Some(match kind {
+        "Einsum" => Work::Einsum(attributes.text("equation").to_owned()),
+        "GroupNormalization" => Work::GroupNorm { groups: Some(count("num_groups")) },
+        "LSTM" => Work::Recurrent { gates: None, batch_first: flag("layout") },
+        "MatMulNBits" => Work::Linear { depth: count("K"), outputs: count("N") },
+        "CausalConvWithState" => Work::Convolution {
+            window: Windowed { pads: Pads::Causal, ..attributes.window() },
+            groups: None,
+            is_depthwise: false,
+        },
+        "Conv" => Work::Convolution {
+            window: attributes.window(),
+            groups: Some(attributes.groups()),
+            is_depthwise: false,
+        },
+        "ConvTranspose" => Work::TransposedConvolution {
+            window: attributes.window(),
+            groups: attributes.groups(),
+            output_pads: attributes.counts("output_padding"),
+        },
+        "Gemm" | "FusedMatMul" => {
+            Work::Product { transpose: [flag("transA"), flag("transB")], flatten: false }
+        }
+        "MaxPool" => pool(PoolKind::Max),
+        "AveragePool" | "LpPool" => pool(PoolKind::Average),
+        _ => return None,
+    })
 }

@@ -155,11 +155,11 @@ fn a_token_joined_to_others_is_given_and_an_image_is_resized() {
     assert!(concat.inputs.iter().any(|source| matches!(source, Source::Input(_))));
     let larger = Builder::new(&[1, 8, 4, 4])
         .integers("none", &[])
-        .integers("sizes", &[1, 8, 8, 8])
+        .integers("sizes", &[1, 8, 9, 8])
         .node("Resize", &["x", "", "", "sizes"], "y", &[])
         .import()
         .unwrap();
-    assert_eq!(described(&larger.graph), ["resize -> 8x8x8"]);
+    assert_eq!(described(&larger.graph), ["resize -> 9x8x8"]);
     assert!(larger.approximated.is_empty());
 }
 

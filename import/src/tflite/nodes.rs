@@ -1,9 +1,11 @@
 //! TFLite's operators in the words of `model.rs`.
 
 use super::table::Table;
-use crate::model::{Elemental, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written};
+use crate::model::{
+    Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
+};
 use crate::operators::{self, NOT_KNOWN};
-use coexec_sim::workload::{Function, LocalResponseNorm, PoolKind, Softmax};
+use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
 
 /// A node as it is read.
 pub(super) struct Read {
@@ -71,6 +73,12 @@ impl Options<'_> {
         }
     }
 
+    /// Strides and dilations of a window over volumes, which are written depth, width, height.
+    fn volume(&self) -> Windowed {
+        let three = |first: usize| [first, first + 2, first + 1].map(|slot| self.count(slot, 1)).to_vec();
+        Windowed { stride: three(1), dilation: three(5), ..self.window(Vec::new(), None) }
+    }
+
     /// `ActivationFunctionType` in a slot.
     fn activation(&self, slot: usize) -> Option<Work> {
         let function = match self.byte(slot) {
@@ -93,16 +101,20 @@ pub(super) fn read(
     tensors: &mut Vec<SourceTensor>,
 ) -> Read {
     let options = Options(table.table(OPTIONS));
+    // Without weights of its own, the input gate is the forget gate's complement.
+    let is_coupled = reads.get(1).copied().flatten().is_none();
     let of_its_own = if code == CUSTOM && custom == Some(TRANSPOSED_WITH_BIAS) {
         transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None))
     } else {
         None
     };
-    let known = of_its_own.or_else(|| with_options(code, &options)).or_else(|| {
-        let (kind, work) = operators::of_tflite(code)?;
-        // A sum, product, difference or quotient has a function in its first slot.
-        Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
-    });
+    let known = of_its_own
+        .or_else(|| with_options(code, &options).or_else(|| seldom(code, &options, is_coupled)))
+        .or_else(|| {
+            let (kind, work) = operators::of_tflite(code)?;
+            // A sum, product, difference or quotient has a function in its first slot.
+            Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
+        });
     let (mut kind, work, slot) = match known {
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
         None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN), None),
@@ -119,6 +131,8 @@ pub(super) fn read(
         22 | 43 if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
         // Height and width.
         23 | 97 => vec![of(0), None, None, of(1)],
+        // Input, weights of one gate and of the state at it, bias.
+        44 if of(16).is_none() => vec![of(0), of(2), of(6), of(13)],
         // Axis, tensor.
         49 => vec![of(1), None, of(0)],
         // The slopes do not matter, nor the value of what is padded.
@@ -197,6 +211,30 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         126 => {
             let transpose = [options.byte(0) != 0, options.byte(1) != 0];
             ("BATCH_MATMUL", Work::Product { transpose, flatten: false }, None)
+        }
+        _ => return None,
+    })
+}
+
+/// Operators that few networks have.
+fn seldom(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
+    Some(match code {
+        44 => {
+            let gates = if is_coupled { 3 } else { 4 };
+            let batch_first = options.byte(3) == 0;
+            ("UNIDIRECTIONAL_SEQUENCE_LSTM", Work::Recurrent { gates: Some(gates), batch_first }, None)
+        }
+        85 => {
+            let extents = Extents::Said;
+            ("ONE_HOT", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
+        }
+        107 => {
+            let extents = Extents::Places { shared: 0 };
+            ("GATHER_ND", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
+        }
+        132 => {
+            let window = options.volume();
+            ("CONV_3D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(4))
         }
         _ => return None,
     })

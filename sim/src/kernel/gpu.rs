@@ -26,7 +26,9 @@ use serde::Serialize;
 use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::Extent;
-use crate::workload::{Class, Conv2d, Dimension, Layer, Movement, Reduction, Shape, slices};
+use crate::workload::{
+    Class, Conv2d, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, slices,
+};
 
 pub use crate::device::gpu::family::Linearisation;
 pub use conv::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
@@ -131,11 +133,24 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
             elementwise::reshape(input, operator.output(), gpu)
         }
         Class::Gather { .. } => elementwise::gather(output, gpu),
+        Class::Recurrent(recurrent) => return steps(recurrent, layer, gpu),
+        Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
     let second_operands = u64::from(operands) * output.bytes();
     let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
     residual::apply(layer, gpu, &mut execution);
     Ok(execution)
+}
+
+/// The steps of a recurrent layer: for each, the product and the functions of its gates.
+fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
+    let of = |operator: Operator| execute(&Layer::new(operator, layer.data_type), gpu);
+    let mut product = of(recurrent.product().into())?;
+    for &phase in of(recurrent.functions().into())?.phases.as_slice() {
+        product.phases.merge(phase);
+    }
+    product.phases.repeat(recurrent.steps);
+    Ok(product)
 }
 
 /// A convolution by the first kernel that suits it, in the order in which the delegate tries them.

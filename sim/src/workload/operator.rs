@@ -17,6 +17,7 @@ mod depthwise_conv2d;
 mod elementwise;
 mod embedding;
 mod error;
+mod generic;
 mod linear;
 mod local_response_norm;
 mod matmul;
@@ -25,6 +26,7 @@ mod norm;
 mod pad;
 mod pick;
 mod pool;
+mod recurrent;
 mod reshape;
 mod resize;
 mod slice;
@@ -46,6 +48,7 @@ pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
 pub use error::OperatorError;
+pub use generic::{Generic, GenericKind};
 pub use linear::Linear;
 pub use local_response_norm::LocalResponseNorm;
 pub use matmul::MatMul;
@@ -54,6 +57,7 @@ pub use norm::{Norm, NormKind};
 pub use pad::Pad;
 pub use pick::{Axis, Pick};
 pub use pool::{Pool, PoolKind};
+pub use recurrent::Recurrent;
 pub use reshape::Reshape;
 pub use resize::{Interpolation, Resize};
 pub use slice::Slice;
@@ -169,6 +173,10 @@ operators! {
     resize: Resize,
     /// Another extent, `[batch, height, width, channels]`.
     reshape: Reshape,
+    /// The steps of a recurrent layer.
+    recurrent: Recurrent,
+    /// An operator without a kernel of its own, priced by what it moves and computes.
+    generic: Generic,
 }
 
 /// The kind of work that an operator is, with what decides how much it is.
@@ -195,6 +203,10 @@ pub enum Class<'a> {
         /// Features of one row.
         features: u32,
     },
+    /// Steps, each of which multiplies what the one before it left by the same weights.
+    Recurrent(&'a Recurrent),
+    /// Anything else, by what it moves and computes.
+    Generic(&'a Generic),
 }
 
 /// `batch` products of `[rows, inner]` activations and an `[inner, outputs]` right operand.

@@ -22,7 +22,12 @@ pub(super) fn pays_off(layer: &Layer) -> bool {
     let reads_again = match layer.operator.class() {
         Class::Product(product) => product.rows > 1 || !product.trained,
         Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
-        Class::Reduction(_) | Class::Elementwise(_) | Class::Movement(_) | Class::Gather { .. } => false,
+        Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather { .. }
+        | Class::Recurrent(_)
+        | Class::Generic(_) => false,
     };
     reads_again && linked_operands(layer) == 0
 }

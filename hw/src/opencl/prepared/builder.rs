@@ -93,7 +93,9 @@ impl<T: Element> Builder<'_, T> {
                 | Class::Reduction(_)
                 | Class::Elementwise(_)
                 | Class::Movement(_)
-                | Class::Gather { .. },
+                | Class::Gather { .. }
+                | Class::Recurrent(_)
+                | Class::Generic(_),
                 kernel,
             ) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
         }

@@ -2,8 +2,8 @@ use super::*;
 use crate::device::quantity::Quantity;
 use crate::kernel::{Phase, PhaseKind};
 use crate::workload::{
-    Conv2d, DataType, DepthwiseConv2d, Elementwise, Linear, MatMul, Norm, NormKind, Operator, Shape, Softmax,
-    Window,
+    Conv2d, DataType, DepthwiseConv2d, Elementwise, Generic, GenericKind, Linear, MatMul, Norm, NormKind,
+    Operator, Recurrent, Shape, Softmax, Window,
 };
 
 /// The CPU of the Pixel 4: `large` 1, `med` 3, `small` 4.
@@ -229,4 +229,26 @@ fn a_core_set_of_another_cpu_is_refused() {
     small.clusters.truncate(1);
     let refusal = execute(&linear(50), &small, &cores, Library::Ruy).unwrap_err();
     assert_eq!(refusal.reason, "core set 1large3med belongs to another CPU");
+}
+
+#[test]
+fn steps_of_a_recurrent_layer_take_as_long_as_as_many_products_and_functions() {
+    let recurrent = Recurrent { sequences: 1, steps: 20, gates: 4, features: 256, bias: true };
+    for library in [Library::Ruy, Library::Xnnpack] {
+        let of = |operator: Operator| micros(&Layer::new(operator, DataType::F32), "1large", library);
+        let step = of(recurrent.product().into()) + of(recurrent.functions().into());
+        assert_close(of(recurrent.into()), 20.0 * step);
+    }
+}
+
+#[test]
+fn an_operator_without_a_kernel_takes_longer_the_more_it_visits() {
+    let inputs = vec![Shape::tokens(400, 64)];
+    let generic = Generic { kind: GenericKind::Search, inputs, output: Shape::tokens(10, 64), passes: 1 };
+    for library in [Library::Ruy, Library::Xnnpack] {
+        let of = |generic: Generic| micros(&Layer::new(generic.into(), DataType::F32), "4small", library);
+        let twice = of(Generic { passes: 2, ..generic.clone() });
+        let gather = of(Generic { kind: GenericKind::Gather, ..generic.clone() });
+        assert!(twice > 1.5 * of(generic.clone()) && gather < of(generic.clone()), "{twice} {gather}");
+    }
 }

@@ -16,7 +16,8 @@ use crate::device::cpu::{Cluster, Cpu, RuyRates};
 use crate::device::quantity::Quantity;
 use crate::kernel::Unsupported;
 use crate::workload::{
-    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Movement, Operator, Reduction,
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
+    Recurrent, Reduction,
 };
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
@@ -141,6 +142,19 @@ impl<'a> Kernels<'a> {
                 let nanos = elements * rates.copy_element_ns.value;
                 (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
             }
+            Class::Recurrent(recurrent) => return self.recurrent(recurrent),
+            Class::Generic(generic) => {
+                let (kernel, element_ns) = match generic.kind {
+                    GenericKind::Elementwise | GenericKind::Reduction | GenericKind::Search => {
+                        (Kernel::Elementwise, rates.element_wise_ns.value)
+                    }
+                    GenericKind::Movement | GenericKind::Gather => {
+                        (Kernel::Copy, rates.copy_element_ns.value)
+                    }
+                };
+                let nanos = generic.visited() as f64 * element_ns;
+                (kernel, self.serial(&[nanos, self.beyond_cache(output)]))
+            }
             Class::Elementwise(elementwise) => {
                 (Kernel::Elementwise, self.function(elementwise.function, output, elementwise.is_broadcast()))
             }
@@ -258,6 +272,24 @@ impl<'a> Kernels<'a> {
         // The GEMV path has its own kernel and nothing to keep in cache.
         let beyond_cache = if pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
         self.product(product, &[beyond_cache], Kernel::Gemm)
+    }
+
+    /// The steps of a recurrent layer, one after the other.
+    fn recurrent(&self, recurrent: &Recurrent) -> Tally {
+        let step = recurrent.product();
+        let mut tally = self.product(
+            Product {
+                channels: u64::from(step.output_features),
+                pixels: u64::from(step.rows),
+                depth: u64::from(step.input_features),
+            },
+            &[],
+            Kernel::Gemm,
+        );
+        let functions = recurrent.functions();
+        tally.serial += self.function(functions.function, functions.input.elements(), false);
+        tally.scale(f64::from(recurrent.steps));
+        tally
     }
 
     /// One product after the other: the right operand of each takes the place

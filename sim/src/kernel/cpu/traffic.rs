@@ -31,6 +31,13 @@ pub(super) fn bytes(layer: &Layer, library: Library) -> u64 {
         }
         Class::Movement(_) => 2 * output,
         Class::Elementwise(_) if operator.folds() => 0,
+        Class::Recurrent(recurrent) => {
+            let steps = u64::from(recurrent.steps);
+            operator.input_elements() * element
+                + output
+                + weights(operator.parameters()).saturating_mul(steps)
+        }
+        Class::Generic(generic) => generic.moved().saturating_mul(element),
         Class::Product(_)
         | Class::Convolution(_)
         | Class::Depthwise(_)

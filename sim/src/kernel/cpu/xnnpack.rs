@@ -15,7 +15,9 @@ use super::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_facto
 use super::{CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, separate_passes, unsupported};
 use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Unsupported;
-use crate::workload::{Class, Conv2d, DataType, Function, Layer, Operator, Reduction};
+use crate::workload::{
+    Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
+};
 use micro_kernel::micro_kernel;
 
 /// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
@@ -146,8 +148,34 @@ impl<'a> Kernels<'a> {
                 let serial = self.serial(&[output * f64::from(taps) * self.main().copy_element_ns.value]);
                 Tally { serial, ..Tally::new(Kernel::Copy) }
             }
+            Class::Recurrent(recurrent) => self.recurrent(recurrent),
+            Class::Generic(generic) => {
+                let visited = generic.visited() as f64;
+                match generic.kind {
+                    GenericKind::Elementwise | GenericKind::Reduction => {
+                        self.passes(visited, 0.0, Function::Relu)
+                    }
+                    GenericKind::Movement | GenericKind::Gather | GenericKind::Search => {
+                        let serial = self.serial(&[visited * self.main().copy_element_ns.value]);
+                        Tally { serial, ..Tally::new(Kernel::Copy) }
+                    }
+                }
+            }
             Class::Elementwise(elementwise) => self.passes(output, 0.0, elementwise.function),
         }
+    }
+
+    /// The steps of a recurrent layer, one after the other.
+    fn recurrent(&self, recurrent: &Recurrent) -> Tally {
+        let step = recurrent.product();
+        let [rows, channels, depth] = [step.rows, step.output_features, step.input_features].map(u64::from);
+        let mut tally = self.product(&self.plain_product(rows, channels, depth, 1), Kernel::Gemm, &[], 0.0);
+        let functions = recurrent.functions();
+        let elements = functions.input.elements() as f64;
+        let nanos = |rates: &XnnpackRates| elements * function_ns(functions.function, rates);
+        self.add(&mut tally, &[], |member| evenly(member, nanos), self.threads);
+        tally.scale(f64::from(recurrent.steps));
+        tally
     }
 
     /// Dispatch of an operator and the parts of the work that the main thread does alone.

@@ -6,10 +6,11 @@ use super::select::{self, Kernel};
 use super::work_group::{self, Dispatch};
 use super::{Modelled, extent, saturated};
 use crate::device::gpu::Gpu;
-use crate::device::gpu::family::{Extent, Tile};
+use crate::device::gpu::family::{Extent, SLICE_BYTES, Tile};
 use crate::device::quantity::Quantity;
 use crate::workload::{
-    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Layer, Linked, Pick, Resize, Shape, slices,
+    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Generic, Layer, Linked, Pick, Resize, Shape,
+    slices,
 };
 
 /// What a thread computes of a kernel with one for each slice of a pixel.
@@ -139,6 +140,16 @@ pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
     model(Dispatch::over(Kernel::Resize, output, TEXEL, taps, gpu), read + output.bytes(), gpu)
 }
 
+/// An operator without a kernel of its own: one thread a texel of the output, which reads as many
+/// texels as it has to visit for it.
+pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
+    let output = extent(generic.output);
+    let texels = output.bytes() / SLICE_BYTES;
+    let visits = generic.visited().div_ceil(u64::from(CHANNELS_PER_SLICE)).div_ceil(texels.max(1));
+    let dispatch = Dispatch::over(Kernel::Generic, output, TEXEL, saturated(visits.max(1)), gpu);
+    model(dispatch, generic.moved_as(|shape| extent(*shape).bytes()), gpu)
+}
+
 /// Elements under another extent.
 pub(super) fn reshape(input: Shape, output: Shape, gpu: &Gpu) -> Modelled {
     let reads = reads_per_texel(&[input.channels, output.channels]);
@@ -219,7 +230,7 @@ fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Function;
+    use crate::workload::{Function, GenericKind};
 
     #[test]
     fn a_normalisation_behind_a_concatenation_reads_no_tensor() {
@@ -238,5 +249,18 @@ mod tests {
     fn a_texel_that_straddles_slices_is_gathered_channel_by_channel() {
         assert_eq!(reads_per_texel(&[64, 128]), 1);
         assert_eq!(reads_per_texel(&[64, 130]), 4);
+    }
+
+    #[test]
+    fn an_operator_without_a_kernel_reads_as_many_texels_as_it_visits_for_one_of_its_output() {
+        let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
+        let inputs = vec![Shape::image(8, 8, 32)];
+        let of = |kind, passes| {
+            let reduction = Generic { kind, inputs: inputs.clone(), output: Shape::image(1, 1, 32), passes };
+            generic(&reduction, &gpu).dispatch.iterations
+        };
+        assert_eq!(of(GenericKind::Reduction, 1), 64);
+        assert_eq!(of(GenericKind::Reduction, 3), 192);
+        assert_eq!(of(GenericKind::Gather, 1), 1);
     }
 }

@@ -71,6 +71,15 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
             let bytes = u64::from(rows) * u64::from(features) * activation_bytes;
             (LanguageKernel::Elementwise, Bytes(2 * bytes), traffic(Bytes(2 * bytes)))
         }
+        Class::Recurrent(recurrent) => {
+            let weights = layer.data_type.weight_bytes(layer.operator.parameters());
+            let read = Bytes(weights.0.saturating_mul(u64::from(recurrent.steps))) + activations;
+            (LanguageKernel::MatrixVector, read, traffic(read))
+        }
+        Class::Generic(generic) => {
+            let bytes = Bytes(generic.moved().saturating_mul(activation_bytes));
+            (LanguageKernel::Elementwise, bytes, traffic(bytes))
+        }
         Class::Convolution(_)
         | Class::Depthwise(_)
         | Class::Pool(_)

@@ -42,6 +42,7 @@ impl Kernel {
             | Self::Padding
             | Self::Resize
             | Self::Reshape
+            | Self::Generic
             | Self::ConcatXy => KernelTable::Elementwise,
         }
     }
@@ -122,7 +123,9 @@ fn input_of(operator: &Operator) -> Extent {
         | Class::Depthwise(_)
         | Class::Pool(_)
         | Class::Reduction(_)
-        | Class::Elementwise(_) => extent(operator.input_shapes().next().unwrap_or(output)),
+        | Class::Elementwise(_)
+        | Class::Recurrent(_)
+        | Class::Generic(_) => extent(operator.input_shapes().next().unwrap_or(output)),
     }
 }
 
@@ -156,7 +159,9 @@ impl Window {
             | Class::Reduction(_)
             | Class::Elementwise(_)
             | Class::Movement(_)
-            | Class::Gather { .. } => (true, 0.0),
+            | Class::Gather { .. }
+            | Class::Recurrent(_)
+            | Class::Generic(_) => (true, 0.0),
         };
         let (side, stride) = if let Some(window) = operator.window() {
             (f64::from(window.kernel[0]), f64::from(window.stride[0]))

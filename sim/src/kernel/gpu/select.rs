@@ -65,6 +65,8 @@ pub enum Kernel {
     Resize,
     /// Same elements under another extent.
     Reshape,
+    /// An operator without a kernel of its own.
+    Generic,
 }
 
 impl fmt::Display for Kernel {
@@ -90,6 +92,7 @@ impl fmt::Display for Kernel {
             Self::Padding => "padding",
             Self::Resize => "resize",
             Self::Reshape => "reshape",
+            Self::Generic => "generic",
         })
     }
 }

@@ -53,7 +53,9 @@ impl Product {
             | Class::Reduction(_)
             | Class::Elementwise(_)
             | Class::Movement(_)
-            | Class::Gather { .. } => {
+            | Class::Gather { .. }
+            | Class::Recurrent(_)
+            | Class::Generic(_) => {
                 return Err(Unsupported {
                     processor: "NPU",
                     operator: layer.operator.to_string(),

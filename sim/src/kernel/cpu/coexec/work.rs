@@ -5,8 +5,8 @@ use super::division::{Division, Extent};
 use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
 use crate::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, Layer, Operator, Pool, Reduction, Shape,
-    Window,
+    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Operator, Pool,
+    Reduction, Shape, Window,
 };
 
 /// Depthwise multiply-accumulates that justify one more thread (TFLite, depthwise
@@ -126,6 +126,29 @@ impl Work {
                 work.add(CoexecUnit::Pixel, output.pixels() as f64);
                 work.add(CoexecUnit::CopiedElement, output.elements() as f64);
                 work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
+                work
+            }
+            Class::Recurrent(recurrent) => {
+                let step = Operator::from(recurrent.product());
+                let mut work = Self::of_operator(&step, bytes, caches, threads);
+                let functions = recurrent.functions();
+                let functions = Self::function(functions.function, functions.input, 2, bytes, caches);
+                for (unit, more) in work.units.iter_mut().zip(functions.units) {
+                    *unit = (*unit + more) * f64::from(recurrent.steps);
+                }
+                work
+            }
+            Class::Generic(generic) => {
+                let (kernel, unit) = match generic.kind {
+                    GenericKind::Elementwise | GenericKind::Reduction | GenericKind::Search => {
+                        (Kernel::Elementwise, CoexecUnit::Element)
+                    }
+                    GenericKind::Movement | GenericKind::Gather => (Kernel::Copy, CoexecUnit::CopiedElement),
+                };
+                let mut work = Self::new(kernel);
+                work.add(CoexecUnit::Pixel, output.pixels() as f64);
+                work.add(unit, generic.visited() as f64);
+                work.stream(generic.moved() as f64 * bytes as f64, caches);
                 work
             }
             Class::Elementwise(Elementwise { function, input, other }) => {

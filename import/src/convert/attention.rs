@@ -1,0 +1,221 @@
+//! Attention as its products, its softmax and what exporters fuse around them.
+//!
+//! Heads lie outside tokens. Query heads that share a key and value head are rows of one product.
+//! Causal masks are part of the softmax, and cost nothing of their own; so do lengths of padded
+//! sequences.
+
+use super::product::last_two_swapped;
+use super::{Converter, Step, axis, unknown, unsound};
+use crate::model::{SourceNode, as_extent, elements};
+use crate::view::View;
+use crate::work::{Attention, Packing};
+use coexec_sim::workload::{Function, Generic, GenericKind, Softmax, Source};
+
+/// Products with cosines and sines, and their sum.
+const ROTARY_PASSES: u32 = 3;
+
+impl Converter<'_> {
+    /// Operands: query, key, value, past key, past value, a mask that is added; the results are
+    /// the output, all keys, all values, the scores.
+    pub(super) fn attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
+        let [query, key, value] = self.projections(node, attention)?;
+        let is_flat = query.extents.len() == 3;
+        let mut query = heads_of(&query, attention.heads)?;
+        let mut key = heads_of(&key, attention.shared_heads)?;
+        let value = heads_of(&value, attention.shared_heads)?;
+        if attention.rotates {
+            query = self.passed(".rotary", &query, &[], ROTARY_PASSES)?;
+            key = self.passed(".rotary", &key, &[], ROTARY_PASSES)?;
+        }
+        let key = self.behind_past(node, 3, key)?;
+        let value = self.behind_past(node, 4, value)?;
+        self.write(node, 1, key.clone());
+        self.write(node, 2, value.clone());
+        let [batch, heads, tokens, depth] = query.extents[..] else {
+            return unsound("a query without heads");
+        };
+        let [_, shared, all, _] = key.extents[..] else { return unsound("a key without heads") };
+        if shared == 0 || heads % shared != 0 {
+            return unsound(format!("{heads} heads of queries on {shared} of keys"));
+        }
+        let rows = as_extent(u64::from(heads / shared) * u64::from(tokens));
+        let grouped = query.reshaped(vec![batch, shared, rows, depth]);
+        let mut scores = self.multiplied(&grouped, &last_two_swapped(&key)?)?;
+        scores = scores.reshaped(vec![batch, heads, tokens, all]);
+        if attention.is_capped {
+            scores = self.applied(&scores, Function::Tanh)?;
+        }
+        let mut functions = attention.functions;
+        if let Some(mask) = self.mask(node)? {
+            scores = self.passed(".mask", &scores, &[mask], 1)?;
+            functions = functions.saturating_sub(1);
+        }
+        if functions > 0 {
+            scores = self.passed(".functions", &scores, &[], functions)?;
+        }
+        self.write(node, 3, scores.clone());
+        let settled = self.settled(&scores.reshaped(vec![batch, shared, rows, all]))?;
+        let source = self.emit(".softmax", Softmax { input: settled.shape }, &[settled.source])?;
+        let mixed = self.multiplied(&View { source, ..settled }, &value)?;
+        let width = mixed.extents.last().copied().unwrap_or(1);
+        let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
+        let output = if is_flat {
+            let features = as_extent(u64::from(heads) * u64::from(width));
+            mixed.transposed(&[0, 2, 1, 3]).reshaped(vec![batch, tokens, features])
+        } else {
+            mixed
+        };
+        self.write(node, 0, output);
+        Ok(())
+    }
+
+    /// Attention whose products are with a state of keys times values, of all steps at once.
+    pub(super) fn linear_attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
+        let [query, key, value] = self.projections(node, attention)?;
+        let query = heads_of(&query, attention.heads)?;
+        let key = heads_of(&key, attention.shared_heads)?;
+        let value = heads_of(&value, attention.shared_heads)?;
+        self.approximate("products of all steps at once");
+        let [batch, heads, tokens, depth] = query.extents[..] else {
+            return unsound("a query without heads");
+        };
+        let shared = key.extents[1];
+        if shared == 0 || heads % shared != 0 {
+            return unsound(format!("{heads} heads of queries on {shared} of keys"));
+        }
+        let mut state = self.multiplied(&last_two_swapped(&key)?, &value)?;
+        if attention.functions > 0 {
+            // What the state holds already of a value is taken from it.
+            let held = self.multiplied(&key, &state)?;
+            state = self.multiplied(&last_two_swapped(&key)?, &held)?;
+        }
+        let rows = as_extent(u64::from(heads / shared) * u64::from(tokens));
+        let mixed = self.multiplied(&query.reshaped(vec![batch, shared, rows, depth]), &state)?;
+        let width = state.extents.last().copied().unwrap_or(1);
+        let features = as_extent(u64::from(heads) * u64::from(width));
+        let mixed = mixed.reshaped(vec![batch, heads, tokens, width]).transposed(&[0, 2, 1, 3]);
+        self.write(node, 0, mixed.reshaped(vec![batch, tokens, features]));
+        self.write(node, 1, state);
+        Ok(())
+    }
+
+    /// Query, key and value, which files have apart, in one tensor, or as an input and weights.
+    fn projections(&mut self, node: &SourceNode, attention: &Attention) -> Step<[View; 3]> {
+        let query = self.view(node, 0)?;
+        let rank = query.extents.len();
+        match attention.packing {
+            Packing::Apart => {
+                let (key, value) = (self.view(node, 1)?, self.view(node, 2)?);
+                Ok([query, key, value])
+            }
+            Packing::Projected => {
+                let weights = self.weight_extents(node, 6)?;
+                let &[depth, outputs] = &weights[..] else { return unsound("weights that are no matrix") };
+                let all = self.linear(&query, depth, outputs, true)?;
+                self.split_heads(&all, attention)
+            }
+            Packing::Together if rank == 3 => self.split_heads(&query, attention),
+            // Batch, tokens, heads, three, features.
+            Packing::Together if rank == 5 => {
+                let [batch, tokens, heads, three, depth] = query.extents[..] else {
+                    return unsound("packed heads of another number of axes");
+                };
+                if three != 3 {
+                    return unsound("a query, a key and a value that are not three");
+                }
+                let features = as_extent(u64::from(heads) * u64::from(depth));
+                let mut part = |place: u32| {
+                    let part = self.part(&query, 3, place, 1)?;
+                    Ok(part.reshaped(vec![batch, tokens, features]))
+                };
+                Ok([part(0)?, part(1)?, part(2)?])
+            }
+            Packing::Together => unknown("a query, a key and a value packed in another way"),
+        }
+    }
+
+    /// The heads of queries, then of keys, then of values, along the features of one tensor.
+    fn split_heads(&mut self, all: &View, attention: &Attention) -> Step<[View; 3]> {
+        let place = axis(-1, all.extents.len())?;
+        let (heads, shared) = (attention.heads, attention.shared_heads);
+        let total = u64::from(heads) + 2 * u64::from(shared);
+        let features = u64::from(all.extents[place]);
+        if total == 0 || !features.is_multiple_of(total) {
+            return unsound(format!("{features} features of {total} heads"));
+        }
+        let depth = features / total;
+        let (own, other) = (as_extent(u64::from(heads) * depth), as_extent(u64::from(shared) * depth));
+        let settled = self.settled(all)?;
+        Ok([
+            self.part(&settled, place, 0, own)?,
+            self.part(&settled, place, own, other)?,
+            self.part(&settled, place, own.saturating_add(other), other)?,
+        ])
+    }
+
+    /// Keys or values behind those of tokens before, where an operand has them.
+    fn behind_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Step<View> {
+        if node.reads.get(operand).copied().flatten().is_none() {
+            return Ok(view);
+        }
+        let past = match self.read(node, operand)? {
+            super::Value::Constant(constant) if constant.elements() == 0 => return Ok(view),
+            _ => self.view(node, operand)?,
+        };
+        let past = match past.extents[..] {
+            // Keys and values in one tensor.
+            [2, ref inner @ ..] if inner.len() == 4 => {
+                let inner = inner.to_vec();
+                self.part(&past, 0, operand as u32 - 3, 1)?.reshaped(inner)
+            }
+            _ => past,
+        };
+        self.joined_along(&[past, view], 2)
+    }
+
+    fn mask(&mut self, node: &SourceNode) -> Step<Option<View>> {
+        let is_there = node.reads.get(5).copied().flatten().is_some();
+        is_there.then(|| self.view(node, 5)).transpose()
+    }
+
+    /// `view` after so many passes over its elements, which read others beside it.
+    fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Step<View> {
+        let read: Vec<&View> = std::iter::once(view).chain(others).collect();
+        let inputs = read.iter().map(|view| view.shape).collect();
+        let sources: Vec<Source> = read.iter().map(|view| view.source).collect();
+        let generic = Generic { kind: GenericKind::Elementwise, inputs, output: view.shape, passes };
+        let source = self.emit(suffix, generic, &sources)?;
+        Ok(View { source, ..view.clone() })
+    }
+
+    /// Rows of tables for words, places and segments, their sum and its norm.
+    pub(super) fn embedding_norm(&mut self, node: &SourceNode) -> Step<View> {
+        let mut sum = self.lookup(node, 2, 0)?;
+        let [.., tokens, features] = sum.extents[..] else { return unsound("a table of one number") };
+        let places = self.view(node, 3)?;
+        if elements(&places.extents) < u64::from(tokens) * u64::from(features) {
+            return unsound(format!("{tokens} tokens, and a table of fewer places"));
+        }
+        let tensor = node.reads.get(3).copied().flatten().unwrap_or_default();
+        let places = self.given_constant(tensor, vec![1, tokens, features])?;
+        sum = self.two(&sum, &places, Function::Add)?;
+        if node.reads.get(4).copied().flatten().is_some() {
+            let segments = self.lookup(node, 4, 1)?;
+            sum = self.two(&sum, &segments, Function::Add)?;
+        }
+        self.normalised(&sum, coexec_sim::workload::NormKind::Layer)
+    }
+}
+
+/// Batch, heads, tokens, features of a tensor that has the heads among its features or as an
+/// axis.
+fn heads_of(view: &View, heads: u32) -> Step<View> {
+    match view.extents[..] {
+        [_, _, _, _] => Ok(view.clone()),
+        [batch, tokens, features] if heads > 0 && features % heads == 0 => {
+            let split = view.reshaped(vec![batch, tokens, heads, features / heads]);
+            Ok(split.transposed(&[0, 2, 1, 3]))
+        }
+        _ => unsound(format!("a tensor of {} axes for {heads} heads", view.extents.len())),
+    }
+}

@@ -1,0 +1,157 @@
+//! Sums of products over named axes, as matrix products.
+
+use std::collections::HashSet;
+
+use super::{Converter, Step, unknown, unsound};
+use crate::model::{SourceNode, as_extent};
+use crate::view::View;
+use coexec_sim::workload::{Generic, GenericKind};
+
+/// The name of an axis: a letter, or a number above all letters for those that dots stand for.
+type Label = u32;
+
+/// Where the names of axes begin that dots stand for, counted from the last.
+const DOTS: Label = 0x11_0000;
+
+/// A tensor and the names of its axes.
+struct Term {
+    view: View,
+    labels: Vec<Label>,
+    /// Whether it is known before.
+    trained: bool,
+}
+
+impl Converter<'_> {
+    pub(super) fn einsum(&mut self, node: &SourceNode, equation: &str) -> Step<View> {
+        let (left, right) = match equation.split_once("->") {
+            Some((left, right)) => (left, Some(right)),
+            None => (equation, None),
+        };
+        let mut terms = Vec::new();
+        for (operand, text) in left.split(',').enumerate() {
+            let view = self.view(node, operand)?;
+            let labels = labels(text, view.extents.len())?;
+            let trained = self.constant(node, operand).is_some();
+            terms.push(Term { view, labels, trained });
+        }
+        let wanted = wanted(&terms, right)?;
+        let mut terms = terms.into_iter();
+        let Some(mut product) = terms.next() else { return unsound("an equation without operands") };
+        let mut rest: Vec<Term> = terms.collect();
+        rest.reverse();
+        while let Some(next) = rest.pop() {
+            let later = rest.iter().flat_map(|term| &term.labels);
+            let kept: HashSet<Label> = wanted.iter().chain(later).copied().collect();
+            product = self.contracted(product, next, &kept)?;
+        }
+        let kept: HashSet<Label> = wanted.iter().copied().collect();
+        let product = self.summed(product, |label| kept.contains(&label))?;
+        let place = |label: &Label| product.labels.iter().position(|other| other == label);
+        let Some(permutation) = wanted.iter().map(place).collect::<Option<Vec<usize>>>() else {
+            return unsound("an axis of the result that no operand has");
+        };
+        if permutation.len() != product.labels.len() {
+            return unsound("an axis of the result twice");
+        }
+        Ok(product.view.transposed(&permutation))
+    }
+
+    /// The sum over axes that nobody wants, and the diagonal of those named twice.
+    fn summed(&mut self, term: Term, is_kept: impl Fn(Label) -> bool) -> Step<Term> {
+        let mut labels = Vec::new();
+        let mut extents = Vec::new();
+        for (&label, &extent) in term.labels.iter().zip(&term.view.extents) {
+            if is_kept(label) && !labels.contains(&label) {
+                labels.push(label);
+                extents.push(extent);
+            }
+        }
+        if labels.len() == term.labels.len() {
+            return Ok(term);
+        }
+        let view = self.like(&term.view, extents);
+        let (kind, inputs) = (GenericKind::Reduction, vec![term.view.shape]);
+        let sum = Generic { kind, inputs, output: view.shape, passes: 1 };
+        let source = self.emit(".sum", sum, &[term.view.source])?;
+        Ok(Term { view: View { source, ..view }, labels, trained: false })
+    }
+
+    /// The product of two terms, summed over the axes of both that nobody else wants.
+    fn contracted(&mut self, left: Term, right: Term, kept: &HashSet<Label>) -> Step<Term> {
+        let has = |term: &Term| term.labels.iter().copied().collect::<HashSet<Label>>();
+        let (in_left, in_right) = (has(&left), has(&right));
+        let left = self.summed(left, |label| kept.contains(&label) || in_right.contains(&label))?;
+        let right = self.summed(right, |label| kept.contains(&label) || in_left.contains(&label))?;
+        let pick = |term: &Term, test: &dyn Fn(Label) -> bool| -> Vec<Label> {
+            term.labels.iter().copied().filter(|&label| test(label)).collect()
+        };
+        let batch = pick(&left, &|label| in_right.contains(&label) && kept.contains(&label));
+        let inner = pick(&left, &|label| in_right.contains(&label) && !kept.contains(&label));
+        let rows = pick(&left, &|label| !in_right.contains(&label));
+        let columns = pick(&right, &|label| !in_left.contains(&label));
+        let (first, first_extents) = grouped(&left, [&batch, &rows, &inner])?;
+        let (second, second_extents) = grouped(&right, [&batch, &inner, &columns])?;
+        let [depth, outputs] = [second.extents[1], second.extents[2]];
+        let view = if right.trained && batch.is_empty() {
+            let rows = vec![first.extents[1], depth];
+            self.linear(&first.reshaped(rows), depth, outputs, false)?
+        } else {
+            self.multiplied(&first, &second)?
+        };
+        let extents = [&first_extents[0][..], &first_extents[1][..], &second_extents[2][..]].concat();
+        Ok(Term { view: view.reshaped(extents), labels: [batch, rows, columns].concat(), trained: false })
+    }
+}
+
+/// A term with its axes in three groups, each as one axis; and the extents of the groups.
+fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])> {
+    let place = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or_default();
+    let permutation: Vec<usize> = groups.iter().flat_map(|group| group.iter().map(place)).collect();
+    if permutation.len() != term.labels.len() {
+        return unknown("an axis that is named twice");
+    }
+    let extents =
+        groups.map(|group| group.iter().map(|label| term.view.extents[place(label)]).collect::<Vec<u32>>());
+    let count = |extents: &Vec<u32>| as_extent(crate::model::elements(extents));
+    let joined = extents.iter().map(count).collect();
+    Ok((term.view.transposed(&permutation).reshaped(joined), extents))
+}
+
+/// The names of the axes of an operand.
+fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
+    let letters = text.chars().filter(|letter| letter.is_alphabetic()).count();
+    let mut labels = Vec::new();
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        if letter.is_alphabetic() {
+            labels.push(Label::from(letter));
+        } else if let Some(behind) = rest.strip_prefix("..").filter(|_| letter == '.') {
+            rest = behind;
+            labels.extend((0..rank.saturating_sub(letters)).rev().map(|place| DOTS + place as u32));
+        } else if letter != ' ' {
+            return unsound(format!("the sign {letter:?} in its equation"));
+        }
+    }
+    if labels.len() != rank {
+        return unsound(format!("{} names for {rank} axes", labels.len()));
+    }
+    Ok(labels)
+}
+
+/// The names of the result's axes: those that are said, or all that stand once.
+fn wanted(terms: &[Term], said: Option<&str>) -> Step<Vec<Label>> {
+    let all: Vec<Label> = terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
+    let mut dots: Vec<Label> = all.iter().copied().filter(|&label| label >= DOTS).collect();
+    dots.sort_unstable();
+    dots.dedup();
+    if let Some(said) = said {
+        let letters = said.chars().filter(|letter| letter.is_alphabetic()).count();
+        return labels(said, letters + if said.contains("...") { dots.len() } else { 0 });
+    }
+    let mut once: Vec<Label> = all.iter().copied().filter(|&label| label < DOTS).collect();
+    once.retain(|label| all.iter().filter(|&other| other == label).count() == 1);
+    once.sort_unstable();
+    dots.reverse();
+    Ok([dots, once].concat())
+}

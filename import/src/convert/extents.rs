@@ -1,0 +1,203 @@
+//! Extents of what nodes write, where no operator of the workload says them.
+//!
+//! Responsible for: each node's rule of extents, and what the file says where there is none.
+//! Not for: operators, which have extents of their own.
+
+use super::elementwise::broadcast;
+use super::join::joined_extents;
+use super::reduce::{reduced, reduced_axes};
+use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::model::{Constant, Extents, SourceNode, Work, as_extent};
+
+impl Converter<'_> {
+    /// Extents of a result: by rule, or else as the file says them.
+    pub(super) fn extents_of(&self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
+        let tensor = node.writes.get(index).copied().flatten();
+        let said = tensor.and_then(|tensor| self.model.tensors[tensor].extents.clone());
+        match (said, self.ruled(node)) {
+            // Results beside the first are seldom like it.
+            (Some(said), _) if index > 0 => Ok(said),
+            (_, Ok(Some(extents))) => Ok(extents),
+            (Some(said), _) => Ok(said),
+            (None, Ok(None)) => {
+                unknown("its extents are computed by the network, and the file does not say them")
+            }
+            (None, Err(problem)) => Err(problem),
+        }
+    }
+
+    /// Extents of an operand, zeros around it included.
+    pub(super) fn extents_read(&self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
+        Ok(match self.read(node, operand)? {
+            Value::View(view) => view.padded_extents(self.spatial_axes()),
+            Value::Constant(constant) => constant.extents.clone(),
+        })
+    }
+
+    /// Extents by the rule of the node's work, where there is one that holds here.
+    fn ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        let read = |operand: usize| self.extents_read(node, operand);
+        Ok(match &node.work {
+            Work::Generic { extents, .. } => self.by_rule(node, extents)?,
+            Work::Function(_)
+            | Work::Identity
+            | Work::Scatter
+            | Work::BatchNorm
+            | Work::SkipNorm { .. }
+            | Work::AlongAxis { .. } => Some(read(0)?),
+            Work::Arithmetic(_) | Work::Where => self.by_rule(node, &Extents::Broadcast)?,
+            Work::Reduce { keep, .. } if self.is_known(node, 1) => {
+                let from = read(0)?;
+                let gone = reduced_axes(self.constant(node, 1), from.len())?;
+                Some(reduced(&from, &gone, *keep))
+            }
+            Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
+            Work::GlobalPool(_) => {
+                let extents = read(0)?;
+                Some(extents.iter().enumerate().map(|(axis, &one)| if axis < 2 { one } else { 1 }).collect())
+            }
+            Work::Expand
+            | Work::Tile
+            | Work::Pad
+            | Work::Resize(_)
+            | Work::Gather { .. }
+            | Work::Concat { .. }
+            | Work::ConstantOfShape(_) => self.moved(node)?,
+            Work::Reduce { .. }
+            | Work::Convolution { .. }
+            | Work::TransposedConvolution { .. }
+            | Work::Product { .. }
+            | Work::Linear { .. }
+            | Work::Recurrent { .. }
+            | Work::Attention(_)
+            | Work::LinearAttention(_)
+            | Work::Einsum(_)
+            | Work::GroupNorm { .. }
+            | Work::EmbeddingNorm
+            | Work::Choice
+            | Work::Reshape(_)
+            | Work::Transpose
+            | Work::Slice(_)
+            | Work::Split { .. }
+            | Work::BlockRearrangement { .. }
+            | Work::Shape { .. }
+            | Work::Size
+            | Work::Range
+            | Work::Unknown(_) => None,
+        })
+    }
+
+    /// Extents of what only moves elements.
+    fn moved(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        let read = |operand: usize| self.extents_read(node, operand);
+        let counts = |operand: usize| {
+            let numbers = self.constant(node, operand).and_then(Constant::integers)?;
+            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
+        };
+        if let Work::Gather { axis: along } = node.work {
+            let mut extents = read(0)?;
+            let along = axis(along, extents.len())?;
+            extents.splice(along..=along, read(1)?);
+            return Ok(Some(extents));
+        }
+        if let Work::Concat { axis: along, is_new: false } = node.work {
+            let parts = (0..node.reads.len()).map(read).collect::<Step<Vec<Vec<u32>>>>()?;
+            let along = axis(along, parts.first().map_or(0, Vec::len))?;
+            return joined_extents(parts.iter().map(Vec::as_slice), along).map(Some);
+        }
+        if matches!(node.work, Work::Resize(_)) {
+            return Ok(self.resized(node, &read(0)?).ok());
+        }
+        if node.work == Work::Pad && self.is_known(node, 1) {
+            return self.padded(node);
+        }
+        if matches!(node.work, Work::ConstantOfShape(_)) {
+            return Ok(counts(0));
+        }
+        let Some(counts) = counts(1) else { return Ok(None) };
+        if node.work == Work::Expand {
+            return broadcast(&read(0)?, &counts).map(Some);
+        }
+        let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
+        let is_tile = node.work == Work::Tile;
+        Ok(is_tile.then_some(read(0)?.into_iter().zip(counts).map(copied).collect()))
+    }
+
+    /// Whether the numbers of an operand are known, or it is absent.
+    fn is_known(&self, node: &SourceNode, operand: usize) -> bool {
+        node.reads.get(operand).copied().flatten().is_none()
+            || self.constant(node, operand).is_some_and(|constant| constant.numbers.is_some())
+    }
+
+    fn by_rule(&self, node: &SourceNode, rule: &Extents) -> Step<Option<Vec<u32>>> {
+        let read = |operand: usize| self.extents_read(node, operand);
+        let first = || self.constant(node, 1).and_then(Constant::integers)?.first().copied().map(as_extent);
+        Ok(match *rule {
+            Extents::Like(operand) => Some(read(operand)?),
+            Extents::Quantised => Some(read(0)?),
+            Extents::Broadcast => {
+                let mut extents = Vec::new();
+                for operand in (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some()) {
+                    extents = broadcast(&extents, &read(operand)?)?;
+                }
+                Some(extents)
+            }
+            Extents::Reduced { axis: None, .. } => Some(vec![1]),
+            Extents::Reduced { axis: Some(along), keep } => {
+                let from = read(0)?;
+                Some(reduced(&from, &[axis(along, from.len())?], keep))
+            }
+            Extents::Counted { axis: along } => {
+                let mut extents = read(0)?;
+                let along = axis(along, extents.len())?;
+                first().map(|count| {
+                    extents[along] = count;
+                    extents
+                })
+            }
+            Extents::OneHot { axis: along } => {
+                let mut extents = read(0)?;
+                let along = axis(along, extents.len() + 1)?;
+                first().map(|count| {
+                    extents.insert(along, count);
+                    extents
+                })
+            }
+            Extents::Places { shared } => {
+                let (from, mut extents) = (read(0)?, read(1)?);
+                let depth = extents.pop().map_or(0, |depth| depth as usize).saturating_add(shared);
+                let Some(inner) = from.get(depth..) else {
+                    return unsound("places of more axes than there are");
+                };
+                extents.extend(inner);
+                Some(extents)
+            }
+            Extents::Grid => {
+                let (from, grid) = (read(0)?, read(1)?);
+                let (Some(outer), Some(inner)) = (from.get(..2), grid.get(1..grid.len().max(2) - 1)) else {
+                    return unsound("a grid over something that is no image");
+                };
+                Some([outer, inner].concat())
+            }
+            Extents::Said => None,
+        })
+    }
+
+    /// Extents after zeros were added around, or elements cut off.
+    fn padded(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        let (from, numbers) = (self.extents_read(node, 0)?, self.numbers(node, 1)?);
+        let rank = from.len();
+        let axes: Option<Vec<usize>> = match self.constant(node, 3).map(Constant::integers) {
+            None => Some((0..rank).collect()),
+            Some(Some(axes)) => Some(axes.into_iter().map(|one| axis(one, rank)).collect::<Step<_>>()?),
+            Some(None) => None,
+        };
+        let Some(axes) = axes.filter(|axes| numbers.len() == 2 * axes.len()) else { return Ok(None) };
+        let mut extents = from;
+        for (place, &along) in axes.iter().enumerate() {
+            let around = numbers[place].saturating_add(numbers[place + axes.len()]);
+            extents[along] = as_extent(i64::from(extents[along]).saturating_add(around));
+        }
+        Ok(Some(extents))
+    }
+}

@@ -1,0 +1,118 @@
+//! Operators that need no kernel of their own.
+//!
+//! Responsible for: the operator that stands for a node by what it moves and computes. Not for:
+//! the extents of its result, which `extents.rs` finds.
+
+use super::{Converter, Step, Value, unknown};
+use crate::model::{Constant, Extents, SourceNode, TensorId, Work};
+use crate::view::{View, wide, wide_axes};
+use coexec_sim::workload::{Generic, GenericKind, Padding, Source};
+
+/// Most numbers of a constant that a kernel has among its arguments; of more it reads a tensor.
+const MAX_ARGUMENT: u64 = 16;
+
+impl Converter<'_> {
+    /// Everything that a node writes, each result by an operator of its own.
+    pub(super) fn generic(&mut self, node: &SourceNode) -> Step<()> {
+        for index in 0..node.writes.len() {
+            let wanted = node.writes[index].is_some_and(|tensor| self.readers[tensor] > 0);
+            if index == 0 || wanted {
+                let value = match self.value_of(node, 0) {
+                    Some(Value::View(first)) if index > 0 => self.beside(node, index, &first)?,
+                    _ => self.generic_value(node, index)?,
+                };
+                self.set(node, index, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node has written already.
+    fn value_of(&self, node: &SourceNode, index: usize) -> Option<Value> {
+        node.writes.get(index).copied().flatten().and_then(|tensor| self.values[tensor].clone())
+    }
+
+    /// A result beside the first: written with it, and moved to where it belongs.
+    fn beside(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
+        if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
+            return Ok(Value::Constant(Constant::default()));
+        }
+        let extents = self.extents_of(node, index)?;
+        Self::check_extents(&extents)?;
+        let view = self.like(first, extents);
+        let (kind, inputs) = (GenericKind::Movement, vec![first.shape]);
+        let source =
+            self.emit("", Generic { kind, inputs, output: view.shape, passes: 1 }, &[first.source])?;
+        Ok(Value::View(View { source, ..view }))
+    }
+
+    /// The first result of a node that reads what the network computes.
+    pub(super) fn generic_view(&mut self, node: &SourceNode) -> Step<View> {
+        match self.generic_value(node, 0)? {
+            Value::View(view) => Ok(view),
+            Value::Constant(_) => unknown("it computes with constants alone"),
+        }
+    }
+
+    fn generic_value(&mut self, node: &SourceNode, index: usize) -> Step<Value> {
+        let Some((kind, passes)) = node.work.generic() else { return unknown("it has no class of work") };
+        let extents = self.extents_of(node, index)?;
+        let views = self.operands(node)?;
+        let Some(first) = views.first() else {
+            Self::check_size(&extents)?;
+            return Ok(Value::Constant(Constant { extents, numbers: None }));
+        };
+        Self::check_extents(&extents)?;
+        let view = self.like(first, extents);
+        let inputs = views.iter().map(|view| view.shape).collect();
+        let sources: Vec<Source> = views.iter().map(|view| view.source).collect();
+        let generic = Generic { kind, inputs, output: view.shape, passes };
+        let source = self.emit("", generic, &sources)?;
+        Ok(Value::View(View { source, ..view }))
+    }
+
+    /// Where an output of the model comes from: of one that is given as it is, from a copy.
+    pub(super) fn output(&mut self, tensor: TensorId) -> Step<Option<Source>> {
+        let view = match self.values[tensor].clone() {
+            Some(Value::View(view)) => self.with_zeros(view)?,
+            Some(Value::Constant(constant)) if self.out.nodes.is_empty() && constant.elements() > 0 => {
+                self.given_constant(tensor, constant.extents)?
+            }
+            Some(Value::Constant(_)) | None => return Ok(None),
+        };
+        if matches!(view.source, Source::Node(_)) {
+            return Ok(Some(view.source));
+        }
+        let (kind, output) = (GenericKind::Movement, view.shape);
+        let copy = Generic { kind, inputs: vec![output], output, passes: 1 };
+        self.emit("", copy, &[view.source]).map(Some)
+    }
+
+    /// What a node reads as tensors: what the network computes, and constants of many numbers
+    /// beside it.
+    fn operands(&mut self, node: &SourceNode) -> Step<Vec<View>> {
+        let is_computed = |operand| matches!(self.value(node, operand), Some(Value::View(_)));
+        if !(0..node.reads.len()).any(is_computed) {
+            return Ok(Vec::new());
+        }
+        let mut views = Vec::new();
+        for operand in 0..node.reads.len() {
+            let is_argument = |constant: &Constant| constant.elements() <= MAX_ARGUMENT;
+            if node.reads[operand].is_some() && !self.constant(node, operand).is_some_and(is_argument) {
+                views.push(self.view(node, operand)?);
+            }
+        }
+        Ok(views)
+    }
+
+    /// A tensor of those extents, in an order in memory like another's; its source is to be set.
+    pub(super) fn like(&self, other: &View, extents: Vec<u32>) -> View {
+        let is_image = extents.len() == 4
+            && other.extents.len() == 4
+            && other.order.as_ref().is_none_or(|order| !order.is_sorted());
+        let order = if is_image { wide(&extents, self.image_order(4)) } else { wide_axes(&extents) };
+        let view = View { extents, order: None, padding: Padding::NONE, ..other.clone() };
+        let shape = self.natural(&view, &order).unwrap_or(view.shape);
+        View { shape, order: Some(order), ..view }
+    }
+}

@@ -1,0 +1,106 @@
+//! Recurrent layers.
+//!
+//! The products with the inputs of all steps are one linear layer a direction; what is left of
+//! each step comes after the one before it.
+
+use super::{Converter, Step, Value, unknown, unsound};
+use crate::model::SourceNode;
+use crate::view::{View, wide_axes};
+use coexec_sim::workload::{Recurrent, Shape};
+
+impl Converter<'_> {
+    /// Operands: input, weights of the input, weights of the state, biases, lengths, state, cell.
+    /// Weights have the gates of a direction in their rows; those of one gate where the number of
+    /// gates is said.
+    pub(super) fn recurrent(&mut self, node: &SourceNode, gates: Option<u32>, batch_first: bool) -> Step<()> {
+        let weights = self.weight_extents(node, 1)?;
+        let state = self.weight_extents(node, 2)?;
+        let (directions, rows, depth, features) = match (&weights[..], &state[..], gates) {
+            (&[directions, rows, depth], &[_, own, features], None)
+                if rows == own && own.checked_rem(features) == Some(0) =>
+            {
+                (directions, rows, depth, features)
+            }
+            // Quantised, the gates are in their columns.
+            (&[directions, depth, rows], &[_, features, own], None) if rows == own => {
+                (directions, rows, depth, features)
+            }
+            (&[own, depth], &[_, features], Some(gates)) if own == features => {
+                (1, gates.saturating_mul(own), depth, features)
+            }
+            _ => return unknown("a recurrent layer with a projection of its state"),
+        };
+        if features == 0 || rows % features != 0 {
+            return unsound(format!("{rows} rows of weights for {features} features"));
+        }
+        for operand in 5..node.reads.len() {
+            if let Some(Value::View(view)) = self.value(node, operand) {
+                let source = view.source;
+                self.out.wanted.push(source);
+            }
+        }
+        let bias = node.reads.get(3).copied().flatten().is_some();
+        let input = self.view(node, 0)?;
+        let input = if batch_first { input } else { input.swapped() };
+        let [sequences, steps, _] = input.extents[..] else {
+            return unsound("steps of another number of axes");
+        };
+        let layer = Recurrent { sequences, steps, gates: rows / features, features, bias };
+        let mut parts = Vec::new();
+        for _ in 0..directions {
+            let gates = self.linear(&input, depth, rows, bias)?;
+            let shape = Shape { batch: sequences, height: 1, width: steps, channels: rows };
+            let source = self.arranged(&gates, &gates.file_order(), shape)?;
+            let source = self.emit("", layer, &[source])?;
+            let extents = vec![sequences, steps, features];
+            parts.push(self.seen(source, extents.clone(), wide_axes(&extents)));
+        }
+        self.write_steps(node, &parts, gates.is_none(), batch_first)
+    }
+
+    /// All steps, and the last of each direction; with an axis of directions, or of one without.
+    fn write_steps(
+        &mut self,
+        node: &SourceNode,
+        parts: &[View],
+        has_directions: bool,
+        batch_first: bool,
+    ) -> Step<()> {
+        let is_read = |converter: &Self, index: usize| {
+            let tensor = node.writes.get(index).copied().flatten();
+            tensor.is_some_and(|tensor| converter.readers[tensor] > 0)
+        };
+        if !has_directions {
+            let Some(part) = parts.first() else { return unsound("a layer of no directions") };
+            let part = if batch_first { part.clone() } else { part.swapped() };
+            self.write(node, 0, part);
+            return Ok(());
+        }
+        if is_read(self, 0) || !(is_read(self, 1) || is_read(self, 2)) {
+            let apart: Vec<View> = parts
+                .iter()
+                .map(|part| part.reshaped(vec![part.extents[0], part.extents[1], 1, part.extents[2]]))
+                .collect();
+            let all = self.joined_along(&apart, 2)?;
+            self.write(node, 0, if batch_first { all } else { all.transposed(&[1, 2, 0, 3]) });
+        }
+        for index in [1, 2] {
+            if is_read(self, index) {
+                let mut last = Vec::with_capacity(parts.len());
+                for part in parts {
+                    last.push(self.part(part, 1, part.extents[1] - 1, 1)?);
+                }
+                let last = self.joined_along(&last, 1)?;
+                self.write(node, index, if batch_first { last } else { last.swapped() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl View {
+    /// With the first two axes of three in the other order.
+    fn swapped(&self) -> Self {
+        if self.extents.len() == 3 { self.transposed(&[1, 0, 2]) } else { self.clone() }
+    }
+}

@@ -1,0 +1,239 @@
+//! Windows over volumes, and transposed convolutions of any kind.
+//!
+//! A convolution over a volume is one over images, of which each has the slices under the window
+//! side by side as channels; they are moved there first. A transposed convolution whose output is
+//! not as many times its input as its stride is a product a pixel of the input, whose results
+//! are added up where they belong.
+
+use super::window::{has_bias, side_pads};
+use super::{Converter, Step, unsound};
+use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
+use crate::view::{View, wide};
+use coexec_sim::workload::{Conv2d, Generic, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
+
+/// What a window of several axes does along one: kernel, stride, dilation, padding, positions.
+#[derive(Clone, Copy)]
+struct Side {
+    kernel: u32,
+    stride: u32,
+    dilation: u32,
+    pads: [u32; 2],
+    positions: u32,
+}
+
+/// What a window does along each of its axes, over `extents`.
+fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> {
+    let count = extents.len();
+    let at = |numbers: &[u32], side: usize| match numbers {
+        [] => Ok(1),
+        numbers if numbers.len() == count => Ok(numbers[side]),
+        _ => unsound("a window of another number of axes than its input"),
+    };
+    let mut sides = Vec::with_capacity(count);
+    for (side, &extent) in extents.iter().enumerate() {
+        let (kernel, stride, dilation) =
+            (at(kernel, side)?, at(&window.stride, side)?, at(&window.dilation, side)?);
+        if [kernel, stride, dilation].iter().any(|&number| number == 0 || number > MAX_DIMENSION) {
+            return unsound("a window, stride or dilation is 0 or too large");
+        }
+        let pads = side_pads(window, (Some(side), count), extent, [kernel, stride, dilation])?;
+        let padded = u64::from(extent) + u64::from(pads[0]) + u64::from(pads[1]);
+        let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
+        let Some(free) = padded.checked_sub(reach) else { return unsound("a window larger than its input") };
+        let positions = as_extent(free / u64::from(stride) + 1);
+        sides.push(Side { kernel, stride, dilation, pads, positions });
+    }
+    Ok(sides)
+}
+
+impl Converter<'_> {
+    /// Extents after a window of as many axes as the image has.
+    pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Step<Vec<u32>> {
+        let order = self.image_order(from.len());
+        let (Some(&channels), Some(inner)) = (order.last(), order.get(1..from.len().max(2) - 1)) else {
+            return unsound("a window over a single number");
+        };
+        let spatial: Vec<u32> = inner.iter().map(|&axis| from[axis]).collect();
+        let mut extents = from.to_vec();
+        for (&axis, side) in inner.iter().zip(sides(window, &window.kernel, &spatial)?) {
+            extents[axis] = side.positions;
+        }
+        extents[channels] = from[channels];
+        Ok(extents)
+    }
+
+    /// A convolution of volumes by weights of five axes.
+    pub(super) fn volume_convolution(
+        &mut self,
+        node: &SourceNode,
+        window: &Windowed,
+        groups: Option<u32>,
+        weights: &[u32],
+    ) -> Step<View> {
+        // ONNX: outputs, inputs, window. TFLite: window, inputs, outputs.
+        let ((ImageOrder::ChannelsFirst, &[output, depth, ref kernel @ ..])
+        | (ImageOrder::ChannelsLast, &[ref kernel @ .., depth, output])) = (self.model.order, weights)
+        else {
+            return unsound("weights of too few axes");
+        };
+        let view = self.view(node, 0)?;
+        let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
+            return unsound("weights over volumes, on something else");
+        };
+        let groups = groups.unwrap_or(channels / depth.max(1));
+        if u64::from(depth) * u64::from(groups) != u64::from(channels) {
+            return unsound(format!("weights {depth} channels deep in {groups} groups, on {channels}"));
+        }
+        let [along, rows, columns] = sides(window, kernel, &[deep, height, width])?[..] else {
+            return unsound("a window of another number of axes than its input");
+        };
+        let order = wide(&view.extents, self.image_order(5));
+        let images = |count: u32, channels: u64| Shape {
+            batch: batch.saturating_mul(count),
+            height,
+            width,
+            channels: as_extent(channels),
+        };
+        let taken = images(along.positions, u64::from(channels) * u64::from(along.kernel));
+        let source = if along.kernel == 1 && along.positions == deep {
+            self.arranged(&view, &order, taken)?
+        } else {
+            let (kind, inputs) = (GenericKind::Movement, vec![view.shape]);
+            self.emit(".slices", Generic { kind, inputs, output: taken, passes: 1 }, &[view.source])?
+        };
+        let [[top, bottom], [left, right]] = [rows.pads, columns.pads];
+        let window = Window {
+            kernel: [rows.kernel, columns.kernel],
+            stride: [rows.stride, columns.stride],
+            dilation: [rows.dilation, columns.dilation],
+            padding: Padding { top, bottom, left, right },
+        };
+        let conv = Conv2d::new(taken, output, window).groups(groups).bias(has_bias(node));
+        let source = self.emit("", conv, &[source])?;
+        let memory = [batch, along.positions, rows.positions, columns.positions, output];
+        Ok(self.volume(source, &memory))
+    }
+
+    /// A tensor of the graph as images or volumes, channels last in memory.
+    fn volume(&self, source: Source, memory: &[u32]) -> View {
+        let order = self.image_order(memory.len());
+        let mut extents = vec![1; memory.len()];
+        for (&axis, &extent) in order.iter().zip(memory) {
+            extents[axis] = extent;
+        }
+        self.seen(source, extents, order)
+    }
+
+    /// Whether a transposed convolution writes, for each pixel of its input, the block of as many
+    /// output pixels as the stride has.
+    pub(super) fn is_by_blocks(
+        &self,
+        node: &SourceNode,
+        window: &Windowed,
+        groups: u32,
+        output_pads: &[u32],
+        weights: &[u32],
+    ) -> bool {
+        let spatial = match (self.model.order, weights) {
+            (ImageOrder::ChannelsFirst, &[_, _, height, width])
+            | (ImageOrder::ChannelsLast, &[_, height, width, _]) => [height, width],
+            _ => return false,
+        };
+        let padded = self.unpadded(node);
+        let is_whole = |side: usize| {
+            let at = |numbers: &[u32], side: usize, usual: u32| {
+                u64::from(numbers.get(side).copied().unwrap_or(usual))
+            };
+            let [kernel, stride] = [u64::from(spatial[side]), at(&window.stride, side, 1)];
+            match &window.pads {
+                Pads::Same | Pads::SameLower | Pads::Causal => at(output_pads, side, 0) == 0,
+                Pads::Explicit(pads) => {
+                    kernel + at(output_pads, side, 0) == stride + at(pads, side, 0) + at(pads, side + 2, 0)
+                }
+            }
+        };
+        let plain = groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
+        plain && padded && is_whole(0) && is_whole(1)
+    }
+
+    /// Whether operand 0 has no zeros around it that are left to the reader.
+    fn unpadded(&self, node: &SourceNode) -> bool {
+        !matches!(self.value(node, 0), Some(super::Value::View(view)) if view.padding != Padding::NONE)
+    }
+
+    /// Any other transposed convolution: each pixel of the input times all weights, and sums of
+    /// what falls on each pixel of the output.
+    pub(super) fn scattered_convolution(
+        &mut self,
+        node: &SourceNode,
+        window: &Windowed,
+        groups: u32,
+        output_pads: &[u32],
+        weights: &[u32],
+    ) -> Step<View> {
+        let ((ImageOrder::ChannelsFirst, &[_, output, ref kernel @ ..])
+        | (ImageOrder::ChannelsLast, &[output, ref kernel @ .., _])) = (self.model.order, weights)
+        else {
+            return unsound("weights of too few axes");
+        };
+        let output = output.saturating_mul(groups);
+        let view = self.view(node, 0)?;
+        let memory = self.image_extents(&view.extents);
+        let ([batch, spatial @ .., channels], true) = (&memory[..], memory.len() == weights.len()) else {
+            return unsound("weights of another number of axes than its input");
+        };
+        let mut written = vec![*batch];
+        for (side, &extent) in spatial.iter().enumerate() {
+            written.push(spread(window, output_pads, [kernel[side], extent], (side, spatial.len()))?);
+        }
+        written.push(output);
+        let said = node.writes.first().copied().flatten();
+        let said = said.and_then(|tensor| self.model.tensors[tensor].extents.clone());
+        if let Some(said) = said.filter(|said| said.len() == written.len()) {
+            written = self.image_extents(&said);
+        }
+        Self::check_extents(&written)?;
+        let [outer @ .., last] = spatial else { return unsound("a window over a single number") };
+        let count = |axes: &[u32]| as_extent(elements(axes));
+        let shape = Shape { batch: *batch, height: count(outer), width: *last, channels: *channels };
+        let order = wide(&view.extents, self.image_order(memory.len()));
+        let source = self.arranged(&view, &order, shape)?;
+        let taps = as_extent(elements(kernel).saturating_mul(u64::from(output)));
+        let product = Conv2d::new(shape, taps, Window::valid(1)).groups(groups).bias(has_bias(node));
+        let source = self.emit("", product, &[source])?;
+        let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a single number") };
+        let target = Shape { batch: *batch, height: count(outer), width: *last, channels: output };
+        let inputs = vec![self.shape(source)];
+        let sums = Generic { kind: GenericKind::Reduction, inputs, output: target, passes: 1 };
+        let source = self.emit(".sums", sums, &[source])?;
+        Ok(self.volume(source, &written))
+    }
+}
+
+/// Extent along one side after a transposed convolution.
+fn spread(
+    window: &Windowed,
+    output_pads: &[u32],
+    [kernel, extent]: [u32; 2],
+    (side, sides): (usize, usize),
+) -> Step<u32> {
+    let at =
+        |numbers: &[u32], place: usize, usual: u32| i64::from(numbers.get(place).copied().unwrap_or(usual));
+    let (stride, dilation) = (at(&window.stride, side, 1), at(&window.dilation, side, 1));
+    if stride == 0 || stride > i64::from(MAX_DIMENSION) || dilation > i64::from(MAX_DIMENSION) {
+        return unsound("a stride or dilation is 0 or too large");
+    }
+    let added = at(output_pads, side, 0);
+    let extent = i64::from(extent);
+    let written = match &window.pads {
+        Pads::Same | Pads::SameLower | Pads::Causal => extent * stride + added,
+        Pads::Explicit(pads) => {
+            let reach = dilation * (i64::from(kernel) - 1) + 1;
+            (extent - 1) * stride + reach + added - at(pads, side, 0) - at(pads, side + sides, 0)
+        }
+    };
+    match u32::try_from(written) {
+        Ok(written) if (1..=MAX_DIMENSION).contains(&written) => Ok(written),
+        _ => unsound("a transposed convolution of nothing, or of too much"),
+    }
+}

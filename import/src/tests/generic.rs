@@ -1,0 +1,102 @@
+//! Operators that need no kernel of their own, and extents by rule or as the file says them.
+
+use super::{Builder, described};
+use crate::ImportError;
+use coexec_sim::workload::{Class, Operator, Shape};
+
+/// What the last operator of a model visits, and its extent.
+fn last(model: Builder) -> (u64, Shape) {
+    let imported = model.import().unwrap();
+    let operator = &imported.graph.nodes().last().unwrap().operator;
+    let Class::Generic(generic) = operator.class() else { panic!("{operator} has a kernel") };
+    (generic.visited(), generic.output)
+}
+
+#[test]
+fn results_have_the_extents_of_their_rule() {
+    let model = || Builder::new(&[4, 10, 8]).integers("count", &[3]).weights("places", &[4, 10, 2]);
+    let largest = model().split("TopK", &["x", "count"], &["y", "at"], &[("axis", &[1])]);
+    assert_eq!(last(largest), (320, Shape { batch: 4, height: 1, width: 3, channels: 8 }));
+    let place = model().node("ArgMax", &["x"], "y", &[("axis", &[2]), ("keepdims", &[0])]);
+    assert_eq!(last(place), (320, Shape::tokens(4, 10)));
+    let rows = model().node("GatherND", &["x", "places"], "y", &[]);
+    assert_eq!(last(rows), (320, Shape { batch: 4, height: 1, width: 10, channels: 8 }));
+    let sums = model().node("CumSum", &["x", "count"], "y", &[]);
+    assert_eq!(last(sums).0, 320);
+}
+
+#[test]
+fn masks_are_compared_and_chosen_by_without_copies() {
+    let model = Builder::new(&[8, 500, 500])
+        .weights("limits", &[500, 1])
+        .scalar("least", -1e9)
+        .node("Greater", &["x", "limits"], "mask", &[])
+        .node("Where", &["mask", "x", "least"], "y", &[]);
+    let wanted = ["generic element-wise -> 8x1x500x500"; 2];
+    assert_eq!(model.operators(), wanted);
+}
+
+#[test]
+fn an_output_that_is_given_is_a_copy() {
+    let model = Builder::new(&[6, 4]).node("Identity", &["x"], "y", &[]);
+    assert_eq!(model.operators(), ["generic movement -> 1x6x4"]);
+}
+
+#[test]
+fn what_nobody_reads_has_no_open_dimensions_and_results_without_extents_are_refused() {
+    let places = Builder::new(&[6, 4]).node("NonZero", &["x"], "y", &[]);
+    let error = places.import().unwrap_err();
+    assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "NonZero"), "{error}");
+    let model = Builder::new(&[0, 4]).weights("w", &[2, 3]).node("Relu", &["w"], "y", &[]);
+    assert_eq!(described(&model.import().unwrap().graph).len(), 1);
+}
+
+#[test]
+fn comparisons_of_shapes_are_known() {
+    // The larger of both extents.
+    let model = Builder::new(&[6, 9])
+        .integers("rows", &[0])
+        .integers("columns", &[1])
+        .integers("one", &[1])
+        .node("Shape", &["x"], "extents", &[])
+        .node("Gather", &["extents", "rows"], "a", &[])
+        .node("Gather", &["extents", "columns"], "b", &[])
+        .node("Greater", &["a", "b"], "mask", &[])
+        .node("Where", &["mask", "a", "b"], "larger", &[])
+        .node("TopK", &["x", "larger"], "y", &[]);
+    let imported = model.import().unwrap();
+    let [node] = imported.graph.nodes() else { panic!("shapes are known") };
+    assert!(matches!(&node.operator, Operator::Generic(generic) if generic.output == Shape::tokens(6, 9)));
+}
+
+#[test]
+fn convolutions_of_volumes_of_batches_and_with_given_weights_have_their_products() {
+    let volume = Builder::new(&[2, 3, 8, 10, 10])
+        .weights("w", &[16, 3, 3, 5, 5])
+        .node("Conv", &["x", "w"], "y", &[("strides", &[2, 1, 1])])
+        .import()
+        .unwrap();
+    // Three positions along the depth, each of 6x6 pixels.
+    assert_eq!(volume.graph.macs(), 2 * 3 * 36 * 16 * 3 * 75);
+    assert_eq!(described(&volume.graph)[0], "generic movement -> 6x10x10x9");
+    let given = Builder::new(&[2, 4, 9]).weights("kept", &[8, 4, 3]).node("Relu", &["kept"], "w", &[]).node(
+        "Conv",
+        &["x", "w"],
+        "y",
+        &[],
+    );
+    assert_eq!(given.import().unwrap().graph.macs(), 2 * 7 * 8 * 4 * 3);
+}
+
+#[test]
+fn a_transposed_convolution_of_any_kind_multiplies_each_pixel_by_all_weights() {
+    let model = Builder::new(&[1, 8, 5, 5]).weights("w", &[8, 4, 3, 3]).node(
+        "ConvTranspose",
+        &["x", "w"],
+        "y",
+        &[("strides", &[2, 2]), ("group", &[2])],
+    );
+    let imported = model.import().unwrap();
+    assert_eq!(imported.graph.macs(), 25 * 8 * 4 * 9);
+    assert_eq!(imported.graph.nodes().last().unwrap().operator.output(), Shape::image(11, 11, 8));
+}

@@ -1,0 +1,191 @@
+//! Layers of many products: recurrent ones, attention, sums over named axes; norms and branches.
+
+use prost::Message;
+
+use super::{Builder, described};
+use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use crate::{ImportOptions, ModelFormat, import};
+use coexec_sim::workload::DataType;
+
+fn multiply_adds(model: Builder) -> u64 {
+    model.import().unwrap().graph.macs()
+}
+
+#[test]
+fn a_recurrent_layer_is_a_linear_layer_of_all_steps_and_what_is_left_of_each() {
+    // Two directions of 20 steps, batch 3, 8 features in and 16 out.
+    let model = Builder::new(&[20, 3, 8])
+        .weights("w", &[2, 64, 8])
+        .weights("r", &[2, 64, 16])
+        .weights("b", &[2, 128])
+        .node("LSTM", &["x", "w", "r", "b"], "y", &[("hidden_size", &[16])])
+        .import()
+        .unwrap();
+    assert_eq!(model.graph.macs(), 2 * 20 * 3 * 64 * (8 + 16));
+    let steps = described(&model.graph).into_iter().filter(|name| name.starts_with("recurrent"));
+    assert_eq!(steps.collect::<Vec<String>>(), ["recurrent 3x20 steps of 4 gates of 16"; 2]);
+    // A plain layer has one gate.
+    let plain = Builder::new(&[20, 3, 8]).weights("w", &[1, 16, 8]).weights("r", &[1, 16, 16]).node(
+        "RNN",
+        &["x", "w", "r"],
+        "y",
+        &[],
+    );
+    assert_eq!(multiply_adds(plain), 20 * 3 * 16 * (8 + 16));
+    let last = Builder::new(&[20, 3, 8])
+        .weights("w", &[1, 48, 8])
+        .weights("r", &[1, 48, 16])
+        .split("GRU", &["x", "w", "r"], &["", "last"], &[("hidden_size", &[16])])
+        .node("Relu", &["last"], "y", &[]);
+    assert_eq!(described(&last.import().unwrap().graph).last().unwrap(), "Relu 3x1x1x16");
+}
+
+#[test]
+fn heads_that_share_keys_and_values_are_rows_of_one_product() {
+    // Eight heads of queries on two of keys, 5 tokens behind 7 of the past, 16 features a head.
+    let model = Builder::new(&[1, 5, 128])
+        .weights("k", &[1, 5, 32])
+        .weights("v", &[1, 5, 32])
+        .weights("past_k", &[1, 2, 7, 16])
+        .weights("past_v", &[1, 2, 7, 16])
+        .node(
+            "GroupQueryAttention",
+            &["x", "k", "v", "past_k", "past_v"],
+            "y",
+            &[("num_heads", &[8]), ("kv_num_heads", &[2])],
+        );
+    let imported = model.import().unwrap();
+    assert_eq!(imported.graph.macs(), 2 * 8 * 5 * 12 * 16);
+    let products = described(&imported.graph).into_iter().filter(|name| name.starts_with("matmul"));
+    let wanted = ["matmul 2x [20, 16] x [16, 12]", "matmul 2x [20, 12] x [12, 16]"];
+    assert_eq!(products.collect::<Vec<String>>(), wanted);
+}
+
+#[test]
+fn attention_has_its_query_key_and_value_in_one_tensor_or_as_weights() {
+    let packed = Builder::new(&[1, 5, 192]).node("MultiHeadAttention", &["x"], "y", &[("num_heads", &[4])]);
+    assert_eq!(multiply_adds(packed), 2 * 4 * 5 * 5 * 16);
+    let projected = Builder::new(&[1, 5, 32]).weights("w", &[32, 192]).weights("b", &[192]).node(
+        "Attention",
+        &["x", "w", "b"],
+        "y",
+        &[("num_heads", &[4])],
+    );
+    assert_eq!(multiply_adds(projected), 5 * 32 * 192 + 2 * 4 * 5 * 5 * 16);
+    let onnx = Builder::new(&[2, 4, 5, 16]).weights("k", &[2, 4, 9, 16]).weights("v", &[2, 4, 9, 24]).node(
+        "Attention",
+        &["x", "k", "v"],
+        "y",
+        &[],
+    );
+    assert_eq!(multiply_adds(onnx), 2 * 4 * 5 * 9 * (16 + 24));
+}
+
+#[test]
+fn packed_weights_are_a_linear_layer_of_their_attributes() {
+    let model = Builder::new(&[1, 5, 64]).weights("packed", &[96, 2, 16]).weights("scales", &[192]).node(
+        "MatMulNBits",
+        &["x", "packed", "scales"],
+        "y",
+        &[("K", &[64]), ("N", &[96]), ("bits", &[4])],
+    );
+    let imported = model.import().unwrap();
+    assert_eq!(described(&imported.graph), ["linear 5x64 -> 96"]);
+    assert_eq!(imported.graph.data_type(), DataType::W4A16);
+}
+
+#[test]
+fn sums_over_named_axes_are_matrix_products() {
+    let of = |equation: &str, other: &[i64]| {
+        let mut model = Builder::new(&[2, 5, 16]).weights("w", other).node("Einsum", &["x", "w"], "y", &[]);
+        let node = model.0.node.last_mut().unwrap();
+        let s = equation.as_bytes().to_vec().into();
+        node.attribute.push(AttributeProto { name: "equation".into(), s, ..AttributeProto::default() });
+        multiply_adds(model)
+    };
+    assert_eq!(of("bij,jk->bik", &[16, 7]), 2 * 5 * 16 * 7);
+    assert_eq!(of("bij, bkj -> bki", &[2, 7, 16]), 2 * 5 * 16 * 7);
+    assert_eq!(of("...j,...kj", &[2, 5, 7, 16]), 2 * 5 * 16 * 7);
+    // The axis of the first alone is summed before.
+    assert_eq!(of("bij,jk->bk", &[16, 7]), 2 * 16 * 7);
+}
+
+#[test]
+fn a_norm_of_groups_of_channels_is_a_norm_of_rows_as_long() {
+    let model = Builder::new(&[1, 8, 4, 4]).node("GroupNormalization", &["x"], "y", &[("num_groups", &[2])]);
+    let found = model.operators();
+    assert!(found.contains(&"Layer norm 1x2x64".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_dynamic_scale_is_part_of_the_product_behind_it() {
+    let model = Builder::new(&[1, 5, 64])
+        .weights("w", &[64, 8])
+        .scalar("s", 0.5)
+        .split("DynamicQuantizeLinear", &["x"], &["q", "scale", "zero"], &[])
+        .node("MatMulInteger", &["q", "w", "zero"], "a", &[])
+        .node("Mul", &["scale", "s"], "b", &[])
+        .node("Mul", &["a", "b"], "y", &[]);
+    assert_eq!(model.operators(), ["generic reduction -> 1x5x64", "linear 5x64 -> 8"]);
+}
+
+/// A node that chooses between a product and a function, under the name of what it writes.
+fn choice(condition: &str) -> NodeProto {
+    let branch = |name: &str, node: NodeProto| {
+        let output = vec![ValueInfoProto { name: "z".into(), r#type: None }];
+        let g = Some(GraphProto { node: vec![node], output, ..GraphProto::default() });
+        AttributeProto { name: name.into(), g, ..AttributeProto::default() }
+    };
+    let node = |op_type: &str, input: &[&str], output: &str| NodeProto {
+        op_type: op_type.into(),
+        input: input.iter().map(|&name| name.to_owned()).collect(),
+        output: vec![output.into()],
+        ..NodeProto::default()
+    };
+    NodeProto {
+        attribute: vec![
+            branch("then_branch", node("Relu", &["x"], "z")),
+            branch("else_branch", node("MatMul", &["x", "w"], "z")),
+        ],
+        ..node("If", &[condition], "y")
+    }
+}
+
+fn chosen(model: Builder, condition: &str) -> Vec<String> {
+    let mut file = ModelProto::decode(&model.bytes()[..]).unwrap();
+    let graph = file.graph.as_mut().unwrap();
+    graph.node.push(choice(condition));
+    graph.output = vec![ValueInfoProto { name: "y".into(), r#type: None }];
+    let options = ImportOptions::default();
+    described(&import(ModelFormat::Onnx, "m", file.encode_to_vec(), &options).unwrap().graph)
+}
+
+#[test]
+fn a_branch_is_the_one_that_runs_or_the_larger() {
+    let model = |second: i64| {
+        Builder::new(&[5, 64])
+            .weights("w", &[64, 64])
+            .integers("rows", &[5])
+            .node("Shape", &["x"], "extents", &[("start", &[0]), ("end", &[second])])
+            .node("Equal", &["extents", "rows"], "known", &[])
+            .node("Greater", &["x", "x"], "computed", &[])
+    };
+    assert_eq!(chosen(model(1), "known"), ["Relu 1x5x64"]);
+    assert_eq!(chosen(model(1), "computed"), ["linear 5x64 -> 64"]);
+}
+
+#[test]
+fn nodes_may_stand_in_any_order() {
+    let mut model = Builder::new(&[5, 64]).weights("w", &[64, 8]).node("Relu", &["x"], "a", &[]).node(
+        "MatMul",
+        &["a", "w"],
+        "y",
+        &[],
+    );
+    model.0.node.reverse();
+    let mut file = ModelProto::decode(&model.bytes()[..]).unwrap();
+    file.graph.as_mut().unwrap().output = vec![ValueInfoProto { name: "y".into(), r#type: None }];
+    let options = ImportOptions::default();
+    let imported = import(ModelFormat::Onnx, "m", file.encode_to_vec(), &options).unwrap();
+    assert_eq!(described(&imported.graph), ["Relu 1x5x64", "linear 5x64 -> 8"]);
+}

@@ -1,0 +1,126 @@
+//! What nodes do whose results have extents by a rule of their own.
+//!
+//! Responsible for: rules of extents, and how nodes are priced for which no operator of the
+//! workload stands. Not for: what other nodes do, which `model.rs` says.
+
+use super::model::Work;
+use coexec_sim::workload::GenericKind;
+
+/// Extents of what an operator without a kernel of its own writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Extents {
+    /// Those of an operand.
+    Like(usize),
+    /// Those that all operands broadcast to.
+    Broadcast,
+    /// Those of operand 0 without an axis; all of it gone where none is said.
+    Reduced { axis: Option<i64>, keep: bool },
+    /// Those of operand 0, but for an axis of as many elements as operand 1 says.
+    Counted { axis: i64 },
+    /// Those of operand 0 and a new axis of as many elements as operand 1 says.
+    OneHot { axis: i64 },
+    /// Slices of operand 0 at the places in the last axis of operand 1, behind so many axes that
+    /// both have.
+    Places { shared: usize },
+    /// Batch and channels of operand 0, then all but batch and the last of operand 1.
+    Grid,
+    /// Those of operand 0; what is beside is a number that is folded into what comes behind, as
+    /// frameworks fold it.
+    Quantised,
+    /// Those that the file says.
+    Said,
+}
+
+/// How a file has the query, key and value of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// In operands 0, 1 and 2.
+    Apart,
+    /// All in operand 0.
+    Together,
+    /// As what the weights in operand 6 make of operand 0.
+    Projected,
+}
+
+/// Attention, as far as its work depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attention {
+    /// Heads of queries, where they are not an axis.
+    pub(super) heads: u32,
+    /// Heads of keys and values, which queries share.
+    pub(super) shared_heads: u32,
+    /// How the file has them.
+    pub(super) packing: Packing,
+    /// Whether queries and keys are rotated by their places.
+    pub(super) rotates: bool,
+    /// Whether scores are kept within bounds.
+    pub(super) is_capped: bool,
+    /// More functions of the scores; of a state, whether what it holds is taken from it.
+    pub(super) functions: u32,
+}
+
+impl Work {
+    /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
+    pub(super) fn arranges(&self) -> bool {
+        matches!(
+            self,
+            Self::Reshape(_)
+                | Self::Transpose
+                | Self::Identity
+                | Self::Product { .. }
+                | Self::Convolution { .. }
+                | Self::TransposedConvolution { .. }
+                | Self::Pool { .. }
+                | Self::GlobalPool(_)
+                | Self::Resize(_)
+                | Self::BlockRearrangement { .. }
+        )
+    }
+
+    /// As what a node is priced for which no other operator stands, and how often it goes over
+    /// its elements; none of those whose work is more than that.
+    pub(super) fn generic(&self) -> Option<(GenericKind, u32)> {
+        match self {
+            Self::Generic { kind, passes, .. } => Some((*kind, *passes)),
+            Self::Function(_) | Self::Arithmetic(_) | Self::BatchNorm | Self::Identity | Self::Where => {
+                Some((GenericKind::Elementwise, 1))
+            }
+            Self::Pool { window, .. } => {
+                let taps = window.kernel.iter().fold(1_u32, |taps, &side| taps.saturating_mul(side));
+                Some((GenericKind::Reduction, taps.max(1)))
+            }
+            Self::GlobalPool(_) | Self::Reduce { .. } | Self::AlongAxis { .. } => {
+                Some((GenericKind::Reduction, 1))
+            }
+            Self::Concat { .. }
+            | Self::Reshape(_)
+            | Self::Transpose
+            | Self::Slice(_)
+            | Self::Split { .. }
+            | Self::Pad
+            | Self::Expand
+            | Self::Tile
+            | Self::BlockRearrangement { .. }
+            | Self::ConstantOfShape(_)
+            | Self::Range => Some((GenericKind::Movement, 1)),
+            Self::Gather { .. } | Self::Scatter => Some((GenericKind::Gather, 1)),
+            // Four pixels of the image for one of the result.
+            Self::Resize(_) => Some((GenericKind::Gather, 4)),
+            Self::Convolution { .. }
+            | Self::TransposedConvolution { .. }
+            | Self::Product { .. }
+            | Self::SkipNorm { .. }
+            | Self::Linear { .. }
+            | Self::Recurrent { .. }
+            | Self::Attention(_)
+            | Self::LinearAttention(_)
+            | Self::Einsum(_)
+            | Self::GroupNorm { .. }
+            | Self::EmbeddingNorm
+            | Self::Choice
+            | Self::Shape { .. }
+            | Self::Size
+            | Self::Unknown(_) => None,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Operators that need no kernel of their own.
+//!
+//! Responsible for: what such an operator reads, visits and moves, from which every kernel model
+//! prices it. Not for: what it computes, which no time depends on; nothing executes it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{self, Checked};
+use super::definition::{BatchOf, Definition, UNKNOWN, is_one, one};
+use super::{Class, Operator};
+use crate::workload::shape::Shape;
+
+/// What an operator without a kernel of its own does with elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum GenericKind {
+    /// Computes each element of the output from a few of the inputs (a comparison, a mask, a rotation).
+    Elementwise,
+    /// Visits every element of the inputs (sums, running sums, statistics).
+    Reduction,
+    /// Moves elements to other places.
+    Movement,
+    /// Reads the first input at places that the others say, or that it computes.
+    Gather,
+    /// Looks through the inputs, on one thread (a sort, the largest elements, boxes that overlap).
+    Search,
+}
+
+/// An operator that is priced by what it moves and computes: `{ kind, output, passes }`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Generic {
+    /// What it does with elements.
+    pub kind: GenericKind,
+    /// Extents of what it reads.
+    #[serde(skip)]
+    pub inputs: Vec<Shape>,
+    /// Output extent, `[batch, height, width, channels]`.
+    #[serde(with = "extents")]
+    #[schemars(with = "[u32; 4]")]
+    pub output: Shape,
+    /// How many times it visits its elements.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub passes: u32,
+}
+
+/// Extents as files have them.
+mod extents {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::workload::shape::Shape;
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn serialize<S: Serializer>(shape: &Shape, serializer: S) -> Result<S::Ok, S::Error> {
+        <[u32; 4]>::from(*shape).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+        <[u32; 4]>::deserialize(deserializer).map(Shape::from)
+    }
+}
+
+impl Generic {
+    /// Elements that it visits, all passes together.
+    pub fn visited(&self) -> u64 {
+        let read = self.inputs.iter().fold(0_u64, |sum, input| sum.saturating_add(input.elements()));
+        let output = self.output.elements();
+        let once = match self.kind {
+            GenericKind::Elementwise | GenericKind::Movement | GenericKind::Gather => output,
+            GenericKind::Reduction | GenericKind::Search => read.max(output),
+        };
+        once.saturating_mul(u64::from(self.passes))
+    }
+
+    /// Elements that it reads and writes, each once: of a table, no more than the output has.
+    pub fn moved(&self) -> u64 {
+        self.moved_as(Shape::elements)
+    }
+
+    /// [`Self::moved`], as a tensor counts for `size`.
+    pub fn moved_as(&self, size: impl Fn(&Shape) -> u64) -> u64 {
+        let output = size(&self.output);
+        let read = |(index, input): (usize, &Shape)| {
+            let is_part = matches!(self.kind, GenericKind::Gather | GenericKind::Movement);
+            if is_part && index == 0 { size(input).min(output) } else { size(input) }
+        };
+        self.inputs.iter().enumerate().map(read).fold(output, u64::saturating_add)
+    }
+}
+
+impl Definition for Generic {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            GenericKind::Elementwise => "generic element-wise",
+            GenericKind::Reduction => "generic reduction",
+            GenericKind::Movement => "generic movement",
+            GenericKind::Gather => "generic gather",
+            GenericKind::Search => "generic search",
+        }
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Generic(self)
+    }
+
+    fn check(&self) -> Checked {
+        bounds::dimension("passes", self.passes)?;
+        // At least one tensor.
+        bounds::shape("the input", self.extent())?;
+        for &shape in self.inputs.iter().chain([&self.output]) {
+            bounds::shape("a tensor", shape)?;
+            let Shape { batch, height, width, channels } = shape;
+            bounds::work(&[batch, height, width, channels, self.passes])?;
+        }
+        Ok(())
+    }
+
+    fn extent(&self) -> Shape {
+        self.inputs.first().copied().unwrap_or(UNKNOWN)
+    }
+
+    fn input(&self, index: usize) -> Option<Shape> {
+        self.inputs.get(index).copied()
+    }
+
+    fn output(&self) -> Shape {
+        self.output
+    }
+
+    fn takes_functions(&self) -> bool {
+        false
+    }
+
+    fn over(&self, extent: Shape) -> Operator {
+        let mut generic = self.clone();
+        if let Some(first) = generic.inputs.first_mut() {
+            *first = extent;
+        }
+        generic.into()
+    }
+
+    fn reading(&self, given: &[Shape]) -> Operator {
+        Self { inputs: given.to_vec(), ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        let output = self.output.repeated(batch.count);
+        Some(Self { inputs: batch.given.to_vec(), output, ..*self }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: GenericKind, passes: u32) -> Generic {
+        let inputs = vec![Shape::tokens(1_000, 8), Shape::tokens(1, 3)];
+        Generic { kind, inputs, output: Shape::tokens(3, 8), passes }
+    }
+
+    #[test]
+    fn a_gather_reads_of_a_table_what_it_writes_and_a_search_reads_all() {
+        assert_eq!(of(GenericKind::Gather, 1).moved(), 24 + 24 + 3);
+        assert_eq!(of(GenericKind::Gather, 2).visited(), 48);
+        assert_eq!(of(GenericKind::Search, 1).moved(), 24 + 8_000 + 3);
+        assert_eq!(of(GenericKind::Search, 2).visited(), 2 * 8_003);
+    }
+
+    #[test]
+    fn it_reads_at_least_one_tensor() {
+        let nothing = Generic { inputs: Vec::new(), ..of(GenericKind::Gather, 1) };
+        assert!(nothing.check().is_err());
+        assert_eq!(of(GenericKind::Gather, 1).check(), Ok(()));
+    }
+}

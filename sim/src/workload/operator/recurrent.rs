@@ -1,0 +1,125 @@
+//! Recurrent layers.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bounds::{Checked, dimension, tensor, work};
+use super::definition::{BatchOf, Definition, is_one, is_true, one, yes};
+use super::{Class, Elementwise, Function, Linear, Operator};
+use crate::workload::shape::Shape;
+
+/// The steps of a recurrent layer (LSTM, GRU, RNN), one after the other: each multiplies the
+/// state by weights and passes the gates through their functions. What the layer makes of its
+/// inputs, for all steps at once, is a linear layer before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recurrent {
+    /// Sequences at once.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub sequences: u32,
+    /// Steps of each.
+    pub steps: u32,
+    /// Gates: 4 of an LSTM, 3 of a GRU, 1 of a plain one.
+    pub gates: u32,
+    /// Features of the state, and of each gate.
+    pub features: u32,
+    /// Whether a bias is added.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub bias: bool,
+}
+
+impl Recurrent {
+    /// The product of one step.
+    pub fn product(&self) -> Linear {
+        let Self { sequences: rows, features: input_features, bias, .. } = *self;
+        Linear { rows, input_features, output_features: self.gate_features(), bias }
+    }
+
+    /// The functions of one step's gates.
+    pub fn functions(&self) -> Elementwise {
+        let input = Shape::tokens(self.sequences, self.gate_features());
+        Elementwise { function: Function::Sigmoid, input, other: None }
+    }
+
+    fn gate_features(&self) -> u32 {
+        self.gates.saturating_mul(self.features)
+    }
+
+    fn of_steps(&self, channels: u32) -> Shape {
+        Shape { batch: self.sequences, height: 1, width: self.steps, channels }
+    }
+}
+
+impl Definition for Recurrent {
+    fn name(&self) -> &'static str {
+        "recurrent"
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Recurrent(self)
+    }
+
+    fn check(&self) -> Checked {
+        let Self { sequences, steps, gates, features, .. } = *self;
+        dimension("sequences", sequences)?;
+        dimension("steps", steps)?;
+        dimension("gates", gates)?;
+        dimension("features", features)?;
+        dimension("features of all gates", self.gate_features())?;
+        tensor("the input", &[sequences, steps, gates, features])?;
+        tensor("the weights", &[features, gates, features])?;
+        work(&[sequences, steps, features, gates, features])
+    }
+
+    fn extent(&self) -> Shape {
+        self.of_steps(self.gate_features())
+    }
+
+    fn output(&self) -> Shape {
+        self.of_steps(self.features)
+    }
+
+    fn macs(&self) -> u64 {
+        u64::from(self.steps) * self.product().macs()
+    }
+
+    fn weights(&self) -> [u64; 2] {
+        self.product().weights()
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequences, steps, gates, features, .. } = self;
+        write!(f, "recurrent {sequences}x{steps} steps of {gates} gates of {features}")
+    }
+
+    fn takes_functions(&self) -> bool {
+        false
+    }
+
+    fn over(&self, _: Shape) -> Operator {
+        (*self).into()
+    }
+
+    fn takes_extents(&self) -> bool {
+        false
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        Some(Self { sequences: batch.times(self.sequences), ..*self }.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_multiplies_the_state_by_the_weights_of_all_gates() {
+        let lstm = Recurrent { sequences: 2, steps: 5, gates: 4, features: 16, bias: true };
+        assert_eq!(lstm.macs(), 2 * 5 * 4 * 16 * 16);
+        assert_eq!(lstm.weights(), [4 * 16 * 16, 4 * 16]);
+        assert_eq!((lstm.extent().channels, lstm.output().channels), (64, 16));
+    }
+}
