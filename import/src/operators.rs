@@ -177,10 +177,12 @@ const OPERATORS: &[Entry] = &[
     (&["RoiAlign"], &[], generic(Gather, Extents::Said, 4)),
     (&["MaxRoiPool", "MaxUnpool"], &[(68, "SPARSE_TO_DENSE")], generic(Gather, Extents::Said, 1)),
     (&["TensorScatter"], &[(151, "DYNAMIC_UPDATE_SLICE")], generic(Gather, Extents::Like(0), 1)),
+    (&["NonMaxSuppression"], &[], generic(Search, Extents::Boxes, 1)),
+    (&["NonZero"], &[], generic(Search, Extents::NonZero, 1)),
     // The largest, and where it is.
     (&["Hardmax"], &[], generic(Search, Extents::Like(0), 2)),
     (
-        &["NonMaxSuppression", "NonZero", "Unique", "Compress", "Multinomial"],
+        &["Multinomial"],
         &[(48, "TOPK_V2"), (56, "ARG_MAX"), (79, "ARG_MIN"), (103, "UNIQUE"), (109, "WHERE")],
         generic(Search, Extents::Said, 1),
     ),

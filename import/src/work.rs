@@ -27,6 +27,12 @@ pub(super) enum Extents {
     /// Those of operand 0; what is beside is a number that is folded into what comes behind, as
     /// frameworks fold it.
     Quantised,
+    /// As many places as elements there can be that are not 0: a row for each axis.
+    NonZero,
+    /// Those of operand 0, as all elements along the axis can be chosen; in one row where none is said.
+    Chosen { axis: Option<i64> },
+    /// As many boxes as can be left of all in operand 0, or as operand 2 says of each kind in operand 1.
+    Boxes,
     /// Those that the file says.
     Said,
 }
@@ -57,6 +63,13 @@ pub(super) struct Attention {
     pub(super) is_capped: bool,
     /// More functions of the scores; of a state, whether what it holds is taken from it.
     pub(super) functions: u32,
+}
+
+impl Extents {
+    /// Whether they are the largest that there can be, as the network computes them.
+    pub(super) fn is_bound(&self) -> bool {
+        matches!(self, Self::NonZero | Self::Chosen { .. } | Self::Boxes)
+    }
 }
 
 impl Work {

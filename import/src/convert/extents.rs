@@ -7,16 +7,20 @@ use super::elementwise::broadcast;
 use super::join::joined_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
-use crate::model::{Constant, Extents, SourceNode, Work, as_extent};
+use crate::model::{Constant, Extents, SourceNode, Work, as_extent, elements};
 
 impl Converter<'_> {
     /// Extents of a result: by rule, or else as the file says them.
-    pub(super) fn extents_of(&self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
+    pub(super) fn extents_of(&mut self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
         let tensor = node.writes.get(index).copied().flatten();
         let said = tensor.and_then(|tensor| self.model.tensors[tensor].extents.clone());
+        let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
+        if is_bound && said.is_none() {
+            self.approximate("as many results as there can be");
+        }
         match (said, self.ruled(node)) {
             // Results beside the first are seldom like it.
-            (Some(said), _) if index > 0 => Ok(said),
+            (Some(said), _) if index > 0 || is_bound => Ok(said),
             (_, Ok(Some(extents))) => Ok(extents),
             (Some(said), _) => Ok(said),
             (None, Ok(None)) => {
@@ -134,7 +138,7 @@ impl Converter<'_> {
         let first = || self.constant(node, 1).and_then(Constant::integers)?.first().copied().map(as_extent);
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
-            Extents::Quantised => Some(read(0)?),
+            Extents::Quantised | Extents::Chosen { axis: Some(_) } => Some(read(0)?),
             Extents::Broadcast => {
                 let mut extents = Vec::new();
                 for operand in (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some()) {
@@ -179,8 +183,26 @@ impl Converter<'_> {
                 };
                 Some([outer, inner].concat())
             }
+            Extents::NonZero => {
+                let from = read(0)?;
+                Some(vec![as_extent(from.len() as u64), as_extent(elements(&from))])
+            }
+            Extents::Chosen { axis: None } => Some(vec![as_extent(elements(&read(0)?))]),
+            Extents::Boxes => Some(self.boxes(node)?),
             Extents::Said => None,
         })
+    }
+
+    /// Extents of as many boxes as can be left: a batch, a kind and a place each.
+    fn boxes(&self, node: &SourceNode) -> Step<Vec<u32>> {
+        let (boxes, scores) = (self.extents_read(node, 0)?, self.extents_read(node, 1)?);
+        let (&[_, count, _], &[batch, kinds, _]) = (&boxes[..], &scores[..]) else {
+            return unsound("boxes of another number of axes");
+        };
+        let most = self.constant(node, 2).and_then(Constant::integers);
+        let most = most.and_then(|numbers| numbers.first().copied()).map_or(count, as_extent);
+        let all = u64::from(batch) * u64::from(kinds);
+        Ok(vec![as_extent(all.saturating_mul(u64::from(count.min(most)))), 3])
     }
 
     /// Extents after zeros were added around, or elements cut off.

@@ -148,6 +148,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "ArgMax" | "ArgMin" => {
             search(Extents::Reduced { axis: Some(axis(0)), keep: attributes.integer("keepdims", 1) != 0 })
         }
+        "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
         "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
         "GatherND" => {
             let shared = count("batch_dims") as usize;

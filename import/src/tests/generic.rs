@@ -26,6 +26,16 @@ fn results_have_the_extents_of_their_rule() {
 }
 
 #[test]
+fn results_whose_number_the_network_computes_are_as_many_as_there_can_be() {
+    let boxes = Builder::new(&[1, 500, 4]).weights("scores", &[1, 3, 500]).integers("most", &[20]);
+    let left = boxes.node("NonMaxSuppression", &["x", "scores", "most"], "y", &[]).import().unwrap();
+    assert_eq!(left.graph.nodes()[0].operator.output(), Shape::tokens(60, 3));
+    assert_eq!(left.approximated.len(), 1);
+    let places = Builder::new(&[6, 4]).node("NonZero", &["x"], "y", &[]);
+    assert_eq!(last(places).1, Shape::tokens(2, 24));
+}
+
+#[test]
 fn masks_are_compared_and_chosen_by_without_copies() {
     let model = Builder::new(&[8, 500, 500])
         .weights("limits", &[500, 1])
@@ -44,9 +54,9 @@ fn an_output_that_is_given_is_a_copy() {
 
 #[test]
 fn what_nobody_reads_has_no_open_dimensions_and_results_without_extents_are_refused() {
-    let places = Builder::new(&[6, 4]).node("NonZero", &["x"], "y", &[]);
-    let error = places.import().unwrap_err();
-    assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "NonZero"), "{error}");
+    let windows = Builder::new(&[6, 4]).node("Col2Im", &["x"], "y", &[]);
+    let error = windows.import().unwrap_err();
+    assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "Col2Im"), "{error}");
     let model = Builder::new(&[0, 4]).weights("w", &[2, 3]).node("Relu", &["w"], "y", &[]);
     assert_eq!(described(&model.import().unwrap().graph).len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use coexec_sim::plan::Region;
+use coexec_sim::workload::{Generic, GenericKind};
 
 #[test]
 fn what_does_not_fit_is_refused() {
@@ -42,4 +43,14 @@ fn an_index_beyond_the_table_is_refused() {
         let result = prepared.run(&mut pool, &[&[index]], &mut output, part);
         assert_eq!(result.is_ok(), accepted, "index {index}");
     }
+}
+
+#[test]
+fn an_operator_without_a_kernel_is_refused_by_name() {
+    let (kind, output) = (GenericKind::Search, Shape::tokens(1, 4));
+    let generic = Generic { kind, inputs: vec![Shape::tokens(9, 4)], output, passes: 1 };
+    let layer = layer(generic.into(), &[]);
+    let prepared = Prepared::<f32>::new(&layer, &Weights::default(), InstructionSet::Portable);
+    let error = prepared.err().map(|error| error.to_string());
+    assert!(error.is_some_and(|error| error.starts_with("generic search")));
 }
