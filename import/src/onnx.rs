@@ -6,8 +6,11 @@
 
 pub(super) mod messages;
 mod nodes;
+mod order;
+mod skim;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Read, Seek};
 
 use bytes::Bytes;
 use prost::Message;
@@ -24,12 +27,13 @@ use messages::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 /// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
 
-/// Reads a model; with it the names of the dimensions that it leaves open.
+/// Reads a model of `length` bytes; with it the names of the dimensions that it leaves open.
 pub(super) fn read(
-    bytes: Vec<u8>,
+    (file, length): (impl Read + Seek, u64),
     dimensions: &BTreeMap<String, u32>,
 ) -> Result<(Model, OpenDimensions), ImportError> {
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
+    let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
     let proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
     let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
@@ -38,7 +42,8 @@ pub(super) fn read(
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
     let mut reader =
         Reader { asked: dimensions, open: BTreeMap::new(), tensors: Vec::new(), by_name: HashMap::new() };
-    let model = reader.model(&graph, version);
+    let mut model = reader.model(&graph, version);
+    order::by_results(&mut model);
     Ok((model, reader.open.into_iter().map(|(name, open)| (name, open.place)).collect()))
 }
 

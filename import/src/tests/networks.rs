@@ -107,3 +107,35 @@ fn an_imported_network_has_the_layers_of_the_bundled_one() {
         assert_eq!(imported.graph.macs(), bundled.macs(), "{name}");
     }
 }
+
+/// A network with branches, whose nodes stand in one of two orders and whose tensors are called anything.
+fn branches(is_reversed: bool, names: [&str; 6]) -> Vec<String> {
+    let [a, b, c, d, e, y] = names;
+    let weights = [a, b, c, d].map(|name| format!("{name}.w"));
+    let mut model = Builder::new(&[1, 8, 16, 16]);
+    let mut order = [0, 1, 2, 3];
+    if is_reversed {
+        order.reverse();
+    }
+    for branch in order {
+        model = model.weights(&weights[branch], &[8, 8, 1, 1]);
+    }
+    // Two branches of two convolutions each, side by side or one after the other.
+    let convolutions = [("x", a), ("x", b), (a, c), (b, d)];
+    for branch in if is_reversed { [1, 3, 0, 2] } else { [0, 1, 2, 3] } {
+        let (from, to) = convolutions[branch];
+        model = model.node("Conv", &[from, &weights[branch]], to, &[("kernel_shape", &[1, 1])]);
+    }
+    let model = model.node("Concat", &[c, d], e, &[("axis", &[1])]).node("Relu", &[e], y, &[]);
+    let imported = model.import().unwrap();
+    let places = |node: &Node| node.inputs.iter().map(|source| format!("{source:?}")).collect::<Vec<_>>();
+    imported.graph.nodes().iter().map(|node| format!("{} of {:?}", node.operator, places(node))).collect()
+}
+
+#[test]
+fn neither_names_nor_the_order_in_a_file_change_a_workload() {
+    let usual = branches(false, ["a", "b", "c", "d", "e", "y"]);
+    assert_eq!(usual.len(), 6);
+    assert_eq!(branches(true, ["a", "b", "c", "d", "e", "y"]), usual);
+    assert_eq!(branches(true, ["zz", "9", "in/put", "t:0", "\u{1b}", "out"]), usual);
+}
