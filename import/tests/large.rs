@@ -63,7 +63,7 @@ fn weights_of_two_gigabytes_are_skipped() {
     let (head, hole) = model();
     let mut file = File::create(&path).unwrap();
     file.write_all(&head).unwrap();
-    let length = file.seek(SeekFrom::Current(hole as i64)).unwrap();
+    let length = file.seek(SeekFrom::Current(hole.cast_signed())).unwrap();
     file.set_len(length).unwrap();
     let imported = ImportedScenario::load(&path, &ImportOptions::default());
     fs::remove_dir_all(&folder).unwrap();

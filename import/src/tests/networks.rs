@@ -108,28 +108,25 @@ fn an_imported_network_has_the_layers_of_the_bundled_one() {
     }
 }
 
-/// A network with branches, whose nodes stand in one of two orders and whose tensors are called anything.
+/// A network of two branches of two convolutions, whose nodes stand in one of two orders and whose tensors
+/// are called anything.
 fn branches(is_reversed: bool, names: [&str; 6]) -> Vec<String> {
-    let [a, b, c, d, e, y] = names;
-    let weights = [a, b, c, d].map(|name| format!("{name}.w"));
     let mut model = Builder::new(&[1, 8, 16, 16]);
-    let mut order = [0, 1, 2, 3];
-    if is_reversed {
-        order.reverse();
+    // Side by side, or one branch after the other.
+    for convolution in if is_reversed { [1, 3, 0, 2] } else { [0, 1, 2, 3] } {
+        let from = if convolution < 2 { "x" } else { names[convolution - 2] };
+        let weights = format!("{}.w", names[convolution]);
+        model = model.weights(&weights, &[8, 8, 1, 1]).node(
+            "Conv",
+            &[from, &weights],
+            names[convolution],
+            &[("kernel_shape", &[1, 1])],
+        );
     }
-    for branch in order {
-        model = model.weights(&weights[branch], &[8, 8, 1, 1]);
-    }
-    // Two branches of two convolutions each, side by side or one after the other.
-    let convolutions = [("x", a), ("x", b), (a, c), (b, d)];
-    for branch in if is_reversed { [1, 3, 0, 2] } else { [0, 1, 2, 3] } {
-        let (from, to) = convolutions[branch];
-        model = model.node("Conv", &[from, &weights[branch]], to, &[("kernel_shape", &[1, 1])]);
-    }
-    let model = model.node("Concat", &[c, d], e, &[("axis", &[1])]).node("Relu", &[e], y, &[]);
-    let imported = model.import().unwrap();
-    let places = |node: &Node| node.inputs.iter().map(|source| format!("{source:?}")).collect::<Vec<_>>();
-    imported.graph.nodes().iter().map(|node| format!("{} of {:?}", node.operator, places(node))).collect()
+    let model = model.node("Concat", &[names[2], names[3]], names[4], &[("axis", &[1])]);
+    let imported = model.node("Relu", &[names[4]], names[5], &[]).import().unwrap();
+    let described = |node: &Node| format!("{} of {:?}", node.operator, node.inputs);
+    imported.graph.nodes().iter().map(described).collect()
 }
 
 #[test]
