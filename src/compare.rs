@@ -165,9 +165,9 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
     };
     let mut simulator = scenario.simulator();
     let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
-    let row = StrategyRow::of((name, stages), &mut simulator, &search, &task.strategies);
+    let row = StrategyRow::of((&scenario.name, stages), &mut simulator, &search, &task.strategies);
     Ok(row.map_err(|error| SkippedRow {
-        scenario: name.to_owned(),
+        scenario: scenario.name.clone(),
         device: scenario.device.name.clone(),
         reason: error.to_string(),
     }))

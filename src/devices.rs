@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Devices};
 use crate::failure::Failure;
+use crate::known::{Format, comments, formats};
 use crate::output::{self, or_dash, row};
 
 #[derive(Serialize)]
@@ -26,6 +27,8 @@ struct Device {
     cores: String,
     gpu: Option<String>,
     npu: Option<String>,
+    /// What times rest on in each format that models are stored in.
+    formats: Vec<Format>,
 }
 
 pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
@@ -71,6 +74,7 @@ fn device(profile: Profile) -> Device {
     });
     let cores = profile.cpu.clusters.iter().map(|cluster| cluster.cores.to_string());
     Device {
+        formats: formats(&profile),
         cores: cores.collect::<Vec<_>>().join("+"),
         cpu: clusters.collect::<Vec<_>>().join(", "),
         gpu: profile.gpu.map(|gpu| gpu.name),
@@ -82,7 +86,8 @@ fn device(profile: Profile) -> Device {
     }
 }
 
-/// Prints a profile as it would be written, sources included.
+/// Prints what is known of a profile in each format, and the profile as it would be written, sources
+/// included.
 fn show(profile: &Profile, common: &Common) -> Result<(), Failure> {
     if common.json {
         output::json(profile);
@@ -91,6 +96,6 @@ fn show(profile: &Profile, common: &Common) -> Result<(), Failure> {
     let text = toml::to_string_pretty(profile).map_err(|error| {
         Failure::usage(format!("the profile cannot be shown as TOML: {error}"), "use --json")
     })?;
-    output::line(text.trim_end());
+    output::line(&format!("{}\n\n{}", comments(&formats(profile)), text.trim_end()));
     Ok(())
 }

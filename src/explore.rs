@@ -2,8 +2,8 @@
 
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
-use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Prediction, SimulateError, execute, timeline};
+use coexec_sim::scenario::Workload;
+use coexec_sim::simulate::{Basis, Composition, Known, Prediction, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{OutputFile, or_dash, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::{self, Entry};
-use crate::{curve, language, output, sweep};
+use crate::{curve, known, language, output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -21,6 +21,8 @@ struct Document<'a> {
     device: &'a str,
     objective: Objective,
     considered: usize,
+    /// What is known of each processor for these operators.
+    known: &'a [Known],
     plan: PlanFile,
     prediction: &'a Prediction,
     /// Single processors.
@@ -64,7 +66,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         Workload::Language(task) => return language::explore(&scenario, task, options, common),
     };
     let mut simulator = scenario.simulator();
-    warn_unsupported_processors(&scenario, stages, common);
+    let known = known::of(&scenario, stages);
     let compares = options.place.strategy == Some(OneOrAll::All);
     let pipeline = scenario.pipeline.as_ref();
     let (answer, entries) = if compares {
@@ -97,6 +99,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             device: &scenario.device.name,
             objective: scenario.options.objective,
             considered: answer.considered,
+            known: &known,
             plan,
             prediction: &answer.prediction,
             baselines: strategies::entries(&answer.baselines, &answer.prediction),
@@ -108,8 +111,9 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         if compares {
             strategies::table(&entries);
         } else {
-            compare(&answer, scenario.options.objective != Objective::Latency);
+            compare(&answer, &known, scenario.options.objective != Objective::Latency);
         }
+        known::tell(&known);
         operators(stages, &answer);
         output::line("");
         report(&answer.prediction, &timeline, &scenario.device);
@@ -145,36 +149,32 @@ fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
-/// Says on standard error which processor has no kernel for any of `stages`, and
-/// why: its absence from the answer must not read as "it does not help".
-pub(crate) fn warn_unsupported_processors(scenario: &Scenario, stages: &[Stage], common: &Common) {
-    let Scenario { device, library, options, .. } = scenario;
-    let cores = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
-    for by in cores.into_iter().chain([Processor::Gpu]) {
-        let attempt = |stage: &Stage| execute(&stage.layer, device, *library, by).err();
-        let reasons: Option<Vec<SimulateError>> = stages.iter().map(attempt).collect();
-        if let Some(reason) = reasons.as_ref().and_then(|reasons| reasons.first()) {
-            common.note(format_args!("note: the {} takes no part: {reason}", by.kind()));
-        }
-    }
-}
-
-/// The plan beside single processors.
-fn compare(answer: &Answer, energy: bool) {
+/// The plan beside single processors, also those that nothing can be said of, and what each
+/// latency consists of.
+fn compare(answer: &Answer, known: &[Known], energy: bool) {
     let latency = answer.prediction.latency;
+    let compositions = answer.baselines.iter().map(|baseline| &baseline.prediction.composition);
+    let parts = Composition::named_parts(compositions.chain([&answer.prediction.composition]));
     let row = |name: &str, prediction: &Prediction| {
         let mut row = row![name, prediction.latency, format!("{:.2}x", ratio(prediction.latency, latency))];
         row.extend(energy.then(|| or_dash(prediction.energy)));
+        let named = prediction.composition.parts().into_iter().filter(|(name, _)| parts.contains(name));
+        row.extend(named.map(|(_, length)| length.to_string()));
         row
     };
     let baselines =
         answer.baselines.iter().map(|baseline| row(baseline.strategy.name(), &baseline.prediction));
-    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(baselines);
+    let open = known.iter().filter(|known| known.missing.is_some());
+    let open = open.map(|known| {
+        let mut row = row![format!("{}-only", known.processor.name()), Basis::NotKnown];
+        row.resize(3 + usize::from(energy) + parts.len(), "-".to_owned());
+        row
+    });
+    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(baselines).chain(open);
     let mut header = vec!["strategy", "latency", "relative"];
-    if energy {
-        header.push("energy");
-    }
-    output::table(&header, rows);
+    header.extend(energy.then_some("energy"));
+    header.extend(&parts);
+    output::keyed_table(&header, 1, rows);
 }
 
 /// What the search found for each operator alone, beside what the plan does.
@@ -188,11 +188,16 @@ fn operators(stages: &[Stage], answer: &Answer) {
         let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
         let plan = describe(*placement) + &chain.unwrap_or_default();
         let [split, gpu, cpu] = [search.split, search.gpu_only, search.cpu_only].map(time);
-        row![stage.name, stage.layer.operator, plan, split, gpu, cpu]
+        let takes = answer.prediction.stages.get(index).map(|stage| stage.critical);
+        row![stage.name, or_dash(takes), plan, stage.layer.operator, split, gpu, cpu]
     });
+    let Prediction { composition, latency, .. } = answer.prediction;
+    let beside = composition.parts().into_iter().skip(1).filter(|(_, length)| *length > Picos::ZERO);
+    let sums = beside.chain([("total", latency)]);
+    let sums = sums.map(|(name, length)| row![name, length, "", "", "", "", ""]);
     output::line("");
-    let header = ["operator", "what", "plan", "best cut alone", "GPU alone", "CPU alone"];
-    output::table(&header, rows);
+    let header = ["operator", "takes", "plan", "what", "best cut alone", "GPU alone", "CPU alone"];
+    output::keyed_table(&header, 1, rows.chain(sums));
 }
 
 /// Who computes what of an operator, in a few words.

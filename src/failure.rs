@@ -180,6 +180,7 @@ fn of_simulation(error: &SimulateError) -> &'static str {
         SimulateError::GpuMemoryFull { .. } => {
             "place more operators on the CPU, or use a smaller number format"
         }
+        SimulateError::TooManyFrames { .. } => "ask for fewer frames a second, or for a shorter run",
         SimulateError::TooLong { .. } => "check the dimensions of the operators and the rates of the profile",
         SimulateError::NoGraph { .. } => {
             "cut the rows in pieces of the profile's graph_sizes, or make fewer of them"

@@ -3,15 +3,17 @@
 
 use std::path::Path;
 
+use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::Strategy;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::Scenario;
+use coexec_sim::simulate::Footprint;
 use coexec_sim::simulate::generation::{
     Generation, GenerationBeside, GenerationPlan, PhaseReport, generate, generate_beside,
     generation_timeline, planned_stages,
 };
-use coexec_sim::units::Picos;
+use coexec_sim::units::{Bytes, Picos};
 use coexec_sim::workload::LanguageTask;
 use serde::Serialize;
 
@@ -29,6 +31,9 @@ struct Document<'a> {
     plan_origin: String,
     model: &'a str,
     parameters: u64,
+    /// Weights, and the keys and values of all turns.
+    memory: Footprint,
+    peak_memory_bytes: Bytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanFile>,
     generation: &'a Generation,
@@ -87,7 +92,7 @@ pub(crate) fn simulate(
         output::json(&document);
     } else {
         document.heading(scenario);
-        document.show();
+        document.show(&scenario.device);
     }
     Ok(())
 }
@@ -134,7 +139,7 @@ pub(crate) fn explore(
     }
     document.heading(scenario);
     placements(task, plan);
-    document.show();
+    document.show(&scenario.device);
     if answers.len() > 1 {
         output::line("");
         compare(&document.strategies);
@@ -195,6 +200,7 @@ impl<'a> Document<'a> {
         (plan, generation): (&GenerationPlan, &'a Generation),
     ) -> Result<Self, Failure> {
         let Scenario { device, library, background, .. } = scenario;
+        let memory = Footprint::of_language(task);
         let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
         Ok(Self {
             scenario: &scenario.name,
@@ -202,6 +208,8 @@ impl<'a> Document<'a> {
             plan_origin,
             model: &task.model.name,
             parameters: task.model.parameters(),
+            memory,
+            peak_memory_bytes: memory.peak(),
             plan: None,
             generation,
             beside: beside.transpose()?,
@@ -220,8 +228,9 @@ impl<'a> Document<'a> {
     }
 
     /// Prints the phases, and what background load does to them.
-    fn show(&self) {
+    fn show(&self, device: &Profile) {
         turns(self.generation);
+        output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
         if let Some(GenerationBeside { prefill, decode }) = &self.beside {
             output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
             if let Some(decode) = decode {
@@ -253,7 +262,7 @@ fn turns(generation: &Generation) {
     }
     let header =
         ["phase", "tokens", "time", "per token", "tokens/s", "bandwidth", "energy", "per token", "power"];
-    output::table(&header, rows);
+    output::keyed_table(&header, 1, rows);
     let first = &generation.turns[0];
     let rest = first.time_per_token.map_or(String::new(), |time| format!(", then {time} a token (TPOT)"));
     output::line(&format!("\nfirst token after {} (TTFT){rest}", first.time_to_first_token));
@@ -272,7 +281,7 @@ fn compare(strategies: &[Entry<'_>]) {
         row![strategy, first.time_to_first_token, prefill, decode, generation.latency, relative, energy]
     });
     let header = ["strategy", "TTFT", "prefill tokens/s", "decode tokens/s", "all", "relative", "energy"];
-    output::table(&header, rows);
+    output::keyed_table(&header, 1, rows);
 }
 
 /// Who computes the products of the first prompt and of one token.

@@ -16,6 +16,7 @@ mod explore;
 mod failure;
 mod gantt;
 mod import;
+mod known;
 mod language;
 mod output;
 mod plot;

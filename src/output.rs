@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
 use coexec_plots::{Format, PlotError};
-use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use tempfile::NamedTempFile;
+use terminal_size::{Width, terminal_size_of};
 
 use crate::failure::Failure;
 
@@ -45,7 +46,12 @@ pub(crate) fn report(text: &str) {
 
 /// Text in which the control characters of names and files do nothing to a terminal.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_control = |character: char| character.is_control() && character != '\n';
+    // Controls, and what turns the order of the letters behind it round.
+    let is_control = |character: char| {
+        let turns_order =
+            matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        (character.is_control() && character != '\n') || turns_order
+    };
     if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
@@ -90,21 +96,115 @@ pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
 
-/// Prints a table: numbers to the right.
+/// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    let (header, rows) = owned(header, rows);
+    let widths = widths(&header, &rows, longest_word);
+    in_parts(&header, 1, &rows, &widths);
+}
+
+/// Prints a table whose first `keys` columns say which row it is: as many columns below each other as fit,
+/// each time behind the keys.
+pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<Item = Vec<String>>) {
+    let (header, rows) = owned(header, rows);
+    let widths = widths(&header, &rows, |cell| cell.chars().count());
+    in_parts(&header, keys, &rows, &widths);
+}
+
+fn owned(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> (Vec<String>, Vec<Vec<String>>) {
+    (header.iter().map(|&name| name.to_owned()).collect(), rows.into_iter().collect())
+}
+
+/// Prints as many columns of `widths` below each other as fit, each time behind the first `keys`.
+fn in_parts(header: &[String], keys: usize, rows: &[Vec<String>], widths: &[usize]) {
+    let keys = keys.min(header.len());
+    // The last column needs no blank behind it.
+    let free = (usize::from(columns()) + 1).saturating_sub(widths[..keys].iter().sum());
+    let mut first = keys;
+    loop {
+        let mut left = free;
+        let fits = |width: &&usize| {
+            let fits = **width <= left;
+            left = left.saturating_sub(**width);
+            fits
+        };
+        let end = (first + widths[first..].iter().take_while(fits).count().max(1)).min(header.len());
+        let shown = |cells: &[String]| [&cells[..keys], &cells[first..end]].concat();
+        let says_something = |row: &&Vec<String>| row[first..end].iter().any(|cell| !cell.is_empty());
+        let shown_rows = rows.iter().filter(says_something).map(|row| shown(row));
+        line(&text_table(&shown(header), &shown_rows.collect::<Vec<_>>()));
+        first = end;
+        if first >= header.len() {
+            return;
+        }
+        line("");
+    }
+}
+
+/// Columns of a table where no terminal says how many it has.
+const COLUMNS: u16 = 100;
+
+/// Columns beside the text of a cell: a blank on each side, and one between columns.
+const PADDING: usize = 3;
+
+/// Columns that there are room for.
+fn columns() -> u16 {
+    terminal_size_of(std::io::stdout()).map_or(COLUMNS, |(Width(columns), _)| columns)
+}
+
+/// How wide each column is, padded, whose cells are as wide as `width` says.
+fn widths(header: &[String], rows: &[Vec<String>], width: impl Fn(&str) -> usize) -> Vec<usize> {
+    let of = |(column, name): (usize, &String)| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        PADDING + cells.chain([name]).map(|cell| width(cell)).max().unwrap_or(0)
+    };
+    header.iter().enumerate().map(of).collect()
+}
+
+/// Widths at which a table fits, blanks on both sides counted: the widest columns give, as far as their words
+/// and numbers let them.
+fn fitting_widths(header: &[String], rows: &[Vec<String>]) -> Vec<u16> {
+    let least = widths(header, rows, longest_word);
+    let mut widths = widths(header, rows, |cell| cell.chars().count());
+    let most = usize::from(columns()) + 1;
+    while widths.iter().sum::<usize>() > most {
+        let gives = |(column, width): &(usize, &mut usize)| **width > least[*column];
+        let widest = widths.iter_mut().enumerate().filter(gives).max_by_key(|(_, width)| **width);
+        let Some((_, width)) = widest else { break };
+        *width -= 1;
+    }
+    widths.into_iter().map(|width| u16::try_from(width - 1).unwrap_or(u16::MAX)).collect()
+}
+
+/// A unit of more letters may stand below its number.
+const LONGEST_UNIT: usize = 4;
+
+/// Letters of the longest word of a cell, or of its number with its unit.
+fn longest_word(cell: &str) -> usize {
+    let is_short = |cell: &str| cell.split(' ').nth(1).is_none_or(|unit| unit.len() <= LONGEST_UNIT);
+    let is_whole = is_quantity(cell) && is_short(cell);
+    let words = if is_whole { vec![cell] } else { cell.split(' ').collect() };
+    words.into_iter().map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
+/// A table as text.
+pub(crate) fn text_table(header: &[String], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(PLAIN);
-    table.set_header(header.iter().copied());
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(columns());
+    table.set_header(header);
     for row in rows {
         table.add_row(row.iter().map(|text| {
             let alignment = if is_quantity(text) { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(text).set_alignment(alignment)
         }));
     }
-    // Lines end where their text ends, so that output can be compared.
-    for text in table.to_string().lines() {
-        line(text.trim_end());
+    for (column, width) in table.column_iter_mut().zip(fitting_widths(header, rows)) {
+        column.set_constraint(ColumnConstraint::Absolute(comfy_table::Width::Fixed(width)));
     }
+    // Lines end where their text ends, so that output can be compared.
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a cell holds a number, perhaps with a unit.

@@ -8,8 +8,8 @@ use coexec_sim::input::Text;
 use coexec_sim::plan::{Plan, PlanFile};
 use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
-    BackgroundReport, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator, StepKind, Stream,
-    sample, timeline,
+    BackgroundReport, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator,
+    StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::units::Picos;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::{OutputFile, PicturePath, or_dash, row};
-use crate::{gantt, language, output, why};
+use crate::{gantt, known, language, output, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -27,6 +27,8 @@ struct Document<'a> {
     device: &'a str,
     /// Where the plan came from.
     plan_origin: String,
+    /// What is known of each processor for these operators.
+    known: &'a [Known],
     prediction: &'a Prediction,
     /// The plan's latency if processors shared the memory by max-min alone, where the
     /// profile knows better.
@@ -48,6 +50,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let mut simulator = scenario.simulator();
     let OfferedPlan { plan, pipeline_depth, origin, .. } =
         offered(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
+    let known = known::of(&scenario, stages);
     let pipeline = pipeline(&scenario, pipeline_depth);
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
@@ -63,6 +66,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             scenario: &scenario.name,
             device: &scenario.device.name,
             plan_origin: origin,
+            known: &known,
             prediction: &prediction,
             plain_sharing_latency_ps: plain_sharing,
             samples: samples.as_ref(),
@@ -70,7 +74,9 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
+        parts(&prediction);
         report(&prediction, &timeline, &scenario.device);
+        known::tell(&known);
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
@@ -188,14 +194,25 @@ pub(crate) fn timeline_files(
     Ok(files)
 }
 
+/// Prints what the latency consists of.
+fn parts(prediction: &Prediction) {
+    let parts = prediction.composition.parts().into_iter().filter(|(_, length)| *length > Picos::ZERO);
+    let percent =
+        |length: Picos| format!("{:.1} %", 100.0 * length.0 as f64 / prediction.latency.0.max(1) as f64);
+    let rows = parts.chain([("total", prediction.latency)]);
+    output::table(&["part", "time", "share"], rows.map(|(name, length)| row![name, length, percent(length)]));
+    output::line("");
+}
+
 /// Prints a prediction for `device`.
 pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Profile) {
     output::line(&why::operators(prediction));
     let energy = prediction.energy.map_or("not known".to_owned(), |energy| energy.to_string());
     output::line(&format!(
-        "latency {}, {} moved at {}, energy {energy}\n",
+        "latency {}, {} moved at {}, energy {energy}",
         prediction.latency, prediction.bytes, prediction.bandwidth
     ));
+    output::line(&format!("{}\n", memory(&prediction.memory, device)));
     if let Some(preparation) = prediction.preparation {
         output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
     }
@@ -208,6 +225,21 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     }
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// What a run holds, and whether the device can.
+pub(crate) fn memory(footprint: &Footprint, device: &Profile) -> String {
+    let (peak, size) = (footprint.peak(), device.memory.size());
+    let held = match size {
+        Some(size) if peak > size => format!(": more than the {size} of this device, which cannot hold it"),
+        Some(size) => format!(" of {size}"),
+        None => String::new(),
+    };
+    let Footprint { weights_bytes, activations_bytes, .. } = footprint;
+    format!(
+        "memory: {weights_bytes} weights + {activations_bytes} results + {} copies = {peak} at most{held}",
+        footprint.extra()
+    )
 }
 
 /// Prints what each processor did, and where the energy went.

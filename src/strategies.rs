@@ -8,7 +8,7 @@ use coexec_plots::{Figure, Format, Mark, PlotError, ShareRow, Shares};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::plan::{Axis, Plan, ProcessorKind};
 use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::{Prediction, SimulateError, Simulator};
+use coexec_sim::simulate::{Composition, Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::workload::Stage;
 use serde::Serialize;
@@ -24,6 +24,8 @@ pub(crate) struct Entry {
     latency_ps: Picos,
     /// Latency over that of the best plan.
     relative_to_plan: f64,
+    /// What the latency consists of.
+    composition: Composition,
     energy_joules: Option<Joules>,
     /// Energy-delay product.
     edp_joule_seconds: Option<f64>,
@@ -90,6 +92,7 @@ fn entry(found: &Found, all: &[&Prediction], best: Picos) -> Entry {
         strategy: strategy.name(),
         latency_ps: latency,
         relative_to_plan: if best == Picos::ZERO { 1.0 } else { latency.0 as f64 / best.0 as f64 },
+        composition: prediction.composition,
         energy_joules: prediction.energy,
         edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
         extra_memory_bytes: prediction.memory.extra(),
@@ -110,17 +113,23 @@ fn dominates(other: &Prediction, one: &Prediction) -> bool {
 
 /// The table; strategies on the Pareto front of latency and energy have a star.
 pub(crate) fn table(entries: &[Entry]) {
+    let parts = Composition::named_parts(entries.iter().map(|entry| &entry.composition));
     let rows = entries.iter().map(|entry| {
         let Entry { strategy, latency_ps, cut_operators, chained_operators, .. } = entry;
         let (relative, energy) = (format!("{:.2}x", entry.relative_to_plan), or_dash(entry.energy_joules));
         let edp = or_dash(entry.edp_joule_seconds.map(|product| format!("{product:.3e} Js")));
-        let memory = format!("{} ({:.0} %)", entry.extra_memory_bytes, entry.extra_memory_percent);
+        let memory = entry.extra_memory_bytes;
         let star = if entry.is_on_pareto_front { "*" } else { "" };
-        row![strategy, latency_ps, relative, energy, edp, memory, cut_operators, chained_operators, star]
+        let mut row =
+            row![strategy, latency_ps, relative, energy, edp, memory, cut_operators, chained_operators, star];
+        let parts = entry.composition.parts().into_iter().filter(|(name, _)| parts.contains(name));
+        row.extend(parts.map(|(_, length)| length.to_string()));
+        row
     });
-    let header =
-        ["strategy", "latency", "relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"];
-    output::table(&header, rows);
+    let mut header =
+        vec!["strategy", "latency", "relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"];
+    header.extend(&parts);
+    output::keyed_table(&header, 1, rows);
 }
 
 /// Width and height of the plot of energy over latency, in figure pixels.

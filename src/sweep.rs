@@ -1,22 +1,25 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
 use coexec_sim::explore::{Search, split_search};
+use coexec_sim::plan::ProcessorKind;
 use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::{SimulateError, Simulator};
+use coexec_sim::simulate::{Basis, Known, SimulateError, Simulator};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::cli::{Common, Explore};
-use crate::explore::warn_unsupported_processors;
 use crate::failure::Failure;
+use crate::known;
 use crate::output::{self, row};
 
 #[derive(Serialize)]
 struct Document<'a> {
     scenario: &'a str,
     device: &'a str,
+    /// What is known of each processor for these operators.
+    known: &'a [Known],
     /// One entry a core set, one thread first.
     core_sets: Vec<Gain>,
     operators: Vec<Entry>,
@@ -27,8 +30,9 @@ struct Document<'a> {
 struct Gain {
     cores: String,
     operators: usize,
-    /// Mean of GPU-only latency over the best latency.
-    mean_speedup: f64,
+    /// Mean of GPU-only latency over the best latency; none where the CPU is not known for
+    /// some operator.
+    mean_speedup: Option<f64>,
     /// Operators of which both processors compute a part.
     cut_percent: f64,
 }
@@ -49,7 +53,9 @@ pub(crate) fn run(
     common: &Common,
 ) -> Result<(), Failure> {
     check(scenario, options)?;
-    warn_unsupported_processors(scenario, operators, common);
+    let known = known::of(scenario, operators);
+    let is_judged =
+        known.iter().all(|known| known.missing.is_none() || known.processor != ProcessorKind::Cpu);
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.
@@ -66,13 +72,17 @@ pub(crate) fn run(
         .core_sets
         .iter()
         .enumerate()
-        .map(|(index, cores)| gain(cores.to_string(), &rows, index))
+        .map(|(index, cores)| {
+            let gain = gain(cores.to_string(), &rows, index);
+            Gain { mean_speedup: gain.mean_speedup.filter(|_| is_judged), ..gain }
+        })
         .collect();
     if common.json {
         let entries = operators.iter().zip(&rows).map(|(stage, row)| entry(stage, row)).collect();
         output::json(&Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
+            known: &known,
             core_sets: gains,
             operators: entries,
         });
@@ -80,10 +90,12 @@ pub(crate) fn run(
     }
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
     let header = ["CPU cores", "operators", "mean speedup over GPU only", "cut"];
+    let speedup = |mean: Option<f64>| mean.map_or(Basis::NotKnown.to_string(), |mean| format!("{mean:.3}x"));
     let row = |Gain { cores, operators, mean_speedup, cut_percent }: &Gain| {
-        row![cores, operators, format!("{mean_speedup:.3}x"), format!("{cut_percent:.1} %")]
+        row![cores, operators, speedup(*mean_speedup), format!("{cut_percent:.1} %")]
     };
     output::table(&header, gains.iter().map(row));
+    known::tell(&known);
     Ok(())
 }
 
@@ -141,7 +153,7 @@ fn gain(cores: String, rows: &[Vec<Search>], index: usize) -> Gain {
         cut += usize::from(search.split.is_some_and(|split| split == search.best));
     }
     let count = operators.max(1) as f64;
-    Gain { cores, operators, mean_speedup: speedups / count, cut_percent: 100.0 * cut as f64 / count }
+    Gain { cores, operators, mean_speedup: Some(speedups / count), cut_percent: 100.0 * cut as f64 / count }
 }
 
 fn entry(stage: &Stage, searches: &[Search]) -> Entry {

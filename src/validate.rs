@@ -116,7 +116,7 @@ fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) 
 
 /// Prints the groups and what to hold them against.
 fn show(groups: &[Scored]) {
-    output::table(&HEADER, groups.iter().map(cells));
+    output::keyed_table(&HEADER, 1, groups.iter().map(cells));
 }
 
 /// What the choice of a cut is worth, in words.

@@ -18,6 +18,8 @@ mod command {
     mod calibrate_options;
     mod compare;
     mod explore;
+    mod formats;
+    mod growth;
     mod import;
     mod language;
     mod library;
@@ -39,6 +41,7 @@ mod command {
     mod schemas;
     #[cfg(unix)]
     mod streams;
+    mod sums;
     mod validate;
 }
 

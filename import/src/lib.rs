@@ -35,6 +35,7 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::Cursor;
 
 pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
@@ -189,10 +190,22 @@ pub fn import(
     bytes: Vec<u8>,
     options: &ImportOptions,
 ) -> Result<Imported, ImportError> {
-    let (mut model, dimensions) = match format {
-        ModelFormat::Onnx => onnx::read(bytes, &options.dimensions)?,
+    let read = match format {
+        ModelFormat::Onnx => {
+            let length = bytes.len() as u64;
+            onnx::read((Cursor::new(bytes), length), &options.dimensions)?
+        }
         ModelFormat::TfLite => (tflite::read(&bytes)?, OpenDimensions::new()),
     };
+    imported(name, read, options)
+}
+
+/// The workload of a model that was read, with the dimensions that it leaves open.
+fn imported(
+    name: &str,
+    (mut model, dimensions): (model::Model, OpenDimensions),
+    options: &ImportOptions,
+) -> Result<Imported, ImportError> {
     if let Some(name) = options.dimensions.keys().find(|name| !dimensions.contains_key(*name)) {
         let known = dimensions.into_keys().collect();
         return Err(ImportError::NoSuchDimension { name: name.clone(), known });

@@ -7,8 +7,10 @@
 pub(super) mod messages;
 mod nodes;
 mod order;
+mod skim;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Read, Seek};
 
 use bytes::Bytes;
 use prost::Message;
@@ -25,12 +27,13 @@ use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, V
 /// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
 
-/// Reads a model; with it the names of the dimensions that it leaves open.
+/// Reads a model of `length` bytes; with it the names of the dimensions that it leaves open.
 pub(super) fn read(
-    bytes: Vec<u8>,
+    (file, length): (impl Read + Seek, u64),
     dimensions: &BTreeMap<String, u32>,
 ) -> Result<(Model, OpenDimensions), ImportError> {
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
+    let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
     let proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
     let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
@@ -46,7 +49,8 @@ pub(super) fn read(
         tensors: Vec::new(),
         by_name: HashMap::new(),
     };
-    let model = reader.model(&graph, version);
+    let mut model = reader.model(&graph, version);
+    order::by_results(&mut model);
     Ok((model, reader.open.into_iter().map(|(name, open)| (name, open.place)).collect()))
 }
 
@@ -142,8 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn nodes(&mut self, graph: &'a GraphProto, version: i64) {
-        for index in order::of(graph) {
-            let node = &graph.node[index];
+        for (index, node) in graph.node.iter().enumerate() {
             let node = if node.op_type == "If" {
                 Some(self.choice(index, node, version))
             } else {

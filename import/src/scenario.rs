@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{GivenInput, ImportOptions, Imported, ModelFormat, Replacement, import};
-use coexec_sim::input::{InputError, Text, read_bytes};
+use super::{GivenInput, ImportOptions, Imported, ModelFormat, Replacement, import, imported, onnx};
+use coexec_sim::input::{InputError, Text, open, read_bytes};
 use coexec_sim::scenario::{InputTable, Overrides, Scenario, ScenarioFile};
 use coexec_sim::simulate::Measure;
 use coexec_sim::workload::{Node, OperatorTable, Shape, Source, Stage, fuse};
@@ -48,9 +48,15 @@ impl ImportedScenario {
                 help: "give a file whose name ends in .onnx or .tflite".to_owned(),
             });
         };
-        let bytes = read_bytes(path, MAX_MODEL_BYTES)?;
         let name = path.file_stem().map_or_else(|| file.clone(), |stem| stem.to_string_lossy().into_owned());
-        let model = import(format, &name, bytes, options).map_err(|error| InputError::Model {
+        let imported = match format {
+            ModelFormat::Onnx => {
+                let file = open(path, MAX_MODEL_BYTES)?;
+                onnx::read(file, &options.dimensions).and_then(|read| imported(&name, read, options))
+            }
+            ModelFormat::TfLite => import(format, &name, read_bytes(path, MAX_MODEL_BYTES)?, options),
+        };
+        let model = imported.map_err(|error| InputError::Model {
             file: file.clone(),
             message: error.to_string(),
             help: error.help(),

@@ -196,6 +196,25 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
     Ok(bytes)
 }
 
+/// Opens a file of at most `limit` bytes to be read in parts; with it how many bytes it has.
+///
+/// # Errors
+/// [`InputError::Unreadable`] or [`InputError::TooLarge`].
+pub fn open(path: &Path, limit: u64) -> Result<(File, u64), InputError> {
+    let name = path.display().to_string();
+    let unreadable = |reason: String| InputError::Unreadable { file: name.clone(), reason };
+    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let about = file.metadata().map_err(|error| unreadable(error.to_string()))?;
+    if !about.is_file() {
+        return Err(unreadable("it is not a regular file".to_owned()));
+    }
+    if about.len() > limit {
+        Err(InputError::TooLarge { file: name, limit })
+    } else {
+        Ok((file, about.len()))
+    }
+}
+
 impl Text {
     /// Reads a file.
     ///

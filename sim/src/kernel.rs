@@ -15,9 +15,9 @@ use thiserror::Error;
 
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
-/// A processor has no kernel for a layer.
+/// A processor has no kernel for a layer, or the profile no rates of it: nothing is known of that time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the {processor} has no kernel for {operator}: {reason}")]
+#[error("the {processor} has no time for {operator}: {reason}")]
 pub struct Unsupported {
     /// The processor asked.
     pub processor: &'static str,

@@ -115,16 +115,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario called `name`: bundled, a bundled network or operator set, or a file.
+    /// The scenario called `name`, in whatever case: bundled, a bundled network or operator set, or a file.
     ///
     /// # Errors
     /// What is wrong with the name, the file, the device or the overrides.
     pub fn load(name: &str, overrides: &Overrides) -> Result<Self, InputError> {
-        if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+        if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
+        {
             let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
             return Self::parse(name, &text, overrides);
         }
-        if let Some(file) = ScenarioFile::of_bundled(name) {
+        if let Some((name, file)) = ScenarioFile::of_bundled(name) {
             let text = Text { name: name.to_owned(), content: String::new() };
             return file.resolve(name, &text, overrides);
         }

@@ -12,6 +12,7 @@ mod energy;
 mod footprint;
 pub mod generation;
 mod host;
+mod known;
 mod lower;
 pub mod memory;
 mod pipeline;
@@ -29,9 +30,11 @@ pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
+pub use known::{Basis, Known, Missing, known, known_in};
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
-    CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind, Transfers,
+    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
+    Transfers,
 };
 pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
@@ -104,6 +107,16 @@ pub enum SimulateError {
         rows: u32,
         /// The operator.
         operator: String,
+    },
+    /// The background load renders more frames than a run keeps.
+    #[error(
+        "background.frames_per_second makes {frames} frames in this run, more than the {most} it may have"
+    )]
+    TooManyFrames {
+        /// Frames asked for.
+        frames: u64,
+        /// Frames allowed.
+        most: u64,
     },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
@@ -212,7 +225,9 @@ impl<'a> Simulator<'a> {
             None => None,
             Some(work) => {
                 lowered.write(&mut self.program, &[]);
-                Some((work, self.run_alone("the run", &mut NoTrace)?))
+                let alone = self.run_alone("the run", &mut NoTrace)?;
+                work.check_frames(alone)?;
+                Some((work, alone))
             }
         };
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;

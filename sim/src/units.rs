@@ -64,6 +64,18 @@ impl Picos {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// `self + other`, or the longest time there is.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// `self` so many times over, or the longest time there is.
+    #[must_use]
+    pub fn times(self, times: u32) -> Self {
+        Self(self.0.saturating_mul(u64::from(times)))
+    }
+
     /// This length stretched by `factor`, rounded as [`Self::from_nanos`].
     #[must_use]
     pub fn scale(self, factor: f64) -> Self {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use coexec_sim::explore::{Objective, Strategy};
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::scenario::Overrides;
 
@@ -33,6 +34,9 @@ pub(crate) struct Compare {
     /// Synchronisation between processors
     #[arg(long, value_enum)]
     pub(crate) synchronisation: Option<Mechanism>,
+    /// CPU kernels whose times are predicted; XNNPACK's unless the profile has no others than coexec's own
+    #[arg(long, value_enum)]
+    pub(crate) library: Option<Library>,
     /// Most CPU threads a plan may use
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<u32>,
@@ -57,6 +61,7 @@ impl Compare {
         Overrides {
             device: Some(device.to_owned()),
             threads: self.threads,
+            library: self.library,
             synchronisation: self.synchronisation,
             objective: self.objective,
             step: self.step,

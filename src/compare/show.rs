@@ -3,8 +3,10 @@
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
 use coexec_sim::explore::Strategy;
 use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
+use coexec_sim::plan::ProcessorKind;
 
 use super::{Group, Task, groups};
+use crate::known;
 use crate::output::{self, or_dash, row};
 
 /// Digits of a value in a table.
@@ -43,8 +45,13 @@ fn each(rows: &[StrategyRow], task: &Task) {
         for &strategy in &task.strategies {
             cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost))));
         }
+        let unknown: Vec<&str> = row.unknown().map(ProcessorKind::label).collect();
         let gain = |over| Some(signed(percent(row.ratio(Strategy::Optimal, over)?)));
-        cells.push(or_dash(gain(task.baseline)));
+        cells.push(if unknown.is_empty() {
+            or_dash(gain(task.baseline))
+        } else {
+            format!("{} not known", unknown.join(", "))
+        });
         let single = row.best_single().map(|best| best.strategy);
         cells.push(or_dash(single.and_then(|best| Some(format!("{} over {}", gain(best)?, best.name())))));
         cells
@@ -52,7 +59,12 @@ fn each(rows: &[StrategyRow], task: &Task) {
     let mut header = vec!["model", "device"];
     header.extend(task.strategies.iter().map(|strategy| strategy.name()));
     header.extend(["gain", "best processor alone"]);
-    output::table(&header, rows.iter().map(cells));
+    output::keyed_table(&header, 2, rows.iter().map(cells));
+    let is_open = |row: &&StrategyRow| row.unknown().next().is_some();
+    for row in rows.iter().filter(is_open) {
+        output::line(&format!("\n{} on {}", row.scenario, row.device));
+        known::tell(&row.known);
+    }
 }
 
 /// A row a gain: its name and its figures.

@@ -34,7 +34,6 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     refused("explore vit-b32-fc", &["no scenario named \"vit-b32-fc\"", "did you mean \"vit-b32-fc1\"?"]);
     refused("explore vit-b32-fc1 --device pixle4", &["no device profile", "did you mean \"pixel4\"?"]);
     refused("devices pixle4", &["did you mean \"pixel4\"?"]);
-    refused("devices PIXEL4", &["did you mean \"pixel4\"?"]);
 }
 
 #[test]

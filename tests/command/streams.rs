@@ -63,13 +63,14 @@ fn a_file_that_is_replaced_keeps_its_mode_and_a_link_its_target() {
 fn names_in_files_do_nothing_to_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let write = |device: &str| {
-        let text =
-            format!("title = \"\\u001b[31mred\\u0007\"\nnetwork = \"vit-b32-mlp\"\ndevice = \"{device}\"\n");
+        let text = format!(
+            "title = \"\\u001b[31mred\\u0007\\u202e\"\nnetwork = \"vit-b32-mlp\"\ndevice = \"{device}\"\n"
+        );
         fs::write(folder.path().join("scenario.toml"), text).unwrap();
         coexec_in(folder.path(), words("simulate scenario.toml"))
     };
     let outcome = write("pixel4");
-    assert!(outcome.stdout.starts_with("\\u{1b}[31mred\\u{7}\n"), "{:?}", &outcome.stdout[..60]);
+    assert!(outcome.stdout.starts_with("\\u{1b}[31mred\\u{7}\\u{202e}\n"), "{:?}", &outcome.stdout[..60]);
     let outcome = write("\\u001b[2J");
     outcome.assert_refused(&["\\u{1b}[2J"]);
     assert!(!outcome.stdout.contains('\u{1b}') && !outcome.stderr.contains('\u{1b}'), "{:?}", outcome.stderr);

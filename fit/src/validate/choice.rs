@@ -8,6 +8,8 @@
 //! as in the predicted time; of a GPU with memory of its own, whose copies no event times,
 //! such a time is left out.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::host_timed::predict;
@@ -93,13 +95,14 @@ fn by_host_on_gpu(measurement: &Measurement) -> Option<bool> {
 
 /// Measurements of one operator in one session.
 fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
-    let mut groups: Vec<Vec<&Measurement>> = Vec::new();
+    let (mut groups, mut places): (Vec<Vec<&Measurement>>, HashMap<_, usize>) = Default::default();
     for measurement in measurements.iter().filter(|measurement| measurement.operator.is_some()) {
-        let key = |of: &Measurement| (of.fingerprint.clone(), of.network.clone(), of.operator.clone());
-        match groups.iter_mut().find(|group| key(group[0]) == key(measurement)) {
-            Some(group) => group.push(measurement),
-            None => groups.push(vec![measurement]),
+        let key = (&measurement.fingerprint, &measurement.network, &measurement.operator);
+        let place = *places.entry(key).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
         }
+        groups[place].push(measurement);
     }
     groups
 }

@@ -106,6 +106,7 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     first.value = first.value.min(peak);
     let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
     Memory {
+        capacity_gb: None,
         streams: None,
         source: format!("{source}: streams through more memory than the caches hold"),
         peak_bandwidth_gbps: plain(

@@ -1,57 +1,42 @@
-//! The order of a graph's nodes: each after those it reads.
+//! The order in which nodes run: that of the results, not of the file.
 //!
-//! Files should have them so; some have not, and ONNX Runtime sorts them.
+//! An ONNX file lists nodes in any order in which none comes before what it reads. ONNX Runtime
+//! runs them as following the results back from the outputs finds them, and so do we: two files
+//! of one model are one workload.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use crate::model::{Model, SourceNode, TensorId};
 
-use super::messages::{GraphProto, NodeProto};
-
-/// Places of the nodes, each after those it reads and else as in the file; those of a circle last.
-pub(super) fn of(graph: &GraphProto) -> Vec<usize> {
-    let count = graph.node.len();
-    let outputs = |(index, node): (usize, &NodeProto)| -> Vec<(String, usize)> {
-        node.output.iter().filter(|name| !name.is_empty()).map(|name| (name.clone(), index)).collect()
-    };
-    let writers: HashMap<String, usize> = graph.node.iter().enumerate().flat_map(outputs).collect();
-    let mut readers = vec![Vec::new(); count];
-    let mut missing = vec![0_usize; count];
-    let mut is_sorted = true;
-    for (index, node) in graph.node.iter().enumerate() {
-        let mut names = Vec::new();
-        read(node, &mut names);
-        for writer in names.into_iter().filter_map(|name| writers.get(name).copied()) {
-            is_sorted &= writer < index;
-            readers[writer].push(index);
-            missing[index] += 1;
+/// Puts what each node reads, in the order of its operands, before it; nodes that no output needs come last.
+pub(super) fn by_results(model: &mut Model) {
+    let mut writer: Vec<Option<usize>> = vec![None; model.tensors.len()];
+    for (index, node) in model.nodes.iter().enumerate() {
+        for &tensor in node.writes.iter().flatten() {
+            writer[tensor].get_or_insert(index);
         }
     }
-    if is_sorted {
-        return (0..count).collect();
-    }
-    let mut ready: BinaryHeap<Reverse<usize>> =
-        (0..count).filter(|&index| missing[index] == 0).map(Reverse).collect();
-    let mut order = Vec::with_capacity(count);
-    while let Some(Reverse(index)) = ready.pop() {
-        order.push(index);
-        for &reader in &readers[index] {
-            missing[reader] -= 1;
-            if missing[reader] == 0 {
-                ready.push(Reverse(reader));
+    let mut is_seen = vec![false; model.nodes.len()];
+    let mut order = Vec::with_capacity(model.nodes.len());
+    // A node, and how many of its operands were followed.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let outputs = model.outputs.iter().filter_map(|&tensor| writer[tensor]);
+    for root in outputs.chain(0..model.nodes.len()) {
+        if !std::mem::replace(&mut is_seen[root], true) {
+            open.push((root, 0));
+        }
+        while let Some((node, followed)) = open.last_mut() {
+            let reads = &model.nodes[*node].reads;
+            let Some(&read) = reads.get(*followed) else {
+                order.push(*node);
+                open.pop();
+                continue;
+            };
+            *followed += 1;
+            let before = read.and_then(|tensor: TensorId| writer[tensor]);
+            if let Some(before) = before.filter(|&before| !std::mem::replace(&mut is_seen[before], true)) {
+                open.push((before, 0));
             }
         }
     }
-    order.extend((0..count).filter(|&index| missing[index] > 0));
-    order
-}
-
-/// Names of what a node reads, and what its branches read.
-fn read<'a>(node: &'a NodeProto, names: &mut Vec<&'a str>) {
-    names.extend(node.input.iter().map(String::as_str));
-    for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()) {
-        for inner in &graph.node {
-            read(inner, names);
-        }
-        names.extend(graph.output.iter().map(|info| info.name.as_str()));
-    }
+    let mut nodes: Vec<Option<SourceNode>> = std::mem::take(&mut model.nodes).into_iter().map(Some).collect();
+    model.nodes = order.into_iter().filter_map(|index| nodes[index].take()).collect();
 }

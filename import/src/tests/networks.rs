@@ -107,3 +107,32 @@ fn an_imported_network_has_the_layers_of_the_bundled_one() {
         assert_eq!(imported.graph.macs(), bundled.macs(), "{name}");
     }
 }
+
+/// A network of two branches of two convolutions, whose nodes stand in one of two orders and whose tensors
+/// are called anything.
+fn branches(is_reversed: bool, names: [&str; 6]) -> Vec<String> {
+    let mut model = Builder::new(&[1, 8, 16, 16]);
+    // Side by side, or one branch after the other.
+    for convolution in if is_reversed { [1, 3, 0, 2] } else { [0, 1, 2, 3] } {
+        let from = if convolution < 2 { "x" } else { names[convolution - 2] };
+        let weights = format!("{}.w", names[convolution]);
+        model = model.weights(&weights, &[8, 8, 1, 1]).node(
+            "Conv",
+            &[from, &weights],
+            names[convolution],
+            &[("kernel_shape", &[1, 1])],
+        );
+    }
+    let model = model.node("Concat", &[names[2], names[3]], names[4], &[("axis", &[1])]);
+    let imported = model.node("Relu", &[names[4]], names[5], &[]).import().unwrap();
+    let described = |node: &Node| format!("{} of {:?}", node.operator, node.inputs);
+    imported.graph.nodes().iter().map(described).collect()
+}
+
+#[test]
+fn neither_names_nor_the_order_in_a_file_change_a_workload() {
+    let usual = branches(false, ["a", "b", "c", "d", "e", "y"]);
+    assert_eq!(usual.len(), 6);
+    assert_eq!(branches(true, ["a", "b", "c", "d", "e", "y"]), usual);
+    assert_eq!(branches(true, ["zz", "9", "in/put", "t:0", "\u{1b}", "out"]), usual);
+}

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Checker;
 use super::quantity::Quantity;
-use crate::units::BytesPerSecond;
+use crate::units::{Bytes, BytesPerSecond};
 
 /// The shared DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,9 @@ use crate::units::BytesPerSecond;
 pub struct Memory {
     /// Where the values come from that name no source of their own.
     pub source: String,
+    /// How much it holds, in 10^9 bytes, where all phones of this name have as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_gb: Option<Quantity>,
     /// What the interface moves at best: transfer rate times bus width.
     pub peak_bandwidth_gbps: Quantity,
     /// What is achieved together by one client, two, three and so on; the last
@@ -101,6 +104,12 @@ impl Interference {
 }
 
 impl Memory {
+    /// How much it holds, where that is known.
+    pub fn size(&self) -> Option<Bytes> {
+        const BYTES_PER_GIGABYTE: f64 = 1e9;
+        self.capacity_gb.as_ref().map(|gigabytes| Bytes((gigabytes.value * BYTES_PER_GIGABYTE) as u64))
+    }
+
     /// What `clients` processors get together; with none, what one would get.
     pub fn capacity(&self, clients: usize) -> BytesPerSecond {
         let curve = &self.concurrent_bandwidth_gbps;

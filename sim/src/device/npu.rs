@@ -24,6 +24,9 @@ pub enum Order {
     WeightsStationary,
 }
 
+/// Most rows of a systolic array: sixteen times those of the largest there is, the first TPU's.
+const MOST_ROWS: u32 = 4_096;
+
 /// An NPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +139,9 @@ impl Npu {
             checker.violation("name", "nothing", "the name of the unit");
         }
         checker.values(self);
+        if self.array_dimension > MOST_ROWS {
+            checker.count("array_dimension", self.array_dimension, MOST_ROWS);
+        }
         let ascending = self.graph_sizes.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascending || self.graph_sizes.first() == Some(&0) {
             let found = format!("{:?}", self.graph_sizes);

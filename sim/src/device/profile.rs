@@ -76,11 +76,12 @@ struct Identity {
     aliases: Vec<String>,
 }
 
-/// Whether a bundled profile is called `name`. Only the head of its file is parsed, since some are long.
+/// Whether a bundled profile is called `name`, in whatever case. Only the head of its file is parsed, since some are long.
 fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
     let head = content.find("\n[").map_or(content, |tables| &content[..tables]);
-    let has_alias = |identity: Identity| identity.aliases.iter().any(|alias| alias == name);
-    file == name || toml::from_str(head).is_ok_and(has_alias)
+    let has_alias =
+        |identity: Identity| identity.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name));
+    file.eq_ignore_ascii_case(name) || toml::from_str(head).is_ok_and(has_alias)
 }
 
 fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile, InputError> {

@@ -16,7 +16,7 @@
 
 use super::explorer::Explorer;
 use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, widen};
+use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, widen_by_last};
 use crate::schedule::read_bytes;
 use crate::simulate::hand_over_delay;
 use crate::units::{Bytes, Picos};
@@ -230,7 +230,9 @@ impl Planner<'_, '_, '_> {
     fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<CodlChain> {
         let stages = self.explorer.stages;
         let mut cuts = vec![self.cut(head, axis, gpu)?];
-        let mut chained = self.sharing(head, Some((axis, &cuts[0]))) + self.computing(head, &cuts[0])?;
+        let mut times = vec![self.computing(head, &cuts[0])?];
+        let mut computing = times[0];
+        let mut chained = self.sharing(head, Some((axis, &cuts[0]))) + computing;
         let mut unchained = base[head].time;
         let mut best: Option<CodlChain> = None;
         for (next, alone) in base.iter().enumerate().skip(head + 1) {
@@ -239,11 +241,14 @@ impl Planner<'_, '_, '_> {
                 break;
             }
             cuts.push(own);
-            widen(stages, head, &mut cuts, |_, _| true);
-            let mut time = self.sharing(head, Some((axis, &cuts[0])));
-            for (stage, cut) in (head..).zip(&cuts) {
-                time += self.computing(stage, cut)?;
+            times.push(Picos::ZERO);
+            let widened = widen_by_last(stages, head, &mut cuts);
+            for index in widened.into_iter().chain([next - head]) {
+                let time = self.computing(head + index, &cuts[index])?;
+                computing = computing - times[index] + time;
+                times[index] = time;
             }
+            let time = self.sharing(head, Some((axis, &cuts[0]))) + computing;
             self.considered += 1;
             // The first append may also have to make up for a ratio that is not the head's.
             let loses = time > chained + alone.time;

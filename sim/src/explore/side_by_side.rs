@@ -8,7 +8,8 @@
 use serde::Serialize;
 
 use super::{Explorer, Objective, SearchOptions, Strategy};
-use crate::simulate::{SimulateError, Simulator};
+use crate::plan::ProcessorKind;
+use crate::simulate::{Known, SimulateError, Simulator, known};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
@@ -36,6 +37,8 @@ pub struct StrategyRow {
     pub device: String,
     /// Those of the strategies asked that have a plan, in their order.
     pub outcomes: Vec<Outcome>,
+    /// What is known of each processor.
+    pub known: Vec<Known>,
 }
 
 impl StrategyRow {
@@ -50,6 +53,7 @@ impl StrategyRow {
         strategies: &[Strategy],
     ) -> Result<Self, SimulateError> {
         let device = simulator.device().name.clone();
+        let known = known(simulator.device(), simulator.library(), &options.core_sets, stages);
         let mut explorer = Explorer::new(simulator, stages, options);
         let mut outcomes = Vec::with_capacity(strategies.len());
         let mut last_error = SimulateError::NothingToUse;
@@ -66,7 +70,7 @@ impl StrategyRow {
         if outcomes.is_empty() {
             return Err(last_error);
         }
-        Ok(Self { scenario: scenario.to_owned(), device, outcomes })
+        Ok(Self { scenario: scenario.to_owned(), device, outcomes, known })
     }
 
     /// What a strategy came to.
@@ -80,8 +84,19 @@ impl StrategyRow {
         singles.reduce(|best, other| if other.cost < best.cost { other } else { best })
     }
 
-    /// How many times `strategy` is as good as `other`: above 1 where it is better.
+    /// The CPU and the GPU, those that the device has, where some operator has no time there: then nothing
+    /// can be said of what sharing gains.
+    pub fn unknown(&self) -> impl Iterator<Item = ProcessorKind> {
+        let is_open = |known: &&Known| known.missing.is_some() && known.processor != ProcessorKind::Npu;
+        self.known.iter().filter(is_open).map(|known| known.processor)
+    }
+
+    /// How many times `strategy` is as good as `other`: above 1 where it is better. None where one of them
+    /// has no plan, or plans are missing because a processor is not known.
     pub fn ratio(&self, strategy: Strategy, other: Strategy) -> Option<f64> {
+        if self.unknown().next().is_some() {
+            return None;
+        }
         let (one, other) = (self.outcome(strategy)?, self.outcome(other)?);
         // What takes no time and no energy cannot be bettered.
         Some(if one.cost > 0.0 { other.cost / one.cost } else { 1.0 })
@@ -174,7 +189,7 @@ mod tests {
             cost,
         };
         let outcomes = [Strategy::GpuOnly, Strategy::Optimal].into_iter().zip(costs).map(outcome).collect();
-        StrategyRow { scenario: "model".to_owned(), device: device.to_owned(), outcomes }
+        StrategyRow { scenario: "model".to_owned(), device: device.to_owned(), outcomes, known: Vec::new() }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod coexec;
 mod core_set;
 mod makespan;
+mod rate_table;
 pub mod ruy;
 mod tally;
 mod team;
@@ -18,7 +19,7 @@ mod xnnpack;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::Display;
+use strum::{Display, VariantArray};
 
 use super::{Execution, Unsupported};
 use crate::device::cpu::Cpu;
@@ -26,6 +27,7 @@ use crate::units::Picos;
 use crate::workload::{Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
+pub use rate_table::{RateTable, rate_table};
 use tally::Tally;
 
 /// Most threads one core set has: the cores of today's phones.
@@ -34,7 +36,9 @@ pub const MAX_THREADS: usize = 8;
 pub const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display, VariantArray,
+)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -48,6 +52,9 @@ pub enum Library {
 }
 
 impl Library {
+    /// All libraries.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
     /// The library of a simulation where nobody names one: that which the only tables of
     /// the CPU describe, else XNNPACK.
     pub fn default_for(cpu: &Cpu) -> Self {

@@ -6,6 +6,8 @@
 //! `MobiSys`'22, section 4.2). Along channels, a chain goes only through operators that
 //! keep channels apart, and its parts never overlap.
 
+use std::collections::BTreeSet;
+
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
@@ -62,16 +64,44 @@ pub(crate) fn widen(
 ) {
     // From the last to the first: what reads comes after what it reads.
     for index in (1..regions.len()).rev() {
-        let (before, behind) = regions.split_at_mut(index);
-        let stage = &stages[first + index];
-        for (position, &input) in stage.inputs.iter().enumerate() {
-            let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
-                continue;
-            };
-            let all = Span::new(0, stages[input].layer.operator.output().lines());
-            for (own, part) in before[producer].iter_mut().zip(&behind[0]) {
-                own.rows = own.rows.hull(rows_read(stage, position, part.rows).common(all));
-            }
+        widen_inputs((stages, first), index, regions, &is_chained, |_| {});
+    }
+}
+
+/// Widens the regions of a chain from stage `first` on, whose last stage is new, by what that reads of them;
+/// the others were widened before. Says of which stages the regions changed, by their position in the chain.
+pub(crate) fn widen_by_last(stages: &[Stage], first: usize, regions: &mut [Regions]) -> BTreeSet<usize> {
+    let (mut changed, mut open) = (BTreeSet::new(), BTreeSet::from([regions.len() - 1]));
+    while let Some(index) = open.pop_last() {
+        widen_inputs((stages, first), index, regions, &|_, _| true, |producer| {
+            changed.insert(producer);
+            open.insert(producer);
+        });
+    }
+    changed
+}
+
+/// Widens the regions of what the stage at `index` behind the `first` reads, and says which changed.
+fn widen_inputs(
+    (stages, first): (&[Stage], usize),
+    index: usize,
+    regions: &mut [Regions],
+    is_chained: &impl Fn(usize, usize) -> bool,
+    mut changed: impl FnMut(usize),
+) {
+    let (before, behind) = regions.split_at_mut(index);
+    let stage = &stages[first + index];
+    for (position, &input) in stage.inputs.iter().enumerate() {
+        let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
+            continue;
+        };
+        let all = Span::new(0, stages[input].layer.operator.output().lines());
+        let old = before[producer].clone();
+        for (own, part) in before[producer].iter_mut().zip(&behind[0]) {
+            own.rows = own.rows.hull(rows_read(stage, position, part.rows).common(all));
+        }
+        if before[producer] != old {
+            changed(producer);
         }
     }
 }

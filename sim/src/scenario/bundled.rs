@@ -66,18 +66,20 @@ impl BundledKind {
 }
 
 impl ScenarioFile {
-    /// A bundled network, operator set or language model.
-    pub(super) fn of_bundled(name: &str) -> Option<Self> {
-        let Bundled { kind, title, .. } = bundled().into_iter().find(|bundled| bundled.name == name)?;
-        let (name, file) = (name.to_owned(), Self { title, ..Self::default() });
-        match kind {
-            BundledKind::Scenario => None,
-            BundledKind::Network => Some(Self { network: Some(name), ..file }),
-            BundledKind::OperatorSet => Some(Self { operator_set: Some(name), ..file }),
+    /// A bundled network, operator set or language model called `wanted`, and how its name is written.
+    pub(super) fn of_bundled(wanted: &str) -> Option<(&'static str, Self)> {
+        let is_wanted = |bundled: &Bundled| bundled.name.eq_ignore_ascii_case(wanted);
+        let Bundled { kind, name, title } = bundled().into_iter().find(is_wanted)?;
+        let file = Self { title, ..Self::default() };
+        let file = match kind {
+            BundledKind::Scenario => return None,
+            BundledKind::Network => Self { network: Some(name.to_owned()), ..file },
+            BundledKind::OperatorSet => Self { operator_set: Some(name.to_owned()), ..file },
             BundledKind::LanguageModel => {
-                let table = LanguageTable { model: name, ..LanguageTable::default() };
-                Some(Self { device: Some(LANGUAGE_DEVICE.to_owned()), language_model: Some(table), ..file })
+                let table = LanguageTable { model: name.to_owned(), ..LanguageTable::default() };
+                Self { device: Some(LANGUAGE_DEVICE.to_owned()), language_model: Some(table), ..file }
             }
-        }
+        };
+        Some((name, file))
     }
 }

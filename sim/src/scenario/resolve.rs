@@ -28,7 +28,7 @@ impl ScenarioFile {
         let measure = self.measure(text)?;
         self.check_pipeline(text)?;
         let of_language = matches!(workload, Workload::Language(_));
-        let strategy = self.strategy(text, overrides, of_language)?;
+        let strategy = self.strategy(text, overrides, usual_strategy(&workload))?;
         let usual = if of_language { Mechanism::SleepThenPoll } else { Mechanism::SvmPolling };
         let background = self.background(text, &device)?;
         let options = SearchOptions {
@@ -98,16 +98,11 @@ impl ScenarioFile {
     }
 
     /// How the plan is found, which has to be a way to plan such a workload.
-    fn strategy(
-        &self,
-        text: &Text,
-        overrides: &Overrides,
-        of_language: bool,
-    ) -> Result<Strategy, InputError> {
+    fn strategy(&self, text: &Text, overrides: &Overrides, usual: Strategy) -> Result<Strategy, InputError> {
+        let of_language = !usual.plans_operators();
         let table = self.language_model.as_ref().and_then(|model| model.strategy);
         let written = [("language_model.strategy", table), ("strategy", self.strategy)];
         let written = written.into_iter().find_map(|(key, strategy)| Some((key, strategy?)));
-        let usual = if of_language { Strategy::HeteroTensor } else { Strategy::default() };
         let strategy = overrides.strategy.or(written.map(|(_, strategy)| strategy)).unwrap_or(usual);
         let (fits, known, what): (_, Vec<&str>, _) = if of_language {
             let known = Strategy::of_language_models().map(Strategy::name);
@@ -179,6 +174,16 @@ impl ScenarioFile {
             return Err(refused(text, overrides.step.is_some(), "--step", step, expected));
         }
         Ok(step)
+    }
+}
+
+/// How the plan is found unless something says otherwise: the best that is known of a model; of a set of
+/// operators what papers compare on it.
+fn usual_strategy(workload: &Workload) -> Strategy {
+    match workload {
+        Workload::Model(_) => Strategy::Optimal,
+        Workload::Set(_) => Strategy::default(),
+        Workload::Language(_) => Strategy::HeteroTensor,
     }
 }
 

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SimulateError;
 use crate::device::check::{Checker, Limits};
 use crate::device::quantity::Quantity;
 use crate::engine::{self, ClientId, Frames, MAX_QUEUE_DEPTH};
@@ -20,6 +21,9 @@ const MOST_FRAMES_PER_SECOND: f64 = 1_000.0;
 
 /// Most batches of one frame: more than any game submits.
 const MOST_BATCHES: u32 = 10_000;
+
+/// Most frames of one run, each of which is kept for the timeline: four and a half hours at 60 a second.
+const MOST_FRAMES: f64 = 1e6;
 
 /// Commands that the driver of an Adreno keeps in the ring buffer unless a scenario
 /// says otherwise (`_dispatcher_inflight` of the KGSL kernel driver).
@@ -106,6 +110,15 @@ impl BackgroundWork {
             queue_depth: self.queue_depth.unwrap_or(USUAL_QUEUE_DEPTH) as usize,
             steady: Some((ClientId(ProcessorKind::Cpu as u8), Bytes(steady as u64))),
         }
+    }
+
+    /// Refuses to render beside a run that takes `alone` if that were too many frames.
+    pub(super) fn check_frames(&self, alone: Picos) -> Result<(), SimulateError> {
+        let frames = alone.as_seconds() * self.frames_per_second.value;
+        if frames > MOST_FRAMES {
+            return Err(SimulateError::TooManyFrames { frames: frames as u64, most: MOST_FRAMES as u64 });
+        }
+        Ok(())
     }
 
     /// What became of it in a run of `latency` that takes `alone` without it.

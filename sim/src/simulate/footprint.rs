@@ -12,7 +12,7 @@ use crate::device::profile::Profile;
 use crate::plan::{Plan, Region, Regions};
 use crate::schedule::result_bytes;
 use crate::units::Bytes;
-use crate::workload::{Layout, Stage};
+use crate::workload::{LanguageTask, Layout, Stage};
 
 /// Memory of weights and results, and what a plan adds to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +29,24 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// Of a language model: its weights in the format of its layers, and the keys and values of all turns.
+    pub fn of_language(task: &LanguageTask) -> Self {
+        let context = task.context_before(task.turns.len());
+        Self {
+            weights_bytes: task.data_type().weight_bytes(task.model.parameters()),
+            activations_bytes: Bytes(task.model.cache_bytes(context)),
+            ..Self::default()
+        }
+    }
+
     /// What the plan adds.
     pub fn extra(&self) -> Bytes {
         self.extra_weights_bytes + self.extra_activations_bytes
+    }
+
+    /// All of it at once: no run of the plan holds more.
+    pub fn peak(&self) -> Bytes {
+        self.weights_bytes + self.activations_bytes + self.extra()
     }
 
     /// What the plan adds, over what one processor needs.

@@ -19,7 +19,7 @@ use crate::kernel::npu::GraphCache;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
-use crate::simulate::{Prediction, SimulateError, Simulator};
+use crate::simulate::{Prediction, SimulateError, Simulator, within_a_day};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
@@ -121,7 +121,7 @@ impl Cost {
         let mut busy = self.busy;
         busy.iter_mut().zip(next.busy).for_each(|(sum, part)| *sum += factor * part);
         Self {
-            latency: self.latency + next.latency * u64::from(times),
+            latency: self.latency.saturating_add(next.latency.times(times)),
             bytes: self.bytes + factor * next.bytes,
             joules: self.joules + factor * next.joules,
             busy,
@@ -142,11 +142,14 @@ pub fn generate(
     let variant = plan.device(device);
     let mut run = GenerationRun::new(&variant, library, task, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
+    let mut latency = Picos::ZERO;
     for (index, turn) in task.turns.iter().enumerate() {
         let prefill = run.prefill(index)?;
         let preparation = run.online_preparation(*turn, device);
         let decode = if turn.generated_tokens > 0 { Some(run.decode(index)?) } else { None };
-        turns.push(TurnReport::new(*turn, task.context_before(index), preparation, prefill, decode));
+        let report = TurnReport::new(*turn, task.context_before(index), preparation, prefill, decode);
+        latency = within_a_day("the conversation", latency.saturating_add(report.latency()))?;
+        turns.push(report);
     }
     Ok(Generation::new(turns))
 }
@@ -199,10 +202,11 @@ impl GenerationRun<'_> {
         let last = TokenStep { context: first.context.saturating_add(steps - 1), ..first };
         let begin = self.step(&self.task.stages(first), &self.plan.decode)?;
         let end = self.step(&self.task.stages(last), &self.plan.decode)?;
+        let latencies = self.token_latencies(first, steps, begin.latency)?;
         // What moves and what it costs grows by the same with each token of the context.
         let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
         Ok(Cost {
-            latency: self.token_latencies(first, steps, begin.latency)?.into_iter().sum(),
+            latency: latencies.into_iter().fold(Picos::ZERO, Picos::saturating_add),
             bytes: mean(begin.bytes, end.bytes),
             joules: mean(begin.joules, end.joules),
             busy: std::array::from_fn(|processor| mean(begin.busy[processor], end.busy[processor])),
@@ -224,7 +228,7 @@ impl GenerationRun<'_> {
                 return Ok(self.step(&self.task.stages(step), &self.plan.decode)?.latency);
             }
             let grown = self.over_context(step)?.saturating_sub(of_first);
-            Ok(begin + grown * u64::from(self.task.model.layers))
+            Ok(begin.saturating_add(grown.times(self.task.model.layers)))
         };
         (0..steps).map(latency).collect()
     }

@@ -18,6 +18,8 @@ pub struct Prediction {
     /// input, where the plan uses an NPU.
     #[serde(rename = "preparation_ps")]
     pub preparation: Option<Picos>,
+    /// What the latency consists of.
+    pub composition: Composition,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
     /// Their mean rate.
@@ -31,6 +33,12 @@ pub struct Prediction {
     pub other_energy: Option<OtherEnergy>,
     /// Memory of weights and results, and what the plan adds to it.
     pub memory: Footprint,
+    /// All of that at once.
+    #[serde(rename = "peak_memory_bytes")]
+    pub peak_memory: Bytes,
+    /// Whether the device's memory holds it, where its size is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits_memory: Option<bool>,
     /// Each processor that did something.
     pub processors: Vec<ProcessorUse>,
     /// The operators, in order.
@@ -43,6 +51,55 @@ pub struct Prediction {
     pub background: Option<BackgroundReport>,
     /// Engine events.
     pub events: u64,
+}
+
+/// What a latency consists of, along the critical path: its parts add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Composition {
+    /// Computing: what the operators' [`StageReport::critical`] add up to.
+    #[serde(rename = "computing_ps")]
+    pub computing: Picos,
+    /// Until the inputs are where they are read: the way to the GPU's first launch, and copies into a
+    /// memory of its own.
+    #[serde(rename = "copies_in_ps")]
+    pub copies_in: Picos,
+    /// Until the results are with the caller: the way back, and copies out of a GPU's own memory.
+    #[serde(rename = "copies_out_ps")]
+    pub copies_out: Picos,
+    /// Handing results to other processors.
+    #[serde(rename = "hand_overs_ps")]
+    pub hand_overs: Picos,
+    /// Bringing the parts of operators together.
+    #[serde(rename = "joins_ps")]
+    pub joins: Picos,
+    /// Nothing but waiting: for frames of a background load.
+    #[serde(rename = "waits_ps")]
+    pub waits: Picos,
+}
+
+impl Composition {
+    /// Names and lengths of the parts.
+    pub fn parts(&self) -> [(&'static str, Picos); 6] {
+        [
+            ("computing", self.computing),
+            ("copies in", self.copies_in),
+            ("copies out", self.copies_out),
+            ("hand-overs", self.hand_overs),
+            ("joins", self.joins),
+            ("waits", self.waits),
+        ]
+    }
+
+    /// The parts that one of the latencies has, and computing.
+    pub fn named_parts<'a>(all: impl IntoIterator<Item = &'a Self>) -> Vec<&'static str> {
+        let mut most = Self { computing: Picos(1), ..Self::default() }.parts();
+        for composition in all {
+            for (most, (_, part)) in most.iter_mut().zip(composition.parts()) {
+                most.1 = most.1.max(part);
+            }
+        }
+        most.into_iter().filter(|(_, most)| *most > Picos::ZERO).map(|(name, _)| name).collect()
+    }
 }
 
 /// Energy of a run that is not of a processor which did something: with theirs it adds up
@@ -115,6 +172,9 @@ pub struct StageReport {
     /// When its result was complete.
     #[serde(rename = "finish_ps")]
     pub finish: Picos,
+    /// How much of the latency is its computing: nothing while another operator decides it.
+    #[serde(rename = "critical_ps")]
+    pub critical: Picos,
     /// What each processor computed of it.
     pub parts: Vec<PartReport>,
 }

@@ -6,7 +6,7 @@ use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
 use super::lower::{Lowered, PricedCommand};
 use super::prediction::{
-    CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
+    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
 };
 use crate::device::power::Power;
 use crate::engine::TaskId;
@@ -35,6 +35,7 @@ pub(super) fn report(
     latency: Picos,
 ) -> Prediction {
     let reader = Reader { simulator, tasks: &lowered.tasks, plan, latency };
+    let path = reader.critical_tasks();
     let bytes: Bytes = lowered.tasks.iter().map(|task| task.phases.bytes()).sum();
     let (processors, idle): (Vec<_>, Vec<_>) = ProcessorKind::ALL
         .into_iter()
@@ -49,17 +50,21 @@ pub(super) fn report(
     let energy = other_energy.map(|OtherEnergy { memory, idle_processors, base }| {
         used(&processors) + memory + idle_processors + base
     });
+    let memory = footprint(simulator.device, stages, plan, lowered);
     Prediction {
         latency,
         preparation: reader.preparation(stages),
+        composition: reader.composition(&path),
         bytes,
         bandwidth: BytesPerSecond::mean(bytes, latency),
         energy,
         other_energy,
-        memory: footprint(simulator.device, stages, plan, lowered),
+        memory,
+        peak_memory: memory.peak(),
+        fits_memory: simulator.device.memory.size().map(|size| memory.peak() <= size),
         processors,
-        stages: reader.stages(stages),
-        critical_path: reader.critical_path(stages),
+        stages: reader.stages(stages, &path),
+        critical_path: reader.steps(stages, &path),
         background: None,
         events: simulator.engine.events(),
     }
@@ -212,7 +217,7 @@ impl Reader<'_> {
         copies.map(|(index, _)| self.finish(index)).max().unwrap_or_default()
     }
 
-    fn stages(&self, stages: &[Stage]) -> Vec<StageReport> {
+    fn stages(&self, stages: &[Stage], path: &[usize]) -> Vec<StageReport> {
         let mut reports: Vec<StageReport> = stages
             .iter()
             .map(|stage| StageReport {
@@ -220,6 +225,7 @@ impl Reader<'_> {
                 operator: stage.layer.operator.to_string(),
                 start: Picos::MAX,
                 finish: Picos::ZERO,
+                critical: Picos::ZERO,
                 parts: Vec::new(),
             })
             .collect();
@@ -254,6 +260,12 @@ impl Reader<'_> {
                 | (What::HandOver { .. } | What::Move { .. } | What::Submit | What::ReadBack, _) => {}
             }
         }
+        for &index in path {
+            let task = &self.tasks[index];
+            if matches!(task.what, What::Compute { .. }) {
+                reports[task.stage].critical += self.length(index);
+            }
+        }
         reports
     }
 
@@ -264,16 +276,54 @@ impl Reader<'_> {
         tasks.map(|(index, task)| latest[task.processor() as usize].replace(index)).collect()
     }
 
+    fn length(&self, index: usize) -> Picos {
+        self.finish(index) - self.start(index)
+    }
+
+    /// What the tasks of the critical path add to the latency.
+    fn composition(&self, path: &[usize]) -> Composition {
+        let mut sums = Composition::default();
+        for &index in path {
+            let sum = match self.tasks[index].what {
+                What::Compute { .. } => &mut sums.computing,
+                What::HandOver { .. } => &mut sums.hand_overs,
+                What::Join { .. } => &mut sums.joins,
+                What::ReadBack | What::Move { to: Memory::Host, .. } => &mut sums.copies_out,
+                What::Submit | What::Move { to: Memory::Gpu, .. } => &mut sums.copies_in,
+            };
+            *sum += self.length(index);
+        }
+        let waits = sums.parts().iter().fold(self.latency, |left, &(_, part)| left.saturating_sub(part));
+        Composition { waits, ..sums }
+    }
+
     /// From the last task back: what a task waited for is the predecessor, or
     /// the task before it on its processor, that ended last; when it started, unless
     /// a frame of the background load came between.
-    fn critical_path(&self, stages: &[Stage]) -> Vec<CriticalStep> {
+    fn critical_tasks(&self) -> Vec<usize> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
         let mut current = (0..self.tasks.len()).max_by_key(|&index| (self.finish(index), index));
         while let Some(index) = current {
+            path.push(index);
+            if self.start(index) == Picos::ZERO {
+                break;
+            }
+            let predecessors =
+                self.tasks[index].predecessors.iter().map(|predecessor| predecessor.0 as usize);
+            let candidates = predecessors.chain(before[index]);
+            let latest = candidates.clone().map(|candidate| self.finish(candidate)).max();
+            current = candidates.into_iter().find(|&candidate| Some(self.finish(candidate)) == latest);
+        }
+        path.reverse();
+        path
+    }
+
+    /// The tasks of a path, as they are told.
+    fn steps(&self, stages: &[Stage], path: &[usize]) -> Vec<CriticalStep> {
+        let step = |&index: &usize| {
             let task = &self.tasks[index];
-            path.push(CriticalStep {
+            CriticalStep {
                 stage: stages[task.stage].name.clone(),
                 processor: task.processor(),
                 kind: match task.what {
@@ -286,16 +336,8 @@ impl Reader<'_> {
                 },
                 start: self.start(index),
                 finish: self.finish(index),
-            });
-            if self.start(index) == Picos::ZERO {
-                break;
             }
-            let predecessors = task.predecessors.iter().map(|predecessor| predecessor.0 as usize);
-            let candidates = predecessors.chain(before[index]);
-            let latest = candidates.clone().map(|candidate| self.finish(candidate)).max();
-            current = candidates.into_iter().find(|&candidate| Some(self.finish(candidate)) == latest);
-        }
-        path.reverse();
-        path
+        };
+        path.iter().map(step).collect()
     }
 }

@@ -42,9 +42,9 @@ pub const NETWORKS: &[Network] = &[
     ("codl-fast-style-transfer", "Fast style transfer as CoDL times it, 480x640", codl::fast_style_transfer),
 ];
 
-/// The bundled network called `name`; `None` where there is none.
+/// The bundled network called `name`, in whatever case; `None` where there is none.
 pub fn network(name: &str) -> Option<Graph> {
-    NETWORKS.iter().find(|(known, ..)| *known == name).map(|(_, _, build)| build())
+    NETWORKS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).map(|(_, _, build)| build())
 }
 
 fn finish(builder: GraphBuilder) -> Graph {

@@ -63,7 +63,7 @@ pub const OPERATOR_SETS: &[OperatorSet] = &[
 /// The operators of the set called `name` and a name for each; `None` where
 /// there is no such set.
 pub fn operator_set(name: &str) -> Option<Vec<(String, Operator)>> {
-    OPERATOR_SETS.iter().find(|(known, ..)| *known == name).map(|(_, _, list)| list())
+    OPERATOR_SETS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).map(|(_, _, list)| list())
 }
 
 fn named(dimensions: Vec<LinearDimensions>) -> Operators {

@@ -11,7 +11,18 @@ use crate::units::Bytes;
 
 /// How the numbers of a model are stored.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::VariantArray,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -30,6 +41,9 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// All formats.
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
+
     /// Bytes of one activation element.
     pub fn activation_bytes(self) -> u64 {
         match self {

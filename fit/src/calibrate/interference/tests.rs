@@ -8,6 +8,7 @@ use coexec_sim::device::check::Checker;
 /// A memory that moves 60 GB/s at best, whoever shares it.
 fn memory() -> Memory {
     Memory {
+        capacity_gb: None,
         streams: None,
         source: "test".to_owned(),
         peak_bandwidth_gbps: Quantity::plain(60.0),

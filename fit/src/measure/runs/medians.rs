@@ -1,5 +1,6 @@
 //! From raw repetitions to one time a run, as calibration and validation take it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,9 +15,11 @@ use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, 
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are no outliers.
     pub fn by_processor(&self) -> ByProcessor {
-        let operators = |network: &Network| network.layers.iter().flat_map(passes).collect();
-        let known = self.networks.iter().map(|network| (network.name.clone(), operators(network)));
-        let mut on_cpu = OnCpu { known: known.collect() };
+        let operators = |network: &Network| network.layers.iter().flat_map(passes).collect::<Vec<_>>();
+        let mut on_cpu = OnCpu::default();
+        for network in &self.networks {
+            on_cpu.add(&network.name, operators(network));
+        }
         let mut sorted = ByProcessor { left_out: self.left_out.clone(), ..ByProcessor::default() };
         for measurement in &self.measurements {
             if let Err(reason) = sorted.add(measurement, &self.networks, &mut on_cpu) {
@@ -103,15 +106,23 @@ impl ByProcessor {
 }
 
 /// The networks that the CPU ran so far, by name.
+#[derive(Default)]
 struct OnCpu {
-    known: Vec<(String, Vec<Operator>)>,
+    known: HashMap<String, Vec<Operator>>,
+    /// What each list of operators is called.
+    names: HashMap<Vec<Operator>, String>,
 }
 
 impl OnCpu {
+    /// Remembers a network; the first of a name, and of a list of operators, is the one.
+    fn add(&mut self, name: &str, operators: Vec<Operator>) {
+        self.names.entry(operators.clone()).or_insert_with(|| name.to_owned());
+        self.known.entry(name.to_owned()).or_insert(operators);
+    }
+
     /// The network of that name with its layers; without where they are not known.
     fn network(&self, name: &str, data_type: DataType) -> (String, Arc<[Layer]>) {
-        let known = self.known.iter().find(|(known, _)| known == name);
-        let layers = known.map(|(_, operators)| in_format(operators, data_type));
+        let layers = self.known.get(name).map(|operators| in_format(operators, data_type));
         (name.to_owned(), layers.unwrap_or_default())
     }
 
@@ -119,10 +130,10 @@ impl OnCpu {
     fn layer(&mut self, layer: &Layer, data_type: DataType) -> (String, Arc<[Layer]>) {
         let operators = passes(layer);
         let layers = in_format(&operators, data_type);
-        if let Some((name, _)) = self.known.iter().find(|(_, known)| *known == operators) {
+        if let Some(name) = self.names.get(&operators) {
             return (name.clone(), layers);
         }
-        let is_known = |name: &str| self.known.iter().any(|(known, _)| known == name);
+        let is_known = |name: &str| self.known.contains_key(name);
         let parts: Vec<String> = operators.iter().map(ToString::to_string).collect();
         let mut name = parts.join(" then ");
         // Operators of several extents are called by their output alone.
@@ -133,7 +144,7 @@ impl OnCpu {
         while is_known(&name) {
             name.push_str(", another");
         }
-        self.known.push((name.clone(), operators));
+        self.add(&name, operators);
         (name, layers)
     }
 }

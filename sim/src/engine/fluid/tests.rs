@@ -280,3 +280,24 @@ fn the_capacity_follows_the_number_of_processors() {
     assert_eq!(stream_rates(&[(0, class), (1, class)], &capacity), [1.5; 2]);
     assert_eq!(stream_rates(&[(0, class), (1, class), (2, class)], &capacity), [1.0; 3]);
 }
+
+/// When two equal flows end that claim 20 bytes a picosecond each, of a memory that moves `rates` for one
+/// processor and for two.
+fn end_of_two(rates: [f64; 2]) -> Picos {
+    let capacity = Capacity::new(&rates.map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)));
+    let class = Class { streams: 1, ceiling: 20 };
+    let second = Traffic { client: ClientId(1), ..traffic(1, class) };
+    let mut memory = SharedMemory::new();
+    memory.start(Picos::ZERO, &traffic(0, class), &capacity);
+    memory.start(Picos::ZERO, &second, &capacity);
+    memory.settle(Picos::ZERO, &capacity).unwrap()
+}
+
+#[test]
+fn more_for_one_alone_but_no_more_for_two_is_slower_and_more_for_both_is_not() {
+    let usual = end_of_two([10.0, 12.0]);
+    // Each counts for more of what both move, which is no more.
+    assert!(end_of_two([11.0, 12.0]) > usual);
+    assert_eq!(end_of_two([11.0, 13.2]), usual);
+    assert!(end_of_two([10.0, 13.2]) < usual);
+}

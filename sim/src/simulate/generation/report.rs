@@ -66,7 +66,7 @@ pub struct Generation {
 
 impl PhaseReport {
     fn new(tokens: u32, preparation: Picos, cost: Cost) -> Self {
-        let latency = preparation + cost.latency;
+        let latency = preparation.saturating_add(cost.latency);
         let moved = bytes(cost.bytes);
         Self {
             tokens,
@@ -114,7 +114,9 @@ impl TurnReport {
 
     /// The whole turn.
     pub fn latency(&self) -> Picos {
-        self.prefill.latency + self.decode.as_ref().map_or(Picos::ZERO, |phase| phase.latency)
+        self.decode
+            .as_ref()
+            .map_or(self.prefill.latency, |phase| self.prefill.latency.saturating_add(phase.latency))
     }
 }
 

@@ -72,7 +72,7 @@ pub const LANGUAGE_MODELS: [(&str, &str); ENTRIES.len()] = {
 
 /// The bundled language model called `name`.
 pub fn language_model(name: &str) -> Option<LanguageModel> {
-    let entry = ENTRIES.iter().find(|entry| entry.name == name)?;
+    let entry = ENTRIES.iter().find(|entry| entry.name.eq_ignore_ascii_case(name))?;
     let [heads, key_value_heads, head_features] = entry.heads;
     Some(LanguageModel {
         name: entry.name.to_owned(),

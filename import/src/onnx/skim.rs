@@ -1,0 +1,167 @@
+//! An ONNX file without its weights.
+//!
+//! Responsible for: reading a file once, from its beginning to its end, and keeping all but
+//! the numbers of tensors that are too many to be of use. Not for: what the fields mean
+//! (`messages.rs`); every field that is no number of a tensor is kept as it is.
+//! Invariant: what is held is what is kept, whatever the size of the file.
+
+use std::io::{self, BufReader, Read, Seek};
+
+use crate::model::MAX_NUMBERS;
+
+/// Most bytes of one tensor's numbers that are kept: as many as are read, each a varint of ten bytes
+/// behind its key.
+const MOST_BYTES: u64 = 11 * MAX_NUMBERS as u64;
+
+/// How deep messages lie in each other at most: prost's limit.
+const MOST_LEVELS: u32 = 100;
+
+/// A message on the way to tensors.
+#[derive(Clone, Copy)]
+enum Message {
+    Model,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    SparseTensor,
+    Function,
+}
+
+/// What a field is.
+enum Field {
+    Message(Message),
+    /// Numbers of a tensor, or what may be as long.
+    Numbers,
+    Other,
+}
+
+/// Numbers of the fields: `onnx.proto3` (ONNX 1.23).
+fn field(of: Message, number: u64) -> Field {
+    match (of, number) {
+        (Message::Model, 7) | (Message::Attribute, 6 | 11) => Field::Message(Message::Graph),
+        (Message::Model, 25) => Field::Message(Message::Function),
+        (Message::Graph, 1) | (Message::Function, 7) => Field::Message(Message::Node),
+        (Message::Graph, 5) | (Message::Attribute, 5 | 10) | (Message::SparseTensor, 1 | 2) => {
+            Field::Message(Message::Tensor)
+        }
+        (Message::Graph, 15) | (Message::Attribute, 22 | 23) => Field::Message(Message::SparseTensor),
+        (Message::Node, 5) | (Message::Function, 11) => Field::Message(Message::Attribute),
+        (Message::Tensor, 4 | 5 | 6 | 7 | 9 | 10 | 11) | (Message::Attribute, 4) => Field::Numbers,
+        (
+            Message::Model
+            | Message::Graph
+            | Message::Node
+            | Message::Attribute
+            | Message::Tensor
+            | Message::SparseTensor
+            | Message::Function,
+            _,
+        ) => Field::Other,
+    }
+}
+
+/// What is left of a model of `length` bytes.
+///
+/// # Errors
+/// The file cannot be read, or is no Protocol Buffers message.
+pub(super) fn without_weights(file: impl Read + Seek, length: u64) -> io::Result<Vec<u8>> {
+    Skimmer { file: BufReader::new(file) }.message(Message::Model, length, MOST_LEVELS)
+}
+
+struct Skimmer<File: Read> {
+    file: BufReader<File>,
+}
+
+impl<File: Read + Seek> Skimmer<File> {
+    /// What is kept of the next `length` bytes.
+    fn message(&mut self, message: Message, length: u64, levels: u32) -> io::Result<Vec<u8>> {
+        let (mut kept, mut left, mut numbers) = (Vec::new(), length, 0);
+        while left > 0 {
+            let key = self.varint(&mut left)?;
+            let field = field(message, key >> 3);
+            let begin = kept.len();
+            write_varint(&mut kept, key);
+            match key & 7 {
+                0 => {
+                    let value = self.varint(&mut left)?;
+                    write_varint(&mut kept, value);
+                }
+                1 => self.copy(8, &mut left, &mut kept)?,
+                2 => {
+                    let length = self.varint(&mut left)?;
+                    match field {
+                        Field::Message(inner) => {
+                            take(&mut left, length)?;
+                            let levels = levels.checked_sub(1).ok_or_else(|| unsound("it is too deep"))?;
+                            let inner = self.message(inner, length, levels)?;
+                            write_varint(&mut kept, inner.len() as u64);
+                            kept.extend(inner);
+                        }
+                        Field::Numbers if length > MOST_BYTES => {
+                            take(&mut left, length)?;
+                            self.skip(length)?;
+                            kept.truncate(begin);
+                            continue;
+                        }
+                        Field::Numbers | Field::Other => {
+                            write_varint(&mut kept, length);
+                            self.copy(length, &mut left, &mut kept)?;
+                        }
+                    }
+                }
+                5 => self.copy(4, &mut left, &mut kept)?,
+                _ => return Err(unsound("it has a field of an unknown kind")),
+            }
+            if matches!(field, Field::Numbers) {
+                numbers += (kept.len() - begin) as u64;
+                if numbers > 2 * MOST_BYTES {
+                    kept.truncate(begin);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn varint(&mut self, left: &mut u64) -> io::Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            take(left, 1)?;
+            let mut byte = [0];
+            self.file.read_exact(&mut byte)?;
+            value |= u64::from(byte[0] & 0x7f) << shift;
+            if byte[0] < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(unsound("it has a number of more than 64 bits"))
+    }
+
+    fn copy(&mut self, length: u64, left: &mut u64, kept: &mut Vec<u8>) -> io::Result<()> {
+        take(left, length)?;
+        let copied = self.file.by_ref().take(length).read_to_end(kept)?;
+        if (copied as u64) < length { Err(unsound("it ends too early")) } else { Ok(()) }
+    }
+
+    fn skip(&mut self, length: u64) -> io::Result<()> {
+        self.file.seek_relative(i64::try_from(length).map_err(|_| unsound("it ends too early"))?)
+    }
+}
+
+/// Counts `length` bytes off those that are left of a message.
+fn take(left: &mut u64, length: u64) -> io::Result<()> {
+    *left = left.checked_sub(length).ok_or_else(|| unsound("a field ends behind its message"))?;
+    Ok(())
+}
+
+fn unsound(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+fn write_varint(kept: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        kept.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    kept.push(value as u8);
+}

@@ -1,0 +1,42 @@
+//! Which rate table a library computes with in a number format.
+
+use super::Library;
+use crate::device::cpu::Cluster;
+use crate::workload::DataType;
+
+/// The rate tables of clusters for one library and number format.
+#[derive(Clone, Copy, Debug)]
+pub struct RateTable {
+    /// Its key in the profile.
+    pub key: &'static str,
+    /// Where the rates of a cluster come from, where it has some.
+    pub source: fn(&Cluster) -> Option<&str>,
+}
+
+/// The rate table that `library` computes with in `format`; none where it is not modelled.
+pub fn rate_table(library: Library, format: DataType) -> Option<RateTable> {
+    let table = |key, source| Some(RateTable { key, source });
+    match (library, format) {
+        (Library::Ruy, DataType::F32) => {
+            table("ruy_f32", |cluster| cluster.ruy_f32.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Ruy, DataType::I8) => {
+            table("ruy_i8", |cluster| cluster.ruy_i8.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Xnnpack, DataType::F32) => {
+            table("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Xnnpack, DataType::F16) => {
+            table("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Xnnpack, DataType::I8) => {
+            table("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Coexec, DataType::F32) => {
+            table("coexec_f32", |cluster| cluster.coexec_f32.as_ref().map(|rates| rates.source.as_str()))
+        }
+        (Library::Ruy, DataType::F16)
+        | (Library::Coexec, DataType::F16 | DataType::I8)
+        | (_, DataType::W4A16 | DataType::W8A16) => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! What is known of each processor for a workload.
+//!
+//! Responsible for: what the times of a processor rest on in a number format, and
+//! which operators it has no time for, with what to do about it. Not for: those times
+//! (`kernel`). Invariant: an operator that [`super::execute`] has no time for on any
+//! of a processor's offers is counted as missing, and no other.
+
+use serde::Serialize;
+use strum::Display;
+
+use super::{SimulateError, execute};
+use crate::device::profile::Profile;
+use crate::kernel::cpu::{self, CoreSet, Library};
+use crate::plan::{Processor, ProcessorKind};
+use crate::workload::{DataType, Layer, Linear, Operator, Stage};
+
+/// What times rest on, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
+pub enum Basis {
+    /// Runs on this device.
+    Measured,
+    /// Rates of other devices, by clocks and widths.
+    Scaled,
+    /// What nobody measured.
+    Assumed,
+    /// Nothing: there are no times.
+    #[strum(serialize = "not known")]
+    NotKnown,
+}
+
+impl Basis {
+    /// What the source of a table says.
+    fn of_source(source: &str) -> Self {
+        let begins = |words: &[&str]| words.iter().any(|word| source.starts_with(word));
+        if begins(&["fit", "probe"]) || source.contains("measurements") {
+            Self::Measured
+        } else if begins(&["derived", "class prior"]) {
+            Self::Scaled
+        } else {
+            Self::Assumed
+        }
+    }
+}
+
+/// What is known of a processor for a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Known {
+    /// The processor.
+    pub processor: ProcessorKind,
+    /// What its times rest on; nothing where it has no time for any operator.
+    pub basis: Basis,
+    /// Operators that it has no time for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+}
+
+/// Operators of a workload that a processor has no time for: nothing is said of plans that
+/// give it these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// How many.
+    pub operators: usize,
+    /// Operators of the workload.
+    pub of: usize,
+    /// Why there is no time for the first of them.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What the profile knows of each processor that it describes, for `stages` with the kernels
+/// of `library`, on the CPU with any of `core_sets`.
+pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: &[Stage]) -> Vec<Known> {
+    let offers = |kind: ProcessorKind| -> Vec<Processor> {
+        match kind {
+            ProcessorKind::Cpu => core_sets.iter().copied().map(Processor::Cpu).collect(),
+            ProcessorKind::Gpu => device.gpu.iter().map(|_| Processor::Gpu).collect(),
+            ProcessorKind::Npu => device.npu.iter().map(|_| Processor::NPU).collect(),
+        }
+    };
+    let of = |kind: ProcessorKind| {
+        let offers = offers(kind);
+        let why = |stage: &Stage| {
+            let mut errors = offers.iter().map(|&by| execute(&stage.layer, device, library, by).err());
+            let first = errors.next()??;
+            errors.all(|error| error.is_some()).then_some((stage.layer.data_type, first))
+        };
+        let missing: Vec<(DataType, SimulateError)> = stages.iter().filter_map(why).collect();
+        let known = if missing.len() == stages.len() && !stages.is_empty() {
+            Basis::NotKnown
+        } else {
+            let formats = stages.iter().map(|stage| stage.layer.data_type);
+            let bases = formats.map(|format| basis(device, library, kind, format));
+            bases.filter(|&basis| basis < Basis::NotKnown).max().unwrap_or(Basis::NotKnown)
+        };
+        let missing = missing.first().map(|(format, error)| Missing {
+            operators: missing.len(),
+            of: stages.len(),
+            reason: reason(error),
+            remedy: remedy(device, library, kind, *format),
+        });
+        (!offers.is_empty()).then_some(Known { processor: kind, basis: known, missing })
+    };
+    ProcessorKind::ALL.into_iter().filter_map(of).collect()
+}
+
+/// What is known of products in `format`: of every processor, also of those that the profile
+/// does not describe.
+pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis; ProcessorKind::ALL.len()] {
+    let linear = Operator::Linear(Linear { rows: 64, input_features: 64, output_features: 64, bias: true });
+    let stages = [Stage::single("linear".to_owned(), Layer::new(linear, format))];
+    let core_sets: Vec<CoreSet> = CoreSet::fastest(&device.cpu, 1).into_iter().collect();
+    let all = known(device, library, &core_sets, &stages);
+    ProcessorKind::ALL.map(|kind| {
+        all.iter().find(|known| known.processor == kind).map_or(Basis::NotKnown, |known| known.basis)
+    })
+}
+
+/// What the times of a processor in `format` rest on, where it has some.
+fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> Basis {
+    match kind {
+        ProcessorKind::Cpu => {
+            let sources = device.cpu.clusters.iter().filter_map(|cluster| {
+                cpu::rate_table(library, format).and_then(|table| (table.source)(cluster))
+            });
+            sources.map(Basis::of_source).max().unwrap_or(Basis::NotKnown)
+        }
+        ProcessorKind::Gpu => device.gpu.as_ref().map_or(Basis::NotKnown, |gpu| {
+            let convolution = Basis::of_source(&gpu.conv_generic.source);
+            match (&gpu.language, format.is_weight_only()) {
+                (Some(kernels), true) => Basis::of_source(&kernels.source),
+                (None, true) => convolution.max(Basis::Scaled),
+                (_, false) => convolution,
+            }
+        }),
+        ProcessorKind::Npu => device.npu.as_ref().map_or(Basis::NotKnown, |npu| match format {
+            DataType::F16 | DataType::W4A16 | DataType::W8A16 => Basis::of_source(&npu.source),
+            // Computed in 16 bits.
+            DataType::F32 => Basis::Assumed,
+            DataType::I8 => {
+                npu.integer.as_ref().map_or(Basis::Assumed, |integer| Basis::of_source(&integer.source))
+            }
+        }),
+    }
+}
+
+/// Why there is no time, without the operator.
+fn reason(error: &SimulateError) -> String {
+    match error {
+        SimulateError::Unsupported(unsupported) => {
+            format!("{}: {}", unsupported.operator, unsupported.reason)
+        }
+        SimulateError::Absent { .. }
+        | SimulateError::NothingToUse
+        | SimulateError::OtherWorkload { .. }
+        | SimulateError::GridTooFine { .. }
+        | SimulateError::Schedule(_)
+        | SimulateError::GpuMemoryFull { .. }
+        | SimulateError::NoGraph { .. }
+        | SimulateError::TooLong { .. }
+        | SimulateError::TooManyFrames { .. } => error.to_string(),
+    }
+}
+
+/// What gives a processor times in `format`.
+fn remedy(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> String {
+    match kind {
+        ProcessorKind::Gpu => "add the kernel's table to the profile, or calibrate it".to_owned(),
+        ProcessorKind::Npu => "nothing but leaving these operators to the GPU or the CPU".to_owned(),
+        ProcessorKind::Cpu => {
+            let is_known = |&other: &Library| basis(device, other, kind, format) < Basis::NotKnown;
+            let other = Library::ALL.iter().copied().filter(|&other| other != library).find(is_known);
+            match (other, cpu::rate_table(library, format)) {
+                (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
+                (None, Some(table)) => format!(
+                    "add [cpu.cluster.{}] to each cluster of the profile, or write data_type = \"f32\" in the \
+                     scenario for another format",
+                    table.key
+                ),
+                (None, None) => format!(
+                    "write data_type = \"f32\" in the scenario: no CPU library is modelled in {format}"
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_what_a_table_rests_on() {
+        for (source, basis) in [
+            ("fit on mobile-ml-benchmark, 6161 runs of pixel4, prior hardware", Basis::Measured),
+            ("probe, 2026-11-21", Basis::Measured),
+            ("HeteroInfer (SOSP'25), measurements on a Snapdragon 8 Gen 3", Basis::Measured),
+            ("derived, not measured: the pixel4 table", Basis::Scaled),
+            ("class prior of the CPU model divided by 2.2 GHz, not measured", Basis::Scaled),
+            ("Google Cloud documentation, TPU v4", Basis::Assumed),
+        ] {
+            assert_eq!(Basis::of_source(source), basis, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_format_without_a_table_is_not_known_and_another_library_is_named_that_has_one() {
+        let device = Profile::load("pixel4").unwrap();
+        let bases = |library, format| known_in(&device, library, format);
+        let [cpu, gpu, npu] = bases(Library::Xnnpack, DataType::I8);
+        assert_eq!([cpu, gpu, npu], [Basis::NotKnown, Basis::Measured, Basis::NotKnown]);
+        assert_eq!(bases(Library::Ruy, DataType::I8)[0], Basis::Measured);
+        assert_eq!(bases(Library::Xnnpack, DataType::F16)[0], Basis::Scaled);
+        let help = remedy(&device, Library::Xnnpack, ProcessorKind::Cpu, DataType::I8);
+        assert!(help.contains("--library ruy"), "{help}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What is known of each processor, in words.
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::plan::ProcessorKind;
+use coexec_sim::scenario::Scenario;
+use coexec_sim::simulate::{Basis, Known, Missing, known, known_in};
+use coexec_sim::workload::{DataType, Stage};
+use serde::Serialize;
+
+use crate::output;
+
+/// What is known of the scenario's device for `stages`.
+pub(crate) fn of(scenario: &Scenario, stages: &[Stage]) -> Vec<Known> {
+    known(&scenario.device, scenario.library, &scenario.options.core_sets, stages)
+}
+
+/// Says which processors have no time for some operators, why, and what to do: their absence
+/// from the answer must not read as "it does not help".
+pub(crate) fn tell(known: &[Known]) {
+    for Known { processor, missing, .. } in known {
+        let Some(Missing { operators, of, reason, remedy }) = missing else { continue };
+        output::line(&format!(
+            "\n{processor}: not known for {operators} of {of} operators, so nothing is said of plans that give \
+             it these\n  {reason}\n  to know: {remedy}"
+        ));
+    }
+}
+
+/// What the times of products in one number format rest on.
+#[derive(Debug, Serialize)]
+pub(crate) struct Format {
+    /// How a model is stored.
+    pub(crate) weights: &'static str,
+    /// What is computed in; the GPU computes all in 16 bits.
+    pub(crate) data_type: DataType,
+    /// By each library whose rates the profile has in some format.
+    pub(crate) cpu: Vec<(Library, Basis)>,
+    pub(crate) gpu: Basis,
+    pub(crate) npu: Basis,
+}
+
+/// What is known of `device` in each format that models are stored in.
+pub(crate) fn formats(device: &Profile) -> Vec<Format> {
+    let usual = Library::default_for(&device.cpu);
+    let has_some = |&&library: &&Library| {
+        let mut bases = DataType::ALL.iter().map(|&format| known_in(device, library, format)[0]);
+        library == usual || bases.any(|basis| basis != Basis::NotKnown)
+    };
+    let libraries: Vec<Library> = Library::ALL.iter().filter(has_some).copied().collect();
+    let stored = [
+        ("f32", DataType::F32),
+        ("f16 weights", DataType::F32),
+        ("f16", DataType::F16),
+        ("int8", DataType::I8),
+        ("int8 weights", DataType::W8A16),
+        ("int4 weights", DataType::W4A16),
+    ];
+    let format = |(weights, data_type): (&'static str, DataType)| {
+        let basis = |library, kind: ProcessorKind| known_in(device, library, data_type)[kind as usize];
+        let of_cpu = |&library: &Library| (library, basis(library, ProcessorKind::Cpu));
+        Format {
+            weights,
+            data_type,
+            cpu: libraries.iter().map(of_cpu).collect(),
+            gpu: basis(usual, ProcessorKind::Gpu),
+            npu: basis(usual, ProcessorKind::Npu),
+        }
+    };
+    stored.into_iter().map(format).collect()
+}
+
+/// The table of it, in lines that are comments of a profile.
+pub(crate) fn comments(formats: &[Format]) -> String {
+    let libraries = formats.first().map_or(&[][..], |format| &format.cpu);
+    let header = ["format".to_owned(), "computed in".to_owned()].into_iter();
+    let header = header.chain(libraries.iter().map(|(library, _)| format!("CPU, {library}")));
+    let header: Vec<String> = header.chain(["GPU".to_owned(), "NPU".to_owned()]).collect();
+    let cells = |format: &Format| -> Vec<String> {
+        let bases = format.cpu.iter().map(|(_, basis)| basis).chain([&format.gpu, &format.npu]);
+        let names = [format.weights.to_owned(), format.data_type.to_string()];
+        names.into_iter().chain(bases.map(Basis::to_string)).collect()
+    };
+    let table = output::text_table(&header, &formats.iter().map(cells).collect::<Vec<_>>());
+    let lines = table.lines().map(|line| format!("#{line}"));
+    ["# What times of products rest on:".to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
