@@ -2,7 +2,7 @@
 
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
-use coexec_sim::scenario::Workload;
+use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Basis, Composition, Known, Prediction, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
@@ -106,19 +106,23 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             strategies: &entries,
             operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
         });
-    } else {
-        output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
-        if compares {
-            strategies::table(&entries);
-        } else {
-            compare(&answer, &known, scenario.options.objective != Objective::Latency);
-        }
-        known::tell(&known);
-        operators(stages, &answer);
-        output::line("");
-        report(&answer.prediction, &timeline, &scenario.device);
+        return Ok(());
     }
+    tell(&scenario, stages, &answer, &entries, &known);
+    report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
+}
+
+/// The answer in tables: of strategies, or of what the plan is compared with; of operators.
+fn tell(scenario: &Scenario, stages: &[Stage], answer: &Answer, entries: &[Entry], known: &[Known]) {
+    output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
+    if entries.is_empty() {
+        compare(answer, known, scenario.options.objective != Objective::Latency);
+    } else {
+        strategies::table(entries);
+    }
+    known::tell(known);
+    operators(stages, answer);
 }
 
 fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
@@ -177,10 +181,10 @@ fn compare(answer: &Answer, known: &[Known], energy: bool) {
     output::keyed_table(&header, 1, rows);
 }
 
-/// What the search found for each operator alone, beside what the plan does.
+/// What the search found for each operator alone, beside what the plan does; an empty line ends it.
 fn operators(stages: &[Stage], answer: &Answer) {
     if answer.searches.is_empty() {
-        return;
+        return output::line("");
     }
     let time = |candidate: Option<explore::Candidate>| or_dash(candidate.map(|candidate| candidate.latency));
     let found = stages.iter().zip(&answer.searches).zip(&answer.plan.placements).enumerate();
@@ -198,6 +202,7 @@ fn operators(stages: &[Stage], answer: &Answer) {
     output::line("");
     let header = ["operator", "takes", "plan", "what", "best cut alone", "GPU alone", "CPU alone"];
     output::keyed_table(&header, 1, rows.chain(sums));
+    output::line("");
 }
 
 /// Who computes what of an operator, in a few words.

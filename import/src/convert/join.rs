@@ -39,7 +39,7 @@ impl Converter<'_> {
             views.iter().partition(|view| self.stored.contains(&view.source));
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
-        let (shape, dimension) = self.placed(leading[0], along, &order)?;
+        let (shape, dimension) = Self::placed(leading[0], along, &order)?;
         let mut parts = Vec::with_capacity(views.len());
         let mut sources = Vec::with_capacity(views.len());
         for view in views {
@@ -55,7 +55,7 @@ impl Converter<'_> {
 
     /// The extent under which an axis of `view` is a dimension of its own, and that dimension,
     /// where all axes lie in that order.
-    pub(super) fn placed(&self, view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
+    pub(super) fn placed(view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
         let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
@@ -118,7 +118,7 @@ impl Converter<'_> {
         } else {
             self.order_and(&order, along, view.extents.len())
         };
-        let (shape, dimension) = self.placed(view, along, &all)?;
+        let (shape, dimension) = Self::placed(view, along, &all)?;
         let source = self.arranged(view, &order, shape)?;
         let mut pad = Pad { input: shape, before: [0; 4], after: [0; 4] };
         (pad.before[dimension as usize], pad.after[dimension as usize]) = (before, after);

@@ -74,16 +74,7 @@ impl<T: Element> Builder<'_, T> {
             (Class::Reduction(Reduction::Normalisation(statistic)), Kernel::Norm) => self.norm(statistic),
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
-            (Class::Movement(Movement::Joined(concat)), Kernel::Concat | Kernel::ConcatXy) => {
-                self.concat(concat)
-            }
-            (Class::Movement(Movement::Range(slice)), Kernel::Slice) => self.pick(&slice.pick()),
-            (Class::Movement(Movement::Transposed(transpose)), Kernel::Transpose) => {
-                self.pick(&transpose.pick())
-            }
-            (Class::Movement(Movement::Padded(pad)), Kernel::Padding) => self.pick(&pad.pick()),
-            (Class::Movement(Movement::Resized(resize)), Kernel::Resize) => self.resize(resize),
-            (Class::Movement(Movement::Rearranged { input }), Kernel::Reshape) => self.reshape(input),
+            (Class::Movement(movement), kernel) => self.movement(&movement, kernel),
             (Class::Gather { .. }, Kernel::Gather) => self.embedding(),
             (
                 Class::Product(_)
@@ -92,13 +83,37 @@ impl<T: Element> Builder<'_, T> {
                 | Class::Pool(_)
                 | Class::Reduction(_)
                 | Class::Elementwise(_)
-                | Class::Movement(_)
                 | Class::Gather { .. }
                 | Class::Recurrent(_)
                 | Class::Generic(_),
                 kernel,
-            ) => Err(self.unsupported(format!("there is no kernel {kernel} for it"))),
+            ) => Err(self.no_kernel(kernel)),
         }
+    }
+
+    /// What moves elements, by the kernel that does.
+    fn movement(&mut self, movement: &Movement<'_>, kernel: Kernel) -> Result<(), OpenClError> {
+        match (movement, kernel) {
+            (Movement::Joined(concat), Kernel::Concat | Kernel::ConcatXy) => self.concat(concat),
+            (Movement::Range(slice), Kernel::Slice) => self.pick(&slice.pick()),
+            (Movement::Transposed(transpose), Kernel::Transpose) => self.pick(&transpose.pick()),
+            (Movement::Padded(pad), Kernel::Padding) => self.pick(&pad.pick()),
+            (Movement::Resized(resize), Kernel::Resize) => self.resize(resize),
+            (&Movement::Rearranged { input }, Kernel::Reshape) => self.reshape(input),
+            (
+                Movement::Joined(_)
+                | Movement::Range(_)
+                | Movement::Transposed(_)
+                | Movement::Padded(_)
+                | Movement::Resized(_)
+                | Movement::Rearranged { .. },
+                kernel,
+            ) => Err(self.no_kernel(kernel)),
+        }
+    }
+
+    fn no_kernel(&self, kernel: Kernel) -> OpenClError {
+        self.unsupported(format!("there is no kernel {kernel} for it"))
     }
 
     /// A kernel of `source`; one that writes the output does so in the output's layout.
