@@ -39,7 +39,7 @@ impl Converter<'_> {
             views.iter().partition(|view| self.stored.contains(&view.source));
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
-        let (shape, dimension) = Self::placed(leading[0], along, &order)?;
+        let (shape, dimension) = self.placed(leading[0], along, &order)?;
         let mut parts = Vec::with_capacity(views.len());
         let mut sources = Vec::with_capacity(views.len());
         for view in views {
@@ -55,10 +55,15 @@ impl Converter<'_> {
 
     /// The extent under which an axis of `view` is a dimension of its own, and that dimension,
     /// where all axes lie in that order.
-    pub(super) fn placed(view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
+    pub(super) fn placed(&self, view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
-        let (outer, inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
+        let (outer, mut inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
+        let rank = view.extents.len();
+        if inner.is_empty() && along + 1 != rank && self.image_order(rank).last() != Some(&along) {
+            // Of tensors with one channel, which frameworks keep as such.
+            inner.push(1);
+        }
         match placed_in(view, along, &outer, &inner) {
             Some(placed) => Ok(placed),
             None => unsound("a tensor is too large"),
@@ -118,7 +123,7 @@ impl Converter<'_> {
         } else {
             self.order_and(&order, along, view.extents.len())
         };
-        let (shape, dimension) = Self::placed(view, along, &all)?;
+        let (shape, dimension) = self.placed(view, along, &all)?;
         let source = self.arranged(view, &order, shape)?;
         let mut pad = Pad { input: shape, before: [0; 4], after: [0; 4] };
         (pad.before[dimension as usize], pad.after[dimension as usize]) = (before, after);
@@ -284,7 +289,11 @@ fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<
     let mut dimensions = Dimension::ALL.into_iter().rev();
     let is_axis = |&dimension: &Dimension| {
         let (extent, inside) = (part.shape.along(dimension), part.shape.inside(dimension));
-        extent == own && inside == step && part.shape.elements() == around * u64::from(own) * step
+        let is_inside = dimension != Dimension::Channels || inner.is_empty();
+        is_inside
+            && extent == own
+            && inside == step
+            && part.shape.elements() == around * u64::from(own) * step
     };
     if let Some(dimension) = dimensions.find(is_axis) {
         return Some((part.shape, dimension));

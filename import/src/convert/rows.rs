@@ -107,7 +107,7 @@ impl Converter<'_> {
         }
         let view = if view.order.is_none() { self.settled(view)? } else { view.clone() };
         let order = view.order.clone().unwrap_or_default();
-        let (shape, dimension) = Self::placed(&view, along, &order)?;
+        let (shape, dimension) = self.placed(&view, along, &order)?;
         let source = self.arranged(&view, &order, shape)?;
         let first = if step < 0 { last as u32 } else { first };
         let step = i32::try_from(step).unwrap_or(1);

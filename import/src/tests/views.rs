@@ -171,3 +171,14 @@ fn weights_that_are_stored_in_16_bits_and_cast_are_computed_with_in_32() {
     let half = tokens().node("MatMul", &["x", "stored"], "y", &[]);
     assert_eq!(half.import().unwrap().graph.data_type(), DataType::F16);
 }
+
+#[test]
+fn scores_of_one_channel_are_joined_as_rows() {
+    let model = Builder::new(&[1, 1, 600, 1]).weights("others", &[1, 1, 296, 1]).node(
+        "Concat",
+        &["x", "others"],
+        "y",
+        &[("axis", &[2])],
+    );
+    assert_eq!(model.operators().last().unwrap(), "concat -> 896x1x1");
+}
