@@ -122,6 +122,8 @@ pub(super) struct Converter<'a> {
     stored: HashSet<Source>,
     /// What products of matrices read, and is no image.
     matrices: HashSet<TensorId>,
+    /// What is read by more than nodes for which an image has its channels last.
+    images: HashSet<TensorId>,
     /// Where the nodes of each branch begin that is being converted.
     begun: Vec<usize>,
     /// Why a branch could not be converted, if one could not.
@@ -186,7 +188,8 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             given: HashMap::new(),
             stored: HashSet::new(),
-            matrices: matrices(model),
+            matrices: read_by(model, Work::reads_matrices),
+            images: read_by(model, |work| !work.has_channels_last()),
             begun: Vec::new(),
             refused: None,
             name: String::new(),
@@ -199,8 +202,13 @@ impl<'a> Converter<'a> {
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
-        let is_image = extents.len() == 4 && !self.matrices.contains(&tensor);
-        let order = if is_image { self.image_order(4) } else { wide_axes(&extents) };
+        let order = if extents.len() != 4 || self.matrices.contains(&tensor) {
+            wide_axes(&extents)
+        } else if self.images.contains(&tensor) {
+            self.image_order(4)
+        } else {
+            (0..4).collect()
+        };
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
         let source = self.input(name, shape);
@@ -348,12 +356,10 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Tensors that nodes read as matrices.
-fn matrices(model: &Model) -> HashSet<TensorId> {
-    let is_product = |node: &&SourceNode| {
-        matches!(node.work, Work::Product { .. } | Work::Attention(_) | Work::LinearAttention(_))
-    };
-    model.nodes.iter().filter(is_product).flat_map(|node| &node.reads).copied().flatten().collect()
+/// Tensors that are read by a node of which that is true.
+fn read_by(model: &Model, is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
+    let readers = model.nodes.iter().filter(|node| is_reader(&node.work));
+    readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
 }
 
 /// What is said of a tensor that nobody wrote.

@@ -73,6 +73,16 @@ impl Extents {
 }
 
 impl Work {
+    /// Whether it reads its operands as matrices.
+    pub(super) fn reads_matrices(&self) -> bool {
+        matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))
+    }
+
+    /// Whether it turns an image with channels last, or looks along its channels.
+    pub(super) fn has_channels_last(&self) -> bool {
+        matches!(self, Self::Transpose | Self::AlongAxis { axis: -1 | 3, .. })
+    }
+
     /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
     pub(super) fn arranges(&self) -> bool {
         matches!(

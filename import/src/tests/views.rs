@@ -182,3 +182,22 @@ fn scores_of_one_channel_are_joined_as_rows() {
     );
     assert_eq!(model.operators().last().unwrap(), "concat -> 896x1x1");
 }
+
+#[test]
+fn an_image_that_a_file_turns_at_once_lies_as_the_framework_has_it() {
+    let model = Builder::new(&[1, 32, 32, 3])
+        .weights("w", &[8, 3, 3, 3])
+        .node("Transpose", &["x"], "turned", &[("perm", &[0, 3, 1, 2])])
+        .node("Conv", &["turned", "w"], "y", &[]);
+    assert_eq!(model.operators(), ["conv2d 3x3 32x32x3 -> 30x30x8"]);
+}
+
+#[test]
+fn a_transpose_that_is_no_change_of_layout_is_an_operator() {
+    let model = Builder::new(&[64, 128])
+        .weights("w", &[128, 32])
+        .node("MatMul", &["x", "w"], "product", &[])
+        .node("Transpose", &["product"], "turned", &[])
+        .node("Relu", &["turned"], "y", &[]);
+    assert_eq!(model.operators(), ["linear 64x128 -> 32", "transpose 1x64x32 -> 1x32x64", "Relu 1x32x64"]);
+}
