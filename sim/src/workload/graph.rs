@@ -177,7 +177,7 @@ impl Graph {
         self.nodes.iter().map(|node| node.operator.parameters()).sum()
     }
 
-    /// Multiply-accumulates of all nodes, counted as [`Operator::macs`] does.
+    /// Multiply-accumulates of all nodes, counted as [`Definition::macs`](super::Definition::macs) does.
     pub fn macs(&self) -> u64 {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
     }

@@ -5,7 +5,7 @@
 //! the list below is the only other place where its name is. Kernel models go by the class of an
 //! operator, so that a new one is priced on every processor from the day it exists. Not for:
 //! connecting operators (`graph.rs`), or time.
-//! Invariant: every operator is self-contained plain data; after [`Operator::check`]
+//! Invariant: every operator is self-contained plain data; after [`Definition::check`]
 //! succeeded, no other method overflows or divides by zero.
 
 mod answers;
