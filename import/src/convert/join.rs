@@ -109,7 +109,7 @@ impl Converter<'_> {
         let input = Shape { batch, height, width, channels };
         let source = self.arranged(&view, &wide(&view.extents, order.clone()), input)?;
         let pad = Pad { input, before: [0, top, left, 0], after: [0, bottom, right, 0] };
-        let source = self.emit(".pad", pad, &[source])?;
+        let source = self.emit(self.suffix(".pad"), pad, &[source])?;
         Ok(self.seen(source, extents, order))
     }
 

@@ -45,7 +45,13 @@ impl Converter<'_> {
         if input == shape {
             return Ok(source);
         }
-        self.emit(".reshape", Reshape { input, output: shape }, &[source])
+        self.emit(self.suffix(".reshape"), Reshape { input, output: shape }, &[source])
+    }
+
+    /// What tells a move from the operator of the node at work; nothing where that is the move.
+    pub(super) fn suffix(&self, suffix: &'static str) -> &'static str {
+        let is_move = self.kind.eq_ignore_ascii_case(suffix.trim_start_matches('.'));
+        if is_move { "" } else { suffix }
     }
 
     /// `view`, whose axes lie in the order `from`, with those in the order `to`; none where
@@ -74,7 +80,7 @@ impl Converter<'_> {
         let source = self.reshaped(view.source, read)?;
         let transpose =
             Transpose { input: read, ..Transpose::from(permutation([&input, &output], [&from, &to])) };
-        self.emit(".transpose", transpose, &[source]).map(Some)
+        self.emit(self.suffix(".transpose"), transpose, &[source]).map(Some)
     }
 }
 
