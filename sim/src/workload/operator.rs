@@ -304,16 +304,6 @@ impl Movement<'_> {
             | Self::Rearranged { .. } => 1,
         }
     }
-
-    /// Where the elements come from, where that is a position by position of the output's.
-    pub fn pick(&self) -> Option<Pick> {
-        match self {
-            Self::Range(slice) => Some(slice.pick()),
-            Self::Transposed(transpose) => Some(transpose.pick()),
-            Self::Padded(pad) => Some(pad.pick()),
-            Self::Joined(_) | Self::Resized(_) | Self::Rearranged { .. } => None,
-        }
-    }
 }
 
 #[cfg(test)]

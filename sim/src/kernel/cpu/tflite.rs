@@ -108,6 +108,10 @@ impl<'a> Kernels<'a> {
         let output = operator.output().elements();
         let elements = output as f64;
         let rates = self.main();
+        let copy = |elements: f64| {
+            let nanos = elements * rates.copy_element_ns.value;
+            (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
+        };
         let (kernel, serial) = match operator.class() {
             Class::Product(product) if product.trained => return self.linear(product),
             Class::Product(product) => return self.batched_product(product),
@@ -134,14 +138,8 @@ impl<'a> Kernels<'a> {
                 let copy_ns = or(rates.concat_element_ns.as_ref(), &rates.copy_element_ns);
                 (Kernel::Copy, self.serial(&[elements * copy_ns, self.beyond_cache(output)]))
             }
-            Class::Movement(movement) => {
-                let nanos = elements * f64::from(movement.taps()) * rates.copy_element_ns.value;
-                (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
-            }
-            Class::Gather { .. } => {
-                let nanos = elements * rates.copy_element_ns.value;
-                (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
-            }
+            Class::Movement(movement) => copy(elements * f64::from(movement.taps())),
+            Class::Gather { .. } => copy(elements),
             Class::Recurrent(recurrent) => return self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let (kernel, element_ns) = match generic.kind {

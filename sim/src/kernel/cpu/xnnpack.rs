@@ -143,11 +143,8 @@ impl<'a> Kernels<'a> {
             Class::Reduction(Reduction::Normalisation(statistic)) => {
                 self.passes(output, f64::from(statistic.passes()), statistic.function())
             }
-            class @ (Class::Movement(_) | Class::Gather { .. }) => {
-                let taps = if let Class::Movement(movement) = class { movement.taps() } else { 1 };
-                let serial = self.serial(&[output * f64::from(taps) * self.main().copy_element_ns.value]);
-                Tally { serial, ..Tally::new(Kernel::Copy) }
-            }
+            Class::Movement(movement) => self.copy(output * f64::from(movement.taps())),
+            Class::Gather { .. } => self.copy(output),
             Class::Recurrent(recurrent) => self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let visited = generic.visited() as f64;
@@ -155,10 +152,7 @@ impl<'a> Kernels<'a> {
                     GenericKind::Elementwise | GenericKind::Reduction => {
                         self.passes(visited, 0.0, Function::Relu)
                     }
-                    GenericKind::Movement | GenericKind::Gather | GenericKind::Search => {
-                        let serial = self.serial(&[visited * self.main().copy_element_ns.value]);
-                        Tally { serial, ..Tally::new(Kernel::Copy) }
-                    }
+                    GenericKind::Movement | GenericKind::Gather | GenericKind::Search => self.copy(visited),
                 }
             }
             Class::Elementwise(elementwise) => self.passes(output, 0.0, elementwise.function),
@@ -181,6 +175,12 @@ impl<'a> Kernels<'a> {
     /// Dispatch of an operator and the parts of the work that the main thread does alone.
     fn serial(&self, parts: &[f64]) -> f64 {
         parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
+    }
+
+    /// `elements` copied by the main thread.
+    fn copy(&self, elements: f64) -> Tally {
+        let serial = self.serial(&[elements * self.main().copy_element_ns.value]);
+        Tally { serial, ..Tally::new(Kernel::Copy) }
     }
 
     /// Plain passes over `elements`, and one of a function.

@@ -12,6 +12,11 @@ use crate::workload::shape::Shape;
 /// Extent of an operator's input until it is known what it reads.
 pub(super) const UNKNOWN: Shape = Shape { batch: 0, height: 0, width: 0, channels: 0 };
 
+/// The extent of an operator that a file has just written.
+pub(super) fn unknown() -> Shape {
+    UNKNOWN
+}
+
 /// How an operator can be divided along its output channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelCut {

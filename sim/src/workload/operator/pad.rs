@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN};
+use super::definition::{BatchOf, Definition, unknown};
 use super::pick::{Axis, Pick};
 use super::{Class, Movement, Operator};
 use crate::workload::shape::{Dimension, Shape};
@@ -20,10 +20,6 @@ pub struct Pad {
     pub before: [u32; 4],
     /// Positions after.
     pub after: [u32; 4],
-}
-
-fn unknown() -> Shape {
-    UNKNOWN
 }
 
 impl Pad {

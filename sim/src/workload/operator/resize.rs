@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN};
+use super::definition::{BatchOf, Definition, unknown};
 use super::{Class, Movement, Operator};
 use crate::workload::shape::Shape;
 
@@ -46,10 +46,6 @@ pub struct Resize {
     /// What its elements are made of.
     #[serde(default)]
     pub interpolation: Interpolation,
-}
-
-fn unknown() -> Shape {
-    UNKNOWN
 }
 
 impl Definition for Resize {

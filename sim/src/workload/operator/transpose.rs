@@ -82,10 +82,6 @@ impl Definition for Transpose {
         write!(f, "{} {} -> {}", self.name(), self.extent(), self.output())
     }
 
-    fn is_view(&self) -> bool {
-        false
-    }
-
     fn over(&self, extent: Shape) -> Operator {
         Self { input: extent, images: 1, ..*self }.into()
     }
