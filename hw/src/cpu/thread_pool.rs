@@ -21,7 +21,7 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use thiserror::Error;
 
-use waiting::{Mailbox, spin_until};
+use waiting::{Mailbox, look_after_store, spin_until};
 
 /// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);
@@ -294,7 +294,9 @@ impl Shared {
             if let Err(payload) = result {
                 *self.panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
             }
-            if self.pending.fetch_sub(1, Ordering::SeqCst) == 1 && self.caller_asleep.load(Ordering::SeqCst) {
+            let last = self.pending.fetch_sub(1, Ordering::AcqRel) == 1;
+            look_after_store();
+            if last && self.caller_asleep.load(Ordering::Relaxed) {
                 let _guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
                 self.caller_wake.notify_one();
             }
@@ -306,11 +308,12 @@ impl Shared {
             return;
         }
         let mut guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.caller_asleep.store(true, Ordering::SeqCst);
-        while self.pending.load(Ordering::SeqCst) != 0 {
+        self.caller_asleep.store(true, Ordering::Relaxed);
+        look_after_store();
+        while self.pending.load(Ordering::Acquire) != 0 {
             guard = self.caller_wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
-        self.caller_asleep.store(false, Ordering::SeqCst);
+        self.caller_asleep.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a thread waits: it spins, and then sleeps.
 
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,24 +21,36 @@ pub(super) struct Mailbox {
 impl Mailbox {
     /// Puts a task in; whether the worker has to be woken for it.
     pub(super) fn put(&self, task: u32) -> bool {
-        self.task.store(task, Ordering::SeqCst);
-        self.asleep.load(Ordering::SeqCst)
+        self.task.store(task, Ordering::Release);
+        look_after_store();
+        self.asleep.load(Ordering::Relaxed)
     }
 
     /// Waits for a task other than `done` and returns its number.
     pub(super) fn next(&self, done: u32, spin: Duration) -> u32 {
         let has_task = || self.task.load(Ordering::Acquire) != done;
         if !spin_until(spin, has_task) {
-            self.asleep.store(true, Ordering::SeqCst);
+            self.asleep.store(true, Ordering::Relaxed);
+            look_after_store();
             // Whoever wrote the task before this look sees no sleeper and is seen here;
             // whoever writes it after wakes this thread.
-            while self.task.load(Ordering::SeqCst) == done {
+            while self.task.load(Ordering::Acquire) == done {
                 thread::park();
             }
-            self.asleep.store(false, Ordering::SeqCst);
+            self.asleep.store(false, Ordering::Relaxed);
         }
         self.task.load(Ordering::Acquire)
     }
+}
+
+/// What this thread stored is seen by the other before this thread looks at what the
+/// other stored: of two threads that store and then look, one sees the other.
+///
+/// A fence, and not sequentially consistent stores and loads alone: those promise the
+/// same, but emulators of aarch64 (QEMU 7.2 on `x86_64`) let such a load pass the store
+/// before it, and a thread then sleeps forever.
+pub(super) fn look_after_store() {
+    fence(Ordering::SeqCst);
 }
 
 /// Spins until `condition` holds or `spin` has passed; whether it holds.
