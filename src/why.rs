@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use coexec_sim::kernel::gpu::language::LanguageKernel;
+use coexec_sim::kernel::npu::compiled;
 use coexec_sim::kernel::{cpu, gpu, npu};
 use coexec_sim::simulate::{Detail, PartReport, Prediction};
-use coexec_sim::units::Picos;
+use coexec_sim::units::{Bytes, Picos};
 
 /// More operators than this are not explained one by one.
 const MOST_EXPLAINED: usize = 6;
@@ -83,6 +84,7 @@ fn detail(detail: &Detail) -> String {
             schedule.bytes,
             npu_limit(schedule.limit)
         ),
+        Detail::NpuGraph(step) => npu_graph(step),
     }
 }
 
@@ -148,6 +150,20 @@ fn gpu_limit(limit: gpu::Limit) -> &'static str {
         gpu::Limit::Throughput => "throughput of the compute units",
         gpu::Limit::Traffic => "memory traffic",
     }
+}
+
+fn npu_graph(step: &compiled::Step) -> String {
+    let spilled = match step.spilled {
+        Bytes::ZERO => "every tensor on chip".to_owned(),
+        bytes => format!("{bytes} spilled"),
+    };
+    let limit = match step.limit {
+        compiled::Limit::Compute => "the unit",
+        compiled::Limit::Traffic => "memory traffic",
+        compiled::Limit::Fixed => "fixed costs",
+    };
+    let operators = counted(u64::from(step.operators), "operator", "operators");
+    format!("{} ({operators}), {} of weights, {spilled}; limited by {limit}", step.kernel, step.weights)
 }
 
 fn npu_limit(limit: npu::Limit) -> &'static str {

@@ -70,6 +70,9 @@ pub enum PhaseKind {
     Stream,
     /// The last results leaving systolic arrays, of all folds together.
     Drain,
+    /// Units of an NPU at work on a layer of a compiled graph, and its weights and spilled
+    /// tensors on their way.
+    OnChip,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,
     /// Copying between a GPU's own memory and the host's.

@@ -8,6 +8,7 @@
 
 mod alone;
 mod background;
+mod compiled_graphs;
 mod energy;
 mod footprint;
 pub mod generation;
@@ -142,6 +143,8 @@ pub struct Simulator<'a> {
     /// Whether inputs and results of what is run lie with the host, rather than with
     /// the processor that reads or computes them.
     ends_on_host: bool,
+    /// Whether the NPU's compiler takes operators in a row as one graph.
+    compiles_graphs: bool,
     capacity: Capacity,
     engine: Engine,
     program: Program,
@@ -157,13 +160,32 @@ impl<'a> Simulator<'a> {
         let host = Host::new(device, Measure::Operators);
         let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
         let (background, frames) = (None, Frames::default());
-        Self { device, library, host, ends_on_host: true, capacity, engine, program, background, frames }
+        let (ends_on_host, compiles_graphs) = (true, true);
+        Self {
+            device,
+            library,
+            host,
+            ends_on_host,
+            compiles_graphs,
+            capacity,
+            engine,
+            program,
+            background,
+            frames,
+        }
     }
 
     /// The simulator, with times that cover what `measure` says.
     #[must_use]
     pub fn measuring(self, measure: Measure) -> Self {
         Self { host: Host::new(self.device, measure), ..self }
+    }
+
+    /// The simulator, whose NPU is given each product on its own, in static graphs: how engines
+    /// of language models use it that share products between processors.
+    #[must_use]
+    pub fn product_by_product(self) -> Self {
+        Self { compiles_graphs: false, ..self }
     }
 
     /// The simulator, with a background load beside whatever it runs.
@@ -189,13 +211,15 @@ impl<'a> Simulator<'a> {
     /// A simulator of single operators of what this one runs whole: their launches
     /// as they are there, without what an inference pays once.
     pub(crate) fn of_parts(&self) -> Self {
-        Self { host: self.host.of_part(), ..Self::new(self.device, self.library) }
+        let Self { compiles_graphs, .. } = *self;
+        Self { host: self.host.of_part(), compiles_graphs, ..Self::new(self.device, self.library) }
     }
 
     /// The same for operators in the middle of a workload, whose data lie where they
     /// are computed.
     pub(crate) fn inside(&self) -> Self {
-        Self { ends_on_host: false, host: self.host, ..Self::new(self.device, self.library) }
+        let Self { host, compiles_graphs, .. } = *self;
+        Self { ends_on_host: false, host, compiles_graphs, ..Self::new(self.device, self.library) }
     }
 
     /// How one processor runs a layer of what is measured.
@@ -203,6 +227,19 @@ impl<'a> Simulator<'a> {
         let (phases, detail) = execute(layer, self.device, self.library, by)?;
         let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
         Ok((phases, detail))
+    }
+
+    /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
+    fn compiled(
+        &self,
+        stages: &[Stage],
+        plan: &Plan,
+    ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+        if self.compiles_graphs {
+            compiled_graphs::compiled(stages, plan, self.device)
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     /// The device simulated.

@@ -28,21 +28,25 @@ const LARGEST_FACTOR: f64 = 1e3;
 
 /// Keys of quantities that something is divided by, or that mean nothing at zero, beside
 /// those with a unit of [`POSITIVE_UNITS`].
-const POSITIVE: [&str; 9] = [
+const POSITIVE: [&str; 13] = [
     "active_watts",
     "bytes_per_weight",
+    "fixed_cost_factor",
     "long_row_elements",
     "mixed_cluster_factor",
     "on_chip_bytes",
+    "product_rate_factor",
     "rate_factor",
     "sleep_granularity_us",
     "slowdown_factor",
+    "vector_rate_factor",
+    "volume_rate_factor",
     "waves",
 ];
 
 /// Units of clocks, rates and sizes, which are above zero; but nothing may be felt from the
 /// first byte on (`onset_gbps`).
-const POSITIVE_UNITS: [&str; 5] = ["_gbps", "_gb", "_mhz", "_teraflops", "_per_cycle"];
+const POSITIVE_UNITS: [&str; 6] = ["_gbps", "_gb", "_mhz", "_teraflops", "_per_cycle", "_per_ns"];
 
 /// What the quantity of a key may be.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,12 @@
 //! possible values. Not for: the rules (`kernel::npu`). Invariant: every number
 //! is a term of one of those rules, and says which.
 
+pub mod compiled;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::compiled::CompiledGraphs;
 use super::check::Checker;
 use super::quantity::Quantity;
 
@@ -71,6 +74,10 @@ pub struct Npu {
     pub decode: Option<Decode>,
     /// What it takes to make graphs for a row count that has none.
     pub graph_preparation: GraphPreparation,
+    /// Networks that are compiled as a whole. Absent: products alone run here, each handed over
+    /// on its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompiledGraphs>,
 }
 
 /// How products of 8-bit integers differ from those of floats.

@@ -17,6 +17,7 @@
 //! order and shape characteristics NPU-1 to NPU-3 of `HeteroInfer` (SOSP'25,
 //! section 3.2) and its Table 3.
 
+pub mod compiled;
 mod cost;
 mod graphs;
 mod product;

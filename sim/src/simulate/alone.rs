@@ -33,8 +33,10 @@ pub enum Detail {
     Gpu(gpu::Launch),
     /// A GPU launch of a language-model engine.
     GpuLanguage(gpu::language::LanguageLaunch),
-    /// An NPU schedule.
+    /// An NPU's schedule of a product handed over on its own.
     Npu(npu::Schedule),
+    /// A layer of a graph that an NPU's compiler took as a whole.
+    NpuGraph(npu::compiled::Step),
 }
 
 fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {

@@ -165,7 +165,7 @@ struct GenerationRun<'a> {
 
 impl<'a> GenerationRun<'a> {
     fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
-        let simulator = Simulator::new(variant, library).inside();
+        let simulator = Simulator::new(variant, library).product_by_product().inside();
         Self { simulator, task, plan, made: GraphCache::empty() }
     }
 }

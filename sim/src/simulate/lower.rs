@@ -94,7 +94,7 @@ impl PricedCommand {
     fn streams(&self) -> u32 {
         match &self.detail {
             Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
-            Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_)) | None => 1,
+            Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_)) | None => 1,
         }
     }
 }
@@ -117,7 +117,8 @@ impl Lowered {
         };
         let Schedule { commands, computed, missing } = schedule(stages, plan, &setting)?;
         check_room(stages, plan, device)?;
-        let pricing = Pricing { simulator, stages, plan };
+        let compiled = simulator.compiled(stages, plan)?;
+        let pricing = Pricing { simulator, stages, plan, compiled };
         let mut tasks = Vec::with_capacity(commands.len());
         // The last task of each command.
         let mut last: Vec<TaskId> = Vec::with_capacity(commands.len());
@@ -176,6 +177,8 @@ struct Pricing<'p, 'a> {
     simulator: &'p Simulator<'a>,
     stages: &'p [Stage],
     plan: &'p Plan,
+    /// What each stage takes that is an operator of a compiled graph.
+    compiled: Vec<Option<(Phases, Detail)>>,
 }
 
 impl Pricing<'_, '_> {
@@ -244,6 +247,11 @@ impl Pricing<'_, '_> {
         let hides_dispatch = placement.is_cut()
             && !placement.uses(ProcessorKind::Cpu)
             && self.plan.synchronisation == Mechanism::SleepThenPoll;
+        if let Some(Some((phases, detail))) = self.compiled.get(stage) {
+            let (share, client, phases, detail) = (Share::default(), None, phases.clone(), Some(*detail));
+            tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
+            return Ok(());
+        }
         let mut graphs = Vec::new();
         if let (Processor::Npu(cover), Operator::Linear(_)) = (by, &layer.operator) {
             graphs = self.graphs(stage, region, cover)?;

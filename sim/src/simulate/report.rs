@@ -199,7 +199,10 @@ impl Reader<'_> {
                     let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
                     energy = threads.fold(energy, |sum, joules| sum + joules);
                 }
-                Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_)) | None => polling += length,
+                Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_))
+                | None => {
+                    polling += length;
+                }
             }
             if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
                 energy += Watts(main.polling().0 - main.idle().0).during(polling);

@@ -123,7 +123,7 @@ impl<'a> Drawing<'a> {
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
             Some(Detail::Gpu(_) | Detail::GpuLanguage(_)) => self.gpu(&label, task, spans),
-            Some(Detail::Npu(_)) => {
+            Some(Detail::Npu(_) | Detail::NpuGraph(_)) => {
                 self.npu.slices.push(slice(label, Activity::Compute, start, end));
                 folds::draw(&mut self.npu.slices, task.phases.as_slice(), spans);
             }
@@ -249,6 +249,7 @@ fn shown(kind: PhaseKind) -> (&'static str, Activity) {
         PhaseKind::Epilogue => ("epilogue", Activity::Compute),
         PhaseKind::StationaryLoad => ("load", Activity::Launch),
         PhaseKind::Stream => ("stream", Activity::Compute),
+        PhaseKind::OnChip => ("units", Activity::Compute),
         PhaseKind::Drain => ("drain", Activity::Launch),
         PhaseKind::Serial | PhaseKind::Parallel => ("operator", Activity::Compute),
         PhaseKind::Synchronise => ("synchronise", Activity::Synchronise),

@@ -101,7 +101,7 @@ impl<'a> ProductPrices<'a> {
     /// As there.
     pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos, SimulateError> {
         let plan = Plan::new(self.mechanism, vec![*split]);
-        let mut simulator = Simulator::new(self.device, self.library).inside();
+        let mut simulator = Simulator::new(self.device, self.library).product_by_product().inside();
         let alone = simulator.latency(std::slice::from_ref(&stage.isolated()), &plan)?;
         let [to_npu, back, _] = accelerator_costs(self.device, self.mechanism, &stage.layer);
         Ok(alone + to_npu + if split.is_cut() { Picos::ZERO } else { back })

@@ -40,7 +40,7 @@ pub fn generate_beside(
     work: &BackgroundWork,
 ) -> Result<GenerationBeside, SimulateError> {
     let variant = plan.device(device);
-    let mut simulator = Simulator::new(&variant, library).inside().beside(Some(work));
+    let mut simulator = Simulator::new(&variant, library).product_by_product().inside().beside(Some(work));
     let mut run = |chain: TokenSequence| {
         let whole = Plan::new(plan.synchronisation, chain.placements);
         Ok::<_, SimulateError>(simulator.run(&chain.stages, &whole)?.background)

@@ -1,0 +1,218 @@
+//! How a run of operators takes place that the NPU's compiler took as one graph.
+//!
+//! Responsible for: which unit computes an operator, at which rate, what stays in on-chip memory
+//! between operators, what is fetched from DRAM meanwhile. Not for: which operators of a plan
+//! make a graph (`simulate`), or products handed over one by one (`kernel::npu`).
+//! Invariant: the phases' durations add up to what the graph takes alone; bytes are those that
+//! cross the memory interface, and no tensor crosses it that fits on chip.
+//!
+//! The equations and their errors on measured models are in the book; the constants and their
+//! fits in the device profile. Ground: Qualcomm's published times of whole models on four
+//! Snapdragons (`data/aihub`).
+
+mod on_chip;
+mod operators;
+mod rates;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use self::operators::Operators;
+use self::rates::{Cost, Rates};
+use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
+use crate::device::npu::compiled::CompiledGraphs;
+use crate::units::{Bytes, Picos};
+use crate::workload::{DataType, Layer};
+
+pub use self::work::Kernel;
+
+/// Weights are fetched ahead within windows of so many on-chip memories (fitted on the data above,
+/// with 8 MiB: 16 MiB of weights).
+const PREFETCH_WINDOW: f64 = 2.0;
+
+/// Compute and traffic of a window hide each other but for this norm of the two: the same data.
+const OVERLAP_NORM: f64 = 4.0;
+
+/// One layer of a graph and where its inputs come from.
+#[derive(Clone, Debug)]
+pub struct Member<'a> {
+    /// The layer.
+    pub layer: &'a Layer,
+    /// Who computed what it reads, results that lie outside the graph included: those of the
+    /// operator in its order, then those of linked functions.
+    pub inputs: Vec<Producer>,
+    /// Tensors it reads, those that nobody computes included.
+    pub input_count: usize,
+}
+
+/// Who computed a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Producer {
+    /// A member of the graph, by its position.
+    Member(usize),
+    /// Somebody before the graph, by any number of one's own.
+    Outside(usize),
+}
+
+/// What decides how long a layer of a graph takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The unit that computes it.
+    Compute,
+    /// Weights and spilled tensors on their way.
+    Traffic,
+    /// Costs of the graph and of each operator.
+    Fixed,
+}
+
+/// How a layer takes place in its graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The rule of its operator; linked functions have rules of their own.
+    pub kernel: Kernel,
+    /// What decides its time.
+    pub limit: Limit,
+    /// Operators it is to the compiler.
+    pub operators: u32,
+    /// What the units take.
+    #[serde(rename = "compute_ps")]
+    pub compute: Picos,
+    /// Bytes of weights.
+    pub weights: Bytes,
+    /// Bytes of tensors that did not fit on chip, on their way out or back in.
+    pub spilled: Bytes,
+}
+
+/// A graph as the compiler sees it: independent of the rates, so that a fit counts once.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    operators: Operators,
+    data_type: DataType,
+    members: usize,
+}
+
+/// What one member of a graph takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct MemberCost {
+    own: Cost,
+    /// Its part of what compute and traffic take together.
+    micros: f64,
+}
+
+impl Graph {
+    /// The graph of `members`, all of one number format.
+    ///
+    /// # Errors
+    /// Where a compiler takes a member's operator to another processor.
+    pub fn new(members: &[Member<'_>]) -> Result<Self, Unsupported> {
+        let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
+        Ok(Self { operators: Operators::of(members)?, data_type, members: members.len() })
+    }
+
+    /// What the whole graph takes alone, in microseconds.
+    ///
+    /// # Errors
+    /// Where nothing is known of its number format.
+    pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64, Unsupported> {
+        let costs = self.costs(compiled)?;
+        let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
+        Ok(compiled.graph_us.value + members)
+    }
+
+    /// How each member takes place, in order; the first one's phases start with the graph's
+    /// dispatch.
+    ///
+    /// # Errors
+    /// As [`Self::micros`].
+    pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>, Unsupported> {
+        let costs = self.costs(compiled)?;
+        let mut counts = vec![0_u32; self.members];
+        let mut kernels = vec![Kernel::Free; self.members];
+        for operator in self.operators.all() {
+            let count = &mut counts[operator.member];
+            if *count == 0 {
+                kernels[operator.member] = operator.work.kernel;
+            }
+            *count += 1;
+        }
+        let step = |(member, cost): (usize, &MemberCost)| {
+            let graph_us = if member == 0 { compiled.graph_us.value } else { 0.0 };
+            execution(cost, graph_us, kernels[member], counts[member])
+        };
+        Ok(costs.iter().enumerate().map(step).collect())
+    }
+
+    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>, Unsupported> {
+        let rates = Rates::of(compiled, self.data_type)?;
+        let spills = on_chip::spills(&self.operators, rates.activation_bytes, compiled.on_chip_bytes.value);
+        let window_bytes = PREFETCH_WINDOW * compiled.on_chip_bytes.value;
+        let mut costs = vec![MemberCost::default(); self.members];
+        let mut fetched = 0.0;
+        let mut window = Window::default();
+        for (operator, &spilled) in self.operators.all().iter().zip(&spills) {
+            let cost = rates.cost(&operator.work, spilled);
+            if (fetched / window_bytes).floor() > window.number {
+                window.close(&mut costs);
+                window.number = (fetched / window_bytes).floor();
+            }
+            fetched += cost.weight_bytes;
+            costs[operator.member].own.add(&cost);
+            window.operators.push((operator.member, cost));
+        }
+        window.close(&mut costs);
+        Ok(costs)
+    }
+}
+
+/// Operators whose weights are fetched while others of them compute.
+#[derive(Default)]
+struct Window {
+    number: f64,
+    operators: Vec<(usize, Cost)>,
+}
+
+impl Window {
+    /// Gives each member its part of what the window takes.
+    fn close(&mut self, costs: &mut [MemberCost]) {
+        let sum = |of: fn(&Cost) -> f64| self.operators.iter().map(|(_, cost)| of(cost)).sum::<f64>();
+        let micros = overlapped(sum(|cost| cost.compute_us), sum(|cost| cost.traffic_us));
+        let alone = |cost: &Cost| overlapped(cost.compute_us, cost.traffic_us);
+        let total: f64 = self.operators.iter().map(|(_, cost)| alone(cost)).sum();
+        let share = if total > 0.0 { micros / total } else { 0.0 };
+        for (member, cost) in self.operators.drain(..) {
+            costs[member].micros += alone(&cost) * share;
+        }
+    }
+}
+
+fn overlapped(compute_us: f64, traffic_us: f64) -> f64 {
+    (compute_us.powf(OVERLAP_NORM) + traffic_us.powf(OVERLAP_NORM)).powf(OVERLAP_NORM.recip())
+}
+
+fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {
+    let MemberCost { own, micros } = cost;
+    let fixed_us = graph_us + own.fixed_us;
+    let [weights, spilled] = [own.weight_bytes, own.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
+    let mut phases = Phases::default();
+    let steps = operators.max(1);
+    phases.push(Phase {
+        kind: PhaseKind::Launch,
+        duration: Picos::from_micros(fixed_us),
+        bytes: Bytes::ZERO,
+        steps,
+    });
+    let bytes = Bytes(weights.0 + spilled.0);
+    phases.push(Phase { kind: PhaseKind::OnChip, duration: Picos::from_micros(*micros), bytes, steps });
+    let times = [
+        (Limit::Compute, own.compute_us),
+        (Limit::Traffic, own.traffic_us),
+        (Limit::Fixed, own.fixed_us + graph_us),
+    ];
+    let limit = super::super::largest(&times);
+    let compute = Picos::from_micros(own.compute_us);
+    Execution { phases, detail: Step { kernel, limit, operators, compute, weights, spilled } }
+}

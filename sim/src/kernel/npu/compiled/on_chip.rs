@@ -1,0 +1,138 @@
+//! Which tensors of a graph stay in on-chip memory, and what crosses to DRAM and back.
+//!
+//! The compiler knows the whole order of operators: what is needed last leaves first, in part
+//! where that is enough; the output takes the place of an input that nobody needs any more;
+//! what DRAM has already leaves without a copy.
+
+use std::cmp::Reverse;
+
+use super::operators::Operators;
+
+/// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where an
+/// element takes `element_bytes` and the memory holds `capacity` bytes.
+pub(super) fn spills(operators: &Operators, element_bytes: f64, capacity: f64) -> Vec<f64> {
+    let mut memory = Memory::new(operators, element_bytes, capacity);
+    (0..operators.all().len()).map(|place| memory.step(operators, place)).collect()
+}
+
+struct Memory {
+    capacity: f64,
+    /// Bytes of each tensor.
+    sizes: Vec<f64>,
+    /// Operators that read each tensor, ascending.
+    readers: Vec<Vec<usize>>,
+    /// Of each tensor, the bytes on chip; none where it is not there to be read.
+    here: Vec<Option<f64>>,
+    /// Tensors that `here` has.
+    live: Vec<usize>,
+}
+
+impl Memory {
+    fn new(operators: &Operators, element_bytes: f64, capacity: f64) -> Self {
+        let sizes: Vec<f64> = operators.sizes().iter().map(|size| size * element_bytes).collect();
+        let mut readers = vec![Vec::new(); sizes.len()];
+        for (place, operator) in operators.all().iter().enumerate() {
+            for &input in &operator.inputs {
+                readers[input].push(place);
+            }
+        }
+        // What comes from outside lies in DRAM.
+        let mut here = vec![None; sizes.len()];
+        let live: Vec<usize> = operators.outside().collect();
+        live.iter().for_each(|&tensor| here[tensor] = Some(0.0));
+        Self { capacity, sizes, readers, here, live }
+    }
+
+    /// The operator behind `place` that reads the tensor next.
+    fn next_use(&self, tensor: usize, place: usize) -> Option<usize> {
+        let readers = &self.readers[tensor];
+        readers.get(readers.partition_point(|&reader| reader <= place)).copied()
+    }
+
+    fn on_chip(&self, tensor: usize) -> f64 {
+        self.here[tensor].unwrap_or(0.0)
+    }
+
+    /// Makes room for an operator, and leaves its output where it fits. Returns the traffic.
+    fn step(&mut self, operators: &Operators, place: usize) -> f64 {
+        let operator = &operators.all()[place];
+        let inputs = distinct(&operator.inputs);
+        let missing = |&tensor: &usize| self.here[tensor].map_or(0.0, |here| self.sizes[tensor] - here);
+        let mut traffic: f64 = inputs.iter().map(missing).sum();
+        let is_dying = |tensor: usize| self.next_use(tensor, place).is_none();
+        let total: f64 = inputs.iter().map(|&tensor| self.sizes[tensor]).sum();
+        let dying: f64 =
+            inputs.iter().filter(|&&tensor| is_dying(tensor)).map(|&tensor| self.sizes[tensor]).sum();
+        let output = self.sizes[operator.output];
+        let needed = (total - dying + dying.max(output)).min(self.capacity);
+        traffic += self.make_room(operators, &inputs, place, needed);
+        for &input in &inputs {
+            if self.next_use(input, place).is_none() {
+                self.here[input] = None;
+            }
+        }
+        let here = &self.here;
+        self.live.retain(|&tensor| here[tensor].is_some());
+        traffic + self.keep(operators, &inputs, place, operator.output)
+    }
+
+    /// Sends out what is needed last until `needed` bytes are free beside the inputs.
+    fn make_room(&mut self, operators: &Operators, inputs: &[usize], place: usize, needed: f64) -> f64 {
+        let is_other = |tensor: &&usize| !inputs.contains(tensor) && self.on_chip(**tensor) > 0.0;
+        let mut others: Vec<usize> = self.live.iter().filter(is_other).copied().collect();
+        let held: f64 = others.iter().map(|&tensor| self.on_chip(tensor)).sum();
+        let mut over = held + needed - self.capacity;
+        if over <= 0.0 {
+            return 0.0;
+        }
+        let mut traffic = 0.0;
+        others.sort_by_key(|&tensor| Reverse(self.next_use(tensor, place).unwrap_or(usize::MAX)));
+        for tensor in others {
+            if over <= 0.0 {
+                break;
+            }
+            let leaving = self.on_chip(tensor).min(over);
+            over -= leaving;
+            self.here[tensor] = Some(self.on_chip(tensor) - leaving);
+            if !operators.is_outside(tensor) {
+                traffic += leaving;
+            }
+        }
+        traffic
+    }
+
+    /// Keeps the output and the inputs that are needed again, as far as there is room.
+    fn keep(&mut self, operators: &Operators, inputs: &[usize], place: usize, output: usize) -> f64 {
+        let is_other = |tensor: &&usize| !inputs.contains(tensor);
+        let held: f64 = self.live.iter().filter(is_other).map(|&tensor| self.on_chip(tensor)).sum();
+        let mut room = (self.capacity - held).max(0.0);
+        let mut traffic = 0.0;
+        for &tensor in [output].iter().chain(inputs) {
+            if self.next_use(tensor, place).is_none() {
+                continue;
+            }
+            let size = self.sizes[tensor];
+            let kept = size.min(room);
+            room -= kept;
+            let was_whole = self.on_chip(tensor) >= size;
+            if tensor == output || (!operators.is_outside(tensor) && was_whole) {
+                traffic += size - kept;
+            }
+            if self.here[tensor].is_none() {
+                self.live.push(tensor);
+            }
+            self.here[tensor] = Some(kept);
+        }
+        traffic
+    }
+}
+
+fn distinct(tensors: &[usize]) -> Vec<usize> {
+    let mut distinct = Vec::with_capacity(tensors.len());
+    for &tensor in tensors {
+        if !distinct.contains(&tensor) {
+            distinct.push(tensor);
+        }
+    }
+    distinct
+}

@@ -1,0 +1,202 @@
+//! The operators that layers are to a compiler, and the tensors between them.
+//!
+//! A layer is its operator and the functions linked behind it. The matrix unit applies bounds to
+//! what it writes, so those cost nothing; a sum, a gate or a nonlinear function is an operator of
+//! its own. What changes no element's place is none.
+
+use std::collections::HashMap;
+
+use super::work::{self, Kernel, Work};
+use super::{Member, Producer};
+use crate::kernel::Unsupported;
+use crate::workload::{Elementwise, Function, Shape};
+
+/// An operator of a graph.
+#[derive(Clone, Debug)]
+pub(super) struct CompiledOperator {
+    pub(super) work: Work,
+    /// Tensors that it reads.
+    pub(super) inputs: Vec<usize>,
+    /// The tensor that it writes.
+    pub(super) output: usize,
+    /// The member of the graph that it belongs to.
+    pub(super) member: usize,
+}
+
+/// The operators of a graph, in order, and its tensors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Operators {
+    operators: Vec<CompiledOperator>,
+    /// Elements of each tensor as it is stored; of scores, those of one head.
+    sizes: Vec<f64>,
+    /// Whether a tensor comes from outside the graph.
+    outside: Vec<bool>,
+}
+
+impl Operators {
+    pub(super) fn of(members: &[Member<'_>]) -> Result<Self, Unsupported> {
+        let mut operators = Self::default();
+        let mut results: HashMap<Producer, usize> = HashMap::new();
+        for (index, member) in members.iter().enumerate() {
+            let result = operators.add(index, member, &mut results)?;
+            results.insert(Producer::Member(index), result);
+        }
+        operators.count_results(members);
+        operators.leave_one_head();
+        Ok(operators)
+    }
+
+    pub(super) fn all(&self) -> &[CompiledOperator] {
+        &self.operators
+    }
+
+    pub(super) fn sizes(&self) -> &[f64] {
+        &self.sizes
+    }
+
+    pub(super) fn is_outside(&self, tensor: usize) -> bool {
+        self.outside[tensor]
+    }
+
+    pub(super) fn outside(&self) -> impl Iterator<Item = usize> {
+        self.outside.iter().enumerate().filter_map(|(tensor, &outside)| outside.then_some(tensor))
+    }
+
+    fn tensor(&mut self, size: f64, outside: bool) -> usize {
+        self.sizes.push(size);
+        self.outside.push(outside);
+        self.sizes.len() - 1
+    }
+
+    /// Adds the operators of a member; returns the tensor that is its result.
+    fn add(
+        &mut self,
+        index: usize,
+        member: &Member<'_>,
+        results: &mut HashMap<Producer, usize>,
+    ) -> Result<usize, Unsupported> {
+        let Member { layer, inputs, input_count } = member;
+        let output = layer.operator.output();
+        let linked_operands = (layer.linked.additions() + layer.linked.multiplications()) as usize;
+        // What nobody computed is the operator's: inputs of the network come before its results.
+        let own = inputs.len().min(input_count.saturating_sub(linked_operands));
+        let (own, others) = inputs.split_at(own);
+        let mut read = Vec::with_capacity(own.len() + 1);
+        let mut missing = work::stored_inputs(layer);
+        for &producer in own {
+            let tensor = self.of_producer(producer, output, results);
+            missing -= self.sizes[tensor];
+            read.push(tensor);
+        }
+        let reads_network_input = own.len() + linked_operands < *input_count;
+        if reads_network_input && missing > 0.0 {
+            read.push(self.tensor(missing, true));
+        }
+        let work = Work::of(layer, reads_network_input)?;
+        let mut result = self.push(index, work, read, work::stored(output));
+        let mut others = others.iter();
+        let mut after = work.kernel;
+        for &function in layer.linked.functions() {
+            let mut read = vec![result];
+            if function.is_binary() {
+                let other = others.next().map(|&producer| self.of_producer(producer, output, results));
+                read.extend(other);
+            }
+            let stored = read.iter().map(|&tensor| self.sizes[tensor]).sum();
+            let work = Work::of_function(function, output, stored, after.applies_bounds());
+            after = if work.kernel == Kernel::Free { after } else { work.kernel };
+            result = self.push(index, work, read, work::stored(output));
+        }
+        Ok(result)
+    }
+
+    /// Adds an operator; returns the tensor that it writes: one it reads, where nothing is done.
+    fn push(&mut self, member: usize, work: Work, inputs: Vec<usize>, stored: f64) -> usize {
+        if let (Kernel::Free, Some(&input)) = (work.kernel, inputs.first()) {
+            return input;
+        }
+        let output = self.tensor(stored, false);
+        self.operators.push(CompiledOperator { work, inputs, output, member });
+        output
+    }
+
+    /// The tensor that `producer` computed; one from outside is taken for as large as `extent`.
+    fn of_producer(
+        &mut self,
+        producer: Producer,
+        extent: Shape,
+        results: &mut HashMap<Producer, usize>,
+    ) -> usize {
+        if let Some(&tensor) = results.get(&producer) {
+            return tensor;
+        }
+        let tensor = self.tensor(work::stored(extent), true);
+        results.insert(producer, tensor);
+        tensor
+    }
+
+    /// Counts the pictures that leave the graph.
+    fn count_results(&mut self, members: &[Member<'_>]) {
+        let mut is_read = vec![false; members.len()];
+        for producer in members.iter().flat_map(|member| &member.inputs) {
+            match producer {
+                Producer::Member(member) => is_read[*member] = true,
+                Producer::Outside(_) => {}
+            }
+        }
+        for (index, member) in members.iter().enumerate().filter(|&(index, _)| !is_read[index]) {
+            let own = self.operators.iter_mut().rev().find(|operator| operator.member == index);
+            if let Some(operator) = own {
+                operator.work.count_picture(member.layer.operator.output());
+            }
+        }
+    }
+
+    /// Heads and windows of attention run one after another, so that of a tensor between them no
+    /// more than one head's part lies on chip.
+    fn leave_one_head(&mut self) {
+        let mut between = vec![true; self.sizes.len()];
+        let mut is_read = vec![false; self.sizes.len()];
+        for operator in &self.operators {
+            for &input in &operator.inputs {
+                is_read[input] = true;
+                between[input] &= operator.work.kernel.runs_by_head();
+            }
+        }
+        for operator in &self.operators {
+            if between[operator.output] && is_read[operator.output] {
+                self.sizes[operator.output] /= operator.work.slices;
+            }
+        }
+    }
+}
+
+/// Whether a function is a bound, which the unit before it applies.
+pub(super) fn is_bound(function: Function) -> bool {
+    match function {
+        Function::Relu | Function::Relu6 => true,
+        Function::Add
+        | Function::Multiply
+        | Function::HardSwish
+        | Function::HardSigmoid
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Gelu
+        | Function::Tanh => false,
+    }
+}
+
+/// The kernel of a function on its own.
+pub(super) fn kernel_of(elementwise: &Elementwise) -> Kernel {
+    match elementwise.function {
+        // A product with nothing is a normalisation by trained statistics.
+        Function::Multiply if elementwise.other.is_none() => Kernel::BatchNorm,
+        Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => Kernel::Elementwise,
+        Function::HardSwish
+        | Function::HardSigmoid
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Gelu
+        | Function::Tanh => Kernel::Nonlinear,
+    }
+}

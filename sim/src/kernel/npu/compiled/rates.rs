@@ -1,0 +1,204 @@
+//! What the work of an operator takes in its number format.
+
+use super::work::{Kernel, Work};
+use crate::device::npu::compiled::CompiledGraphs;
+use crate::kernel::Unsupported;
+use crate::workload::DataType;
+
+/// Softmax over other nonlinear functions: an exponential, a sum and a quotient an element
+/// (fitted on `data/aihub`, near its free value).
+const SOFTMAX_RATE: f64 = 0.65;
+
+/// Results of interpolation beyond this part of the on-chip memory are slow (6 of 8 MiB: same data).
+const LARGE_RESIZE: f64 = 0.75;
+
+/// Attention whose operands of one head exceed this part of the on-chip memory streams its scores
+/// through DRAM (4 of 8 MiB: same data).
+const SLAB: f64 = 0.5;
+
+const NANOS_PER_MICRO: f64 = 1e3;
+
+/// What an operator takes of each resource.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// What its unit takes.
+    pub(super) compute_us: f64,
+    /// What its traffic takes while nobody else uses the memory.
+    pub(super) traffic_us: f64,
+    /// What it takes beside both.
+    pub(super) fixed_us: f64,
+    pub(super) weight_bytes: f64,
+    pub(super) spilled_bytes: f64,
+}
+
+impl Cost {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.compute_us += other.compute_us;
+        self.traffic_us += other.traffic_us;
+        self.fixed_us += other.fixed_us;
+        self.weight_bytes += other.weight_bytes;
+        self.spilled_bytes += other.spilled_bytes;
+    }
+}
+
+/// The rates of one number format.
+pub(super) struct Rates<'a> {
+    compiled: &'a CompiledGraphs,
+    pub(super) activation_bytes: f64,
+    weight_bytes: f64,
+    product: f64,
+    volume: f64,
+    vector: f64,
+    fixed: f64,
+    matrix_us: f64,
+    /// Results of a batch norm a nanosecond, where it is slower than its operands' way.
+    batch_norm: Option<f64>,
+}
+
+impl<'a> Rates<'a> {
+    pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self, Unsupported> {
+        let float = Self {
+            compiled,
+            activation_bytes: 2.0,
+            weight_bytes: 2.0,
+            product: 1.0,
+            volume: 1.0,
+            vector: 1.0,
+            fixed: 1.0,
+            matrix_us: compiled.matrix_us.value,
+            batch_norm: None,
+        };
+        let unknown = |what: &str| Unsupported {
+            processor: "NPU",
+            operator: format!("a graph in {data_type}"),
+            reason: format!(
+                "the profile has no [npu.compiled.{what}] table, so nothing is known of its rates"
+            ),
+        };
+        match data_type {
+            // The compiler makes 16-bit floats of those in 32 bits.
+            DataType::F32 | DataType::F16 => Ok(float),
+            DataType::I8 => {
+                let integer = compiled.integer.as_ref().ok_or_else(|| unknown("integer"))?;
+                Ok(Self {
+                    activation_bytes: 1.0,
+                    weight_bytes: 1.0,
+                    product: integer.product_rate_factor.value,
+                    volume: integer.volume_rate_factor.value,
+                    vector: integer.vector_rate_factor.value,
+                    fixed: integer.fixed_cost_factor.value,
+                    matrix_us: integer.matrix_us.value,
+                    batch_norm: Some(integer.batch_norm_elements_per_ns.value),
+                    ..float
+                })
+            }
+            DataType::W8A16 | DataType::W4A16 => {
+                let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
+                let factor = weights.product_rate_factor.value;
+                Ok(Self {
+                    weight_bytes: if data_type == DataType::W8A16 { 1.0 } else { 0.5 },
+                    product: factor,
+                    volume: factor,
+                    fixed: weights.fixed_cost_factor.value,
+                    ..float
+                })
+            }
+        }
+    }
+
+    /// What an operator takes of which `spilled` bytes do not fit on chip.
+    pub(super) fn cost(&self, work: &Work, spilled: f64) -> Cost {
+        let compiled = self.compiled;
+        let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
+        let weight_bytes = work.weights * self.weight_bytes;
+        let bandwidth =
+            if work.one_row { &compiled.one_row_bandwidth_gbps } else { &compiled.bandwidth_gbps };
+        let spilled_bytes = compiled.spill_factor.value * self.streamed(work, spilled);
+        // A gigabyte a second is a byte a nanosecond.
+        let traffic_us =
+            micros(weight_bytes, bandwidth.value) + micros(spilled_bytes, compiled.bandwidth_gbps.value);
+        let operators_us = compiled.operator_us.value * self.fixed;
+        let images_us = micros(work.image_pixels, compiled.image_pixel_ns.value.recip()) * self.fixed;
+        let compute_us = self.compute_us(work);
+        Cost { compute_us, traffic_us, fixed_us: operators_us + images_us, weight_bytes, spilled_bytes }
+    }
+
+    fn bytes(&self, work: &Work) -> f64 {
+        (work.read + work.written) * self.activation_bytes
+    }
+
+    /// Bytes that do not fit on chip: in attention, at least the scores of a head that is too large.
+    fn streamed(&self, work: &Work, spilled: f64) -> f64 {
+        if self.bytes(work) / work.slices <= SLAB * self.compiled.on_chip_bytes.value {
+            return spilled;
+        }
+        match work.kernel {
+            Kernel::Softmax => spilled.max(self.bytes(work)),
+            Kernel::BatchedProduct => spilled.max(work.read.max(work.written) * self.activation_bytes),
+            Kernel::Product
+            | Kernel::Volume
+            | Kernel::Window
+            | Kernel::Elementwise
+            | Kernel::Nonlinear
+            | Kernel::Normalisation
+            | Kernel::BatchNorm
+            | Kernel::ImageNormalisation
+            | Kernel::Resize
+            | Kernel::ChannelReduction
+            | Kernel::Movement
+            | Kernel::Gather
+            | Kernel::Free => spilled,
+        }
+    }
+
+    fn compute_us(&self, work: &Work) -> f64 {
+        let compiled = self.compiled;
+        let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
+        let bytes = self.bytes(work);
+        let operands = micros(bytes, compiled.on_chip_gbps.value);
+        let relaid = micros(bytes, compiled.layout_change_gbps.value);
+        let by_shape = if work.tokens { micros(bytes, compiled.token_gbps.value) } else { operands };
+        let nonlinear = compiled.nonlinear_elements_per_ns.value * self.vector;
+        let products =
+            micros(work.multiply_accumulates, compiled.multiply_accumulates_per_ns.value * self.product);
+        match work.kernel {
+            Kernel::Product => {
+                let groups = compiled.group_us.value * self.fixed * work.groups;
+                products + operands + groups + if work.dilated { relaid } else { 0.0 }
+            }
+            Kernel::BatchedProduct => products + relaid + self.matrix_us * work.matrices,
+            Kernel::Volume => {
+                let rate = compiled.volume_multiply_accumulates_per_ns.value * self.volume;
+                micros(work.multiply_accumulates, rate)
+            }
+            Kernel::Window => micros(work.taps, compiled.taps_per_ns.value * self.vector) + operands,
+            Kernel::Elementwise => by_shape,
+            Kernel::Nonlinear => micros(work.written, nonlinear) + by_shape,
+            Kernel::Softmax => micros(work.written, nonlinear * SOFTMAX_RATE) + operands,
+            Kernel::Normalisation => micros(work.read, nonlinear) + by_shape,
+            Kernel::BatchNorm => self.batch_norm.map_or(operands, |rate| micros(work.written, rate)),
+            Kernel::ImageNormalisation => {
+                work.pixels * compiled.normalised_pixel_ns.value / NANOS_PER_MICRO * self.fixed
+            }
+            Kernel::Resize => {
+                let large = LARGE_RESIZE * compiled.on_chip_bytes.value;
+                let is_large = work.written * self.activation_bytes > large;
+                let rate = &compiled.large_resize_elements_per_ns;
+                let rate = if is_large { rate.value * self.vector } else { nonlinear };
+                micros(work.written, rate) + operands
+            }
+            Kernel::ChannelReduction => {
+                micros(work.read, compiled.channel_reduction_elements_per_ns.value) + operands
+            }
+            Kernel::Movement => {
+                if work.aligned {
+                    operands
+                } else {
+                    relaid
+                }
+            }
+            Kernel::Gather => micros(work.read, compiled.gathered_elements_per_ns.value * self.vector),
+            Kernel::Free => 0.0,
+        }
+    }
+}

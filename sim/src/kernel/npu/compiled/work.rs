@@ -1,0 +1,338 @@
+//! What an operator is to the compiler: the rule that its time follows, and the counts in it.
+
+use serde::Serialize;
+
+use super::operators::{is_bound, kernel_of};
+use crate::kernel::Unsupported;
+use crate::workload::{
+    Class, Conv2d, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind, Interpolation,
+    Layer, Movement, Pool, Product, Reduction, Shape, Statistic,
+};
+
+/// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
+/// same as `HeteroInfer`'s arrays).
+const TILE: u64 = 32;
+
+/// Height and width of the matrix unit's tile over an image: 32 pixels.
+const IMAGE_TILE: [u64; 2] = [8, 4];
+
+/// Channels up to which an image is stored with 4 of them.
+const FEW_CHANNELS: u64 = 4;
+
+/// Channels of a picture.
+const PICTURE_CHANNELS: u32 = 3;
+
+/// How the NPU computes an operator: which unit, at which rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kernel {
+    /// Activations times trained weights: convolutions and linear layers.
+    Product,
+    /// A convolution over a volume.
+    Volume,
+    /// A product of two activations.
+    BatchedProduct,
+    /// A window without products between channels: depthwise convolutions, pooling.
+    Window,
+    /// Sums, products, bounds, comparisons; reductions over pixels.
+    Elementwise,
+    /// Functions that are more than a few instructions.
+    Nonlinear,
+    /// Softmax.
+    Softmax,
+    /// A normalisation by statistics of the channels.
+    Normalisation,
+    /// A normalisation by trained statistics that no product takes in.
+    BatchNorm,
+    /// Mean and deviation of a picture, before the first layer.
+    ImageNormalisation,
+    /// Interpolation.
+    Resize,
+    /// A sum, a largest element or its place, over the channels.
+    ChannelReduction,
+    /// Elements moved unchanged.
+    Movement,
+    /// Elements at places that the network computes.
+    Gather,
+    /// Nothing is done.
+    Free,
+}
+
+impl Kernel {
+    /// Whether bounds behind it cost nothing.
+    pub(super) fn applies_bounds(self) -> bool {
+        match self {
+            Self::Product
+            | Self::Volume
+            | Self::BatchedProduct
+            | Self::Elementwise
+            | Self::BatchNorm
+            | Self::Movement
+            | Self::ImageNormalisation
+            | Self::Free => true,
+            Self::Window
+            | Self::Nonlinear
+            | Self::Softmax
+            | Self::Normalisation
+            | Self::Resize
+            | Self::ChannelReduction
+            | Self::Gather => false,
+        }
+    }
+
+    /// Whether attention's heads run through it one after another.
+    pub(super) fn runs_by_head(self) -> bool {
+        match self {
+            Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear => true,
+            Self::Product
+            | Self::Volume
+            | Self::Window
+            | Self::Normalisation
+            | Self::BatchNorm
+            | Self::ImageNormalisation
+            | Self::Resize
+            | Self::ChannelReduction
+            | Self::Movement
+            | Self::Gather
+            | Self::Free => false,
+        }
+    }
+}
+
+/// Counts that decide an operator's time. Elements are those stored, padding included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Work {
+    pub(super) kernel: Kernel,
+    /// Those of whole tiles.
+    pub(super) multiply_accumulates: f64,
+    /// Trained elements.
+    pub(super) weights: f64,
+    /// Elements of all inputs together.
+    pub(super) read: f64,
+    pub(super) written: f64,
+    /// Elements that a window visits.
+    pub(super) taps: f64,
+    /// Matrices of a batched product.
+    pub(super) matrices: f64,
+    /// Groups of a grouped convolution.
+    pub(super) groups: f64,
+    /// Heads or windows of attention that run one after another.
+    pub(super) slices: f64,
+    /// Pixels of its output.
+    pub(super) pixels: f64,
+    /// Pixels of pictures that enter the graph here, or leave it.
+    pub(super) image_pixels: f64,
+    /// Whether its weights are multiplied by one row.
+    pub(super) one_row: bool,
+    /// Whether its output is no image.
+    pub(super) tokens: bool,
+    /// Whether every tensor that is moved has whole tiles of channels.
+    pub(super) aligned: bool,
+    /// Whether its window has holes.
+    pub(super) dilated: bool,
+}
+
+/// Whether it is an image of three channels: between layers, nothing is.
+fn is_picture(shape: Shape) -> bool {
+    shape.channels == PICTURE_CHANNELS && shape.height > 1 && shape.width > 1
+}
+
+fn padded(extent: u64, tile: u64) -> u64 {
+    extent.next_multiple_of(tile)
+}
+
+/// Elements that a tensor is stored in.
+pub(super) fn stored(shape: Shape) -> f64 {
+    let channels = u64::from(shape.channels);
+    let channels = if channels > FEW_CHANNELS { padded(channels, TILE) } else { FEW_CHANNELS };
+    shape.pixels() as f64 * channels as f64
+}
+
+/// Elements that all inputs of a layer's operator are stored in.
+pub(super) fn stored_inputs(layer: &Layer) -> f64 {
+    (0..).map_while(|index| layer.operator.input(index)).map(stored).sum()
+}
+
+impl Work {
+    /// What `layer`'s operator is; `from_network` where it reads an input of the network.
+    pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self, Unsupported> {
+        let operator = &layer.operator;
+        let [weights, _] = operator.weights();
+        let base = Self::moving(Kernel::Elementwise, stored_inputs(layer), operator.output());
+        let mut work = match operator.class() {
+            Class::Product(product) => base.product(product),
+            Class::Convolution(conv) => base.convolution(conv),
+            Class::Depthwise(conv) => base.depthwise(conv),
+            Class::Pool(pool) => base.pool(pool),
+            Class::Reduction(reduction) => base.reduction(reduction),
+            Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
+            Class::Movement(movement) => base.movement(movement, operator.output()),
+            Class::Gather { .. } => Self { kernel: Kernel::Movement, read: base.written, ..base },
+            Class::Generic(generic) => base.generic(generic),
+            Class::Recurrent(_) => {
+                return Err(Unsupported {
+                    processor: "NPU",
+                    operator: operator.to_string(),
+                    reason: "compilers leave layers that repeat a step to other processors; place it on \
+                             the GPU or the CPU"
+                        .into(),
+                });
+            }
+        };
+        let has_trained = !matches!(operator.class(), Class::Gather { .. });
+        work.weights = if has_trained { weights as f64 } else { 0.0 };
+        if from_network && let Some(input) = operator.input(0) {
+            work.count_picture(input);
+        }
+        Ok(work)
+    }
+
+    /// A function linked behind an operator of that output.
+    pub(super) fn of_function(function: Function, output: Shape, read: f64, bounds_are_free: bool) -> Self {
+        let other = function.is_binary().then_some(output);
+        let work = Self::moving(kernel_of(&Elementwise { function, input: output, other }), read, output);
+        if is_bound(function) && bounds_are_free { Self { kernel: Kernel::Free, ..work } } else { work }
+    }
+
+    /// Counts the picture that a result of the graph is.
+    pub(super) fn count_picture(&mut self, shape: Shape) {
+        if is_picture(shape) {
+            self.image_pixels += shape.pixels() as f64;
+        }
+    }
+
+    fn moving(kernel: Kernel, read: f64, output: Shape) -> Self {
+        Self {
+            kernel,
+            multiply_accumulates: 0.0,
+            weights: 0.0,
+            read,
+            written: stored(output),
+            taps: 0.0,
+            matrices: 0.0,
+            groups: 0.0,
+            slices: if output.height == 1 { f64::from(output.batch) } else { 1.0 },
+            pixels: output.pixels() as f64,
+            image_pixels: 0.0,
+            one_row: false,
+            tokens: output.height == 1 || output.width == 1,
+            aligned: false,
+            dilated: false,
+        }
+    }
+
+    fn product(self, product: Product) -> Self {
+        let Product { batch, rows, inner, outputs, trained } = product;
+        let [rows, inner, outputs] = [rows, inner, outputs].map(|extent| padded(extent.into(), TILE) as f64);
+        let multiply_accumulates = rows * inner * outputs * f64::from(batch);
+        if trained {
+            let one_row = product.rows == 1;
+            return Self { kernel: Kernel::Product, multiply_accumulates, one_row, slices: 1.0, ..self };
+        }
+        let matrices = f64::from(batch);
+        Self { kernel: Kernel::BatchedProduct, multiply_accumulates, matrices, slices: matrices, ..self }
+    }
+
+    fn convolution(self, conv: &Conv2d) -> Self {
+        let output = conv.output();
+        let groups = u64::from(conv.groups);
+        let (inner, outer) = (u64::from(conv.group_channels()), u64::from(conv.output_channels) / groups);
+        // Narrow groups share a tile, as blocks on its diagonal.
+        let packed = if groups > 1 { (TILE / inner.max(outer).max(1)).max(1) } else { 1 };
+        let taps = conv.window.taps();
+        let depth = if groups == 1 && inner <= FEW_CHANNELS {
+            padded(taps * FEW_CHANNELS, TILE)
+        } else {
+            taps * padded(inner * packed, TILE)
+        };
+        let [height, width] = [output.height, output.width].map(u64::from);
+        let pixels = if height == 1 || width == 1 {
+            padded(height * width, TILE)
+        } else {
+            padded(height, IMAGE_TILE[0]) * padded(width, IMAGE_TILE[1])
+        };
+        let pixels = (pixels * u64::from(output.batch)) as f64;
+        let columns = (padded(outer * packed, TILE) * groups.div_ceil(packed)) as f64;
+        Self {
+            kernel: Kernel::Product,
+            multiply_accumulates: pixels * depth as f64 * columns,
+            groups: if groups > 1 { groups as f64 } else { 0.0 },
+            dilated: conv.window.dilation != [1, 1],
+            ..self
+        }
+    }
+
+    fn depthwise(self, conv: &DepthwiseConv2d) -> Self {
+        Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * self.written, ..self }
+    }
+
+    fn pool(self, pool: &Pool) -> Self {
+        Self { kernel: Kernel::Window, taps: pool.window.taps() as f64 * self.written, ..self }
+    }
+
+    fn reduction(self, reduction: Reduction) -> Self {
+        let kernel = match reduction {
+            Reduction::Pixels { .. } => Kernel::Elementwise,
+            Reduction::Exponentials => Kernel::Softmax,
+            Reduction::Normalisation(
+                Statistic::MeanAndVariance | Statistic::MeanSquare | Statistic::NeighbourSquares { .. },
+            ) => Kernel::Normalisation,
+        };
+        Self { kernel, ..self }
+    }
+
+    fn elementwise(self, elementwise: &Elementwise, from_network: bool) -> Self {
+        let kernel = if from_network && is_picture(elementwise.input) && elementwise.function.is_binary() {
+            Kernel::ImageNormalisation
+        } else {
+            kernel_of(elementwise)
+        };
+        Self { kernel, ..self }
+    }
+
+    fn movement(self, movement: Movement<'_>, output: Shape) -> Self {
+        let whole_tiles = |channels: u32| u64::from(channels).is_multiple_of(TILE);
+        match movement {
+            Movement::Joined(concat) => {
+                let along_channels = concat.dimension == Dimension::Channels;
+                let aligned_parts = !along_channels || concat.extents.iter().copied().all(whole_tiles);
+                let aligned = aligned_parts && whole_tiles(output.channels);
+                Self { kernel: Kernel::Movement, aligned, ..self }
+            }
+            Movement::Range(slice) => {
+                let aligned =
+                    slice.step == 1 && whole_tiles(slice.input.channels) && whole_tiles(output.channels);
+                Self { kernel: Kernel::Movement, read: self.written, aligned, ..self }
+            }
+            Movement::Resized(resize) => match resize.interpolation {
+                Interpolation::Nearest => Self { kernel: Kernel::Movement, ..self },
+                Interpolation::Bilinear => Self { kernel: Kernel::Resize, ..self },
+            },
+            // The channels of a pixel stay together: it lies where it lay.
+            Movement::Rearranged { input } if input.channels == output.channels => {
+                Self { kernel: Kernel::Free, ..self }
+            }
+            Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged { .. } => {
+                Self { kernel: Kernel::Movement, ..self }
+            }
+        }
+    }
+
+    fn generic(self, generic: &Generic) -> Self {
+        let kernel = match generic.kind {
+            GenericKind::Elementwise => Kernel::Elementwise,
+            GenericKind::Reduction
+                if generic.inputs.iter().any(|input| input.channels != generic.output.channels) =>
+            {
+                Kernel::ChannelReduction
+            }
+            GenericKind::Reduction => Kernel::Elementwise,
+            GenericKind::Movement => Kernel::Movement,
+            GenericKind::Gather => Kernel::Gather,
+            GenericKind::Search => Kernel::ChannelReduction,
+        };
+        let read = if kernel == Kernel::Movement { self.written.min(self.read) } else { self.read };
+        Self { kernel, read, ..self }
+    }
+}
