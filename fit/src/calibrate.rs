@@ -11,6 +11,7 @@ pub mod host;
 pub mod interference;
 pub mod learning;
 pub mod least_squares;
+pub mod npu;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;

@@ -224,7 +224,13 @@ impl<'a> Simulator<'a> {
 
     /// How one processor runs a layer of what is measured.
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
-        let (phases, detail) = execute(layer, self.device, self.library, by)?;
+        let one_by_one = self.device.npu.as_ref().filter(|_| !self.compiles_graphs);
+        let (phases, detail) = match (by, one_by_one) {
+            (Processor::Npu(_), Some(npu)) => alone::product(layer, npu)?,
+            (Processor::Npu(_), None) | (Processor::Cpu(_) | Processor::Gpu, _) => {
+                execute(layer, self.device, self.library, by)?
+            }
+        };
         let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
         Ok((phases, detail))
     }

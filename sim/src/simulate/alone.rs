@@ -2,14 +2,16 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{LONGEST_RUN, SimulateError};
+use super::{LONGEST_RUN, SimulateError, compiled_graphs};
+use crate::device::npu::Npu;
+use crate::device::npu::compiled::CompiledGraphs;
 use crate::device::profile::Profile;
 use crate::engine::ProcessorId;
 use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phases, gpu, npu};
+use crate::kernel::{Phases, Unsupported, gpu, npu};
 use crate::plan::{Processor, ProcessorKind};
 use crate::units::BytesPerSecond;
-use crate::workload::Layer;
+use crate::workload::{DataType, Layer};
 
 impl ProcessorKind {
     pub(crate) fn id(self) -> ProcessorId {
@@ -70,8 +72,10 @@ pub fn execute(
         }
         Processor::Npu(_) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
-            let execution = npu::execute(layer, npu)?;
-            (execution.phases, Detail::Npu(execution.detail))
+            match compiler(npu, layer) {
+                Some(compiler) => compiled_graphs::alone(layer, compiler)?,
+                None => product(layer, npu)?,
+            }
         }
     };
     phases.limit_rate(peak_bandwidth(device, by));
@@ -79,6 +83,22 @@ pub fn execute(
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }
     Ok((phases, detail))
+}
+
+/// How an NPU runs a layer as one static graph, handed over on its own.
+pub(super) fn product(layer: &Layer, npu: &Npu) -> Result<(Phases, Detail), Unsupported> {
+    let execution = npu::execute(layer, npu)?;
+    Ok((execution.phases, Detail::Npu(execution.detail)))
+}
+
+/// What compiles graphs with `layer` in them, where anything does. Weights of 4 bits are a language
+/// model's, whose engine hands products over one by one, in static graphs for some numbers of
+/// tokens (`HeteroInfer`, SOSP'25, section 4).
+pub(super) fn compiler<'a>(npu: &'a Npu, layer: &Layer) -> Option<&'a CompiledGraphs> {
+    match layer.data_type {
+        DataType::F32 | DataType::F16 | DataType::I8 | DataType::W8A16 => npu.compiled.as_ref(),
+        DataType::W4A16 => None,
+    }
 }
 
 /// What the interface of the memory that `processor` uses moves at best: all that bounds

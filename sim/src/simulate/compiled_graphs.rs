@@ -5,16 +5,18 @@
 //! reads. Invariant: what a graph reads from outside was computed before its first operator, so
 //! that it can run from there without a stop.
 
+use super::alone::compiler;
 use super::{Detail, SimulateError, within_a_day};
+use crate::device::npu::compiled::CompiledGraphs;
 use crate::device::profile::Profile;
-use crate::kernel::Phases;
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
-use crate::plan::{GraphCover, Placement, Plan, Processor};
+use crate::kernel::{Phases, Unsupported};
+use crate::plan::{Placement, Plan, Processor, ProcessorKind};
 use crate::units::BytesPerSecond;
-use crate::workload::Stage;
+use crate::workload::{Layer, Stage};
 
 /// How the NPU runs each of `stages` that `plan` gives it whole; nothing for the others, and for
-/// all where the profile says nothing of compiled graphs.
+/// all where no compiler takes them.
 ///
 /// # Errors
 /// The compiler leaves an operator to other processors, nothing is known of the number format,
@@ -25,12 +27,12 @@ pub(super) fn compiled(
     device: &Profile,
 ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
     let mut priced = vec![None; stages.len()];
-    let Some(parameters) = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref()) else {
-        return Ok(priced);
-    };
+    let Some(npu) = &device.npu else { return Ok(priced) };
     let peak = BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value);
     for graph in graphs(stages, &plan.placements) {
-        let executions = Graph::new(&members(stages, &graph))?.execute(parameters)?;
+        let Some(parameters) = compiler(npu, &stages[graph[0]].layer) else { continue };
+        let members = members(stages, &graph);
+        let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {
             let mut phases = execution.phases;
             phases.limit_rate(peak);
@@ -41,13 +43,23 @@ pub(super) fn compiled(
     Ok(priced)
 }
 
+/// How the NPU runs a layer in a graph of its own.
+pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phases, Detail), Unsupported> {
+    let linked = layer.linked.additions() + layer.linked.multiplications();
+    let operands = (0..).take_while(|&index| layer.operator.input(index).is_some()).count();
+    let member = Member { layer, inputs: Vec::new(), input_count: operands + linked as usize };
+    let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
+    let execution = graph.execute(parameters)?.swap_remove(0);
+    Ok((execution.phases, Detail::NpuGraph(execution.detail)))
+}
+
 /// The stages of each graph, in order.
 fn graphs(stages: &[Stage], placements: &[Placement]) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
     // The graph of each stage so far.
     let mut graph_of: Vec<Option<usize>> = Vec::with_capacity(stages.len());
     for (index, (stage, placement)) in stages.iter().zip(placements).enumerate() {
-        if placement.only() != Some(Processor::Npu(GraphCover::default())) {
+        if placement.only().map(Processor::kind) != Some(ProcessorKind::Npu) {
             graph_of.push(None);
             continue;
         }
@@ -82,12 +94,12 @@ fn members<'a>(stages: &'a [Stage], graph: &[usize]) -> Vec<Member<'a>> {
 }
 
 impl Graph {
-    /// The graph of all of `stages`.
+    /// The graph of all of `stages`, on an NPU with so much on-chip memory.
     ///
     /// # Errors
-    /// Where a compiler takes an operator to another processor.
-    pub fn of_stages(stages: &[Stage]) -> Result<Self, crate::kernel::Unsupported> {
+    /// As [`Self::new`].
+    pub fn of_stages(stages: &[Stage], on_chip_bytes: f64) -> Result<Self, Unsupported> {
         let all: Vec<usize> = (0..stages.len()).collect();
-        Self::new(&members(stages, &all))
+        Self::new(&members(stages, &all), on_chip_bytes)
     }
 }

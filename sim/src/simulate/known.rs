@@ -11,7 +11,6 @@ use strum::Display;
 use super::{SimulateError, execute};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::npu::compiled::Graph;
 use crate::plan::{Processor, ProcessorKind};
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
 
@@ -84,7 +83,7 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
     let of = |kind: ProcessorKind| {
         let offers = offers(kind);
         let why = |stage: &Stage| {
-            let mut errors = offers.iter().map(|&by| alone(stage, device, library, by).err());
+            let mut errors = offers.iter().map(|&by| execute(&stage.layer, device, library, by).err());
             let first = errors.next()??;
             errors.all(|error| error.is_some()).then_some((stage.layer.data_type, first))
         };
@@ -105,15 +104,6 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
         (!offers.is_empty()).then_some(Known { processor: kind, basis: known, missing })
     };
     ProcessorKind::ALL.into_iter().filter_map(of).collect()
-}
-
-/// Whether a processor has a time for an operator, which an NPU's compiler takes as a graph of its own.
-fn alone(stage: &Stage, device: &Profile, library: Library, by: Processor) -> Result<(), SimulateError> {
-    let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
-    match compiled.filter(|_| by.kind() == ProcessorKind::Npu) {
-        Some(compiled) => Ok(Graph::of_stages(&[stage.isolated()])?.micros(compiled).map(drop)?),
-        None => execute(&stage.layer, device, library, by).map(drop),
-    }
 }
 
 /// What is known of products in `format`: of every processor, also of those that the profile

@@ -92,8 +92,10 @@ impl Reader<'_> {
 
     fn preparation(&self, stages: &[Stage]) -> Option<Picos> {
         let npu = self.simulator.device.npu.as_ref()?;
-        let rows =
-            self.of(ProcessorKind::Npu).map(|(_, task)| stages[task.stage].layer.operator.output().width);
+        // Graphs of whole networks are compiled where the network is made.
+        let made =
+            self.of(ProcessorKind::Npu).filter(|(_, task)| matches!(task.detail, Some(Detail::Npu(_))));
+        let rows = made.map(|(_, task)| stages[task.stage].layer.operator.output().width);
         rows.max().map(|rows| npu::graph_preparation(npu, rows))
     }
 

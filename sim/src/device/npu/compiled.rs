@@ -94,4 +94,6 @@ pub struct IntegerWeights {
     pub product_rate_factor: Quantity,
     /// Fixed costs over those for floats.
     pub fixed_cost_factor: Quantity,
+    /// Results of a normalisation by trained statistics that stands on its own.
+    pub batch_norm_elements_per_ns: Quantity,
 }

@@ -33,9 +33,6 @@ pub use self::work::Kernel;
 /// with 8 MiB: 16 MiB of weights).
 const PREFETCH_WINDOW: f64 = 2.0;
 
-/// Compute and traffic of a window hide each other but for this norm of the two: the same data.
-const OVERLAP_NORM: f64 = 4.0;
-
 /// One layer of a graph and where its inputs come from.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
@@ -91,6 +88,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Graph {
     operators: Operators,
+    /// Bytes that do not fit on chip, of each operator.
+    spills: Vec<f64>,
+    on_chip_bytes: f64,
     data_type: DataType,
     members: usize,
 }
@@ -104,13 +104,20 @@ struct MemberCost {
 }
 
 impl Graph {
-    /// The graph of `members`, all of one number format.
+    /// The graph of `members`, all of one number format, on an NPU with so much on-chip memory.
     ///
     /// # Errors
-    /// Where a compiler takes a member's operator to another processor.
-    pub fn new(members: &[Member<'_>]) -> Result<Self, Unsupported> {
+    /// Where a compiler takes a member's operator to another processor, or nothing is known of it.
+    pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self, Unsupported> {
         let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
-        Ok(Self { operators: Operators::of(members)?, data_type, members: members.len() })
+        let operators = Operators::of(members)?;
+        let spills = on_chip::spills(&operators, rates::activation_bytes(data_type), on_chip_bytes);
+        Ok(Self { operators, spills, on_chip_bytes, data_type, members: members.len() })
+    }
+
+    /// Its number format.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
     }
 
     /// What the whole graph takes alone, in microseconds.
@@ -148,12 +155,11 @@ impl Graph {
 
     fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>, Unsupported> {
         let rates = Rates::of(compiled, self.data_type)?;
-        let spills = on_chip::spills(&self.operators, rates.activation_bytes, compiled.on_chip_bytes.value);
-        let window_bytes = PREFETCH_WINDOW * compiled.on_chip_bytes.value;
+        let window_bytes = PREFETCH_WINDOW * self.on_chip_bytes;
         let mut costs = vec![MemberCost::default(); self.members];
         let mut fetched = 0.0;
         let mut window = Window::default();
-        for (operator, &spilled) in self.operators.all().iter().zip(&spills) {
+        for (operator, &spilled) in self.operators.all().iter().zip(&self.spills) {
             let cost = rates.cost(&operator.work, spilled);
             if (fetched / window_bytes).floor() > window.number {
                 window.close(&mut costs);
@@ -189,8 +195,10 @@ impl Window {
     }
 }
 
+/// Compute and traffic hide each other but for the 4-norm of the two (fitted on the data above).
 fn overlapped(compute_us: f64, traffic_us: f64) -> f64 {
-    (compute_us.powf(OVERLAP_NORM) + traffic_us.powf(OVERLAP_NORM)).powf(OVERLAP_NORM.recip())
+    let square = |micros: f64| micros * micros;
+    (square(square(compute_us)) + square(square(traffic_us))).sqrt().sqrt()
 }
 
 fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {

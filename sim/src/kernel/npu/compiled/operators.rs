@@ -4,7 +4,7 @@
 //! what it writes, so those cost nothing; a sum, a gate or a nonlinear function is an operator of
 //! its own. What changes no element's place is none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::work::{self, Kernel, Work};
 use super::{Member, Producer};
@@ -31,6 +31,8 @@ pub(super) struct Operators {
     sizes: Vec<f64>,
     /// Whether a tensor comes from outside the graph.
     outside: Vec<bool>,
+    /// Extents of the network's inputs, of which layers do not tell two alike apart.
+    pictures: HashSet<Shape>,
 }
 
 impl Operators {
@@ -92,7 +94,12 @@ impl Operators {
         if reads_network_input && missing > 0.0 {
             read.push(self.tensor(missing, true));
         }
-        let work = Work::of(layer, reads_network_input)?;
+        let mut work = Work::of(layer, reads_network_input)?;
+        if let Some(picture) = layer.operator.input(0).filter(|_| reads_network_input)
+            && self.pictures.insert(picture)
+        {
+            work.count_picture(picture);
+        }
         let mut result = self.push(index, work, read, work::stored(output));
         let mut others = others.iter();
         let mut after = work.kernel;
@@ -103,7 +110,7 @@ impl Operators {
                 read.extend(other);
             }
             let stored = read.iter().map(|&tensor| self.sizes[tensor]).sum();
-            let work = Work::of_function(function, output, stored, after.applies_bounds());
+            let work = Work::of_function(function, output, stored, after);
             after = if work.kernel == Kernel::Free { after } else { work.kernel };
             result = self.push(index, work, read, work::stored(output));
         }

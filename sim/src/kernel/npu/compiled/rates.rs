@@ -44,7 +44,7 @@ impl Cost {
 /// The rates of one number format.
 pub(super) struct Rates<'a> {
     compiled: &'a CompiledGraphs,
-    pub(super) activation_bytes: f64,
+    activation_bytes: f64,
     weight_bytes: f64,
     product: f64,
     volume: f64,
@@ -55,11 +55,19 @@ pub(super) struct Rates<'a> {
     batch_norm: Option<f64>,
 }
 
+/// Bytes of an activation: the compiler makes 16-bit floats of those in 32 bits.
+pub(super) fn activation_bytes(data_type: DataType) -> f64 {
+    match data_type {
+        DataType::F32 | DataType::F16 | DataType::W8A16 | DataType::W4A16 => 2.0,
+        DataType::I8 => 1.0,
+    }
+}
+
 impl<'a> Rates<'a> {
     pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self, Unsupported> {
         let float = Self {
             compiled,
-            activation_bytes: 2.0,
+            activation_bytes: activation_bytes(data_type),
             weight_bytes: 2.0,
             product: 1.0,
             volume: 1.0,
@@ -76,12 +84,10 @@ impl<'a> Rates<'a> {
             ),
         };
         match data_type {
-            // The compiler makes 16-bit floats of those in 32 bits.
             DataType::F32 | DataType::F16 => Ok(float),
             DataType::I8 => {
                 let integer = compiled.integer.as_ref().ok_or_else(|| unknown("integer"))?;
                 Ok(Self {
-                    activation_bytes: 1.0,
                     weight_bytes: 1.0,
                     product: integer.product_rate_factor.value,
                     volume: integer.volume_rate_factor.value,
@@ -100,6 +106,7 @@ impl<'a> Rates<'a> {
                     product: factor,
                     volume: factor,
                     fixed: weights.fixed_cost_factor.value,
+                    batch_norm: Some(weights.batch_norm_elements_per_ns.value),
                     ..float
                 })
             }

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::operators::{is_bound, kernel_of};
 use crate::kernel::Unsupported;
 use crate::workload::{
-    Class, Conv2d, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind, Interpolation,
-    Layer, Movement, Pool, Product, Reduction, Shape, Statistic,
+    Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
+    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape, Statistic,
 };
 
 /// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
@@ -18,6 +18,10 @@ const IMAGE_TILE: [u64; 2] = [8, 4];
 
 /// Channels up to which an image is stored with 4 of them.
 const FEW_CHANNELS: u64 = 4;
+
+/// Elements of a window beyond which averages in floats are not understood: `PSPNet`, with windows of
+/// 100 to 3,600 elements, takes 20 times as long in 16-bit floats as in 8-bit integers (`data/aihub`).
+const MOST_AVERAGED: u64 = 64;
 
 /// Channels of a picture.
 const PICTURE_CHANNELS: u32 = 3;
@@ -138,6 +142,11 @@ fn is_picture(shape: Shape) -> bool {
     shape.channels == PICTURE_CHANNELS && shape.height > 1 && shape.width > 1
 }
 
+/// Extents that order elements: those of 1 do not.
+fn without_ones(shape: Shape) -> impl Iterator<Item = u32> {
+    <[u32; 4]>::from(shape).into_iter().filter(|&extent| extent != 1)
+}
+
 fn padded(extent: u64, tile: u64) -> u64 {
     extent.next_multiple_of(tile)
 }
@@ -164,7 +173,7 @@ impl Work {
             Class::Product(product) => base.product(product),
             Class::Convolution(conv) => base.convolution(conv),
             Class::Depthwise(conv) => base.depthwise(conv),
-            Class::Pool(pool) => base.pool(pool),
+            Class::Pool(pool) => base.pool(pool, layer)?,
             Class::Reduction(reduction) => base.reduction(reduction),
             Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
             Class::Movement(movement) => base.movement(movement, operator.output()),
@@ -182,20 +191,21 @@ impl Work {
         };
         let has_trained = !matches!(operator.class(), Class::Gather { .. });
         work.weights = if has_trained { weights as f64 } else { 0.0 };
-        if from_network && let Some(input) = operator.input(0) {
-            work.count_picture(input);
-        }
         Ok(work)
     }
 
-    /// A function linked behind an operator of that output.
-    pub(super) fn of_function(function: Function, output: Shape, read: f64, bounds_are_free: bool) -> Self {
+    /// A function linked behind an operator of that output, which `after` computes.
+    pub(super) fn of_function(function: Function, output: Shape, read: f64, after: Kernel) -> Self {
         let other = function.is_binary().then_some(output);
-        let work = Self::moving(kernel_of(&Elementwise { function, input: output, other }), read, output);
-        if is_bound(function) && bounds_are_free { Self { kernel: Kernel::Free, ..work } } else { work }
+        let kernel = match (kernel_of(&Elementwise { function, input: output, other }), after) {
+            (Kernel::Elementwise, _) if is_bound(function) && after.applies_bounds() => Kernel::Free,
+            (Kernel::Elementwise, Kernel::ImageNormalisation) => after,
+            (kernel, _) => kernel,
+        };
+        Self::moving(kernel, read, output)
     }
 
-    /// Counts the picture that a result of the graph is.
+    /// Counts a picture that enters the graph, or is its result.
     pub(super) fn count_picture(&mut self, shape: Shape) {
         if is_picture(shape) {
             self.image_pixels += shape.pixels() as f64;
@@ -267,8 +277,24 @@ impl Work {
         Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * self.written, ..self }
     }
 
-    fn pool(self, pool: &Pool) -> Self {
-        Self { kernel: Kernel::Window, taps: pool.window.taps() as f64 * self.written, ..self }
+    fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self, Unsupported> {
+        let taps = pool.window.taps();
+        let is_slow = match (pool.kind, layer.data_type) {
+            (PoolKind::Average, DataType::F32 | DataType::F16) => taps > MOST_AVERAGED,
+            (PoolKind::Average, DataType::I8 | DataType::W8A16 | DataType::W4A16) | (PoolKind::Max, _) => {
+                false
+            }
+        };
+        if is_slow {
+            return Err(Unsupported {
+                processor: "NPU",
+                operator: layer.operator.to_string(),
+                reason: "averages over windows this large run up to twenty times slower in floats than any \
+                         rate explains; place it on the GPU or the CPU"
+                    .into(),
+            });
+        }
+        Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
     }
 
     fn reduction(self, reduction: Reduction) -> Self {
@@ -310,7 +336,9 @@ impl Work {
                 Interpolation::Bilinear => Self { kernel: Kernel::Resize, ..self },
             },
             // The channels of a pixel stay together: it lies where it lay.
-            Movement::Rearranged { input } if input.channels == output.channels => {
+            Movement::Rearranged { input }
+                if input.channels == output.channels || without_ones(input).eq(without_ones(output)) =>
+            {
                 Self { kernel: Kernel::Free, ..self }
             }
             Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged { .. } => {

@@ -1,0 +1,187 @@
+//! Fit of an NPU's compiled graphs to the times of whole models.
+//!
+//! Responsible for: the rates of `[npu.compiled]`, their intervals, and the predictions of models
+//! whose family was kept out. Not for: the rules (`coexec_sim::kernel::npu::compiled`), or
+//! reading measurements. Invariant: a held-out prediction comes from a fit that saw no model of
+//! its family.
+//!
+//! The rates of an NPU that nothing is known of are fitted each on their own, from what those of
+//! one maker have in common. A chip whose base has rates is a faster or slower one of the same
+//! make: five factors say how much, and stay near 1 where few models are measured.
+
+mod parameters;
+
+use std::collections::BTreeSet;
+
+use nalgebra::DVector;
+use rayon::prelude::*;
+
+use self::parameters::Setting;
+use super::conformal::factor_interval;
+use super::gpu::Fitted;
+use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::validate::point::Point;
+use coexec_sim::device::npu::compiled::CompiledGraphs;
+use coexec_sim::kernel::npu::compiled::Graph;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::workload::DataType;
+
+/// Error from which the loss grows linearly, and that is expected of a good fit: the same model
+/// differs by 5.6 % between two versions of the compiler (`data/aihub`).
+const LOSS_SCALE: f64 = 0.1;
+
+/// Deviations either side of the mean that hold 95 % of a normal distribution.
+const DEVIATIONS_95: f64 = 1.96;
+
+/// Part of the prior's variance above which the runs say too little of a value.
+const UNINFORMED: f64 = 0.5;
+
+/// Iterations after which a fit ends: more change no prediction by a tenth of a percent.
+const ITERATIONS: usize = 30;
+
+/// A model measured whole on an NPU.
+#[derive(Clone, Debug)]
+pub struct MeasuredGraph {
+    /// The model.
+    pub model: String,
+    /// Models that are alike: those that a cross-validation keeps out together.
+    pub family: String,
+    /// The graph that was compiled, in the number format of the run.
+    pub graph: Graph,
+    /// How long an inference takes, in microseconds.
+    pub measured_us: f64,
+}
+
+/// Fitted rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NpuFit {
+    /// The rates.
+    pub compiled: CompiledGraphs,
+    /// How well each is known; of a chip scaled from its base, the five factors.
+    pub parameters: Vec<Fitted>,
+}
+
+/// Fits rates to `graphs`, from those of `base` where there are some; `source` says what the
+/// runs are. None without a run.
+pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source: &str) -> Option<NpuFit> {
+    let references: Vec<&MeasuredGraph> = graphs.iter().collect();
+    (!references.is_empty()).then(|| solve(base, &references, source))
+}
+
+/// Predictions of models by fits that saw none of their family, in the order of `graphs`; the
+/// 90 % interval of each comes from the errors of the other families.
+pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source: &str) -> Vec<Point> {
+    let families: BTreeSet<&str> = graphs.iter().map(|graph| graph.family.as_str()).collect();
+    let families: Vec<&str> = families.into_iter().collect();
+    let predicted: Vec<Vec<(usize, f64)>> = families
+        .par_iter()
+        .map(|family| {
+            let seen: Vec<&MeasuredGraph> = graphs.iter().filter(|graph| graph.family != *family).collect();
+            if seen.is_empty() {
+                return Vec::new();
+            }
+            let compiled = solve(base, &seen, source).compiled;
+            let members = graphs.iter().enumerate().filter(|(_, graph)| graph.family == *family);
+            members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
+        })
+        .collect();
+    let mut points: Vec<(usize, Point)> = Vec::new();
+    for (family, members) in predicted.iter().enumerate() {
+        let others = predicted.iter().enumerate().filter(|(other, _)| *other != family);
+        let of_others = |format: DataType| {
+            let alike = others.clone().flat_map(|(_, others)| others);
+            let alike = alike.filter(|(index, _)| graphs[*index].graph.data_type() == format);
+            factor_interval(alike.map(|&(index, micros)| graphs[index].measured_us / micros).collect())
+        };
+        points.extend(members.iter().map(|&(index, predicted_us)| {
+            let graph = &graphs[index];
+            let interval = of_others(graph.graph.data_type());
+            (index, point(graph, predicted_us, interval))
+        }));
+    }
+    points.sort_by_key(|(index, _)| *index);
+    points.into_iter().map(|(_, point)| point).collect()
+}
+
+fn point(graph: &MeasuredGraph, predicted_us: f64, interval: Option<[f64; 2]>) -> Point {
+    Point {
+        group: format!("npu/end_to_end/{}", format_name(graph.graph.data_type())),
+        network: graph.model.clone(),
+        what: graph.model.clone(),
+        unseen: true,
+        measured_us: graph.measured_us,
+        predicted_us,
+        physics_us: predicted_us,
+        low_us: interval.map(|[low, _]| predicted_us * low),
+        high_us: interval.map(|[_, high]| predicted_us * high),
+        ..Point::default()
+    }
+}
+
+/// A number format as measurements of whole models name it.
+pub fn format_name(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::F32 | DataType::F16 => "float",
+        DataType::I8 => "w8a8",
+        DataType::W8A16 => "w8a16",
+        DataType::W4A16 => "w4a16",
+    }
+}
+
+fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph], source: &str) -> NpuFit {
+    let has = |format: DataType| graphs.iter().any(|graph| graph.graph.data_type() == format);
+    let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16), source);
+    let deviations = setting.deviations();
+    let solution = minimise(
+        &DVector::zeros(deviations.len()),
+        graphs.len() + deviations.len(),
+        Stop { iterations: ITERATIONS, ..Stop::default() },
+        |coordinates, out| {
+            let compiled = setting.at(coordinates.as_slice());
+            let (errors, priors) = out.split_at_mut(graphs.len());
+            for (graph, out) in graphs.iter().zip(errors) {
+                let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
+                *out = pseudo_huber((micros / graph.measured_us).ln(), LOSS_SCALE);
+            }
+            for ((out, coordinate), deviation) in priors.iter_mut().zip(coordinates).zip(&deviations) {
+                *out = LOSS_SCALE * coordinate / deviation;
+            }
+        },
+    );
+    let known: Vec<Known> = (0..deviations.len())
+        .map(|index| Known::of(&solution, index, deviations[index], graphs.len()))
+        .collect();
+    let compiled = setting.rounded_at(solution.parameters.as_slice(), &known, source);
+    NpuFit { parameters: setting.fitted(&known), compiled }
+}
+
+/// What the runs say of the logarithm of a parameter over its base.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    log: f64,
+    deviation: f64,
+    informed: bool,
+}
+
+impl Known {
+    fn of(solution: &Solution, index: usize, prior: f64, graphs: usize) -> Self {
+        // The prior's rows stand for one observation a parameter, so that as many degrees
+        // of freedom are left as there are graphs.
+        let variance = 2.0 * solution.cost / graphs.max(1) as f64;
+        let inverse = solution.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
+        let prior_left = inverse.map_or(1.0, |inverse| inverse * (LOSS_SCALE / prior).powi(2));
+        let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
+        Self { log: solution.parameters[index], deviation, informed: prior_left < UNINFORMED }
+    }
+
+    /// A value that is `centre` where the logarithm is 0, and its interval.
+    fn value(self, centre: f64) -> (f64, [f64; 2]) {
+        let end =
+            |deviations: f64| rounded(centre * (self.log + deviations * self.deviation).exp(), VALUE_DIGITS);
+        let value = end(0.0);
+        (value, [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)])
+    }
+}
+
+#[cfg(test)]
+mod tests;
