@@ -1,5 +1,7 @@
 //! `coexec import`: a model of another tool to a scenario file.
 
+use std::collections::BTreeMap;
+
 use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
@@ -57,10 +59,17 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says on standard error what the scenario is not.
+/// Says on standard error what the scenario is not: what stands for something of about its cost in
+/// a line a kind, as a network has hundreds; what has no counterpart node by node.
 fn tell(model: &Imported, common: &Common) {
+    let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for Replacement { node, kind, instead } in &model.approximated {
-        common.note(format_args!("{node} ({kind}): {instead}, stands for it"));
+        alike.entry((kind, instead)).or_default().push(node);
+    }
+    for ((kind, instead), nodes) in alike {
+        let (first, count) = (nodes[0], nodes.len());
+        let others = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        common.note(format_args!("{first}{others} ({kind}): {instead}, stands for it at about its cost"));
     }
     for Replacement { node, kind, instead } in &model.skipped {
         common.note(format_args!("{node} ({kind}) has no counterpart: {instead}, is in its place"));

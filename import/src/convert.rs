@@ -124,6 +124,8 @@ pub(super) struct Converter<'a> {
     matrices: HashSet<TensorId>,
     /// What is read by more than nodes for which an image has its channels last.
     images: HashSet<TensorId>,
+    /// What was given other extents.
+    reshaped: HashSet<TensorId>,
     /// Where the nodes of each branch begin that is being converted.
     begun: Vec<usize>,
     /// Why a branch could not be converted, if one could not.
@@ -188,8 +190,9 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             given: HashMap::new(),
             stored: HashSet::new(),
-            matrices: read_by(model, Work::reads_matrices),
+            matrices: matrices(model),
             images: read_by(model, |work| !work.has_channels_last()),
+            reshaped: written_by(model, |work| matches!(work, Work::Reshape(_))),
             begun: Vec::new(),
             refused: None,
             name: String::new(),
@@ -295,7 +298,11 @@ impl<'a> Converter<'a> {
                 None => constants.push(None),
             }
         }
-        let constant = fold::fold(&node.work, &constants)?;
+        let constant = match fold::fold(&node.work, &constants) {
+            // Compilers compute it once, whatever it holds: only its extents matter.
+            Err(Problem::Unknown(_)) => Constant { extents: self.extents_of(node, 0)?, numbers: None },
+            folded => folded?,
+        };
         Self::check_size(&constant.extents)?;
         self.set(node, 0, Value::Constant(constant));
         Ok(true)
@@ -356,10 +363,28 @@ impl<'a> Converter<'a> {
     }
 }
 
+/// Tensors that products of matrices read, as they are or parts of what they read.
+fn matrices(model: &Model) -> HashSet<TensorId> {
+    let mut matrices = read_by(model, Work::reads_matrices);
+    // Readers come after writers, so one pass from the end finds everything.
+    for node in model.nodes.iter().rev().filter(|node| node.work.keeps_places()) {
+        if node.writes.iter().flatten().any(|tensor| matrices.contains(tensor)) {
+            matrices.extend(node.reads.iter().copied().flatten());
+        }
+    }
+    matrices
+}
+
 /// Tensors that are read by a node of which that is true.
 fn read_by(model: &Model, is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
     let readers = model.nodes.iter().filter(|node| is_reader(&node.work));
     readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
+}
+
+/// Tensors that are written by a node of which that is true.
+fn written_by(model: &Model, is_writer: fn(&Work) -> bool) -> HashSet<TensorId> {
+    let writers = model.nodes.iter().filter(|node| is_writer(&node.work));
+    writers.flat_map(|node| node.writes.iter().copied().flatten()).collect()
 }
 
 /// What is said of a tensor that nobody wrote.

@@ -142,6 +142,7 @@ fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step
             Arithmetic::Maximum => a.max(b),
             Arithmetic::Minimum => a.min(b),
             Arithmetic::SquaredDifference => (a - b) * (a - b),
+            Arithmetic::Prelu => a.max(0.0) + b * a.min(0.0),
             Arithmetic::Equal => truth((a - b).abs() < f64::EPSILON),
             Arithmetic::Greater => truth(a > b),
             Arithmetic::GreaterOrEqual => truth(a >= b),

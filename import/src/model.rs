@@ -171,6 +171,8 @@ pub(super) enum Arithmetic {
     Maximum,
     Minimum,
     SquaredDifference,
+    /// `max(x, 0) + slope * min(x, 0)`.
+    Prelu,
     Equal,
     Greater,
     GreaterOrEqual,
@@ -202,6 +204,7 @@ impl Arithmetic {
             | Self::Maximum
             | Self::Minimum
             | Self::SquaredDifference
+            | Self::Prelu
             | Self::Modulo => false,
         }
     }

@@ -78,6 +78,12 @@ impl Work {
         matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))
     }
 
+    /// Whether elements that are neighbours along an axis stay so, as they are: parts of tensors,
+    /// and tensors put together.
+    pub(super) fn keeps_places(&self) -> bool {
+        matches!(self, Self::Concat { .. } | Self::Slice(_) | Self::Split { .. } | Self::Identity)
+    }
+
     /// Whether it turns an image with channels last, or looks along its channels.
     pub(super) fn has_channels_last(&self) -> bool {
         matches!(self, Self::Transpose | Self::AlongAxis { axis: -1 | 3, .. })

@@ -11,6 +11,8 @@ pub(super) fn apply<T: Element>(function: Function, channels: &mut [T], other: &
     match function {
         Function::Add => combine(channels, other, |a, b| a + b),
         Function::Multiply => combine(channels, other, |a, b| a * b),
+        Function::Divide => combine(channels, other, |a, b| a / b),
+        Function::Prelu => combine(channels, other, |x, slope| x.max(0.0) + slope * x.min(0.0)),
         Function::Relu => map(channels, |x| x.max(0.0)),
         Function::Relu6 => map(channels, relu6),
         Function::HardSwish => map(channels, |x| x * relu6(x + 3.0) * (1.0 / 6.0)),

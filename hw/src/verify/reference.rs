@@ -166,6 +166,8 @@ pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) ->
     let (value, slope) = match function {
         Function::Add => (x + other, 1.0),
         Function::Multiply => (x * other, other.abs()),
+        Function::Divide => (x / other, 1.0 / other.abs()),
+        Function::Prelu => (x.max(0.0) + other * x.min(0.0), other.abs().max(1.0)),
         Function::Relu => (x.max(0.0), 1.0),
         Function::Relu6 => (relu6(x), 1.0),
         Function::HardSwish => (x * relu6(x + 3.0) / 6.0, 1.5),

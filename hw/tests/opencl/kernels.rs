@@ -281,6 +281,8 @@ fn every_element_wise_function_agrees_with_the_reference() {
     let functions = [
         Function::Add,
         Function::Multiply,
+        Function::Divide,
+        Function::Prelu,
         Function::Relu,
         Function::Relu6,
         Function::HardSwish,

@@ -1,7 +1,7 @@
 //! Element-wise functions, of one tensor and of two.
 //!
-//! A difference, quotient, maximum or minimum of two tensors costs what a sum or a
-//! product does and becomes one; any clipping becomes `relu6`. A factor or a shift a
+//! A difference, maximum or minimum of two tensors costs what a sum does and becomes one, as a
+//! quotient by constants a product; any clipping becomes `relu6`. A factor or a shift a
 //! channel that follows trained weights is part of them.
 
 use super::{Converter, Step, Value, unsound};
@@ -45,7 +45,9 @@ impl Converter<'_> {
             Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
                 Function::Add
             }
+            Arithmetic::Divide if self.is_computed(node, 0) && self.is_computed(node, 1) => Function::Divide,
             Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
+            Arithmetic::Prelu => Function::Prelu,
             Arithmetic::Power => return self.power(node),
             Arithmetic::Equal
             | Arithmetic::Greater
@@ -78,10 +80,14 @@ impl Converter<'_> {
         }
     }
 
+    /// Whether the network computes an operand, or is given it.
+    fn is_computed(&self, node: &SourceNode, operand: usize) -> bool {
+        matches!(self.value(node, operand), Some(Value::View(_)))
+    }
+
     /// The first two operands, one of which may be constant.
     fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
-        let is_constant = |value: Option<&Value>| matches!(value, Some(Value::Constant(_)));
-        let (first, second) = if is_constant(self.value(node, 0)) { (1, 0) } else { (0, 1) };
+        let (first, second) = if self.is_computed(node, 0) { (0, 1) } else { (1, 0) };
         let view = self.view(node, first)?;
         if let Some(constant) = self.constant(node, second).cloned() {
             return self.with_constant(node, &view, [first, second], &constant, function);
@@ -111,10 +117,10 @@ impl Converter<'_> {
             .collect();
         let innermost = view.order.as_ref().and_then(|order| order.last().copied());
         let is_small = wide.is_empty() || (wide.len() == 1 && innermost == Some(wide[0]));
-        let folds = if function == Function::Multiply && wide.is_empty() {
-            self.is_product(view.source)
-        } else {
-            self.is_read_once(node, operand) && self.takes_bias(view.source)
+        let folds = match function {
+            Function::Multiply if wide.is_empty() => self.is_trained(view.source),
+            Function::Prelu => false,
+            _ => self.is_read_once(node, operand) && self.takes_bias(view.source),
         };
         if is_small && folds {
             return Ok(view);

@@ -5,6 +5,7 @@
 
 use super::elementwise::broadcast;
 use super::join::joined_extents;
+use super::product::product_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
 use crate::model::{Constant, Extents, SourceNode, Work, as_extent, elements};
@@ -48,7 +49,11 @@ impl Converter<'_> {
             | Work::Scatter
             | Work::BatchNorm
             | Work::SkipNorm { .. }
+            | Work::GroupNorm { .. }
             | Work::AlongAxis { .. } => Some(read(0)?),
+            Work::Product { transpose, flatten: false } => {
+                Some(product_extents([&read(0)?, &read(1)?], *transpose)?)
+            }
             Work::Arithmetic(_) | Work::Where => self.by_rule(node, &Extents::Broadcast)?,
             Work::Reduce { keep, .. } if self.is_known(node, 1) => {
                 let from = read(0)?;
@@ -76,7 +81,6 @@ impl Converter<'_> {
             | Work::Attention(_)
             | Work::LinearAttention(_)
             | Work::Einsum(_)
-            | Work::GroupNorm { .. }
             | Work::EmbeddingNorm
             | Work::Choice
             | Work::Reshape(_)

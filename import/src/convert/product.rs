@@ -124,14 +124,15 @@ impl Converter<'_> {
     }
 
     /// Whether what `source` has was scaled by trained weights, or moved from there: a
-    /// constant factor is then part of the weights, as frameworks fold it.
-    pub(super) fn is_product(&self, source: Source) -> bool {
+    /// constant factor is then part of the weights, as frameworks fold it. A product of
+    /// activations has none: what scales the scores of attention takes a pass over them.
+    pub(super) fn is_trained(&self, source: Source) -> bool {
         let mut source = source;
         loop {
             let Source::Node(id) = source else { return false };
             let node = &self.out.nodes[id.index()];
             if !node.operator.is_view() && !matches!(node.operator, Operator::Transpose(_)) {
-                return node.operator.macs() > 0 || matches!(node.operator, Operator::Norm(_));
+                return node.operator.parameters() > 0;
             }
             source = node.inputs[0];
         }
@@ -170,6 +171,22 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
         _ => return None,
     };
     (elements(outer) == 1).then_some(if transpose { [columns, rows] } else { [rows, columns] })
+}
+
+/// Extents of a product over the last two axes, of which those of an operand may be swapped.
+pub(super) fn product_extents(operands: [&[u32]; 2], transpose: [bool; 2]) -> Step<Vec<u32>> {
+    let [left, right] = operands;
+    let ([left_outer @ .., m, k], [right_outer @ .., depth, n]) = (left, right) else {
+        return unsound("a product of something that is no matrix");
+    };
+    let [m, k] = if transpose[0] { [k, m] } else { [m, k] };
+    let [depth, n] = if transpose[1] { [n, depth] } else { [depth, n] };
+    if k != depth {
+        return unsound(format!("rows of {k} elements on columns of {depth}"));
+    }
+    let mut extents = broadcast(left_outer, right_outer)?;
+    extents.extend([m, n]);
+    Ok(extents)
 }
 
 /// Outer extents, rows and columns.

@@ -2,23 +2,42 @@
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
 use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
-use crate::view::View;
-use coexec_sim::workload::{Function, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window};
+use crate::view::{View, natural_shape};
+use coexec_sim::workload::{
+    Function, Generic, GenericKind, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window,
+};
 
 impl Converter<'_> {
-    /// A reduction as one over all pixels of each channel: what is reduced becomes the
-    /// pixels, what is left the channels and, outside, the batch.
+    /// A reduction over the axes that an operand says.
     pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<View> {
         if reduction == Reduction::Product {
             return unknown("a product over an axis");
         }
         let view = self.view(node, 0)?;
         let gone = reduced_axes(self.constant(node, 1), view.extents.len())?;
-        let (extents, kept) = (reduced(&view.extents, &gone, true), reduced(&view.extents, &gone, keep));
+        self.reduced_over(&view, &gone, reduction, keep)
+    }
+
+    /// A reduction as one over all pixels of each channel: what is reduced becomes the
+    /// pixels, what is left the channels and, outside, the batch. One over the channels of each
+    /// pixel is that: nothing is moved for it.
+    pub(super) fn reduced_over(
+        &mut self,
+        view: &View,
+        gone: &[usize],
+        reduction: Reduction,
+        keep: bool,
+    ) -> Step<View> {
+        let (extents, kept) = (reduced(&view.extents, gone, true), reduced(&view.extents, gone, keep));
         if extents == view.extents {
             return Ok(view.reshaped(kept));
         }
-        let order = self.order_of(&view);
+        let order = self.order_of(view);
+        let channels = order.iter().rev().take_while(|axis| gone.contains(axis)).count();
+        let is_over_channels = !order[..order.len() - channels].iter().any(|axis| gone.contains(axis));
+        if channels > 0 && (channels < order.len() || channels == 1) && is_over_channels {
+            return Ok(self.reduced_channels(view, order, channels)?.reshaped(kept));
+        }
         let inside = order.iter().rposition(|axis| gone.contains(axis)).map_or(0, |last| last + 1);
         let (outer, inner) = order.split_at(inside);
         let (gone, left): (Vec<usize>, Vec<usize>) =
@@ -36,10 +55,31 @@ impl Converter<'_> {
         {
             shape = own;
         }
-        let source = self.arranged(&view, &wanted, shape)?;
+        let source = self.arranged(view, &wanted, shape)?;
         let source = self.emit("", over_pixels(reduction, shape), &[source])?;
         let order = [&outer[..], &channels[..]].concat();
         Ok(self.seen(source, extents, order).reshaped(kept))
+    }
+
+    /// A reduction of the innermost axes, so many of those in `order`.
+    fn reduced_channels(&mut self, view: &View, mut order: Vec<usize>, channels: usize) -> Step<View> {
+        let outer = order.len() - channels;
+        let mut memory: Vec<u32> = order.iter().map(|&axis| view.extents[axis]).collect();
+        let inner = as_extent(elements(&memory.split_off(outer)));
+        memory.push(inner);
+        let own = view.shape;
+        let shape = if view.order.as_ref() == Some(&order) && own.channels == inner {
+            Some(own)
+        } else {
+            natural_shape(&memory)
+        };
+        let Some(shape) = shape else { return unsound("a tensor is too large") };
+        let source = self.arranged(view, &order, shape)?;
+        let output = shape.with_channels(1);
+        let sums = Generic { kind: GenericKind::Reduction, inputs: vec![shape], output, passes: 1 };
+        let source = self.emit("", sums, &[source])?;
+        let gone = order.split_off(outer);
+        Ok(self.seen(source, reduced(&view.extents, &gone, true), order))
     }
 
     /// `view` with everything from an axis on as its channels.
@@ -119,10 +159,13 @@ impl Converter<'_> {
         Ok(self.normalised(&grouped, NormKind::Layer)?.reshaped(extents))
     }
 
-    /// Folded into what it follows where that has weights and nothing else reads it.
+    /// Folded into what it follows where that has weights and nothing else reads it: directly, as
+    /// compilers look no further than to the operator before.
     pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
-        if self.is_read_once(node, 0) && self.takes_bias(view.source) {
+        let is_behind_reshape =
+            node.reads.first().copied().flatten().is_some_and(|tensor| self.reshaped.contains(&tensor));
+        if !is_behind_reshape && self.is_read_once(node, 0) && self.takes_bias(view.source) {
             return Ok(view);
         }
         let settled = self.settled(&view)?;

@@ -109,7 +109,7 @@ impl Converter<'_> {
             padding: Padding { top, bottom, left, right },
         };
         let conv = Conv2d::new(taken, output, window).groups(groups).bias(has_bias(node));
-        let source = self.emit("", conv, &[source])?;
+        let source = self.emit("", conv.slices(along.kernel), &[source])?;
         let memory = [batch, along.positions, rows.positions, columns.positions, output];
         Ok(self.volume(source, &memory))
     }

@@ -1,7 +1,7 @@
 //! Convolutions and pools.
 
 use super::{Converter, Step, Value, unknown, unsound};
-use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent};
+use crate::model::{ImageOrder, Pads, Reduction, SourceNode, Windowed, as_extent};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
@@ -119,6 +119,15 @@ impl Converter<'_> {
     }
 
     pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {
+        let view = self.unpadded_view(node, 0)?;
+        if view.extents.len() == 5 {
+            let order = self.image_order(5);
+            let reduction = match kind {
+                PoolKind::Average => Reduction::Mean,
+                PoolKind::Max => Reduction::Max,
+            };
+            return self.reduced_over(&view, &order[1..4], reduction, true);
+        }
         let image = self.image(node, 0)?;
         if image.zeros != Padding::NONE {
             return unknown("zeros around an image that is reduced as a whole");

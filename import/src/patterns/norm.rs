@@ -1,15 +1,19 @@
 //! Layer and root-mean-square norms, spelled out.
 //!
-//! From a mean along the last axis: the nodes that compute from `x` alone, by
+//! From a mean along the last axis, or along the channels of images that have them first: the nodes that compute from `x` alone, by
 //! functions of each element and such means, up to the first product that everything
 //! inside leads to, a square root included. A scale and a shift behind it belong to it.
 
 use std::collections::HashSet;
 
-use super::super::model::{Arithmetic, Elemental, Model, Reduction, SourceNode, TensorId, Work};
+use super::super::model::{Arithmetic, Elemental, ImageOrder, Model, Reduction, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::workload::{Norm, NormKind};
 
+/// The innermost axis.
+const LAST: i64 = -1;
+/// Channels of an image that has them first.
+const CHANNELS: i64 = 1;
 /// Most nodes of the file that a norm is spread over.
 const MAX_SPREAD: usize = 48;
 
@@ -18,29 +22,37 @@ pub(super) fn rewrite(model: &mut Model) {
     let mut done = 0;
     for index in 0..model.nodes.len() {
         // What lies inside a norm that was found is none by itself.
-        if index < done || !is_row_mean(model, index) {
+        if index < done {
             continue;
         }
+        let Some(axis) = axis_of_mean(model, index) else { continue };
         if let Some((from, last, kind)) = found(model, &links, index) {
             let node = &mut model.nodes[last];
-            node.work = Work::along_axis(Norm::from(kind), -1, true);
+            node.work = Work::along_axis(Norm::from(kind), axis, axis == LAST);
             node.reads = vec![Some(from)];
             done = last;
         }
     }
 }
 
-/// Whether a node is a mean along the last axis.
-fn is_row_mean(model: &Model, index: usize) -> bool {
+/// The axis of a mean along the last axis, or along the channels of an image.
+fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
     let node = &model.nodes[index];
     if !matches!(node.work, Work::Reduce { reduction: Reduction::Mean, .. }) {
-        return false;
+        return None;
     }
-    let axes = node.reads.get(1).copied().flatten();
-    let axes = axes.and_then(|tensor| model.tensors[tensor].constant.as_ref()?.integers());
-    let operand = node.reads.first().copied().flatten();
-    let rank = operand.and_then(|tensor| Some(model.tensors[tensor].extents.as_ref()?.len() as i64));
-    matches!(axes.as_deref(), Some(&[axis]) if axis == -1 || rank.is_some_and(|rank| axis == rank - 1))
+    let axes = node.reads.get(1).copied().flatten()?;
+    let axes = model.tensors[axes].constant.as_ref()?.integers()?;
+    let operand = node.reads.first().copied().flatten()?;
+    let rank = model.tensors[operand].extents.as_ref().map(|extents| extents.len() as i64);
+    let &[axis] = axes.as_slice() else { return None };
+    let is_image = model.order == ImageOrder::ChannelsFirst && rank.is_none_or(|rank| rank == 4);
+    match axis {
+        LAST => Some(LAST),
+        axis if rank.is_some_and(|rank| axis == rank - 1) => Some(LAST),
+        CHANNELS | -3 if is_image => Some(CHANNELS),
+        _ => None,
+    }
 }
 
 /// The `x`, the last node and the kind of the norm whose mean is at `key`.
@@ -71,13 +83,14 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
     let first = *links.readers[from].first()?;
     let mut inside: HashSet<TensorId> = HashSet::new();
     let mut members: HashSet<usize> = HashSet::new();
+    let along = axis_of_mean(model, key);
     let (mut means, mut has_root) = (0, false);
     for index in first..model.nodes.len().min(key.saturating_add(MAX_SPREAD)) {
         let node = &model.nodes[index];
         let mut operands = computed(model, node).peekable();
         let belongs =
             operands.peek().is_some() && operands.all(|tensor| tensor == from || inside.contains(&tensor));
-        let is_mean = is_row_mean(model, index);
+        let is_mean = along.is_some() && axis_of_mean(model, index) == along;
         if !belongs || !(is_mean || is_elementwise(&node.work)) {
             continue;
         }

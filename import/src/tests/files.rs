@@ -42,6 +42,7 @@ fn a_converted_network_has_the_layers_it_was_written_with() {
         "reshape -> 16x2x8",
         "transpose 16x2x8 -> 2x1x8x16",
         "matmul 2x [16, 8] x [8, 16]",
+        "Multiply 2x1x16x16",
         "softmax -> 2x1x16x16",
         "conv2d 1x1 4x4x16 -> 4x4x16",
         "reshape -> 16x2x8",

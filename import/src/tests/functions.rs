@@ -52,6 +52,57 @@ fn swish_and_hard_swish_are_found_and_a_gate_is_not_one() {
         .node("Sigmoid", &["a"], "b", &[])
         .node("Mul", &["x", "b"], "y", &[]);
     assert_eq!(gate.operators(), ["linear 50x64 -> 64", "Sigmoid 1x50x64", "Multiply 1x50x64"]);
+    let quick = tokens().node("Mul", &["x", "root"], "a", &[]).node("Sigmoid", &["a"], "b", &[]).node(
+        "Mul",
+        &["x", "b"],
+        "y",
+        &[],
+    );
+    assert_eq!(quick.operators(), ["Multiply 1x50x64", "Sigmoid 1x50x64", "Multiply 1x50x64"]);
+}
+
+#[test]
+fn a_quotient_of_tensors_is_no_product_and_a_trained_slope_no_rectifier() {
+    let model = tokens().node("Exp", &["x"], "a", &[]).node("Div", &["x", "a"], "b", &[]).node(
+        "Div",
+        &["b", "two"],
+        "y",
+        &[],
+    );
+    assert_eq!(model.operators(), ["Sigmoid 1x50x64", "Divide 1x50x64", "Multiply 1x50x64"]);
+    let slopes = Builder::new(&[1, 3, 8, 8])
+        .weights("w", &[16, 3, 1, 1])
+        .weights("slope", &[16, 1, 1])
+        .node("Conv", &["x", "w"], "a", &[])
+        .node("PRelu", &["a", "slope"], "y", &[]);
+    assert_eq!(slopes.operators(), ["conv2d 1x1 8x8x3 -> 8x8x16", "Prelu 8x8x16"]);
+}
+
+#[test]
+fn what_scales_the_product_of_activations_takes_a_pass() {
+    let scores = tokens()
+        .node("Transpose", &["x"], "a", &[("perm", &[0, 2, 1])])
+        .node("MatMul", &["x", "a"], "b", &[])
+        .node("Mul", &["b", "half"], "y", &[]);
+    let found = scores.operators();
+    assert_eq!(found.last().map(String::as_str), Some("Multiply 1x50x50"), "{found:?}");
+}
+
+#[test]
+fn constants_alone_are_computed_before() {
+    // What a position is worth, through a layer of its own.
+    let model = tokens()
+        .weights("places", &[50, 2])
+        .weights("w", &[2, 64])
+        .node("MatMul", &["places", "w"], "a", &[])
+        .node("Relu", &["a"], "b", &[])
+        .node("Add", &["x", "b"], "y", &[])
+        .import()
+        .unwrap();
+    assert_eq!(described(&model.graph), ["Add 1x50x64"]);
+    assert_eq!(model.graph.macs(), 0);
+    let broken = tokens().weights("a", &[3, 4]).weights("b", &[5, 6]).node("MatMul", &["a", "b"], "y", &[]);
+    assert!(broken.import().is_err());
 }
 
 #[test]
@@ -70,6 +121,21 @@ fn norms_are_found_in_their_means_and_roots() {
         .node("Add", &["g", "beta"], "h", &[])
         .node("Add", &["h", "x"], "y", &[]);
     assert_eq!(layer.operators(), ["Layer norm 1x50x64", "Add 1x50x64"]);
+    let over_channels = Builder::new(&[1, 16, 8, 8])
+        .scalar("two", 2.0)
+        .scalar("small", 1e-6)
+        .weights("gamma", &[1, 16, 1, 1])
+        .weights("beta", &[1, 16, 1, 1])
+        .node("ReduceMean", &["x"], "mean", &[("axes", &[1])])
+        .node("Sub", &["x", "mean"], "a", &[])
+        .node("Pow", &["a", "two"], "b", &[])
+        .node("ReduceMean", &["b"], "c", &[("axes", &[1])])
+        .node("Add", &["c", "small"], "d", &[])
+        .node("Sqrt", &["d"], "e", &[])
+        .node("Div", &["a", "e"], "f", &[])
+        .node("Mul", &["gamma", "f"], "g", &[])
+        .node("Add", &["g", "beta"], "y", &[]);
+    assert_eq!(over_channels.operators(), ["Layer norm 8x8x16"]);
     let rms = tokens()
         .weights("gamma", &[64])
         .node("Pow", &["x", "two"], "a", &[])
@@ -101,6 +167,21 @@ fn biases_and_scales_behind_weights_are_part_of_them() {
         .node("BatchNormalization", &["a", "norm", "norm", "norm", "norm"], "b", &[])
         .node("Relu", &["b"], "y", &[]);
     assert_eq!(image.operators(), ["conv2d 1x1 8x8x3 -> 8x8x16", "Relu 8x8x16"]);
+    let frozen = Builder::new(&[1, 3, 8, 8])
+        .weights("w", &[16, 3, 1, 1])
+        .weights("norm", &[1, 16, 1, 1])
+        .node("Conv", &["x", "w"], "a", &[])
+        .node("Mul", &["a", "norm"], "b", &[])
+        .node("Add", &["b", "norm"], "y", &[]);
+    assert_eq!(frozen.operators(), ["conv2d 1x1 8x8x3 -> 8x8x16"]);
+    let behind_reshape = tokens()
+        .weights("w", &[64, 32])
+        .weights("norm", &[32])
+        .integers("rows", &[50, 32])
+        .node("MatMul", &["x", "w"], "a", &[])
+        .node("Reshape", &["a", "rows"], "b", &[])
+        .node("BatchNormalization", &["b", "norm", "norm", "norm", "norm"], "y", &[]);
+    assert_eq!(behind_reshape.operators(), ["linear 50x64 -> 32", "Batch norm 1x50x32"]);
 }
 
 #[test]

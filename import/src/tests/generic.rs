@@ -89,6 +89,8 @@ fn convolutions_of_volumes_of_batches_and_with_given_weights_have_their_products
     // Three positions along the depth, each of 6x6 pixels.
     assert_eq!(volume.graph.macs(), 2 * 3 * 36 * 16 * 3 * 75);
     assert_eq!(described(&volume.graph)[0], "generic movement -> 6x10x10x9");
+    let Operator::Conv2d(conv) = &volume.graph.nodes()[1].operator else { panic!("no convolution") };
+    assert_eq!(conv.slices, Some(3), "the movement is only how images do it");
     let given = Builder::new(&[2, 4, 9]).weights("kept", &[8, 4, 3]).node("Relu", &["kept"], "w", &[]).node(
         "Conv",
         &["x", "w"],
@@ -109,4 +111,32 @@ fn a_transposed_convolution_of_any_kind_multiplies_each_pixel_by_all_weights() {
     let imported = model.import().unwrap();
     assert_eq!(imported.graph.macs(), 25 * 8 * 4 * 9);
     assert_eq!(imported.graph.nodes().last().unwrap().operator.output(), Shape::image(11, 11, 8));
+}
+
+#[test]
+fn a_reduction_over_channels_moves_nothing() {
+    let tokens = Builder::new(&[1, 50, 64]).node("ReduceL2", &["x"], "y", &[("axes", &[-1])]);
+    assert_eq!(tokens.operators(), ["generic reduction -> 1x50x1"]);
+    let image = Builder::new(&[1, 16, 8, 8]).node("ReduceMax", &["x"], "y", &[("axes", &[1])]);
+    assert_eq!(last(image), (1024, Shape::image(8, 8, 1)));
+    let pixels = Builder::new(&[1, 16, 8, 8]).node("ReduceMean", &["x"], "y", &[("axes", &[2, 3])]);
+    assert_eq!(pixels.operators(), ["mean -> 1x1x16"]);
+    let volume = Builder::new(&[2, 3, 4, 8, 8])
+        .weights("w", &[16, 3, 1, 1, 1])
+        .node("Conv", &["x", "w"], "a", &[])
+        .node("GlobalAveragePool", &["a"], "y", &[]);
+    assert_eq!(volume.operators().last().map(String::as_str), Some("mean -> 2x1x1x16"));
+}
+
+#[test]
+fn caches_of_keys_lie_as_their_products_read_them() {
+    // A head a batch, as some exporters write attention.
+    let model = Builder::new(&[8, 1, 199, 64])
+        .weights("new", &[8, 1, 1, 64])
+        .weights("scores", &[8, 1, 1, 200])
+        .node("Concat", &["x", "new"], "all", &[("axis", &[2])])
+        .node("Softmax", &["scores"], "softmax", &[])
+        .node("MatMul", &["softmax", "all"], "y", &[]);
+    let found = model.operators();
+    assert!(!found.iter().any(|name| name.starts_with("reshape")), "{found:?}");
 }

@@ -30,9 +30,9 @@ impl Linked {
         self.count(|function| function == Function::Add)
     }
 
-    /// Linked products.
+    /// Linked products, and other functions of two tensors that cost what a product does.
     pub fn multiplications(&self) -> u32 {
-        self.count(|function| function == Function::Multiply)
+        self.count(|function| function.is_binary() && function != Function::Add)
     }
 
     /// Linked functions of one tensor.

@@ -112,7 +112,9 @@ fn fractions() -> impl Strategy<Value = [f64; 2]> {
 }
 
 fn activations() -> impl Strategy<Value = Vec<Function>> {
-    use Function::{Add, Gelu, HardSigmoid, HardSwish, Multiply, Relu, Relu6, Sigmoid, Silu, Tanh};
+    use Function::{
+        Add, Divide, Gelu, HardSigmoid, HardSwish, Multiply, Prelu, Relu, Relu6, Sigmoid, Silu, Tanh,
+    };
     prop_oneof![
         Just(vec![]),
         Just(vec![Relu]),
@@ -120,6 +122,7 @@ fn activations() -> impl Strategy<Value = Vec<Function>> {
         Just(vec![Add, Relu, HardSwish]),
         Just(vec![Multiply, Silu, Add, Gelu]),
         Just(vec![Sigmoid, HardSigmoid]),
+        Just(vec![Prelu, Divide]),
     ]
 }
 

@@ -192,3 +192,5 @@ Number4 function_gelu(Number4 x) {
 }
 Number4 function_add(Number4 x, Number4 other) { return x + other; }
 Number4 function_multiply(Number4 x, Number4 other) { return x * other; }
+Number4 function_divide(Number4 x, Number4 other) { return x / other; }
+Number4 function_prelu(Number4 x, Number4 slope) { return max(x, (Number4)(0)) + slope * min(x, (Number4)(0)); }

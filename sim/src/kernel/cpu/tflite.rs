@@ -171,10 +171,15 @@ impl<'a> Kernels<'a> {
         let rates = self.main();
         let general = &rates.element_wise_ns;
         let element_ns = match function {
-            Function::Add | Function::Multiply if broadcast => {
+            Function::Add | Function::Multiply | Function::Divide | Function::Prelu if broadcast => {
                 or(rates.broadcast_element_ns.as_ref(), general)
             }
-            Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => general.value,
+            Function::Add
+            | Function::Multiply
+            | Function::Divide
+            | Function::Prelu
+            | Function::Relu
+            | Function::Relu6 => general.value,
             Function::HardSwish
             | Function::HardSigmoid
             | Function::Sigmoid

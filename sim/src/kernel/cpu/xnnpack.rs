@@ -362,6 +362,8 @@ fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
         Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => rates.sigmoid_ns.value,
         Function::Add
         | Function::Multiply
+        | Function::Divide
+        | Function::Prelu
         | Function::Relu
         | Function::Relu6
         | Function::HardSwish

@@ -31,12 +31,18 @@ pub struct Conv2d {
     /// Whether a bias is added.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub bias: bool,
+    /// Of a convolution over volumes, slices under its window; absent over images. Each image of
+    /// the input has the slices under one position side by side as its channels, where the
+    /// operator before, a movement, put them. A processor that convolves volumes needs no such
+    /// movement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slices: Option<u32>,
 }
 
 impl Conv2d {
     /// A dense convolution with a bias.
     pub const fn new(input: Shape, output_channels: u32, window: Window) -> Self {
-        Self { input, output_channels, window, groups: 1, bias: true }
+        Self { input, output_channels, window, groups: 1, bias: true, slices: None }
     }
 
     /// In so many groups.
@@ -49,6 +55,12 @@ impl Conv2d {
     #[must_use]
     pub const fn bias(self, bias: bool) -> Self {
         Self { bias, ..self }
+    }
+
+    /// Over volumes, so many slices under the window.
+    #[must_use]
+    pub const fn slices(self, slices: u32) -> Self {
+        Self { slices: Some(slices), ..self }
     }
 
     /// Output extent.
@@ -64,7 +76,11 @@ impl Conv2d {
 
 impl Definition for Conv2d {
     fn name(&self) -> &'static str {
-        if self.groups > 1 { "grouped conv2d" } else { "conv2d" }
+        match (self.slices, self.groups) {
+            (Some(_), _) => "conv3d",
+            (None, 1) => "conv2d",
+            (None, _) => "grouped conv2d",
+        }
     }
 
     fn class(&self) -> Class<'_> {
@@ -79,6 +95,12 @@ impl Definition for Conv2d {
         for (which, channels) in [("input", self.input.channels), ("output", output_channels)] {
             if channels % groups != 0 {
                 return Err(OperatorError::Groups { which, channels, groups });
+            }
+        }
+        if let Some(slices) = self.slices {
+            dimension("slices", slices)?;
+            if !self.group_channels().is_multiple_of(slices) {
+                return Err(OperatorError::Slices { channels: self.group_channels(), slices });
             }
         }
         let ([rows, columns], depth, batch) = (self.window.kernel, self.group_channels(), self.input.batch);
@@ -111,7 +133,11 @@ impl Definition for Conv2d {
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [height, width] = self.window.kernel;
-        write!(f, "{} {height}x{width} {} -> {}", self.name(), self.input, self.output())
+        write!(f, "{} ", self.name())?;
+        if let Some(slices) = self.slices {
+            write!(f, "{slices}x")?;
+        }
+        write!(f, "{height}x{width} {} -> {}", self.input, self.output())
     }
 
     fn with_bias(&self) -> Option<Operator> {

@@ -18,6 +18,10 @@ pub enum Function {
     Add,
     /// Product of two tensors.
     Multiply,
+    /// Quotient of two tensors.
+    Divide,
+    /// `max(x, 0) + slope * min(x, 0)`, the slope a trained value a channel.
+    Prelu,
     /// `max(x, 0)`.
     Relu,
     /// `min(max(x, 0), 6)`.
@@ -39,7 +43,7 @@ pub enum Function {
 impl Function {
     /// Whether the function reads two tensors.
     pub fn is_binary(self) -> bool {
-        matches!(self, Self::Add | Self::Multiply)
+        matches!(self, Self::Add | Self::Multiply | Self::Divide | Self::Prelu)
     }
 
     /// The function's word in messages and node names.

@@ -27,6 +27,9 @@ pub enum OperatorError {
     /// Channels that are not a multiple of the groups.
     #[error("{channels} {which} channels do not divide into {groups} groups")]
     Groups { which: &'static str, channels: u32, groups: u32 },
+    /// Channels that are not a multiple of the slices under a window.
+    #[error("{channels} channels of a group are not {slices} slices side by side")]
+    Slices { channels: u32, slices: u32 },
     /// A function of one tensor given two, or the reverse.
     #[error("the function {function} reads {expected} tensors, found {found}")]
     OperandCount { function: String, found: u32, expected: u32 },
@@ -61,6 +64,7 @@ impl OperatorError {
             }
             Self::WindowTooLarge { .. } => "Add padding or choose a smaller kernel or dilation.",
             Self::Groups { .. } => "Choose a number of groups that divides input and output channels.",
+            Self::Slices { .. } => "Choose a number of slices that divides the input channels of a group.",
             Self::OperandCount { .. } => "Sums and products read two tensors, other functions one.",
             Self::Broadcast { .. } => {
                 "The second operand has the extent of the first or one value a channel."

@@ -177,7 +177,12 @@ impl Work {
         let mut work = Self::new(Kernel::Elementwise);
         let elements = shape.elements() as f64;
         let unit = match function {
-            Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => CoexecUnit::Element,
+            Function::Add
+            | Function::Multiply
+            | Function::Divide
+            | Function::Prelu
+            | Function::Relu
+            | Function::Relu6 => CoexecUnit::Element,
             Function::HardSwish | Function::HardSigmoid => CoexecUnit::ActivationElement,
             Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => {
                 CoexecUnit::ExponentialElement
