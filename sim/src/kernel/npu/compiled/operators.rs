@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::work::{self, Kernel, Work};
 use super::{Member, Producer};
 use crate::kernel::Unsupported;
-use crate::workload::{Elementwise, Function, Shape};
+use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 
 /// An operator of a graph.
 #[derive(Clone, Debug)]
@@ -39,8 +39,9 @@ impl Operators {
     pub(super) fn of(members: &[Member<'_>]) -> Result<Self, Unsupported> {
         let mut operators = Self::default();
         let mut results: HashMap<Producer, usize> = HashMap::new();
+        let stays = feeds_volumes(members);
         for (index, member) in members.iter().enumerate() {
-            let result = operators.add(index, member, &mut results)?;
+            let result = operators.add((index, member), stays[index], &mut results)?;
             results.insert(Producer::Member(index), result);
         }
         operators.count_results(members);
@@ -73,8 +74,8 @@ impl Operators {
     /// Adds the operators of a member; returns the tensor that is its result.
     fn add(
         &mut self,
-        index: usize,
-        member: &Member<'_>,
+        (index, member): (usize, &Member<'_>),
+        stays: bool,
         results: &mut HashMap<Producer, usize>,
     ) -> Result<usize, Unsupported> {
         let Member { layer, inputs, input_count } = member;
@@ -99,6 +100,9 @@ impl Operators {
             && self.pictures.insert(picture)
         {
             work.count_picture(picture);
+        }
+        if stays {
+            work.kernel = Kernel::Free;
         }
         let mut result = self.push(index, work, read, work::stored(output));
         let mut others = others.iter();
@@ -178,12 +182,32 @@ impl Operators {
     }
 }
 
+/// Which members are read by convolutions over volumes alone: those lay slices side by side for
+/// processors that convolve images, and do nothing here.
+fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
+    let (mut is_read, mut by_others) = (vec![false; members.len()], vec![false; members.len()]);
+    for member in members {
+        let is_volume = matches!(&member.layer.operator, Operator::Conv2d(conv) if conv.slices.is_some());
+        for producer in &member.inputs {
+            if let Producer::Member(read) = producer {
+                is_read[*read] = true;
+                by_others[*read] |= !is_volume;
+            }
+        }
+    }
+    let moves = |member: &Member<'_>| matches!(&member.layer.operator, Operator::Generic(generic) if generic.kind == GenericKind::Movement);
+    let stays = |(index, member): (usize, &Member<'_>)| is_read[index] && !by_others[index] && moves(member);
+    members.iter().enumerate().map(stays).collect()
+}
+
 /// Whether a function is a bound, which the unit before it applies.
 pub(super) fn is_bound(function: Function) -> bool {
     match function {
         Function::Relu | Function::Relu6 => true,
         Function::Add
         | Function::Multiply
+        | Function::Divide
+        | Function::Prelu
         | Function::HardSwish
         | Function::HardSigmoid
         | Function::Sigmoid
@@ -199,7 +223,9 @@ pub(super) fn kernel_of(elementwise: &Elementwise) -> Kernel {
         // A product with nothing is a normalisation by trained statistics.
         Function::Multiply if elementwise.other.is_none() => Kernel::BatchNorm,
         Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => Kernel::Elementwise,
-        Function::HardSwish
+        Function::Divide
+        | Function::Prelu
+        | Function::HardSwish
         | Function::HardSigmoid
         | Function::Sigmoid
         | Function::Silu

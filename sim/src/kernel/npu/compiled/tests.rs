@@ -120,17 +120,14 @@ fn bounds_cost_nothing_behind_a_product_and_a_gate_does() {
 
 #[test]
 fn whole_networks_take_what_the_python_prototype_says() {
-    // Of the same constants; a picture's normalisation left out. The prototype reads ONNX: small
-    // differences are those of the graphs.
-    for (name, data_type, expected_us) in [
-        ("resnet50", DataType::F16, 1_346.8),
-        ("resnet50", DataType::I8, 578.0),
-        ("mobilenet-v2", DataType::F16, 640.0),
-    ] {
+    // Of the same constants, without the picture's normalisation.
+    for (name, data_type, expected_us) in
+        [("resnet50", DataType::F16, 1_346.4), ("resnet50", DataType::I8, 531.8)]
+    {
         let compiled = compiled();
         let graph = Graph::of_stages(&stages(name, data_type), compiled.on_chip_bytes.value).unwrap();
         let micros = graph.micros(&compiled).unwrap();
-        assert!((micros / expected_us - 1.0).abs() < 0.02, "{name} in {data_type}: {micros} us");
+        assert!((micros / expected_us - 1.0).abs() < 0.005, "{name} in {data_type}: {micros} us");
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) struct Work {
     pub(super) image_pixels: f64,
     /// Whether its weights are multiplied by one row.
     pub(super) one_row: bool,
-    /// Whether its output is no image.
+    /// Whether its output is one matrix of tokens, and neither an image nor a matrix a head.
     pub(super) tokens: bool,
     /// Whether every tensor that is moved has whole tiles of channels.
     pub(super) aligned: bool,
@@ -226,7 +226,7 @@ impl Work {
             pixels: output.pixels() as f64,
             image_pixels: 0.0,
             one_row: false,
-            tokens: output.height == 1 || output.width == 1,
+            tokens: output.batch == 1 && (output.height == 1 || output.width == 1),
             aligned: false,
             dilated: false,
         }
@@ -247,25 +247,30 @@ impl Work {
     fn convolution(self, conv: &Conv2d) -> Self {
         let output = conv.output();
         let groups = u64::from(conv.groups);
-        let (inner, outer) = (u64::from(conv.group_channels()), u64::from(conv.output_channels) / groups);
+        // The slices of a volume are taps like those of an image.
+        let slices = u64::from(conv.slices.unwrap_or(1)).max(1);
+        let (inner, outer) =
+            (u64::from(conv.group_channels()) / slices, u64::from(conv.output_channels) / groups);
+        let taps = conv.window.taps() * slices;
         // Narrow groups share a tile, as blocks on its diagonal.
         let packed = if groups > 1 { (TILE / inner.max(outer).max(1)).max(1) } else { 1 };
-        let taps = conv.window.taps();
         let depth = if groups == 1 && inner <= FEW_CHANNELS {
             padded(taps * FEW_CHANNELS, TILE)
         } else {
             taps * padded(inner * packed, TILE)
         };
         let [height, width] = [output.height, output.width].map(u64::from);
-        let pixels = if height == 1 || width == 1 {
-            padded(height * width, TILE)
+        let (kernel, pixels) = if conv.slices.is_some() {
+            (Kernel::Volume, height * width)
+        } else if height == 1 || width == 1 {
+            (Kernel::Product, padded(height * width, TILE))
         } else {
-            padded(height, IMAGE_TILE[0]) * padded(width, IMAGE_TILE[1])
+            (Kernel::Product, padded(height, IMAGE_TILE[0]) * padded(width, IMAGE_TILE[1]))
         };
         let pixels = (pixels * u64::from(output.batch)) as f64;
         let columns = (padded(outer * packed, TILE) * groups.div_ceil(packed)) as f64;
         Self {
-            kernel: Kernel::Product,
+            kernel,
             multiply_accumulates: pixels * depth as f64 * columns,
             groups: if groups > 1 { groups as f64 } else { 0.0 },
             dilated: conv.window.dilation != [1, 1],
