@@ -51,6 +51,12 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    if measured.runs.count() == measured.runs.inferences.len() {
+        return Err(Failure::usage(
+            "whole networks on one unit fit no value of a profile yet",
+            "`coexec validate` compares the profile's predictions with them",
+        ));
+    }
     // Of all of them: where some are drawn, none of the others is new to who chose them.
     let runs_digest = Some(measured.digest.clone());
     tell_if_few(&measured, common);

@@ -1,11 +1,11 @@
 //! Measured runs from the files a user names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use coexec_fit::measure::{
-    ByProcessor, Runs as Table, SkippedRow, benchmark_cpu, benchmark_gpu, benchmark_gpu_network, digest,
-    draw, runs,
+    ByProcessor, Runs as Table, SkippedRow, ai_hub, benchmark_cpu, benchmark_gpu, benchmark_gpu_network,
+    digest, draw, runs,
 };
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
@@ -96,15 +96,17 @@ impl Measured {
 
     /// Keeps the runs of `count` networks, drawn at random.
     pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
-        let ByProcessor { gpu, gpu_networks, cpu, .. } = &mut self.runs;
+        let ByProcessor { gpu, gpu_networks, cpu, inferences, .. } = &mut self.runs;
         let names = gpu.iter().map(|run| run.network.as_str());
         let names = names.chain(cpu.iter().map(|run| run.network.as_str()));
+        let names = names.chain(inferences.iter().map(|run| run.network.as_str()));
         let kept: BTreeSet<String> =
             draw::networks(names, count, seed).into_iter().map(str::to_owned).collect();
         self.drawn = Some(format!("of {} networks drawn with seed {seed}", kept.len()));
         gpu.retain(|run| kept.contains(&run.network));
         gpu_networks.retain(|run| kept.contains(&run.network));
         cpu.retain(|run| kept.contains(&run.network));
+        inferences.retain(|run| kept.contains(&run.network));
     }
 }
 
@@ -132,7 +134,7 @@ fn is_like(device: &str, profile: &Profile) -> bool {
         let words = text.split(|character: char| !character.is_alphanumeric()).map(str::to_lowercase);
         words.filter(|word| word.len() > 3 && !COMMON_WORDS.contains(&word.as_str())).collect()
     };
-    let mut names = profile.aliases.iter().chain([&profile.name]).map(|name| plain(name));
+    let mut names = profile.aliases.iter().chain([&profile.name, &profile.soc]).map(|name| plain(name));
     let plain_device = plain(device);
     let has_name = |name: String| plain_device.contains(&name) || name.contains(&plain_device);
     let gpu = profile.gpu.as_ref().map_or("", |gpu| gpu.name.as_str());
@@ -143,7 +145,11 @@ fn is_like(device: &str, profile: &Profile) -> bool {
 /// The format of the runs at `path`: as given, or as the path looks.
 fn format(path: &Path, runs: &Runs) -> RunFormat {
     let is_data_set = runs.device_column.is_some() || (path.is_dir() && !runs::file_of(path).is_file());
-    runs.format.unwrap_or(if is_data_set { RunFormat::MobileMlBenchmark } else { RunFormat::Coexec })
+    runs.format.unwrap_or(match is_data_set {
+        true if ai_hub::is_in(path) => RunFormat::AiHub,
+        true => RunFormat::MobileMlBenchmark,
+        false => RunFormat::Coexec,
+    })
 }
 
 /// The runs on the processors of `profile`; says on standard error how many rows
@@ -156,16 +162,40 @@ pub(crate) fn measured(
 ) -> Result<Measured, Failure> {
     match format(path, runs) {
         RunFormat::MobileMlBenchmark => benchmark(profile, path, device_column(runs)?, common),
+        RunFormat::AiHub => inferences_of_chip(path, device_column(runs)?, common),
         RunFormat::Coexec => own(profile, path, common),
     }
+}
+
+/// The whole networks on the units of `chip` in a folder of AI Hub's measurements.
+fn inferences_of_chip(folder: &Path, chip: &str, common: &Common) -> Result<Measured, Failure> {
+    let table = ai_hub::read(folder, chip)?;
+    if table.runs.is_empty() {
+        return Err(none_usable(folder, &format!("inference on {chip}"), &table.left_out));
+    }
+    if !common.quiet {
+        let (count, rows) = (table.runs.len(), table.left_out.len());
+        crate::output::note(&format!("{}: {count} inferences on {chip}", folder.display()));
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for row in &table.left_out {
+            *reasons.entry(row.reason.as_str()).or_default() += 1;
+        }
+        for (reason, count) in reasons {
+            crate::output::note(&format!("not used: {count} of {rows} rows: {reason}"));
+        }
+    }
+    let runs = ByProcessor { inferences: table.runs, left_out: table.left_out, ..ByProcessor::default() };
+    let digest = digest::of_runs(&runs);
+    Ok(Measured { runs, data: Some("ai-hub"), device: chip.to_owned(), digest, ..Measured::default() })
 }
 
 /// The device whose columns are read.
 fn device_column(runs: &Runs) -> Result<&str, Failure> {
     runs.device_column.as_deref().ok_or_else(|| {
         Failure::usage(
-            "runs in the format mobile-ml-benchmark are of several devices, and none is named",
-            "name one with --device-column, such as pixel4; or give --format coexec",
+            "runs in this format are of several devices, and none is named",
+            "name one with --device-column, such as pixel4 of mobile-ml-benchmark or 8gen3 of ai-hub; or give \
+             --format coexec",
         )
     })
 }

@@ -116,7 +116,18 @@ fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) 
 
 /// Prints the groups and what to hold them against.
 fn show(groups: &[Scored]) {
-    output::keyed_table(&HEADER, 1, groups.iter().map(cells));
+    // A roofline knows whole networks alone, and a column of nothing says nothing.
+    let has_roofline = groups.iter().any(|scored| scored.roofline_mape_percent.is_some());
+    if !has_roofline {
+        return output::keyed_table(&HEADER, 1, groups.iter().map(cells));
+    }
+    let header = [&HEADER[..], &["rank", "roofline"]].concat();
+    let row = |scored: &Scored| {
+        let rank = scored.rank_correlation.map_or("-".to_owned(), |rank| format!("{rank:.3}"));
+        let roofline = baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent);
+        [cells(scored), vec![rank, roofline]].concat()
+    };
+    output::keyed_table(&header, 1, groups.iter().map(row));
 }
 
 /// What the choice of a cut is worth, in words.

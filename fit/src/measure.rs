@@ -4,6 +4,7 @@
 //! fitting (`calibrate`) or judging predictions (`validate`). Invariant: a row
 //! that cannot be used is handed back with its line and the reason, never dropped.
 
+pub mod ai_hub;
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 pub mod benchmark_gpu_network;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use ai_hub::Inference;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
 use runs::ExecutedOn;
@@ -98,6 +100,8 @@ pub struct ByProcessor {
     /// Operators that the host timed: cut between processors, or on the GPU alone from the
     /// host's memory and back.
     pub host_timed: Vec<HostTimed>,
+    /// Whole networks on one unit, as a runtime compiled them.
+    pub inferences: Vec<Inference>,
     /// What is none of these, and why.
     pub left_out: Vec<SkippedRow>,
 }
@@ -105,7 +109,8 @@ pub struct ByProcessor {
 impl ByProcessor {
     /// How many runs can be used.
     pub fn count(&self) -> usize {
-        self.gpu.len() + self.gpu_networks.len() + self.cpu.len() + self.host_timed.len()
+        let Self { gpu, gpu_networks, cpu, host_timed, inferences, left_out: _ } = self;
+        gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + inferences.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Predicted against measured: the error figures and nothing else.
 //!
 //! Responsible for: the figures, the groups they are given for, and what to
-//! compare them with: a model linear in FLOPs and the noise of the measurement
+//! compare them with: models linear in FLOPs or of a roofline, and the noise of the measurement
 //! itself. Not for: fitting, or reading runs. Invariant: a pair without a
 //! prediction is counted and named, never skipped in silence.
 
@@ -11,8 +11,10 @@ pub mod flops_linear;
 pub mod gpu;
 pub mod host;
 pub mod host_timed;
+pub mod inference;
 pub mod interval;
 pub mod point;
+pub mod roofline;
 pub mod score;
 
 use std::collections::HashSet;
@@ -76,6 +78,7 @@ pub fn validate(
     let networks = seen.map(|seen| seen.cpu.as_slice());
     validation.extend(cpu::validate(&profile.cpu, calibration, &runs.cpu, networks, library));
     validation.extend(host_timed::validate(profile, &runs.host_timed, library));
+    validation.extend(inference::validate(profile, &runs.inferences, library));
     validation
 }
 

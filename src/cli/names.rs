@@ -12,6 +12,8 @@ pub(crate) enum RunFormat {
     Coexec,
     /// The tables of the mobile-ml-benchmark data set
     MobileMlBenchmark,
+    /// Qualcomm AI Hub's measurements, as data/aihub has them: measurements.csv and graphs/*.onnx
+    AiHub,
 }
 
 /// A file format with a schema.

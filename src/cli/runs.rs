@@ -16,11 +16,11 @@ pub(crate) struct Runs {
     #[arg(long = "runs", value_name = "PATH")]
     pub(crate) path: PathBuf,
     /// Format of the runs: coexec's own of a file, or of a folder with a runs.csv, unless
-    /// given; else mobile-ml-benchmark
+    /// given; of a folder with a measurements.csv ai-hub; else mobile-ml-benchmark
     #[arg(long, value_enum)]
     pub(crate) format: Option<RunFormat>,
     /// Device whose columns of mobile-ml-benchmark are read: pixel4 for
-    /// `pixel4|gpu|float`
+    /// `pixel4|gpu|float`; chip whose rows of ai-hub are: 8gen3
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
     /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's

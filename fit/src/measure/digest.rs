@@ -28,7 +28,8 @@ pub fn of_runs(runs: &ByProcessor) -> String {
     let layers = runs.gpu.iter().map(|run| line("gpu", run));
     let networks = runs.gpu_networks.iter().map(|run| line("inference", run));
     let cores = runs.cpu.iter().map(|run| line(&run.what.core_set, run));
-    of_lines(layers.chain(networks).chain(cores))
+    let inferences = runs.inferences.iter().map(|run| line(&run.what.job, run));
+    of_lines(layers.chain(networks).chain(cores).chain(inferences))
 }
 
 fn of_lines(lines: impl Iterator<Item = String>) -> String {

@@ -15,8 +15,9 @@ use coexec_sim::input::{InputError, Text};
 /// A prediction and the run it stands beside. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// `gpu/<family>`, `cpu/<core set>/<float|quant>` `split/<operator>` or
-    /// `host_to_host/<operator>`.
+    /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
+    /// `host_to_host/<operator>`, or of whole networks as a runtime compiled them
+    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`.
     pub group: String,
     /// Network the run is part of.
     pub network: String,
@@ -39,8 +40,12 @@ pub struct Point {
     pub low_us: Option<f64>,
     /// Upper end of the 90 % interval.
     pub high_us: Option<f64>,
-    /// Prediction of a model linear in FLOPs, fitted on the same runs.
+    /// Prediction of a model linear in FLOPs, fitted on the same runs; of whole networks as a
+    /// runtime compiled them, on the others of the group.
     pub flops_linear_us: Option<f64>,
+    /// Prediction of a roofline, fitted on the other networks of the group.
+    #[serde(default)]
+    pub roofline_us: Option<f64>,
     /// Prediction of `CoDL`'s predictor, fitted on the same runs.
     #[serde(default)]
     pub codl_us: Option<f64>,

@@ -23,6 +23,13 @@ pub struct Scored {
     pub flops_linear_mape_percent: Option<f64>,
     /// Its predictions within 10 %: what `CoDL` calls accuracy (MobiSys'22, Table 3).
     pub flops_linear_within_10_percent: Option<f64>,
+    /// Spearman's correlation of the ranks that predicted and measured times have: 1 where the
+    /// order is right. None of fewer than three points.
+    pub rank_correlation: Option<f64>,
+    /// MAPE of a roofline; none where a point has no such prediction.
+    pub roofline_mape_percent: Option<f64>,
+    /// Its predictions within 10 %.
+    pub roofline_within_10_percent: Option<f64>,
     /// MAPE of `CoDL`'s predictor (MobiSys'22, section 5.2), fitted on the same runs;
     /// none where a point has no such prediction.
     pub codl_mape_percent: Option<f64>,
@@ -50,7 +57,8 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
     let mut scored = Vec::new();
     for name in names {
         let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();
-        if !name.starts_with("gpu/") {
+        // Whole networks by format have no layers that a fit may have seen.
+        if !name.starts_with("gpu/") || name.matches('/').count() > 1 {
             scored.push(Scored::of(name.to_owned(), &all));
             continue;
         }
@@ -75,6 +83,7 @@ impl Scored {
         let close = |group: &Option<Group>| group.as_ref().map(|group| group.within_10_percent);
         let physics = errors(|point| Some(point.physics_us));
         let [flops_linear, codl] = [errors(|point| point.flops_linear_us), errors(|point| point.codl_us)];
+        let roofline = errors(|point| point.roofline_us);
         let codl_launch = errors(|point| point.codl_launch_us);
         let pairs: Vec<(f64, f64)> =
             points.iter().map(|point| (point.predicted_us, point.measured_us)).collect();
@@ -86,6 +95,9 @@ impl Scored {
             physics_mape_percent: mape(&physics).filter(|_| has_residual),
             flops_linear_mape_percent: mape(&flops_linear),
             flops_linear_within_10_percent: close(&flops_linear),
+            rank_correlation: rank_correlation(&pairs),
+            roofline_mape_percent: mape(&roofline),
+            roofline_within_10_percent: close(&roofline),
             codl_mape_percent: mape(&codl),
             codl_within_10_percent: close(&codl),
             codl_launch_mape_percent: mape(&codl_launch),
@@ -94,6 +106,27 @@ impl Scored {
             interval_coverage_percent: coverage_percent(points.iter().copied()),
         }
     }
+}
+
+/// Spearman's correlation of pairs: that of their ranks, of which equal values share the middle one.
+fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < 3 {
+        return None;
+    }
+    let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let values: Vec<f64> = pairs.iter().map(of).collect();
+        let below = |value: f64| values.iter().filter(|&&other| other < value).count() as f64;
+        let equal =
+            |value: f64| values.iter().filter(|other| other.total_cmp(&&value).is_eq()).count() as f64;
+        values.iter().map(|&value| below(value) + (equal(value) - 1.0) / 2.0).collect()
+    };
+    let (left, right) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    let middle = (pairs.len() - 1) as f64 / 2.0;
+    let covariance = |one: &[f64], other: &[f64]| -> f64 {
+        one.iter().zip(other).map(|(a, b)| (a - middle) * (b - middle)).sum()
+    };
+    let spread = (covariance(&left, &left) * covariance(&right, &right)).sqrt();
+    (spread > 0.0).then(|| covariance(&left, &right) / spread)
 }
 
 /// Mean deviation of the measurements, of the points where it is known.
@@ -212,6 +245,18 @@ mod tests {
             assert!(!is_in(&seen, prefix), "{prefix}");
         }
         assert!(is_in(&point("gpu/conv2d", true, 1.0), "gpu/conv2d/unseen"));
+    }
+
+    #[test]
+    fn the_order_is_judged_by_ranks_alone() {
+        let found = |pairs: &[(f64, f64)]| rank_correlation(pairs);
+        assert_eq!(found(&[(1.0, 10.0), (2.0, 11.0)]), None);
+        assert_eq!(found(&[(1.0, 5.0), (1.0, 6.0), (1.0, 7.0)]), None);
+        let close = |one: Option<f64>, other: f64| assert!((one.unwrap() - other).abs() < 1e-9, "{one:?}");
+        close(found(&[(1.0, 10.0), (2.0, 11.0), (300.0, 12.0)]), 1.0);
+        close(found(&[(3.0, 10.0), (2.0, 11.0), (1.0, 12.0)]), -1.0);
+        // One pair of neighbours the wrong way round: 1 - 6 * 2 / (4 * 15).
+        close(found(&[(1.0, 1.0), (3.0, 2.0), (2.0, 3.0), (4.0, 4.0)]), 0.8);
     }
 
     #[test]

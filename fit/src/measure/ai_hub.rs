@@ -1,0 +1,240 @@
+//! Importer of Qualcomm AI Hub's measurements: whole inferences of networks on one unit of a
+//! chip, as a runtime ran them, beside the networks' graphs.
+//!
+//! Responsible for: which rows of `measurements.csv` can be used (`row`), which of several of one
+//! model counts (`choice`), and the networks, each imported once. Not for: how long a
+//! network is predicted to take. Invariant: a row that is not used is handed back with its line
+//! and the reason, never dropped.
+
+mod choice;
+mod row;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use strum::{Display, EnumString};
+
+use super::{Run, Runs, SkippedRow};
+use coexec_import::{ImportOptions, ImportedScenario};
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::plan::ProcessorKind;
+use coexec_sim::workload::{DataType, Graph, Stage, fuse};
+use row::Row;
+
+/// Name of the table in its folder.
+const TABLE: &str = "measurements.csv";
+/// Folder of the graphs beside it.
+const GRAPHS: &str = "graphs";
+
+/// A whole inference of a network on one unit. Its network's name is that of the graph: what
+/// cross-validation keeps together.
+pub type Inference = Run<OnUnit>;
+
+/// What a runtime ran on one unit of a chip.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnUnit {
+    /// The model's family of architectures, which cross-validation may keep together.
+    pub family: String,
+    /// The chip, as the table names it: `8gen3`.
+    pub chip: String,
+    /// The device that it was in.
+    pub device: String,
+    /// The unit that ran all layers.
+    pub unit: ProcessorKind,
+    /// Who compiled and ran the network.
+    pub runtime: Runtime,
+    /// The number format.
+    pub format: Format,
+    /// Whether it is the time by which the model counts on that unit and in that format; others
+    /// are told by their runtime.
+    pub is_reference: bool,
+    /// Versions of the tools, as published.
+    pub tool_versions: String,
+    /// Day of the measurement, or of its publication.
+    pub date: String,
+    /// The measurement, by which copies of it are known.
+    pub job: String,
+    /// What was computed.
+    pub network: Arc<Network>,
+}
+
+/// A network in one number format.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// As its file has it.
+    pub graph: Graph,
+    /// The layers that it is fused to.
+    pub stages: Vec<Stage>,
+}
+
+/// Who compiles and runs a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum Runtime {
+    /// Qualcomm's, from its container of a model, compiled on the device.
+    QnnDlc,
+    /// Qualcomm's, compiled before.
+    QnnContextBinary,
+    /// TensorFlow Lite (`LiteRT`), which hands the network to Qualcomm's or has its own kernels.
+    Tflite,
+    /// ONNX Runtime, likewise.
+    Onnx,
+    /// ONNX Runtime with what Qualcomm's has compiled before.
+    PrecompiledQnnOnnx,
+    /// Qualcomm's for speech.
+    VoiceAi,
+    /// Qualcomm's of earlier versions.
+    Qnn,
+}
+
+impl Runtime {
+    /// Place among the runtimes by which a model counts, the first that there is; none of those
+    /// that are only told by themselves.
+    pub fn preference(self) -> Option<u32> {
+        match self {
+            Self::QnnDlc => Some(0),
+            Self::QnnContextBinary => Some(1),
+            Self::Tflite => Some(2),
+            Self::Onnx => Some(3),
+            Self::PrecompiledQnnOnnx | Self::VoiceAi | Self::Qnn => None,
+        }
+    }
+}
+
+/// Number format of weights and activations, as AI Hub names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum Format {
+    /// Floating point, of as many bits as the unit computes in.
+    Float,
+    /// 8-bit integers.
+    W8a8,
+    /// 8-bit weights, 16-bit activations.
+    W8a16,
+    /// 4-bit weights, 16-bit activations.
+    W4a16,
+}
+
+impl Format {
+    /// What a network in that format is to a unit: an NPU computes floating point in 16 bits;
+    /// what a GPU computes it in is its profile's.
+    pub fn data_type(self, unit: ProcessorKind) -> DataType {
+        match (self, unit) {
+            (Self::Float, ProcessorKind::Npu) => DataType::F16,
+            (Self::Float, ProcessorKind::Cpu | ProcessorKind::Gpu) => DataType::F32,
+            (Self::W8a8, _) => DataType::I8,
+            (Self::W8a16, _) => DataType::W8A16,
+            (Self::W4a16, _) => DataType::W4A16,
+        }
+    }
+}
+
+impl OnUnit {
+    /// Name of the group that its error is told in.
+    pub fn group(&self) -> String {
+        let Self { unit, runtime, format, .. } = self;
+        let unit = unit.to_string().to_lowercase();
+        if self.is_reference {
+            format!("{unit}/end_to_end/{format}")
+        } else {
+            format!("{unit}/{runtime}/{format}")
+        }
+    }
+}
+
+/// Whether `folder` holds such measurements.
+pub fn is_in(folder: &Path) -> bool {
+    folder.join(TABLE).is_file()
+}
+
+/// The inferences on `chip` in the table of `folder`, whose graphs are beside it.
+///
+/// # Errors
+/// No such file, no table, or no such chip in it.
+pub fn read(folder: &Path, chip: &str) -> Result<Runs<OnUnit>, InputError> {
+    let graphs = folder.join(GRAPHS);
+    parse(&Text::read(&folder.join(TABLE))?, chip, |graph| import(&graphs, graph))
+}
+
+/// Parses the table; `import` has the graph of a name. See [`read`].
+///
+/// # Errors
+/// No table, or no such chip in it.
+pub fn parse(
+    text: &Text,
+    chip: &str,
+    import: impl Fn(&str) -> Result<Graph, String> + Sync,
+) -> Result<Runs<OnUnit>, InputError> {
+    let (rows, mut left_out) = rows_of(text, chip)?;
+    let (chosen, others) = choice::chosen(rows);
+    left_out.extend(others);
+    let names: BTreeSet<&str> = chosen.iter().map(|chosen| chosen.row.graph.as_str()).collect();
+    let graphs: BTreeMap<&str, Result<Graph, String>> =
+        names.into_par_iter().map(|name| (name, import(name))).collect();
+    let mut networks: HashMap<(&str, DataType), Arc<Network>> = HashMap::new();
+    let mut runs = Vec::new();
+    for choice::Chosen { row, is_reference } in &chosen {
+        let name = row.graph.as_str();
+        let graph = match &graphs[name] {
+            Ok(graph) => graph,
+            Err(reason) => {
+                left_out.push(SkippedRow { line: row.line, reason: reason.clone() });
+                continue;
+            }
+        };
+        let data_type = row.format.data_type(row.unit);
+        let network = networks.entry((name, data_type)).or_insert_with(|| {
+            let graph = graph.clone().with_data_type(data_type);
+            Arc::new(Network { stages: fuse(&graph), graph })
+        });
+        runs.push(row.inference(*is_reference, Arc::clone(network)));
+    }
+    left_out.sort_by_key(|row| row.line);
+    Ok(Runs { runs, left_out })
+}
+
+/// The rows of `chip` that say what ran, each measurement once, and the others.
+fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), InputError> {
+    let (mut rows, mut left_out): (Vec<Row>, Vec<SkippedRow>) = (Vec::new(), Vec::new());
+    let (mut chips, mut jobs) = (BTreeSet::new(), BTreeMap::new());
+    for (line, cells) in row::cells(text)? {
+        let is_wanted = cells.chip == chip;
+        chips.insert(cells.chip.clone());
+        if !is_wanted {
+            continue;
+        }
+        let first = jobs.entry(cells.job_id.clone()).or_insert(line);
+        let row = if *first != line && !cells.job_id.is_empty() {
+            Err("a copy of a measurement that is listed before".to_owned())
+        } else {
+            Row::of(cells, line)
+        };
+        match row {
+            Ok(row) => rows.push(row),
+            Err(reason) => left_out.push(SkippedRow { line, reason }),
+        }
+    }
+    if !chips.contains(chip) {
+        let known: Vec<String> = chips.into_iter().collect();
+        return Err(InputError::Option {
+            option: "--device-column",
+            found: format!("{chip:?}"),
+            expected: format!("one of the chips in {}: {}", text.name, known.join(", ")),
+        });
+    }
+    Ok((rows, left_out))
+}
+
+/// The graph of that name in a folder, whole.
+fn import(folder: &Path, name: &str) -> Result<Graph, String> {
+    let path: PathBuf = folder.join(format!("{name}.onnx"));
+    match ImportedScenario::load(&path, &ImportOptions::default()) {
+        Ok(imported) => Ok(imported.model.graph),
+        Err(error) => Err(format!("the graph {name} is not imported: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

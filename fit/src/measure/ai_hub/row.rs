@@ -1,0 +1,139 @@
+//! A row of the table.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::super::Run;
+use super::{Format, Inference, Network, OnUnit, Runtime};
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::plan::ProcessorKind;
+
+/// What to give where the table is none.
+const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";
+
+/// The cells of a row that are read, as they are.
+#[derive(Deserialize)]
+pub(super) struct Cells {
+    family: String,
+    graph: String,
+    pub(super) chip: String,
+    device: String,
+    runtime: String,
+    precision: String,
+    time_us: String,
+    unit: String,
+    tool_versions: String,
+    date: String,
+    origin: String,
+    input_checked: String,
+    pub(super) job_id: String,
+}
+
+/// A row that says what ran and how long it took.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) line: u64,
+    family: String,
+    pub(super) graph: String,
+    chip: String,
+    device: String,
+    pub(super) unit: ProcessorKind,
+    pub(super) runtime: Runtime,
+    pub(super) format: Format,
+    measured_us: f64,
+    tool_versions: String,
+    pub(super) date: String,
+    /// Whether it is of the present state of the models.
+    pub(super) is_current: bool,
+    /// Whether the graph is known to have the input that was measured.
+    pub(super) is_checked: bool,
+    job: String,
+}
+
+/// The rows of the table with their lines.
+///
+/// # Errors
+/// It lacks a column, or has a row of another length.
+pub(super) fn cells(text: &Text) -> Result<Vec<(u64, Cells)>, InputError> {
+    let mut reader = csv::Reader::from_reader(text.content.as_bytes());
+    let header = reader.headers().cloned().map_err(|error| text.refuse("", error.to_string(), HELP))?;
+    let mut rows = Vec::new();
+    for record in reader.into_records() {
+        let cells = record.and_then(|record| {
+            let line = record.position().map_or(0, csv::Position::line);
+            Ok((line, record.deserialize(Some(&header))?))
+        });
+        rows.push(cells.map_err(|error: csv::Error| {
+            let line = error.position().map_or(1, csv::Position::line);
+            text.refuse_at(None, line, error.to_string(), HELP)
+        })?);
+    }
+    Ok(rows)
+}
+
+impl Row {
+    /// Of the cells of a row, or why they are not used.
+    pub(super) fn of(cells: Cells, line: u64) -> Result<Self, String> {
+        let unit = match cells.unit.as_str() {
+            "npu" => ProcessorKind::Npu,
+            "gpu" => ProcessorKind::Gpu,
+            "cpu" => ProcessorKind::Cpu,
+            "mixed" => return Err("its layers ran on several units".to_owned()),
+            other => return Err(format!("the unit is {other:?}, expected npu, gpu, cpu or mixed")),
+        };
+        if cells.graph.is_empty() {
+            return Err("there is no graph of the model".to_owned());
+        }
+        if cells.graph.contains(['/', '\\']) {
+            return Err(format!("the graph {:?} is no name", cells.graph));
+        }
+        let runtime =
+            (cells.runtime.parse()).map_err(|_| format!("the runtime {:?} is not known", cells.runtime))?;
+        let format = (cells.precision.parse())
+            .map_err(|_| format!("the number format {:?} is none, or several", cells.precision))?;
+        let time = cells.time_us.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
+        let measured_us =
+            time.ok_or_else(|| format!("the time is {:?}, expected microseconds above 0", cells.time_us))?;
+        Ok(Self {
+            line,
+            family: cells.family,
+            graph: cells.graph,
+            chip: cells.chip,
+            device: cells.device,
+            unit,
+            runtime,
+            format,
+            measured_us,
+            tool_versions: cells.tool_versions,
+            date: cells.date,
+            is_current: cells.origin == "head",
+            is_checked: cells.input_checked == "head spec",
+            job: cells.job_id,
+        })
+    }
+
+    /// The inference, of a network.
+    pub(super) fn inference(&self, is_reference: bool, network: Arc<Network>) -> Inference {
+        let row = self.clone();
+        Run {
+            network: row.graph,
+            what: OnUnit {
+                family: row.family,
+                chip: row.chip,
+                device: row.device,
+                unit: row.unit,
+                runtime: row.runtime,
+                format: row.format,
+                is_reference,
+                tool_versions: row.tool_versions,
+                date: row.date,
+                job: row.job,
+                network,
+            },
+            measured_us: row.measured_us,
+            deviation_us: None,
+            line: row.line,
+        }
+    }
+}

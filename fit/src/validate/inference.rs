@@ -1,0 +1,154 @@
+//! The error figures of whole inferences on one unit: the simulator's, of a plan that gives
+//! everything to that unit.
+//!
+//! Beside each stand two models that know totals alone, fitted to the other networks of its
+//! group: each predicts a network that it has not seen. Not for: fitting a unit's parameters.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::Validation;
+use super::flops_linear::FlopsLinear;
+use super::point::Point;
+use super::roofline::{Roofline, Totals};
+use crate::measure::ai_hub::{Network, OnUnit};
+use crate::measure::{Inference, SkippedRow};
+use coexec_sim::device::profile::Profile;
+use coexec_sim::plan::ProcessorKind;
+use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, Simulator};
+
+/// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish them, and
+/// four are what LiteRT's delegate for CPUs and its benchmark are commonly given.
+const CPU_THREADS: u32 = 4;
+
+/// How long an inference takes by the profile, in microseconds; why nothing says so otherwise.
+///
+/// # Errors
+/// The device lacks the unit, or the unit a kernel for an operator.
+pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64, String> {
+    let placement = match run.unit {
+        ProcessorKind::Npu => Placement::NPU,
+        ProcessorKind::Gpu => Placement::GPU,
+        ProcessorKind::Cpu => {
+            let mut cores =
+                (1..=CPU_THREADS).rev().filter_map(|threads| CoreSet::fastest(&profile.cpu, threads));
+            Placement::cpu(cores.next().ok_or("the profile has no cores")?)
+        }
+    };
+    let stages = &run.network.stages;
+    let plan = Plan::new(Mechanism::EventWait, vec![placement; stages.len()]);
+    let mut simulator = Simulator::new(profile, library).measuring(Measure::Inference);
+    let latency = simulator.latency(stages, &plan).map_err(|error| error.to_string())?;
+    Ok(latency.as_micros())
+}
+
+/// Compares predictions of `profile` with `runs`.
+pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Validation {
+    let predicted: Vec<Result<Point, SkippedRow>> = runs
+        .par_iter()
+        .map(|run| match predict(profile, &run.what, library) {
+            Ok(predicted_us) => Ok(Point::of(run, run.what.group(), run.network.clone(), predicted_us)),
+            Err(reason) => Err(SkippedRow { line: run.line, reason }),
+        })
+        .collect();
+    let mut groups: BTreeMap<String, Vec<&Inference>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(run.what.group()).or_default().push(run);
+    }
+    let mut validation = Validation::default();
+    for (run, predicted) in runs.iter().zip(predicted) {
+        match predicted {
+            Ok(point) => validation.points.push(beside(run, &groups[&point.group], point)),
+            Err(row) => validation.left_out.push(row),
+        }
+    }
+    validation
+}
+
+/// The point of `run` with what models of totals say that know the other networks of its group.
+fn beside(run: &Inference, group: &[&Inference], point: Point) -> Point {
+    let own = totals(&run.what.network);
+    let others: Vec<(Totals, f64)> = (group.iter())
+        .filter(|other| other.network != run.network)
+        .map(|other| (totals(&other.what.network), other.measured_us))
+        .collect();
+    let linear =
+        FlopsLinear::fit(others.iter().map(|(totals, measured_us)| (totals.operations, *measured_us)));
+    Point {
+        bytes: Some(own.bytes as u64),
+        flops_linear_us: linear.map(|linear| linear.predict(own.operations)),
+        roofline_us: Roofline::fit(&others).map(|line| line.predict(own)),
+        ..point
+    }
+}
+
+/// What a network computes and moves, each tensor as often as it is read or written.
+fn totals(network: &Network) -> Totals {
+    let data_type = network.graph.data_type();
+    let nodes = network.graph.nodes().iter();
+    let elements = nodes.map(|node| node.operator.input_elements() + node.operator.output().elements());
+    let bytes = elements.sum::<u64>() * data_type.activation_bytes()
+        + data_type.weight_bytes(network.graph.parameters()).0;
+    Totals { operations: network.graph.macs() as f64, bytes: bytes as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::score::score;
+    use std::sync::Arc;
+
+    use crate::measure::Run;
+    use crate::measure::ai_hub::{Format, Runtime};
+    use coexec_sim::workload::{DataType, GraphBuilder, Shape, fuse};
+
+    /// A linear layer on a unit, with a time.
+    fn run(unit: ProcessorKind, features: u32, measured_us: f64) -> Inference {
+        let name = format!("net{features}");
+        let mut builder = GraphBuilder::new(&name, DataType::F32);
+        let input = builder.input(Shape::tokens(8, 512));
+        builder.linear(input, features);
+        let graph = builder.build().unwrap();
+        let what = OnUnit {
+            family: "cnn".into(),
+            chip: "a".into(),
+            device: "phone".into(),
+            unit,
+            runtime: Runtime::Tflite,
+            format: Format::Float,
+            is_reference: true,
+            tool_versions: String::new(),
+            date: String::new(),
+            job: String::new(),
+            network: Arc::new(Network { stages: fuse(&graph), graph }),
+        };
+        Run { network: name, what, measured_us, deviation_us: None, line: u64::from(features) }
+    }
+
+    #[test]
+    fn a_network_on_a_gpu_is_predicted_beside_models_that_have_not_seen_it() {
+        let profile = Profile::load("pixel4").unwrap();
+        let runs = [256, 512, 1024, 2048]
+            .map(|features| run(ProcessorKind::Gpu, features, 10.0 + f64::from(features) / 10.0));
+        let found = validate(&profile, &runs, Library::of_runs(&profile.cpu));
+        assert_eq!((found.points.len(), found.left_out.len()), (4, 0));
+        // The time is linear in operations.
+        for point in &found.points {
+            assert!((point.flops_linear_us.unwrap() / point.measured_us - 1.0).abs() < 1e-6, "{point:?}");
+            assert!(point.roofline_us.unwrap() > 0.0);
+        }
+        let scored = score(&found.points);
+        assert_eq!(scored[0].group.name, "gpu/end_to_end/float");
+        assert!((scored[0].rank_correlation.unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_unit_that_is_not_there_is_named_and_cores_are_always() {
+        let profile = Profile::load("pixel4").unwrap();
+        let runs = [run(ProcessorKind::Npu, 256, 10.0), run(ProcessorKind::Cpu, 256, 10.0)];
+        let found = validate(&profile, &runs, Library::of_runs(&profile.cpu));
+        assert_eq!(found.points.len(), 1);
+        assert!(found.left_out[0].reason.contains("NPU"), "{:?}", found.left_out);
+    }
+}
