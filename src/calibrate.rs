@@ -41,6 +41,8 @@ struct Document<'a> {
     cpu_tables: &'a [FittedTable],
     /// What a whole inference on the GPU takes beside its launches.
     host: &'a [gpu::Fitted],
+    /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
+    npu: &'a [gpu::Fitted],
     /// Rows of the files that are no usable runs.
     unusable: &'a [SkippedRow],
     /// Runs that nothing in the base describes.
@@ -51,12 +53,6 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
-    if measured.runs.count() == measured.runs.inferences.len() {
-        return Err(Failure::usage(
-            "whole networks on one unit fit no value of a profile yet",
-            "`coexec validate` compares the profile's predictions with them",
-        ));
-    }
     // Of all of them: where some are drawn, none of the others is new to who chose them.
     let runs_digest = Some(measured.digest.clone());
     tell_if_few(&measured, common);
@@ -94,6 +90,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
             tables: &fitted.tables,
             cpu_tables: &fitted.cpu_tables,
             host: &fitted.host,
+            npu: &fitted.npu,
             unusable: &measured.runs.left_out,
             undescribed: &fitted.left_out,
         });

@@ -224,10 +224,9 @@ impl<'a> Simulator<'a> {
 
     /// How one processor runs a layer of what is measured.
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
-        let one_by_one = self.device.npu.as_ref().filter(|_| !self.compiles_graphs);
-        let (phases, detail) = match (by, one_by_one) {
-            (Processor::Npu(_), Some(npu)) => alone::product(layer, npu)?,
-            (Processor::Npu(_), None) | (Processor::Cpu(_) | Processor::Gpu, _) => {
+        let (phases, detail) = match by {
+            Processor::Npu(_) if !self.compiles_graphs => alone::product(layer, self.device)?,
+            Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
                 execute(layer, self.device, self.library, by)?
             }
         };

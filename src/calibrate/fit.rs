@@ -2,11 +2,12 @@
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
-use coexec_fit::calibrate::host;
-use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, SkippedRow};
+use coexec_fit::calibrate::{host, npu};
+use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::gpu::KernelTable;
+use coexec_sim::device::npu::Npu;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 
@@ -39,6 +40,8 @@ pub(crate) struct Fitted {
     pub(crate) cpu_tables: Vec<FittedTable>,
     /// What a whole inference on the GPU takes beside its launches.
     pub(crate) host: Vec<Known>,
+    /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
+    pub(crate) npu: Vec<Known>,
     /// How far predictions may be off; it does not say what was fitted.
     pub(crate) spreads: Calibration,
     /// Each run, predicted by a fit that had not seen its network.
@@ -61,6 +64,7 @@ pub(crate) fn fit(
     if !runs.cpu.is_empty() {
         fit_cpu(profile, &runs.cpu, options, progress, &mut fitted);
     }
+    fit_npu(profile, &runs.inferences, options, progress, &mut fitted);
     Ok(fitted)
 }
 
@@ -108,6 +112,27 @@ fn fit_host(
     fitted.spreads.gpu_inference = held_out.spread;
     fitted.held_out.extend(held_out.points);
     fitted.left_out.extend(fit.left_out);
+}
+
+/// Fits the rates of graphs that the NPU's compiler takes as a whole.
+fn fit_npu(
+    profile: &mut Profile,
+    inferences: &[Inference],
+    options: &Options<'_>,
+    progress: &Progress,
+    fitted: &mut Fitted,
+) {
+    let base = profile.npu.as_ref().and_then(|npu| npu.compiled.clone());
+    let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
+    let source = format!("{}; {} of them models on the NPU", options.source, graphs.len());
+    let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
+    progress.tell("NPU: each family of models, kept out of a fit of its own");
+    fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
+    fitted.left_out.extend(left_out);
+    fitted.npu = fit.parameters;
+    let unit =
+        profile.npu.get_or_insert_with(|| Npu { name: "NPU".to_owned(), systolic: None, compiled: None });
+    unit.compiled = Some(fit.compiled);
 }
 
 /// Fits the rate tables of the CPU's clusters.

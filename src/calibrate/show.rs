@@ -1,6 +1,7 @@
 //! What a calibration prints.
 
 use coexec_fit::calibrate::cpu::FittedTable;
+use coexec_fit::calibrate::gpu::Fitted as Known;
 use coexec_fit::validate::score::Scored;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::workload::DataType;
@@ -13,7 +14,7 @@ const STRONG_CORRELATION: f64 = 0.7;
 
 /// Prints the parameters and what they trade off against.
 pub(super) fn parameters(fitted: &Fitted) {
-    let Fitted { tables, cpu_tables, host, .. } = fitted;
+    let Fitted { tables, cpu_tables, host, npu, .. } = fitted;
     let row = |key: String, value: f64, ci95: Option<[f64; 2]>, informed: bool| {
         let interval = ci95.map_or("-".to_owned(), |ends| ends.map(decimal).join(" to "));
         let (value, unit) = (decimal(value), unit(&key).to_owned());
@@ -26,10 +27,11 @@ pub(super) fn parameters(fitted: &Fitted) {
             row(key, parameter.value, Some(parameter.ci95), parameter.informed)
         }));
     }
-    rows.extend(host.iter().map(|parameter| {
-        let key = format!("gpu.host.{}", parameter.key);
-        row(key, parameter.value, Some(parameter.ci95), parameter.informed)
-    }));
+    let of_table = |(table, parameter): (&str, &Known)| {
+        row(format!("{table}{}", parameter.key), parameter.value, Some(parameter.ci95), parameter.informed)
+    };
+    rows.extend(host.iter().map(|parameter| ("gpu.host.", parameter)).map(of_table));
+    rows.extend(npu.iter().map(|parameter| ("npu.compiled.", parameter)).map(of_table));
     for fit in cpu_tables {
         rows.extend(fit.parameters.iter().map(|known| {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
@@ -77,6 +79,7 @@ fn decimal(value: f64) -> String {
 /// The unit that a key ends with; none of a factor or an exponent.
 fn unit(key: &str) -> &'static str {
     let units = [
+        ("_per_ns", "1/ns"),
         ("_ns", "ns"),
         ("_us", "us"),
         ("_ps", "ps"),

@@ -16,13 +16,15 @@ use std::collections::BTreeSet;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use self::parameters::Setting;
+use self::parameters::{Setting, expected};
 use super::conformal::factor_interval;
 use super::gpu::Fitted;
 use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::measure::{Inference, SkippedRow};
 use crate::validate::point::Point;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::kernel::npu::compiled::Graph;
+use coexec_sim::plan::ProcessorKind;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::workload::DataType;
 
@@ -41,15 +43,29 @@ const ITERATIONS: usize = 30;
 
 /// A model measured whole on an NPU.
 #[derive(Clone, Debug)]
-pub struct MeasuredGraph {
-    /// The model.
-    pub model: String,
-    /// Models that are alike: those that a cross-validation keeps out together.
-    pub family: String,
+pub struct MeasuredGraph<'a> {
+    /// The measurement.
+    pub run: &'a Inference,
     /// The graph that was compiled, in the number format of the run.
     pub graph: Graph,
-    /// How long an inference takes, in microseconds.
-    pub measured_us: f64,
+}
+
+/// The runs by which a model counts on an NPU, with their graphs, and those of them that are not
+/// understood.
+pub fn measured<'a>(
+    base: Option<&CompiledGraphs>,
+    runs: &'a [Inference],
+) -> (Vec<MeasuredGraph<'a>>, Vec<SkippedRow>) {
+    let on_chip_bytes = base.map_or_else(|| expected().on_chip_bytes.value, |base| base.on_chip_bytes.value);
+    let (mut graphs, mut left_out) = (Vec::new(), Vec::new());
+    let counts = |run: &&Inference| run.what.unit == ProcessorKind::Npu && run.what.is_reference;
+    for run in runs.iter().filter(counts) {
+        match Graph::of_stages(&run.what.network.stages, on_chip_bytes) {
+            Ok(graph) => graphs.push(MeasuredGraph { run, graph }),
+            Err(error) => left_out.push(SkippedRow { line: run.line, reason: error.to_string() }),
+        }
+    }
+    (graphs, left_out)
 }
 
 /// Fitted rates.
@@ -63,25 +79,26 @@ pub struct NpuFit {
 
 /// Fits rates to `graphs`, from those of `base` where there are some; `source` says what the
 /// runs are. None without a run.
-pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source: &str) -> Option<NpuFit> {
-    let references: Vec<&MeasuredGraph> = graphs.iter().collect();
+pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Option<NpuFit> {
+    let references: Vec<&MeasuredGraph<'_>> = graphs.iter().collect();
     (!references.is_empty()).then(|| solve(base, &references, source))
 }
 
 /// Predictions of models by fits that saw none of their family, in the order of `graphs`; the
 /// 90 % interval of each comes from the errors of the other families.
-pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source: &str) -> Vec<Point> {
-    let families: BTreeSet<&str> = graphs.iter().map(|graph| graph.family.as_str()).collect();
+pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Vec<Point> {
+    let families: BTreeSet<&str> = graphs.iter().map(|graph| graph.run.what.family.as_str()).collect();
     let families: Vec<&str> = families.into_iter().collect();
     let predicted: Vec<Vec<(usize, f64)>> = families
         .par_iter()
         .map(|family| {
-            let seen: Vec<&MeasuredGraph> = graphs.iter().filter(|graph| graph.family != *family).collect();
+            let seen: Vec<&MeasuredGraph<'_>> =
+                graphs.iter().filter(|graph| graph.run.what.family != *family).collect();
             if seen.is_empty() {
                 return Vec::new();
             }
             let compiled = solve(base, &seen, source).compiled;
-            let members = graphs.iter().enumerate().filter(|(_, graph)| graph.family == *family);
+            let members = graphs.iter().enumerate().filter(|(_, graph)| graph.run.what.family == *family);
             members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
         })
         .collect();
@@ -91,7 +108,7 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source:
         let of_others = |format: DataType| {
             let alike = others.clone().flat_map(|(_, others)| others);
             let alike = alike.filter(|(index, _)| graphs[*index].graph.data_type() == format);
-            factor_interval(alike.map(|&(index, micros)| graphs[index].measured_us / micros).collect())
+            factor_interval(alike.map(|&(index, micros)| graphs[index].run.measured_us / micros).collect())
         };
         points.extend(members.iter().map(|&(index, predicted_us)| {
             let graph = &graphs[index];
@@ -103,34 +120,19 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph], source:
     points.into_iter().map(|(_, point)| point).collect()
 }
 
-fn point(graph: &MeasuredGraph, predicted_us: f64, interval: Option<[f64; 2]>) -> Point {
+fn point(graph: &MeasuredGraph<'_>, predicted_us: f64, interval: Option<[f64; 2]>) -> Point {
+    let MeasuredGraph { run, .. } = graph;
     Point {
-        group: format!("npu/end_to_end/{}", format_name(graph.graph.data_type())),
-        network: graph.model.clone(),
-        what: graph.model.clone(),
         unseen: true,
-        measured_us: graph.measured_us,
-        predicted_us,
-        physics_us: predicted_us,
         low_us: interval.map(|[low, _]| predicted_us * low),
         high_us: interval.map(|[_, high]| predicted_us * high),
-        ..Point::default()
+        ..Point::of(run, run.what.group(), run.network.clone(), predicted_us)
     }
 }
 
-/// A number format as measurements of whole models name it.
-pub fn format_name(data_type: DataType) -> &'static str {
-    match data_type {
-        DataType::F32 | DataType::F16 => "float",
-        DataType::I8 => "w8a8",
-        DataType::W8A16 => "w8a16",
-        DataType::W4A16 => "w4a16",
-    }
-}
-
-fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph], source: &str) -> NpuFit {
+fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFit {
     let has = |format: DataType| graphs.iter().any(|graph| graph.graph.data_type() == format);
-    let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16), source);
+    let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
     let solution = minimise(
         &DVector::zeros(deviations.len()),
@@ -141,7 +143,7 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph], source: &str)
             let (errors, priors) = out.split_at_mut(graphs.len());
             for (graph, out) in graphs.iter().zip(errors) {
                 let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
-                *out = pseudo_huber((micros / graph.measured_us).ln(), LOSS_SCALE);
+                *out = pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE);
             }
             for ((out, coordinate), deviation) in priors.iter_mut().zip(coordinates).zip(&deviations) {
                 *out = LOSS_SCALE * coordinate / deviation;

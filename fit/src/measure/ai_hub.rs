@@ -7,6 +7,7 @@
 //! and the reason, never dropped.
 
 mod choice;
+mod normalisation;
 mod row;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -231,7 +232,8 @@ fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), Input
 fn import(folder: &Path, name: &str) -> Result<Graph, String> {
     let path: PathBuf = folder.join(format!("{name}.onnx"));
     match ImportedScenario::load(&path, &ImportOptions::default()) {
-        Ok(imported) => Ok(imported.model.graph),
+        Ok(imported) => normalisation::with_normalisation(name, imported.model.graph)
+            .map_err(|error| format!("the graph {name} cannot be normalised: {error}")),
         Err(error) => Err(format!("the graph {name} is not imported: {error}")),
     }
 }

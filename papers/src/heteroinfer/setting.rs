@@ -10,7 +10,7 @@ use coexec_sim::plan::GraphCover;
 /// What exchanging the operands of FFN-up gains with 256 tokens.
 pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64, ReproduceError> {
     let mut device = runs.device.clone();
-    if let Some(npu) = &mut device.npu {
+    if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
         npu.order = Order::WeightsStationary;
     }
     Ok(on_npu(Runs { device: &device }, TALL, 256)? / on_npu(runs, TALL, 256)?)
@@ -42,7 +42,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
 /// Numbers that the profile holds as they were published.
 fn constants(comparison: &mut Comparison, runs: Runs<'_>) {
     let device = runs.device;
-    let (npu, sync, memory) = (device.npu.as_ref(), &device.sync, &device.memory);
+    let (npu, sync, memory) = (device.systolic(), &device.sync, &device.memory);
     let array = npu.map_or(f64::NAN, |npu| f64::from(npu.array_dimension));
     comparison.row(id("gpu-npu/synchronisation-clfinish"), sync.blocking_finish.notification_us.value);
     comparison.row(id("npu/systolic-array-size"), array);
@@ -72,7 +72,7 @@ fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError
     let (tall, long) = (on_npu(runs, TALL, 256)?, on_npu(runs, LONG, 256)?);
     let text = format!("14336x4096 takes {tall:.0} us with 256 tokens, 4096x14336 {long:.0} us");
     comparison.finding(id("matmul/shape"), text, tall < long);
-    let npu = runs.device.npu.as_ref();
+    let npu = runs.device.systolic();
     let cover = |cover: GraphCover| npu.and_then(|npu| cover.graphs(300, npu)).unwrap_or_default();
     let agrees =
         cover(GraphCover::Pieces).first() == Some(&256) && cover(GraphCover::Padded).as_slice() == [512];

@@ -55,7 +55,7 @@ pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, S
 /// Microseconds of a product on the NPU, in a graph of exactly `rows` rows.
 pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
     let mut device = runs.device.clone();
-    if let Some(npu) = &mut device.npu {
+    if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
         npu.graph_sizes.clear();
     }
     let (phases, _) = execute(&weight.layer(rows), &device, runs.library(), Processor::NPU)?;

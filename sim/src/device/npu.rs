@@ -30,12 +30,25 @@ pub enum Order {
 /// Most rows of a systolic array: sixteen times those of the largest there is, the first TPU's.
 const MOST_ROWS: u32 = 4_096;
 
-/// An NPU.
+/// An NPU: at least one of its tables is there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Npu {
     /// Name of the unit: `Hexagon`.
     pub name: String,
+    /// Products that are handed over one by one, in static graphs: what engines of language models
+    /// do that share products between processors. Absent: nothing is known of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub systolic: Option<SystolicArrays>,
+    /// Networks that are compiled as a whole. Absent: products alone run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompiledGraphs>,
+}
+
+/// Systolic arrays that compute products handed over one by one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SystolicArrays {
     /// Where the values come from that name no source of their own.
     pub source: String,
     /// R: rows, and columns, of one systolic array.
@@ -74,10 +87,6 @@ pub struct Npu {
     pub decode: Option<Decode>,
     /// What it takes to make graphs for a row count that has none.
     pub graph_preparation: GraphPreparation,
-    /// Networks that are compiled as a whole. Absent: products alone run here, each handed over
-    /// on its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compiled: Option<CompiledGraphs>,
 }
 
 /// How products of 8-bit integers differ from those of floats.
@@ -145,7 +154,18 @@ impl Npu {
         if self.name.trim().is_empty() {
             checker.violation("name", "nothing", "the name of the unit");
         }
+        if self.systolic.is_none() && self.compiled.is_none() {
+            checker.violation("systolic", "nothing", "[npu.systolic], [npu.compiled] or both");
+        }
         checker.values(self);
+        if let Some(systolic) = &self.systolic {
+            checker.table("systolic", |checker| systolic.check(checker));
+        }
+    }
+}
+
+impl SystolicArrays {
+    fn check(&self, checker: &mut Checker) {
         if self.array_dimension > MOST_ROWS {
             checker.count("array_dimension", self.array_dimension, MOST_ROWS);
         }

@@ -9,7 +9,7 @@ use super::check::Checker;
 use super::cpu::Cpu;
 use super::gpu::Gpu;
 use super::memory::Memory;
-use super::npu::Npu;
+use super::npu::{Npu, SystolicArrays};
 use super::power::Power;
 use super::quantity::Quantity;
 use super::sync::Sync;
@@ -192,6 +192,11 @@ impl Profile {
 }
 
 impl Profile {
+    /// The NPU's arrays, where anything is known of products that are handed over one by one.
+    pub fn systolic(&self) -> Option<&SystolicArrays> {
+        self.npu.as_ref()?.systolic.as_ref()
+    }
+
     /// The same device, whose processors share the memory by max-min alone.
     #[must_use]
     pub fn without_interference(&self) -> Self {

@@ -129,7 +129,7 @@ fn plan_products(
     if device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
     }
-    if strategy != Strategy::GpuOnly && device.npu.is_none() {
+    if strategy != Strategy::GpuOnly && device.systolic().is_none() {
         return Err(SimulateError::absent("NPU", device));
     }
     let mut plan = GenerationPlan {

@@ -34,7 +34,7 @@ pub use self::graphs::{GraphCache, graph_preparation, pieces};
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
 use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
-use crate::device::npu::{Decode, Npu, Order};
+use crate::device::npu::{Decode, Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::Layer;
 
@@ -95,7 +95,7 @@ pub struct Schedule {
 ///
 /// # Errors
 /// Where the operator is no matrix product: another processor must take it.
-pub fn execute(layer: &Layer, npu: &Npu) -> Result<Execution<Schedule>, Unsupported> {
+pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>, Unsupported> {
     let product = Product::of(layer)?;
     match &npu.decode {
         Some(decode) if product.trained_weights && product.rows == 1 => {
@@ -111,7 +111,7 @@ fn micros_to_move(bytes: f64, bandwidth: BytesPerSecond) -> f64 {
     bytes / bandwidth.0 * MICROS_PER_SECOND
 }
 
-fn prefill_execution(product: &Product, npu: &Npu) -> Execution<Schedule> {
+fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Schedule> {
     // Engines exchange the operands of a product they state themselves; a
     // convolution goes to the NPU as one, in the order the arrays are built for.
     let (order, sizes) = match product.kind {
@@ -191,7 +191,7 @@ fn dispatch(micros: f64, graphs: u32) -> Phases {
     phases
 }
 
-fn decode_execution(product: &Product, npu: &Npu, decode: &Decode) -> Execution<Schedule> {
+fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) -> Execution<Schedule> {
     let array = u64::from(npu.array_dimension);
     let (inner, outputs) = (product.inner as f64, product.outputs as f64);
     let weights = inner * outputs * product.batch as f64;

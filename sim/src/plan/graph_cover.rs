@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::npu::Npu;
+use crate::device::npu::SystolicArrays;
 
 /// Most graphs that the NPU executes one after another for one product.
 pub const MAX_GRAPHS: usize = 64;
@@ -28,7 +28,7 @@ pub enum GraphCover {
 impl GraphCover {
     /// The graphs that compute `rows` rows on `npu`; none where there would be more than
     /// [`MAX_GRAPHS`], or no such graph.
-    pub fn graphs(self, rows: u32, npu: &Npu) -> Option<GraphRows> {
+    pub fn graphs(self, rows: u32, npu: &SystolicArrays) -> Option<GraphRows> {
         let mut graphs = GraphRows::new();
         let sizes = npu.graph_sizes.as_slice();
         let (Some(&smallest), Some(&largest)) = (sizes.first(), sizes.last()) else {
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
     use crate::device::profile::Profile;
 
-    fn npu() -> Npu {
-        Profile::load("snapdragon-8gen3").unwrap().npu.unwrap()
+    fn npu() -> SystolicArrays {
+        Profile::load("snapdragon-8gen3").unwrap().npu.unwrap().systolic.unwrap()
     }
 
     fn graphs(cover: GraphCover, rows: u32) -> Vec<u32> {

@@ -74,7 +74,7 @@ pub fn execute(
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
             match compiler(npu, layer) {
                 Some(compiler) => compiled_graphs::alone(layer, compiler)?,
-                None => product(layer, npu)?,
+                None => product(layer, device)?,
             }
         }
     };
@@ -86,7 +86,16 @@ pub fn execute(
 }
 
 /// How an NPU runs a layer as one static graph, handed over on its own.
-pub(super) fn product(layer: &Layer, npu: &Npu) -> Result<(Phases, Detail), Unsupported> {
+///
+/// # Errors
+/// The operator is no product, or the profile says nothing of products on their own.
+pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
+    let npu = device.systolic().ok_or_else(|| Unsupported {
+        processor: "NPU",
+        operator: layer.operator.to_string(),
+        reason: "the profile has no [npu.systolic] table, so nothing is known of products on their own"
+            .into(),
+    })?;
     let execution = npu::execute(layer, npu)?;
     Ok((execution.phases, Detail::Npu(execution.detail)))
 }

@@ -68,7 +68,7 @@ impl GenerationPlan {
     /// `device` with the NPU as the plan uses it.
     pub fn device(&self, device: &Profile) -> Profile {
         let mut device = device.clone();
-        if let Some(npu) = &mut device.npu {
+        if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
             if self.graphs == Graphs::MadeOnline {
                 npu.graph_sizes.clear();
             }
@@ -256,7 +256,7 @@ impl GenerationRun<'_> {
 
     /// Making the graphs of a prompt's length, where none lie ready.
     fn online_preparation(&mut self, turn: Turn, device: &Profile) -> Picos {
-        match &device.npu {
+        match device.systolic() {
             Some(npu) if self.plan.graphs == Graphs::MadeOnline && self.plan.uses_npu() => {
                 self.made.prepare(npu, turn.prompt_tokens)
             }

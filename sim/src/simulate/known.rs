@@ -9,6 +9,7 @@ use serde::Serialize;
 use strum::Display;
 
 use super::{SimulateError, execute};
+use crate::device::npu::Npu;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::{self, CoreSet, Library};
 use crate::plan::{Processor, ProcessorKind};
@@ -135,14 +136,29 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
                 (_, false) => convolution,
             }
         }),
-        ProcessorKind::Npu => device.npu.as_ref().map_or(Basis::NotKnown, |npu| match format {
-            DataType::F16 | DataType::W4A16 | DataType::W8A16 => Basis::of_source(&npu.source),
-            // Computed in 16 bits.
-            DataType::F32 => Basis::Assumed,
-            DataType::I8 => {
-                npu.integer.as_ref().map_or(Basis::Assumed, |integer| Basis::of_source(&integer.source))
-            }
-        }),
+        ProcessorKind::Npu => device.npu.as_ref().map_or(Basis::NotKnown, |npu| npu_basis(npu, format)),
+    }
+}
+
+/// What the times of an NPU in `format` rest on.
+fn npu_basis(npu: &Npu, format: DataType) -> Basis {
+    let of_table =
+        |source: Option<&String>| source.map_or(Basis::NotKnown, |source| Basis::of_source(source));
+    if let (Some(compiled), true) = (&npu.compiled, format != DataType::W4A16) {
+        return match format {
+            DataType::F32 | DataType::F16 | DataType::W4A16 => Basis::of_source(&compiled.source),
+            DataType::I8 => of_table(compiled.integer.as_ref().map(|table| &table.source)),
+            DataType::W8A16 => of_table(compiled.integer_weights.as_ref().map(|table| &table.source)),
+        };
+    }
+    let Some(systolic) = &npu.systolic else { return Basis::NotKnown };
+    match format {
+        DataType::F16 | DataType::W4A16 | DataType::W8A16 => Basis::of_source(&systolic.source),
+        // Computed in 16 bits.
+        DataType::F32 => Basis::Assumed,
+        DataType::I8 => {
+            systolic.integer.as_ref().map_or(Basis::Assumed, |integer| Basis::of_source(&integer.source))
+        }
     }
 }
 

@@ -286,7 +286,7 @@ impl Pricing<'_, '_> {
     /// weights: of other operators the compiler knows all extents beforehand.
     fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>, SimulateError> {
         let device = self.simulator.device;
-        let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
+        let npu = device.systolic().ok_or_else(|| SimulateError::absent("NPU", device))?;
         let rows = region.rows.length();
         let graphs = cover.graphs(rows, npu).filter(|graphs| !graphs.is_empty());
         let operator = || self.stages[stage].name.clone();

@@ -91,7 +91,7 @@ impl Reader<'_> {
     }
 
     fn preparation(&self, stages: &[Stage]) -> Option<Picos> {
-        let npu = self.simulator.device.npu.as_ref()?;
+        let npu = self.simulator.device.systolic()?;
         // Graphs of whole networks are compiled where the network is made.
         let made =
             self.of(ProcessorKind::Npu).filter(|(_, task)| matches!(task.detail, Some(Detail::Npu(_))));

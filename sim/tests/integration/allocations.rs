@@ -88,7 +88,7 @@ fn a_kernel_model_allocates_nothing_per_question() {
             });
             assert!(whole > 0);
         }
-        if let Some(npu) = &device.npu {
+        if let Some(npu) = device.systolic() {
             assert!(answered(&device.name, |layer| npu::execute(layer, npu).is_ok()) > 0);
         }
     }

@@ -1,21 +1,17 @@
 //! The parameters of compiled graphs: what is expected of each before any run, and which of a
 //! chip's speeds it is.
 //!
-//! Centres and deviations are those of the Hexagon NPUs of four Snapdragons (`data/aihub`),
-//! chosen before the fits that they take part in.
+//! Deviations are those of the Hexagon NPUs of four Snapdragons (`data/aihub`), chosen before
+//! the fits that they take part in; the centres are in `expected.toml`.
 
 use super::Known;
 use crate::calibrate::gpu::Fitted;
-use coexec_sim::device::npu::compiled::{CompiledGraphs, IntegerGraphs, IntegerWeights};
+use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::device::quantity::Quantity;
 
 /// Rate of the vector unit over that of products, both for 8-bit integers over floats: near its
 /// free value on `data/aihub`.
 const VECTOR_OVER_PRODUCTS: f64 = 0.87;
-
-/// Elements a nanosecond that windows visit, and on-chip memory: too few models tell of either.
-const TAPS_PER_NS: f64 = 250.0;
-const ON_CHIP_BYTES: f64 = 8_388_608.0;
 
 /// A speed of a chip, which scales several parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,17 +30,16 @@ pub(super) enum Speed {
 
 /// The speeds, and the deviation of the logarithm of each between chips of one make.
 pub(super) const SPEEDS: [(Speed, &str, f64); 5] = [
-    (Speed::FloatProducts, "float products", 0.5),
-    (Speed::IntegerProducts, "integer products", 0.5),
-    (Speed::Vector, "vector unit", 0.5),
-    (Speed::Memory, "memory", 0.3),
-    (Speed::FixedCosts, "fixed costs", 0.5),
+    (Speed::FloatProducts, "float_product_speed", 0.5),
+    (Speed::IntegerProducts, "integer_product_speed", 0.5),
+    (Speed::Vector, "vector_speed", 0.5),
+    (Speed::Memory, "memory_speed", 0.3),
+    (Speed::FixedCosts, "fixed_cost_speed", 0.5),
 ];
 
 /// A parameter that is fitted.
 pub(super) struct Parameter {
     key: &'static str,
-    centre: f64,
     /// Standard deviation of its logarithm.
     deviation: f64,
     /// The speed that it grows with, and whether it is a cost, which falls.
@@ -53,19 +48,17 @@ pub(super) struct Parameter {
 }
 
 macro_rules! parameter {
-    ($key:ident, $centre:expr, $deviation:expr, $speed:expr) => {
+    ($key:ident, $deviation:expr, $speed:expr) => {
         Parameter {
             key: stringify!($key),
-            centre: $centre,
             deviation: $deviation,
             speed: $speed,
             of: |compiled| Some(&mut compiled.$key),
         }
     };
-    ($table:ident.$key:ident, $centre:expr, $deviation:expr, $speed:expr) => {
+    ($table:ident.$key:ident, $deviation:expr, $speed:expr) => {
         Parameter {
             key: concat!(stringify!($table), ".", stringify!($key)),
-            centre: $centre,
             deviation: $deviation,
             speed: $speed,
             of: |compiled| Some(&mut compiled.$table.as_mut()?.$key),
@@ -80,30 +73,30 @@ const PRODUCTS: Option<(Speed, bool)> = Some((Speed::FloatProducts, false));
 const INTEGERS: Option<(Speed, bool)> = Some((Speed::IntegerProducts, false));
 
 pub(super) const PARAMETERS: [Parameter; 24] = [
-    parameter!(graph_us, 50.0, 0.5, COST),
-    parameter!(operator_us, 0.5, 0.7, COST),
-    parameter!(matrix_us, 0.7, 0.7, COST),
-    parameter!(group_us, 0.5, 0.5, COST),
-    parameter!(image_pixel_ns, 0.6, 0.7, COST),
-    parameter!(normalised_pixel_ns, 1.65, 0.2, COST),
-    parameter!(multiply_accumulates_per_ns, 7_600.0, 0.3, PRODUCTS),
-    parameter!(volume_multiply_accumulates_per_ns, 4_000.0, 0.3, PRODUCTS),
-    parameter!(on_chip_gbps, 500.0, 0.5, VECTOR),
-    parameter!(layout_change_gbps, 85.0, 0.7, VECTOR),
-    parameter!(token_gbps, 60.0, 0.7, VECTOR),
-    parameter!(nonlinear_elements_per_ns, 25.0, 0.5, VECTOR),
-    parameter!(large_resize_elements_per_ns, 4.0, 0.5, VECTOR),
-    parameter!(channel_reduction_elements_per_ns, 3.0, 0.5, VECTOR),
-    parameter!(gathered_elements_per_ns, 3.0, 0.5, VECTOR),
-    parameter!(bandwidth_gbps, 60.0, 0.15, MEMORY),
-    parameter!(one_row_bandwidth_gbps, 32.0, 0.3, MEMORY),
-    parameter!(spill_factor, 0.4, 0.5, None),
-    parameter!(integer.product_rate_factor, 3.5, 0.3, INTEGERS),
-    parameter!(integer.volume_rate_factor, 3.0, 0.15, INTEGERS),
-    parameter!(integer.fixed_cost_factor, 0.65, 0.4, None),
-    parameter!(integer.matrix_us, 3.0, 0.5, COST),
-    parameter!(integer.batch_norm_elements_per_ns, 10.0, 0.5, VECTOR),
-    parameter!(integer_weights.product_rate_factor, 1.7, 0.3, INTEGERS),
+    parameter!(graph_us, 0.5, COST),
+    parameter!(operator_us, 0.7, COST),
+    parameter!(matrix_us, 0.7, COST),
+    parameter!(group_us, 0.5, COST),
+    parameter!(image_pixel_ns, 0.7, COST),
+    parameter!(normalised_pixel_ns, 0.2, COST),
+    parameter!(multiply_accumulates_per_ns, 0.3, PRODUCTS),
+    parameter!(volume_multiply_accumulates_per_ns, 0.3, PRODUCTS),
+    parameter!(on_chip_gbps, 0.5, VECTOR),
+    parameter!(layout_change_gbps, 0.7, VECTOR),
+    parameter!(token_gbps, 0.7, VECTOR),
+    parameter!(nonlinear_elements_per_ns, 0.5, VECTOR),
+    parameter!(large_resize_elements_per_ns, 0.5, VECTOR),
+    parameter!(channel_reduction_elements_per_ns, 0.5, VECTOR),
+    parameter!(gathered_elements_per_ns, 0.5, VECTOR),
+    parameter!(bandwidth_gbps, 0.15, MEMORY),
+    parameter!(one_row_bandwidth_gbps, 0.3, MEMORY),
+    parameter!(spill_factor, 0.5, None),
+    parameter!(integer.product_rate_factor, 0.3, INTEGERS),
+    parameter!(integer.volume_rate_factor, 0.15, INTEGERS),
+    parameter!(integer.fixed_cost_factor, 0.4, None),
+    parameter!(integer.matrix_us, 0.5, COST),
+    parameter!(integer.batch_norm_elements_per_ns, 0.5, VECTOR),
+    parameter!(integer_weights.product_rate_factor, 0.3, INTEGERS),
 ];
 
 /// What a fit starts from, and which of its parameters it moves.
@@ -118,18 +111,18 @@ pub(super) struct Setting {
 impl Setting {
     /// From `base`, or from what is expected of any NPU; with tables for integers where there
     /// are runs of them, or the base has them.
-    pub(super) fn of(
-        base: Option<&CompiledGraphs>,
-        integers: bool,
-        integer_weights: bool,
-        source: &str,
-    ) -> Self {
-        let mut start = base.cloned().unwrap_or_else(|| expected(source));
-        if integers || integer_weights {
-            start.integer.get_or_insert_with(|| expected_of_integers(source));
+    pub(super) fn of(base: Option<&CompiledGraphs>, has_integers: bool, has_integer_weights: bool) -> Self {
+        let CompiledGraphs { integer, integer_weights, .. } = expected();
+        let mut start = base.cloned().unwrap_or_else(|| CompiledGraphs {
+            integer: None,
+            integer_weights: None,
+            ..expected()
+        });
+        if has_integers || has_integer_weights {
+            start.integer = start.integer.or(integer);
         }
-        if integer_weights {
-            start.integer_weights.get_or_insert_with(|| expected_of_weights(source));
+        if has_integer_weights {
+            start.integer_weights = start.integer_weights.or(integer_weights);
         }
         let mut probe = start.clone();
         let present = PARAMETERS.iter().filter(|parameter| (parameter.of)(&mut probe).is_some()).collect();
@@ -251,59 +244,8 @@ fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
     }
 }
 
-fn centre(key: &str) -> Quantity {
-    let parameter = PARAMETERS.iter().find(|parameter| parameter.key == key);
-    Quantity::plain(parameter.map_or(1.0, |parameter| parameter.centre))
-}
-
-fn expected(source: &str) -> CompiledGraphs {
-    let centre = |key: &str| centre(key);
-    CompiledGraphs {
-        source: source.to_owned(),
-        graph_us: centre("graph_us"),
-        operator_us: centre("operator_us"),
-        matrix_us: centre("matrix_us"),
-        group_us: centre("group_us"),
-        image_pixel_ns: centre("image_pixel_ns"),
-        normalised_pixel_ns: centre("normalised_pixel_ns"),
-        multiply_accumulates_per_ns: centre("multiply_accumulates_per_ns"),
-        volume_multiply_accumulates_per_ns: centre("volume_multiply_accumulates_per_ns"),
-        taps_per_ns: Quantity::of(TAPS_PER_NS, "assumed: near its free value on data/aihub"),
-        on_chip_gbps: centre("on_chip_gbps"),
-        layout_change_gbps: centre("layout_change_gbps"),
-        token_gbps: centre("token_gbps"),
-        nonlinear_elements_per_ns: centre("nonlinear_elements_per_ns"),
-        large_resize_elements_per_ns: centre("large_resize_elements_per_ns"),
-        channel_reduction_elements_per_ns: centre("channel_reduction_elements_per_ns"),
-        gathered_elements_per_ns: centre("gathered_elements_per_ns"),
-        bandwidth_gbps: centre("bandwidth_gbps"),
-        one_row_bandwidth_gbps: centre("one_row_bandwidth_gbps"),
-        spill_factor: centre("spill_factor"),
-        on_chip_bytes: Quantity::of(ON_CHIP_BYTES, "8 MiB of VTCM; free it fits data/aihub at 7.9 to 8.2 MB"),
-        integer: None,
-        integer_weights: None,
-    }
-}
-
-fn expected_of_integers(source: &str) -> IntegerGraphs {
-    let product_rate_factor = centre("integer.product_rate_factor");
-    let tied = "assumed: 0.87 of the products' factor, near its free value on data/aihub";
-    IntegerGraphs {
-        source: source.to_owned(),
-        vector_rate_factor: Quantity::of(VECTOR_OVER_PRODUCTS * product_rate_factor.value, tied),
-        product_rate_factor,
-        volume_rate_factor: centre("integer.volume_rate_factor"),
-        fixed_cost_factor: centre("integer.fixed_cost_factor"),
-        matrix_us: centre("integer.matrix_us"),
-        batch_norm_elements_per_ns: centre("integer.batch_norm_elements_per_ns"),
-    }
-}
-
-fn expected_of_weights(source: &str) -> IntegerWeights {
-    IntegerWeights {
-        source: source.to_owned(),
-        product_rate_factor: centre("integer_weights.product_rate_factor"),
-        fixed_cost_factor: centre("integer.fixed_cost_factor"),
-        batch_norm_elements_per_ns: centre("integer.batch_norm_elements_per_ns"),
-    }
+/// What is expected of any NPU.
+pub(super) fn expected() -> CompiledGraphs {
+    toml::from_str(include_str!("expected.toml"))
+        .expect("the table is part of the program, and a test reads it")
 }

@@ -1,1 +1,111 @@
+use super::*;
+use std::sync::Arc;
 
+use crate::measure::Run;
+use crate::measure::ai_hub::{Format, Network, OnUnit, Runtime};
+use crate::validate::score::score;
+use coexec_sim::device::quantity::Quantity;
+use coexec_sim::workload::{fuse, network};
+
+/// Whole networks, timed by the model with `compiled`.
+fn runs(compiled: &CompiledGraphs) -> Vec<Inference> {
+    let mut runs = Vec::new();
+    let networks =
+        ["resnet18", "resnet50", "vgg16", "mobilenet-v2", "inception-v3", "vit-b32", "vit-tiny-p16"];
+    for (line, name) in networks.into_iter().enumerate() {
+        for format in [Format::Float, Format::W8a8, Format::W8a16] {
+            let data_type = format.data_type(ProcessorKind::Npu);
+            let graph = network(name).unwrap().with_data_type(data_type);
+            let stages = fuse(&graph);
+            let compiled_graph = Graph::of_stages(&stages, compiled.on_chip_bytes.value).unwrap();
+            let what = OnUnit {
+                family: name.chars().take(3).collect(),
+                chip: "made".into(),
+                device: "phone".into(),
+                unit: ProcessorKind::Npu,
+                runtime: Runtime::QnnDlc,
+                format,
+                is_reference: true,
+                tool_versions: String::new(),
+                date: String::new(),
+                job: String::new(),
+                network: Arc::new(Network { stages, graph }),
+            };
+            let measured_us = compiled_graph.micros(compiled).unwrap();
+            runs.push(Run {
+                network: name.to_owned(),
+                what,
+                measured_us,
+                deviation_us: None,
+                line: line as u64,
+            });
+        }
+    }
+    runs
+}
+
+/// Worst error of the rates on runs.
+fn worst(compiled: &CompiledGraphs, graphs: &[MeasuredGraph<'_>]) -> f64 {
+    let error = |graph: &MeasuredGraph<'_>| {
+        (graph.graph.micros(compiled).unwrap() / graph.run.measured_us - 1.0).abs()
+    };
+    graphs.iter().map(error).fold(0.0, f64::max)
+}
+
+#[test]
+fn rates_that_made_the_times_are_found_from_what_is_expected_of_any() {
+    let mut made = expected();
+    made.multiply_accumulates_per_ns = Quantity::plain(9_500.0);
+    made.bandwidth_gbps = Quantity::plain(66.0);
+    made.graph_us = Quantity::plain(80.0);
+    let runs = runs(&made);
+    let (graphs, left_out) = measured(None, &runs);
+    assert_eq!((graphs.len(), left_out.len()), (21, 0));
+    let fit = fit(None, &graphs, "runs the model made").unwrap();
+    assert!(worst(&expected(), &graphs) > 0.1);
+    assert!(worst(&fit.compiled, &graphs) < 0.03, "{}", worst(&fit.compiled, &graphs));
+    let products = &fit.compiled.multiply_accumulates_per_ns;
+    assert!((products.value / 9_500.0 - 1.0).abs() < 0.1, "{products:?}");
+    let [low, high] = products.ci95.unwrap();
+    assert!(low <= products.value && products.value <= high);
+}
+
+#[test]
+fn a_chip_of_the_same_make_is_a_few_models_away() {
+    // Half as fast at products and in all fixed costs, nine tenths of the bandwidth.
+    let mut made = expected();
+    made.multiply_accumulates_per_ns.value *= 0.5;
+    made.volume_multiply_accumulates_per_ns.value *= 0.5;
+    made.bandwidth_gbps.value *= 0.9;
+    made.one_row_bandwidth_gbps.value *= 0.9;
+    for cost in [&mut made.graph_us, &mut made.operator_us, &mut made.matrix_us, &mut made.group_us] {
+        cost.value *= 2.0;
+    }
+    let runs = runs(&made);
+    let (graphs, _) = measured(Some(&expected()), &runs);
+    let few: Vec<MeasuredGraph<'_>> = graphs.iter().step_by(3).cloned().collect();
+    let fit = fit(Some(&expected()), &few, "runs").unwrap();
+    let speed = |key: &str| fit.parameters.iter().find(|known| known.key == key).unwrap().value;
+    assert!((speed("float_product_speed") - 0.5).abs() < 0.1, "{:?}", fit.parameters);
+    // Seven models do not tell fixed costs from the vector unit.
+    assert!(speed("fixed_cost_speed") < 0.8, "{:?}", fit.parameters);
+    assert!(worst(&fit.compiled, &few) < 0.1);
+}
+
+#[test]
+fn each_family_is_predicted_by_a_fit_without_it() {
+    let runs = runs(&expected());
+    let (graphs, _) = measured(None, &runs);
+    let points = held_out(None, &graphs, "runs");
+    assert_eq!(points.len(), 21);
+    assert!(points.iter().all(|point| point.unseen));
+    let groups = score(&points);
+    assert_eq!(groups.len(), 3);
+    assert!(groups.iter().all(|scored| scored.group.mape_percent < 5.0), "{groups:?}");
+}
+
+#[test]
+fn no_run_makes_no_fit() {
+    assert_eq!(fit(None, &[], "runs"), None);
+    assert!(held_out(None, &[], "runs").is_empty());
+}

@@ -30,7 +30,7 @@ pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, S
 /// Numbers of rows that fill static graphs, fewer than `rows`: the largest graph, the two
 /// largest, and so on.
 pub(super) fn filled(price: &ProductPrices<'_>, rows: u32) -> Vec<u32> {
-    let Some(npu) = &price.device().npu else { return Vec::new() };
+    let Some(npu) = price.device().systolic() else { return Vec::new() };
     if rows == 1 || npu.graph_sizes.is_empty() {
         return Vec::new();
     }

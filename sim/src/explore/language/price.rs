@@ -50,7 +50,7 @@ impl<'a> ProductPrices<'a> {
         (region, cover): (Region, GraphCover),
         is_shared: bool,
     ) -> Result<Option<(Picos, Bytes)>, SimulateError> {
-        let npu = self.device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
+        let npu = self.device.systolic().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
         let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
         let hides_dispatch = is_shared && self.mechanism == Mechanism::SleepThenPoll;
         let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);

@@ -27,7 +27,7 @@ pub(super) fn divide(
     [npu_rows, gpu_rows]: [u32; 2],
     graphs: GraphCover,
 ) -> Result<Priced, SimulateError> {
-    let (Operator::Linear(linear), Some(npu)) = (&layer.operator, &price.device().npu) else {
+    let (Operator::Linear(linear), Some(npu)) = (&layer.operator, price.device().systolic()) else {
         return Ok(None);
     };
     let all = linear.output_features;

@@ -2,7 +2,7 @@
 
 use super::product::Product;
 use super::{micros_to_move, systolic_cycles};
-use crate::device::npu::{Npu, Order};
+use crate::device::npu::{Order, SystolicArrays};
 use crate::units::BytesPerSecond;
 
 /// Counts and times of the graphs of a layer, before rounding.
@@ -21,7 +21,7 @@ pub(super) struct Cost {
 
 impl Cost {
     /// The cost of one product of `rows` rows in one graph.
-    pub(super) fn of(product: &Product, rows: u64, order: Order, npu: &Npu) -> Self {
+    pub(super) fn of(product: &Product, rows: u64, order: Order, npu: &SystolicArrays) -> Self {
         let array = u64::from(npu.array_dimension);
         let number = Number::of(product, npu);
         let (streamed, stationary) = match order {
@@ -81,7 +81,7 @@ struct Number {
 }
 
 impl Number {
-    fn of(product: &Product, npu: &Npu) -> Self {
+    fn of(product: &Product, npu: &SystolicArrays) -> Self {
         match &npu.integer {
             Some(integer) if product.integers => {
                 Self { element_bytes: integer.element_bytes.into(), rate_factor: integer.rate_factor.value }
@@ -93,7 +93,7 @@ impl Number {
 
 /// Cycles of the array with most folds, and the clock they run at. Where the number
 /// of arrays is not known, all of them are one at their combined clock.
-fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &Npu) -> (u64, f64) {
+fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &SystolicArrays) -> (u64, f64) {
     let Some(arrays) = npu.arrays.map(u64::from) else {
         return (systolic_cycles(m, n, k, npu.array_dimension), npu.combined_clock_mhz.value);
     };
@@ -116,7 +116,7 @@ impl Panels {
     /// For a stationary operand of `n x k`: one where all of it stays on chip, one a
     /// block where the compiler blocks it, and else one for each panel of columns as
     /// wide as the array.
-    fn of(n: u64, k: u64, element_bytes: u64, npu: &Npu) -> Self {
+    fn of(n: u64, k: u64, element_bytes: u64, npu: &SystolicArrays) -> Self {
         let fits = |columns: u64| {
             let bytes = n.saturating_mul(columns).saturating_mul(element_bytes);
             bytes as f64 <= npu.on_chip_bytes.value

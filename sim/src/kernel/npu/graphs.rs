@@ -5,7 +5,7 @@
 //! keeps graphs of standard sizes and covers any other count with them, or makes a
 //! graph while the user waits (`HeteroInfer`, sections 4.2.2 and 5.3.2).
 
-use crate::device::npu::Npu;
+use crate::device::npu::SystolicArrays;
 use crate::units::Picos;
 
 /// The graphs of a network that lie ready, by their rows.
@@ -19,7 +19,7 @@ pub struct GraphCache {
 
 impl GraphCache {
     /// The standard sizes of `npu`, made before the first request.
-    pub fn standard(npu: &Npu) -> Self {
+    pub fn standard(npu: &SystolicArrays) -> Self {
         Self { ready: npu.graph_sizes.clone(), complete: npu.graph_sizes.is_empty() }
     }
 
@@ -35,7 +35,7 @@ impl GraphCache {
 
     /// Makes the graphs for exactly `rows` rows where they are missing, and keeps
     /// them. Returns what that takes.
-    pub fn prepare(&mut self, npu: &Npu, rows: u32) -> Picos {
+    pub fn prepare(&mut self, npu: &SystolicArrays, rows: u32) -> Picos {
         match self.ready.binary_search(&rows) {
             Err(place) if !self.complete => {
                 self.ready.insert(place, rows);
@@ -47,7 +47,7 @@ impl GraphCache {
 }
 
 /// What making a network's graphs for `rows` rows (tokens) takes.
-pub fn graph_preparation(npu: &Npu, rows: u32) -> Picos {
+pub fn graph_preparation(npu: &SystolicArrays, rows: u32) -> Picos {
     let preparation = &npu.graph_preparation;
     Picos::from_micros(preparation.base_us.value + f64::from(rows) * preparation.per_row_us.value)
 }

@@ -81,7 +81,7 @@ const DECODE: [(u32, u32, f64); 6] = [
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
-    npu: Npu,
+    npu: SystolicArrays,
     memory: Memory,
     sync: Sync,
     power: Power,
@@ -92,13 +92,13 @@ fn profile() -> Profile {
 }
 
 /// The Hexagon of the golden profile.
-fn hexagon() -> Npu {
-    profile().npu
+fn hexagon() -> SystolicArrays {
+    profile().npu.systolic.unwrap()
 }
 
 /// The Hexagon with a graph for every row count.
-fn hexagon_with_all_graphs() -> Npu {
-    Npu { graph_sizes: Vec::new(), ..hexagon() }
+fn hexagon_with_all_graphs() -> SystolicArrays {
+    SystolicArrays { graph_sizes: Vec::new(), ..hexagon() }
 }
 
 fn linear(rows: u32, input_features: u32, output_features: u32) -> Layer {
@@ -111,11 +111,11 @@ fn conv(groups: u32) -> Layer {
     Layer::new(Operator::Conv2d(conv), DataType::F16)
 }
 
-fn micros(layer: &Layer, npu: &Npu) -> f64 {
+fn micros(layer: &Layer, npu: &SystolicArrays) -> f64 {
     execute(layer, npu).unwrap().phases.duration().as_micros()
 }
 
-fn schedule(layer: &Layer, npu: &Npu) -> Schedule {
+fn schedule(layer: &Layer, npu: &SystolicArrays) -> Schedule {
     execute(layer, npu).unwrap().detail
 }
 
@@ -136,22 +136,28 @@ fn the_golden_profile_is_possible_and_every_table_has_a_source() {
 
 #[test]
 fn an_impossible_npu_is_rejected_key_by_key() {
-    let mut npu = hexagon();
+    let mut unit = profile().npu;
+    let npu = unit.systolic.as_mut().unwrap();
     npu.array_dimension = 0;
     npu.graph_sizes = vec![64, 32];
     npu.column_block.as_mut().unwrap().most_columns = 1;
     npu.decode.as_mut().unwrap().source.clear();
     let mut checker = Checker::default();
-    npu.check(&mut checker);
+    unit.check(&mut checker);
     let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
-    assert_eq!(keys, ["array_dimension", "decode.source", "graph_sizes", "column_block.most_columns"]);
+    let expected = ["array_dimension", "decode.source", "graph_sizes", "column_block.most_columns"];
+    assert_eq!(keys, expected.map(|key| format!("systolic.{key}")));
+    let empty = Npu { systolic: None, ..unit };
+    let mut checker = Checker::default();
+    empty.check(&mut checker);
+    assert_eq!(checker.finish()[0].key, "systolic");
 }
 
 #[test]
 fn prefill_agrees_with_a_second_implementation() {
     let npu = hexagon_with_all_graphs();
     for (outputs, inputs, tokens, order, expected) in PREFILL {
-        let found = micros(&linear(tokens, inputs, outputs), &Npu { order, ..npu.clone() });
+        let found = micros(&linear(tokens, inputs, outputs), &SystolicArrays { order, ..npu.clone() });
         assert_close(found, expected, &format!("{outputs}x{inputs}, {tokens} tokens, {order:?}"));
     }
 }
@@ -198,7 +204,7 @@ fn a_stationary_operand_that_does_not_fit_makes_the_layer_wait_for_memory() {
 #[test]
 fn streaming_the_weights_is_several_times_faster_than_keeping_them() {
     let npu = hexagon();
-    let plain = Npu { order: WeightsStationary, ..npu.clone() };
+    let plain = SystolicArrays { order: WeightsStationary, ..npu.clone() };
     for tokens in [128, 256, 512] {
         let layer = linear(tokens, 4096, 14_336);
         let ratio = micros(&layer, &plain) / micros(&layer, &npu);
@@ -219,7 +225,7 @@ fn rows_are_padded_to_the_next_standard_graph() {
 
 #[test]
 fn more_rows_than_the_largest_graph_take_several_graphs() {
-    let npu = Npu { dispatch_us: crate::device::quantity::Quantity::plain(50.0), ..hexagon() };
+    let npu = SystolicArrays { dispatch_us: crate::device::quantity::Quantity::plain(50.0), ..hexagon() };
     let long = execute(&linear(2048 + 20, 4096, 4096), &npu).unwrap();
     assert_eq!((long.detail.graphs, long.detail.padded), (3, [4096, 4096, 2048 + 32]));
     let parts = 2.0 * micros(&linear(1024, 4096, 4096), &npu) + micros(&linear(20, 4096, 4096), &npu);
@@ -276,9 +282,10 @@ fn a_cut_by_outputs_halves_the_time_of_one_token() {
 
 #[test]
 fn arrays_take_their_folds_in_rounds() {
-    let npu = Npu { arrays: Some(4), ..hexagon_with_all_graphs() };
-    let folds =
-        |outputs| schedule(&linear(32, 32, outputs), &Npu { order: WeightsStationary, ..npu.clone() });
+    let npu = SystolicArrays { arrays: Some(4), ..hexagon_with_all_graphs() };
+    let folds = |outputs| {
+        schedule(&linear(32, 32, outputs), &SystolicArrays { order: WeightsStationary, ..npu.clone() })
+    };
     let [full, spill] = [4 * 32, 5 * 32].map(folds);
     assert_eq!((full.folds, spill.folds), (4, 5));
     assert_eq!((full.cycles, spill.cycles), (32 + 94 - 1, 2 * (32 + 94) - 1));
@@ -292,7 +299,7 @@ fn integers_run_at_a_rate_and_size_of_their_own() {
         rate_factor: crate::device::quantity::Quantity::plain(2.0),
         element_bytes: 1,
     };
-    let npu = Npu { integer: Some(integer), ..hexagon() };
+    let npu = SystolicArrays { integer: Some(integer), ..hexagon() };
     let layer = |data_type| Layer { data_type, ..linear(256, 4096, 4096) };
     let [float, int] = [DataType::F16, DataType::I8].map(|data_type| schedule(&layer(data_type), &npu));
     assert_eq!(int.cycles, float.cycles);
@@ -320,13 +327,13 @@ fn a_small_layer_is_bound_by_its_dispatch_in_decode() {
 
 #[test]
 fn one_row_without_a_decode_path_is_folded() {
-    let npu = Npu { decode: None, ..hexagon() };
+    let npu = SystolicArrays { decode: None, ..hexagon() };
     assert_eq!(schedule(&linear(1, 4096, 4096), &npu).path, Path::Prefill);
 }
 
 #[test]
 fn a_convolution_is_the_product_of_its_unrolled_windows() {
-    let npu = Npu { order: WeightsStationary, ..hexagon_with_all_graphs() };
+    let npu = SystolicArrays { order: WeightsStationary, ..hexagon_with_all_graphs() };
     assert_eq!(schedule(&conv(1), &hexagon()), schedule(&linear(56 * 56, 9 * 64, 128), &npu));
 }
 
@@ -353,18 +360,18 @@ fn a_linked_sum_reads_one_more_tensor() {
 
 #[test]
 fn a_server_array_of_128_steps_by_128() {
-    let npu = Npu { array_dimension: 128, ..hexagon_with_all_graphs() };
+    let npu = SystolicArrays { array_dimension: 128, ..hexagon_with_all_graphs() };
     let schedule = schedule(&linear(129, 300, 1000), &npu);
     assert_eq!(schedule.padded, [1024, 384, 256]);
     assert_eq!(schedule.cycles, 3 * 2 * (1024 + 3 * 128 - 2) - 1);
 }
 
-fn bundled(name: &str) -> Npu {
-    crate::device::profile::Profile::load(name).unwrap().npu.unwrap()
+fn bundled(name: &str) -> SystolicArrays {
+    crate::device::profile::Profile::load(name).unwrap().npu.unwrap().systolic.unwrap()
 }
 
 /// Operations a second of a square product of 16-bit floats, in 10^12.
-fn tera_operations(npu: &Npu, extent: u32) -> f64 {
+fn tera_operations(npu: &SystolicArrays, extent: u32) -> f64 {
     let layer = Layer { data_type: DataType::F16, ..linear(extent, extent, extent) };
     2.0 * f64::from(extent).powi(3) / micros(&layer, npu) / 1e6
 }
@@ -388,7 +395,7 @@ fn large_products_come_close_to_what_other_npus_publish() {
 #[test]
 fn each_npu_steps_by_its_own_array() {
     for (name, array) in [("snapdragon-8gen3", 32), ("tpu-v4", 128), ("apple-m1", 16)] {
-        let npu = Npu { graph_sizes: Vec::new(), order: WeightsStationary, ..bundled(name) };
+        let npu = SystolicArrays { graph_sizes: Vec::new(), order: WeightsStationary, ..bundled(name) };
         let folds = |outputs| schedule(&linear(512, 1024, outputs), &npu).folds;
         assert_eq!(folds(array), folds(array - 1), "{name}");
         assert_eq!(folds(array + 1), 2 * folds(array), "{name}");

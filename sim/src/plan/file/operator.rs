@@ -200,7 +200,7 @@ impl Share {
 
 /// That the NPU has graphs for the rows of its part.
 fn check_graphs(placement: Placement, stage: &Stage, device: &Profile) -> Result<(), Violation> {
-    let (Operator::Linear(linear), Some(unit)) = (&stage.layer.operator, &device.npu) else {
+    let (Operator::Linear(linear), Some(unit)) = (&stage.layer.operator, device.systolic()) else {
         return Ok(());
     };
     let all = Span::new(0, linear.rows);

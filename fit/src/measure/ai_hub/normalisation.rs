@@ -1,0 +1,67 @@
+//! What the measured models do that their graphs leave out: AI Hub normalises pictures inside
+//! the model it compiles, the graphs start behind that.
+
+use coexec_sim::workload::{Elementwise, Function, Graph, GraphError, Node, NodeId, Operator, Shape, Source};
+
+/// Words in the names of models that take pictures as they are: detectors, restoration, models whose
+/// weights have the normalisation in them, and those that read no picture (AI Hub's own code of
+/// each, in which the class `ImageNetClassifier` and its like normalise).
+const TAKES_PICTURES_AS_THEY_ARE: [&str; 11] = [
+    "yolo",
+    "fastsam",
+    "esrgan",
+    "quicksr",
+    "dncnn",
+    "nafnet",
+    "googlenet",
+    "inception",
+    "yamnet",
+    "unet",
+    "trocr",
+];
+
+/// Channels of a picture.
+const CHANNELS: u32 = 3;
+
+/// The graph with mean and deviation of each picture that it reads, where the model of that name
+/// has them.
+///
+/// # Errors
+/// The graph becomes larger than one may be.
+pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, GraphError> {
+    if TAKES_PICTURES_AS_THEY_ARE.iter().any(|word| name.contains(word)) {
+        return Ok(graph);
+    }
+    let is_picture =
+        |shape: &Shape| (shape.batch, shape.channels) == (1, CHANNELS) && shape.height > 1 && shape.width > 1;
+    let pictures: Vec<(usize, Shape)> =
+        graph.inputs().iter().copied().enumerate().filter(|(_, shape)| is_picture(shape)).collect();
+    let mut inputs = graph.inputs().to_vec();
+    let mut nodes: Vec<Node> = Vec::with_capacity(graph.nodes().len() + 2 * pictures.len());
+    let mut normalised = vec![None; inputs.len()];
+    for (picture, shape) in pictures {
+        let mut source = Source::Input(picture as u32);
+        for (what, function) in [("mean", Function::Add), ("deviation", Function::Multiply)] {
+            let other = Shape::image(1, 1, CHANNELS);
+            inputs.push(other);
+            let operator = Operator::Elementwise(Elementwise { function, input: shape, other: Some(other) });
+            let values = Source::Input(inputs.len() as u32 - 1);
+            nodes.push(Node {
+                name: format!("{what} of input {picture}"),
+                operator,
+                inputs: vec![source, values],
+            });
+            source = Source::Node(NodeId(nodes.len() as u32 - 1));
+        }
+        normalised[picture] = Some(source);
+    }
+    let before = nodes.len() as u32;
+    nodes.extend(graph.nodes().iter().cloned().map(|node| {
+        let moved = |source: &Source| match *source {
+            Source::Input(input) => normalised[input as usize].unwrap_or(Source::Input(input)),
+            Source::Node(id) => Source::Node(NodeId(id.0 + before)),
+        };
+        Node { inputs: node.inputs.iter().map(moved).collect(), ..node }
+    }));
+    Graph::new(graph.name(), graph.data_type(), inputs, nodes)
+}
