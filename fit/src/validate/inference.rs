@@ -22,6 +22,9 @@ use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, Simulato
 /// four are what LiteRT's delegate for CPUs and its benchmark are commonly given.
 const CPU_THREADS: u32 = 4;
 
+/// Fewer other networks than this make no model of totals.
+const FEWEST_OTHERS: usize = 5;
+
 /// How long an inference takes by the profile, in microseconds; why nothing says so otherwise.
 ///
 /// # Errors
@@ -73,6 +76,9 @@ fn beside(run: &Inference, group: &[&Inference], point: Point) -> Point {
         .filter(|other| other.network != run.network)
         .map(|other| (totals(&other.what.network), other.measured_us))
         .collect();
+    if others.len() < FEWEST_OTHERS {
+        return Point { bytes: Some(own.bytes as u64), ..point };
+    }
     let linear =
         FlopsLinear::fit(others.iter().map(|(totals, measured_us)| (totals.operations, *measured_us)));
     Point {
@@ -129,10 +135,10 @@ mod tests {
     #[test]
     fn a_network_on_a_gpu_is_predicted_beside_models_that_have_not_seen_it() {
         let profile = Profile::load("pixel4").unwrap();
-        let runs = [256, 512, 1024, 2048]
+        let runs = [64, 128, 256, 512, 1024, 2048]
             .map(|features| run(ProcessorKind::Gpu, features, 10.0 + f64::from(features) / 10.0));
         let found = validate(&profile, &runs, Library::of_runs(&profile.cpu));
-        assert_eq!((found.points.len(), found.left_out.len()), (4, 0));
+        assert_eq!((found.points.len(), found.left_out.len()), (6, 0));
         // The time is linear in operations.
         for point in &found.points {
             assert!((point.flops_linear_us.unwrap() / point.measured_us - 1.0).abs() < 1e-6, "{point:?}");

@@ -1,0 +1,64 @@
+//! Whole networks on the units of a chip: `--format ai-hub` on the bundled measurements.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{Outcome, coexec_in, words};
+
+fn in_project(line: &str) -> Outcome {
+    coexec_in(Path::new(env!("CARGO_MANIFEST_DIR")), words(line))
+}
+
+const VALIDATE: &str = "validate --profile snapdragon-8gen3 --runs data/aihub --device-column 8gen3";
+
+#[test]
+fn validate_prints_a_group_a_unit_and_format_with_rank_and_roofline_beside() {
+    let document = in_project(&format!("{VALIDATE} --format ai-hub --json")).json();
+    let groups = document["groups"].as_array().unwrap();
+    let of = |name: &str| groups.iter().find(|group| group["name"] == name).unwrap();
+    // All on the GPU were measured as floating point.
+    assert_eq!(of("gpu/end_to_end/float")["n"], 2);
+    let unpredicted = document["unpredicted"].as_array().unwrap().len();
+    let predicted: u64 = groups.iter().map(|group| group["n"].as_u64().unwrap()).sum();
+    assert_eq!(predicted as usize + unpredicted, 235);
+    for group in groups.iter().filter(|group| group["n"].as_u64().unwrap() > 5) {
+        for figure in
+            ["mape_percent", "flops_linear_mape_percent", "roofline_mape_percent", "rank_correlation"]
+        {
+            assert!(group[figure].as_f64().is_some_and(f64::is_finite), "{figure} of {group}");
+        }
+    }
+    let unusable = document["unusable"].as_array().unwrap();
+    let without_graph = |row: &&Value| row["reason"].as_str().unwrap().contains("no graph");
+    assert_eq!(unusable.iter().filter(without_graph).count(), 385);
+}
+
+#[test]
+fn the_format_is_seen_in_the_folder_and_what_is_left_out_is_counted_by_reason() {
+    let seen = in_project(VALIDATE);
+    assert_eq!(seen.status, 0, "{}", seen.stderr);
+    assert!(seen.stdout.contains("roofline") && seen.stdout.contains("rank"), "{}", seen.stdout);
+    assert!(seen.stderr.contains("235 inferences on 8gen3"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("385 of 409 rows: there is no graph of the model"), "{}", seen.stderr);
+    assert!(!seen.stderr.contains("is it the same device"), "{}", seen.stderr);
+    let other = in_project(&VALIDATE.replace("snapdragon-8gen3", "pixel4"));
+    assert!(other.stderr.contains("is it the same device"), "{}", other.stderr);
+}
+
+#[test]
+fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
+    let other = VALIDATE.replace("column 8gen3", "column 9gen9");
+    in_project(&other).assert_refused(&["--device-column", "9gen9", "8elite, 8gen1, 8gen2, 8gen3"]);
+    let none = VALIDATE.replace(" --device-column 8gen3", "");
+    in_project(&none).assert_refused(&["--device-column", "8gen3 of ai-hub"]);
+    let folder = tempfile::tempdir().unwrap();
+    let line = "validate --profile snapdragon-8gen3 --runs . --format ai-hub --device-column 8gen3";
+    coexec_in(folder.path(), words(line)).assert_refused(&["measurements.csv"]);
+    std::fs::write(folder.path().join("measurements.csv"), "model,graph\nm,g\n").unwrap();
+    coexec_in(folder.path(), words(line)).assert_refused(&["missing field", "data/aihub"]);
+    let header = "family,graph,chip,device,runtime,precision,time_us,unit,tool_versions,date,origin,input_checked,job_id";
+    let row = "cnn,g,8gen3,phone,qnn_dlc,float,10,npu,,,head,head spec,j";
+    std::fs::write(folder.path().join("measurements.csv"), format!("{header}\n{row}\n")).unwrap();
+    coexec_in(folder.path(), words(line)).assert_refused(&["the graph g is not imported", "g.onnx"]);
+}
