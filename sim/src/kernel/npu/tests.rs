@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use super::*;
+use crate::device::basis::Basis;
 use crate::device::check::Checker;
 use crate::device::memory::Memory;
 use crate::device::npu::Integer;
@@ -289,6 +290,7 @@ fn arrays_take_their_folds_in_rounds() {
 fn integers_run_at_a_rate_and_size_of_their_own() {
     let integer = Integer {
         source: "test".into(),
+        basis: Basis::Assumed,
         rate_factor: crate::device::quantity::Quantity::plain(2.0),
         element_bytes: 1,
     };
