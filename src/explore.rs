@@ -1,9 +1,10 @@
 //! `coexec explore`: who should compute what, and why.
 
+use coexec_sim::device::basis::Basis;
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Basis, Composition, Known, Prediction, timeline};
+use coexec_sim::simulate::{Composition, Known, Prediction, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;

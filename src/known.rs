@@ -1,10 +1,11 @@
 //! What is known of each processor, in words.
 
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::ProcessorKind;
 use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::{Basis, Known, Missing, known, known_in};
+use coexec_sim::simulate::{Known, Missing, known, known_in};
 use coexec_sim::workload::{DataType, Stage};
 use serde::Serialize;
 

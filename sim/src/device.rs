@@ -6,6 +6,7 @@
 //! Invariant: every value has its unit in its key and a source, its own or its
 //! table's; a profile that breaks a rule is rejected with the key's path.
 
+pub mod basis;
 pub mod calibration;
 pub mod check;
 pub mod cpu;

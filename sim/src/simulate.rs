@@ -31,7 +31,7 @@ pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
-pub use known::{Basis, Known, Missing, known, known_in};
+pub use known::{Known, Missing, known, known_in};
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
     Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,

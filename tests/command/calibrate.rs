@@ -7,6 +7,7 @@ use std::path::Path;
 
 use coexec_fit::measure::benchmark_gpu;
 use coexec_fit::validate::gpu::predict;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::profile::Profile;
 
 use crate::{Outcome, coexec_in, words};
@@ -93,7 +94,9 @@ fn calibration_recovers_the_phone_that_made_the_runs() {
     let parameters = report["tables"][0]["parameters"].as_array().unwrap();
     assert!(parameters.iter().any(|parameter| parameter["key"] == "launch_us"), "{report}");
     let profile = Profile::load(folder.join("phone.toml").to_str().unwrap()).unwrap();
-    let launch = &profile.gpu.as_ref().unwrap().conv_generic.launch_us;
+    let gpu = profile.gpu.as_ref().unwrap();
+    assert_eq!([gpu.conv_generic.basis, gpu.elementwise.basis], [Basis::Measured, Basis::Assumed]);
+    let launch = &gpu.conv_generic.launch_us;
     assert!(launch.ci95.is_some() && launch.source.as_ref().unwrap().contains("phone"), "{launch:?}");
     let calibration = profile.calibration.unwrap();
     assert_eq!(calibration.date.as_deref(), Some("2024-05-01"));

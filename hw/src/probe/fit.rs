@@ -8,6 +8,7 @@ use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::calibrate::gpu::{self, Calibrated};
 use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
@@ -62,6 +63,7 @@ pub(super) fn expected(
     for &table in KernelTable::ALL {
         if let Some(parameters) = centred.parameters_mut(table) {
             *parameters.source = format!("assumed, {}; no layer was timed", parameters.source);
+            *parameters.basis = Basis::Assumed;
         }
     }
     Ok(centred)

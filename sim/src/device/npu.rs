@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::compiled::CompiledGraphs;
+use super::basis::Basis;
 use super::check::Checker;
 use super::quantity::Quantity;
 
@@ -51,6 +52,9 @@ pub struct Npu {
 pub struct SystolicArrays {
     /// Where the values come from that name no source of their own.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// R: rows, and columns, of one systolic array.
     pub array_dimension: u32,
     /// Arrays that work on folds of their own, in rounds. Absent where nobody knows:
@@ -95,6 +99,9 @@ pub struct SystolicArrays {
 pub struct Integer {
     /// Where the values come from.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// Rate of the arrays over that for floats.
     pub rate_factor: Quantity,
     /// Bytes of an operand's element on its way from memory.

@@ -6,44 +6,14 @@
 //! of a processor's offers is counted as missing, and no other.
 
 use serde::Serialize;
-use strum::Display;
 
 use super::{SimulateError, execute};
+use crate::device::basis::Basis;
 use crate::device::npu::Npu;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::{self, CoreSet, Library};
 use crate::plan::{Processor, ProcessorKind};
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
-
-/// What times rest on, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Display)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "lowercase")]
-pub enum Basis {
-    /// Runs on this device.
-    Measured,
-    /// Rates of other devices, by clocks and widths.
-    Scaled,
-    /// What nobody measured.
-    Assumed,
-    /// Nothing: there are no times.
-    #[strum(serialize = "not known")]
-    NotKnown,
-}
-
-impl Basis {
-    /// What the source of a table says.
-    fn of_source(source: &str) -> Self {
-        let begins = |words: &[&str]| words.iter().any(|word| source.starts_with(word));
-        if begins(&["fit", "probe"]) || source.contains("measurements") {
-            Self::Measured
-        } else if begins(&["derived", "class prior"]) {
-            Self::Scaled
-        } else {
-            Self::Assumed
-        }
-    }
-}
 
 /// What is known of a processor for a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -123,15 +93,14 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
 fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> Basis {
     match kind {
         ProcessorKind::Cpu => {
-            let sources = device.cpu.clusters.iter().filter_map(|cluster| {
-                cpu::rate_table(library, format).and_then(|table| (table.source)(cluster))
-            });
-            sources.map(Basis::of_source).max().unwrap_or(Basis::NotKnown)
+            let table = cpu::rate_table(library, format);
+            let of = |cluster| table.and_then(|table| (table.basis)(cluster));
+            device.cpu.clusters.iter().filter_map(of).max().unwrap_or(Basis::NotKnown)
         }
         ProcessorKind::Gpu => device.gpu.as_ref().map_or(Basis::NotKnown, |gpu| {
-            let convolution = Basis::of_source(&gpu.conv_generic.source);
+            let convolution = gpu.conv_generic.basis;
             match (&gpu.language, format.is_weight_only()) {
-                (Some(kernels), true) => Basis::of_source(&kernels.source),
+                (Some(kernels), true) => kernels.basis,
                 (None, true) => convolution.max(Basis::Scaled),
                 (_, false) => convolution,
             }
@@ -142,23 +111,20 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
 
 /// What the times of an NPU in `format` rest on.
 fn npu_basis(npu: &Npu, format: DataType) -> Basis {
-    let of_table =
-        |source: Option<&String>| source.map_or(Basis::NotKnown, |source| Basis::of_source(source));
     if let (Some(compiled), true) = (&npu.compiled, format != DataType::W4A16) {
-        return match format {
-            DataType::F32 | DataType::F16 | DataType::W4A16 => Basis::of_source(&compiled.source),
-            DataType::I8 => of_table(compiled.integer.as_ref().map(|table| &table.source)),
-            DataType::W8A16 => of_table(compiled.integer_weights.as_ref().map(|table| &table.source)),
+        let is_known = match format {
+            DataType::F32 | DataType::F16 | DataType::W4A16 => true,
+            DataType::I8 => compiled.integer.is_some(),
+            DataType::W8A16 => compiled.integer_weights.is_some(),
         };
+        return if is_known { compiled.basis } else { Basis::NotKnown };
     }
     let Some(systolic) = &npu.systolic else { return Basis::NotKnown };
     match format {
-        DataType::F16 | DataType::W4A16 | DataType::W8A16 => Basis::of_source(&systolic.source),
+        DataType::F16 | DataType::W4A16 | DataType::W8A16 => systolic.basis,
         // Computed in 16 bits.
         DataType::F32 => Basis::Assumed,
-        DataType::I8 => {
-            systolic.integer.as_ref().map_or(Basis::Assumed, |integer| Basis::of_source(&integer.source))
-        }
+        DataType::I8 => systolic.integer.as_ref().map_or(Basis::Assumed, |integer| integer.basis),
     }
 }
 
@@ -206,20 +172,6 @@ fn remedy(device: &Profile, library: Library, kind: ProcessorKind, format: DataT
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_source_says_what_a_table_rests_on() {
-        for (source, basis) in [
-            ("fit on mobile-ml-benchmark, 6161 runs of pixel4, prior hardware", Basis::Measured),
-            ("probe, 2026-11-21", Basis::Measured),
-            ("HeteroInfer (SOSP'25), measurements on a Snapdragon 8 Gen 3", Basis::Measured),
-            ("derived, not measured: the pixel4 table", Basis::Scaled),
-            ("class prior of the CPU model divided by 2.2 GHz, not measured", Basis::Scaled),
-            ("Google Cloud documentation, TPU v4", Basis::Assumed),
-        ] {
-            assert_eq!(Basis::of_source(source), basis, "{source}");
-        }
-    }
 
     #[test]
     fn a_format_without_a_table_is_not_known_and_another_library_is_named_that_has_one() {

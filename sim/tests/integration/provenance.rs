@@ -51,6 +51,35 @@ fn every_number_has_a_source() {
     }
 }
 
+/// Paths of the tables with rates in which no price says what it rests on.
+fn without_basis(path: &str, value: &Value, found: &mut Vec<String>) {
+    const RATES: [&str; 4] = ["multiply_accumulate_ns", "launch_us", "array_dimension", "rate_factor"];
+    match value {
+        Value::Table(table) => {
+            let basis = table.get("basis").and_then(Value::as_str);
+            if RATES.iter().any(|key| table.contains_key(*key)) && basis.is_none() {
+                found.push(path.to_owned());
+            }
+            for (key, inner) in table {
+                without_basis(&format!("{path}.{key}"), inner, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| without_basis(path, item, found)),
+        Value::Integer(_) | Value::Float(_) | Value::String(_) | Value::Boolean(_) | Value::Datetime(_) => {}
+    }
+}
+
+#[test]
+fn every_table_that_a_price_rests_on_says_what_it_rests_on() {
+    for (name, table) in tables() {
+        let mut found = Vec::new();
+        for part in ["cpu", "gpu", "npu"] {
+            table.get(part).into_iter().for_each(|part| without_basis(&name, part, &mut found));
+        }
+        assert_eq!(found, [""; 0]);
+    }
+}
+
 /// Whether the dotted `key` names something; each array stands for its entries.
 fn exists(value: &Value, key: &str) -> bool {
     let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));

@@ -6,6 +6,7 @@
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
 
@@ -116,7 +117,7 @@ pub(super) fn costs(values: &[f64]) -> Costs {
 
 /// The table of what is known, in the order of the prior, with that source.
 pub(super) fn table(known: &[Known], source: &str) -> CoexecRates {
-    let mut table = CoexecRates::free(source);
+    let mut table = CoexecRates { basis: Basis::Measured, ..CoexecRates::free(source) };
     let (rates, others) = known.split_at(CoexecUnit::ALL.len());
     for (rate, known) in table.rates_mut().into_iter().zip(rates) {
         *rate = known.quantity();

@@ -2,6 +2,7 @@
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics;
@@ -223,7 +224,8 @@ pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, sou
     for (_, rate) in RATES.iter().enumerate().filter(|(index, _)| !is_used(*index)) {
         known.retain(|known| rate.absent == Absent::Never || known.key != rate.key);
     }
-    made_of(known.iter().map(|known| (known.key, known.quantity())), source)
+    let table = made_of(known.iter().map(|known| (known.key, known.quantity())), source);
+    RuyRates { basis: Basis::Measured, ..table }
 }
 
 /// The tables of `others` that tell most of `cpu.clusters[index]`: where 8-bit

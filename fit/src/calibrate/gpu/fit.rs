@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::measure::GpuRun;
 use crate::validate::gpu::predict;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
@@ -198,6 +199,7 @@ pub(super) fn fit_table(
         .collect();
     if let Some(written) = gpu.parameters_mut(table) {
         source.clone_into(written.source);
+        *written.basis = Basis::Measured;
         let mut quantities = written.quantities;
         for (&(index, ..), fitted) in centre.iter().zip(&parameters) {
             *quantities[index].1 = fitted.quantity(source, 1.0);

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use thiserror::Error;
 
 use crate::measure::GpuRun;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::profile::Profile;
@@ -119,6 +120,7 @@ fn set_centre(gpu: &mut Gpu, table: KernelTable, hardware: &Hardware, others: &[
         0 => format!("prior from {hardware}"),
         count => format!("prior from {count} other phones' values, scaled to {hardware}"),
     };
+    *parameters.basis = Basis::Scaled;
     for (key, quantity) in parameters.quantities {
         if quantity.value <= 0.0 {
             continue;

@@ -6,8 +6,10 @@
 
 use super::Known;
 use crate::calibrate::gpu::Fitted;
+use coexec_sim::device::basis::Basis;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::device::quantity::Quantity;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// Rate of the vector unit over that of products, both for 8-bit integers over floats: near its
 /// free value on `data/aihub`.
@@ -184,11 +186,14 @@ impl Setting {
             let one = if self.scales { self.scaled(parameter, coordinates, known) } else { known[index] };
             let centre = quantity.value / one.log.exp();
             let (value, ci95) = one.value(centre);
-            *quantity = Quantity { value, source: Some(source.to_owned()), ci95: Some(ci95) };
+            *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
         }
         tie(&mut compiled, self.scales);
         source.clone_into(&mut compiled.source);
+        compiled.basis = Basis::Measured;
         if let Some(integer) = &mut compiled.integer {
+            let vector = &mut integer.vector_rate_factor.value;
+            *vector = rounded(*vector, VALUE_DIGITS);
             source.clone_into(&mut integer.source);
         }
         if let Some(weights) = &mut compiled.integer_weights {

@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::basis::Basis;
 use crate::device::quantity::Quantity;
 
 /// The rates: of each its key in the profile, the unit of work that it prices, and
@@ -37,6 +38,9 @@ macro_rules! rates {
         pub struct CoexecRates {
             /// Where the table's values come from.
             pub source: String,
+            /// What they rest on.
+            #[serde(default)]
+            pub basis: Basis,
             $($(#[doc = $what])+ pub $key: Quantity,)+
             /// Weights of a product that the core finds in a cache, in bytes: what exceeds
             /// them costs `far_weight_byte_ns`.
@@ -71,6 +75,7 @@ macro_rules! rates {
                 let zero = || Quantity::plain(0.0);
                 Self {
                     source: source.to_owned(),
+                    basis: Basis::default(),
                     $($key: zero(),)+
                     near_weight_bytes: zero(),
                     fork_us: zero(),

@@ -8,6 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::basis::Basis;
 use crate::device::quantity::Quantity;
 
 /// Rates of TFLite's own kernels (ruy GEMM) on one core.
@@ -16,6 +17,9 @@ use crate::device::quantity::Quantity;
 pub struct RuyRates {
     /// Where the table's values come from.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// One multiply-accumulate of the padded GEMM (`mac`).
     pub multiply_accumulate_ns: Quantity,
     /// Start and end of one micro-kernel tile (`tile`).
@@ -106,6 +110,9 @@ pub struct MixedClusters {
 pub struct XnnpackRates {
     /// Where the table's values come from.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// One multiply-accumulate of the padded GEMM (`mac`).
     pub multiply_accumulate_ns: Quantity,
     /// Start and end of one micro-kernel tile (`tile`).

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::basis::Basis;
 use crate::device::quantity::Quantity;
 
 /// Kernels for models whose weights alone are integers.
@@ -15,6 +16,9 @@ use crate::device::quantity::Quantity;
 pub struct LanguageKernels {
     /// Where the values come from that name no source of their own.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// From one kernel of the queue to the next.
     pub launch_us: Quantity,
     /// Making one weight a 16-bit number in its place, before a product of many rows.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::Gpu;
+use crate::device::basis::Basis;
 use crate::device::quantity::Quantity;
 
 /// The parameters of one kernel table.
@@ -13,6 +14,8 @@ use crate::device::quantity::Quantity;
 pub struct Parameters<'a> {
     /// Where the values come from.
     pub source: &'a mut String,
+    /// What they rest on.
+    pub basis: &'a mut Basis,
     /// Key and value of each.
     pub quantities: Vec<(&'static str, &'a mut Quantity)>,
     /// Key and place of those that the table may have and does not.
@@ -42,6 +45,9 @@ macro_rules! kernel_table {
         pub struct $table {
             /// Where the values come from.
             pub source: String,
+            /// What they rest on.
+            #[serde(default)]
+            pub basis: $crate::device::basis::Basis,
             $($(#[$what])+ pub $key: $crate::device::quantity::Quantity,)+
             $($(#[$rare])+ #[serde(default, skip_serializing_if = "Option::is_none")]
             pub $optional: Option<$crate::device::quantity::Quantity>,)*
@@ -64,7 +70,12 @@ macro_rules! kernel_table {
                         None => absent.push((key, slot)),
                     }
                 }
-                $crate::device::gpu::Parameters { source: &mut self.source, quantities, absent }
+                $crate::device::gpu::Parameters {
+                    source: &mut self.source,
+                    basis: &mut self.basis,
+                    quantities,
+                    absent,
+                }
             }
 
             /// The values of the parameters that every table has.
@@ -182,10 +193,10 @@ mod tests {
     use super::*;
     use crate::device::gpu::GpuFamily;
 
-    /// A table without its `source`, as the profile writes it.
+    /// A table without its `source` and `basis`, as the profile writes it.
     fn keys(table: &toml::Value) -> Vec<String> {
         let mut keys: Vec<String> = table.as_table().unwrap().keys().cloned().collect();
-        keys.retain(|key| key != "source");
+        keys.retain(|key| key != "source" && key != "basis");
         keys.sort();
         keys
     }

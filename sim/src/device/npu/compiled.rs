@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::basis::Basis;
 use crate::device::quantity::Quantity;
 
 /// How graphs run that are compiled as a whole. Rates are those of 16-bit floats, which a
@@ -16,6 +17,9 @@ use crate::device::quantity::Quantity;
 pub struct CompiledGraphs {
     /// Where the values come from that name no source of their own.
     pub source: String,
+    /// What they rest on.
+    #[serde(default)]
+    pub basis: Basis,
     /// From handing over a graph to its first operator, and from its last to the caller.
     pub graph_us: Quantity,
     /// What each operator takes beside its work.

@@ -4,10 +4,11 @@
 use serde::Deserialize;
 
 use super::*;
+use crate::device::basis::Basis;
 use crate::device::check::Checker;
 use crate::device::memory::Memory;
-use crate::device::npu::Integer;
 use crate::device::npu::Order::{WeightsStationary, WeightsStream};
+use crate::device::npu::{Integer, Npu};
 use crate::device::power::Power;
 use crate::device::sync::Sync;
 use crate::units::Joules;
@@ -81,7 +82,7 @@ const DECODE: [(u32, u32, f64); 6] = [
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Profile {
-    npu: SystolicArrays,
+    npu: Npu,
     memory: Memory,
     sync: Sync,
     power: Power,
@@ -296,6 +297,7 @@ fn arrays_take_their_folds_in_rounds() {
 fn integers_run_at_a_rate_and_size_of_their_own() {
     let integer = Integer {
         source: "test".into(),
+        basis: Basis::Assumed,
         rate_factor: crate::device::quantity::Quantity::plain(2.0),
         element_bytes: 1,
     };
@@ -436,7 +438,7 @@ fn extents_beyond_any_network_saturate() {
 fn npu_prefill_draws_about_the_published_power() {
     // HeteroInfer, section 5.8: 2.23 W for prefill with most work on the NPU. One
     // layer of Llama-8B's products, NPU alone: below that, since GPU and CPU add.
-    let Profile { npu, power, .. } = profile();
+    let (npu, power) = (hexagon(), profile().power);
     let shapes = [(4096, 4096), (4096, 2048), (4096, 4096), (4096, 28_672), (14_336, 4096)];
     let executions = shapes.map(|(inputs, outputs)| execute(&linear(256, inputs, outputs), &npu).unwrap());
     let time: Picos = executions.iter().map(|execution| execution.phases.duration()).sum();

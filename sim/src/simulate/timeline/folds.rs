@@ -69,7 +69,7 @@ mod tests {
     use crate::workload::{DataType, Layer, Linear, Operator};
 
     fn drawn(rows: u32) -> Vec<Stretch> {
-        let npu = Profile::load("snapdragon-8gen3").unwrap().npu.unwrap();
+        let npu = Profile::load("snapdragon-8gen3").unwrap().npu.unwrap().systolic.unwrap();
         let linear = Linear { rows, input_features: 4096, output_features: 4096, bias: false };
         let layer = Layer::new(Operator::Linear(linear), DataType::W4A16);
         let phases = npu::execute(&layer, &npu).unwrap().phases;
