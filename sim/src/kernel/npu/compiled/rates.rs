@@ -92,6 +92,12 @@ impl<'a> Rates<'a> {
                     ..float
                 })
             }
+            // A compiler has to know the scales.
+            DataType::I8Dynamic => Err(Unsupported {
+                processor: "NPU",
+                operator: format!("a graph in {data_type}"),
+                reason: "its scales are found while it runs, and a compiler has to know them".to_owned(),
+            }),
             DataType::W8A16 | DataType::W4A16 => {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
                 let factor = weights.product_rate_factor.value;
