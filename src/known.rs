@@ -53,7 +53,8 @@ pub(crate) fn formats(device: &Profile) -> Vec<Format> {
         ("f32", DataType::F32),
         ("f16 weights", DataType::F32),
         ("f16", DataType::F16),
-        ("int8", DataType::I8),
+        ("int8 static", DataType::I8),
+        ("int8 dynamic", DataType::I8Dynamic),
         ("int8 weights", DataType::W8A16),
         ("int4 weights", DataType::W4A16),
     ];

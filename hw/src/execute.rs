@@ -245,7 +245,9 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
     match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {
         DataType::F16 => measured_in::<f16>(request, control),
         DataType::F32 => measured_in::<f32>(request, control),
-        format @ (DataType::I8 | DataType::W4A16 | DataType::W8A16) => Err(ExecuteError::Format { format }),
+        format @ (DataType::I8 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16) => {
+            Err(ExecuteError::Format { format })
+        }
     }
 }
 

@@ -298,15 +298,16 @@ fn constant_node(node: &NodeProto) -> Constant {
 }
 
 /// The number format of most weights, as they are computed with: what is cast is stored in
-/// another. Integers where activations are quantised.
+/// another. Integers where activations are quantised, in advance or as they come.
 fn data_type(graph: &GraphProto) -> DataType {
-    let quantises = |node: &NodeProto| {
-        matches!(
-            node.op_type.as_str(),
-            "QLinearConv" | "QLinearMatMul" | "ConvInteger" | "MatMulInteger" | "QuantizeLinear" | "QGemm"
-        )
-    };
-    if graph.node.iter().any(quantises) {
+    let has = |kinds: &[&str]| graph.node.iter().any(|node| kinds.contains(&node.op_type.as_str()));
+    if has(&["QLinearConv", "QLinearMatMul", "QuantizeLinear", "QGemm"]) {
+        return DataType::I8;
+    }
+    if has(&["DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"]) {
+        return DataType::I8Dynamic;
+    }
+    if has(&["ConvInteger", "MatMulInteger"]) {
         return DataType::I8;
     }
     // Weights that are packed to so many bits, of activations in 16.

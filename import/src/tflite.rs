@@ -8,8 +8,11 @@ mod nodes;
 mod table;
 
 use super::error::ImportError;
-use super::model::{Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, elements};
+use super::model::{
+    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, elements,
+};
 use coexec_sim::workload::DataType;
+use std::collections::HashSet;
 use table::Table;
 
 /// What a file has behind its first offset.
@@ -61,7 +64,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, ImportError> {
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("operator_{index}"));
         push(&mut nodes, &mut tensors, name, read, writes);
     }
-    let data_type = data_type(&tensors, &types, &inputs);
+    let data_type = data_type(&tensors, &types, &inputs, &nodes);
     Ok(Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes })
 }
 
@@ -129,8 +132,9 @@ fn numbers_in(data: &[u8], element_type: u8) -> Option<Vec<f64>> {
 }
 
 /// What the activations are computed in: the format of most of their elements. Weights are often
-/// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32.
-fn data_type(tensors: &[SourceTensor], types: &[u8], inputs: &[TensorId]) -> DataType {
+/// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32. Integer weights that products
+/// read as they are have their activations quantised as they come.
+fn data_type(tensors: &[SourceTensor], types: &[u8], inputs: &[TensorId], nodes: &[SourceNode]) -> DataType {
     let count = |wanted: &[u8]| -> u64 {
         let chosen = tensors.iter().zip(types).enumerate().filter(|(id, (tensor, element_type))| {
             tensor.constant.is_none() && wanted.contains(element_type) && !inputs.contains(id)
@@ -142,7 +146,63 @@ fn data_type(tensors: &[SourceTensor], types: &[u8], inputs: &[TensorId]) -> Dat
         DataType::I8
     } else if count(&[element::FLOAT16]) > count(&[element::FLOAT32]) {
         DataType::F16
+    } else if reads_integer_weights(tensors, types, nodes) {
+        DataType::I8Dynamic
     } else {
         DataType::F32
+    }
+}
+
+/// Whether most of the weights that products read are integers.
+fn reads_integer_weights(tensors: &[SourceTensor], types: &[u8], nodes: &[SourceNode]) -> bool {
+    let products = nodes.iter().filter(|node| {
+        matches!(
+            node.work,
+            Work::Convolution { .. }
+                | Work::TransposedConvolution { .. }
+                | Work::Product { .. }
+                | Work::Recurrent { .. }
+        )
+    });
+    let weights: HashSet<TensorId> = products.flat_map(|node| node.reads.iter().flatten().copied()).collect();
+    let count = |is_integer: bool| -> u64 {
+        let of = |&&id: &&TensorId| {
+            tensors[id].constant.is_some() && (types.get(id) == Some(&element::INT8)) == is_integer
+        };
+        weights.iter().filter(of).filter_map(|&id| tensors[id].extents.as_deref().map(elements)).sum()
+    };
+    count(true) > count(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integer_weights_that_a_product_reads_have_their_activations_quantised_as_they_come() {
+        let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
+            name: String::new(),
+            extents: Some(extents.to_vec()),
+            constant: is_constant.then(Constant::default),
+        };
+        let tensors =
+            [tensor(&[1, 8], false), tensor(&[4, 8], true), tensor(&[4], true), tensor(&[1, 4], false)];
+        let node = |work: Work| SourceNode {
+            name: String::new(),
+            kind: String::new(),
+            branches: 0,
+            work,
+            reads: vec![Some(0), Some(1), Some(2)],
+            writes: vec![Some(3)],
+        };
+        let of = |weights: u8, work: Work| {
+            let types = [element::FLOAT32, weights, element::FLOAT32, element::FLOAT32];
+            data_type(&tensors, &types, &[0], &[node(work)])
+        };
+        let product = || Work::Product { transpose: [false, true], flatten: false };
+        assert_eq!(of(element::INT8, product()), DataType::I8Dynamic);
+        assert_eq!(of(element::FLOAT32, product()), DataType::F32);
+        // Behind a `DEQUANTIZE` they are floats.
+        assert_eq!(of(element::INT8, Work::Identity), DataType::F32);
     }
 }

@@ -55,6 +55,10 @@ impl Converter<'_> {
     }
 
     fn generic_value(&mut self, node: &SourceNode, index: usize) -> Step<Value> {
+        // Part of the product behind it, in whose format the workload is.
+        if let Work::Generic { extents: Extents::Quantised, .. } = node.work {
+            return self.view(node, 0).map(Value::View);
+        }
         let Some((kind, passes)) = node.work.generic() else { return unknown("it has no class of work") };
         let extents = self.extents_of(node, index)?;
         let views = self.operands(node)?;

@@ -24,7 +24,7 @@ use strum::{Display, VariantArray};
 use super::{Execution, Unsupported};
 use crate::device::cpu::Cpu;
 use crate::units::Picos;
-use crate::workload::{Function, Layer};
+use crate::workload::{Class, DataType, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
 pub use rate_table::{RateTable, rate_table};
@@ -177,6 +177,36 @@ pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)>
 /// The linked functions that run as passes of their own.
 pub fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
     linked_functions(layer).filter(|&(_, is_fused)| !is_fused).map(|(function, _)| function)
+}
+
+/// Passes over the input of a dynamically quantised product: one finds the smallest and the largest
+/// of each row, one brings it to 8 bits.
+const QUANTISING_PASSES: f64 = 2.0;
+
+/// What the operator of `layer` is computed in, and the elements that are brought to 8 bits in front
+/// of it: in dynamically quantised models, the input of products with weights.
+fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
+    if layer.data_type != DataType::I8Dynamic {
+        return (layer.data_type, None);
+    }
+    let quantised = match layer.operator.class() {
+        Class::Product(product) => product
+            .trained
+            .then(|| u64::from(product.batch) * u64::from(product.rows) * u64::from(product.inner)),
+        Class::Convolution(conv) => Some(conv.input.elements()),
+        Class::Recurrent(recurrent) => {
+            let step = recurrent.product();
+            Some(u64::from(recurrent.steps) * u64::from(step.rows) * u64::from(step.input_features))
+        }
+        Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather { .. }
+        | Class::Generic(_) => None,
+    };
+    (if quantised.is_some() { DataType::I8 } else { DataType::F32 }, quantised)
 }
 
 fn unsupported(layer: &Layer, reason: String) -> Unsupported {

@@ -105,7 +105,9 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
 /// tokens (`HeteroInfer`, SOSP'25, section 4).
 pub(super) fn compiler<'a>(npu: &'a Npu, layer: &Layer) -> Option<&'a CompiledGraphs> {
     match layer.data_type {
-        DataType::F32 | DataType::F16 | DataType::I8 | DataType::W8A16 => npu.compiled.as_ref(),
+        DataType::F32 | DataType::F16 | DataType::I8 | DataType::I8Dynamic | DataType::W8A16 => {
+            npu.compiled.as_ref()
+        }
         DataType::W4A16 => None,
     }
 }

@@ -93,9 +93,18 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
 fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> Basis {
     match kind {
         ProcessorKind::Cpu => {
-            let table = cpu::rate_table(library, format);
-            let of = |cluster| table.and_then(|table| (table.basis)(cluster));
-            device.cpu.clusters.iter().filter_map(of).max().unwrap_or(Basis::NotKnown)
+            let of = |format| {
+                let table = cpu::rate_table(library, format);
+                let of = |cluster| table.and_then(|table| (table.basis)(cluster));
+                device.cpu.clusters.iter().filter_map(of).max().unwrap_or(Basis::NotKnown)
+            };
+            match format {
+                // By the rates of other formats.
+                DataType::I8Dynamic => of(format).max(of(DataType::F32)).max(Basis::Scaled),
+                DataType::F32 | DataType::F16 | DataType::I8 | DataType::W4A16 | DataType::W8A16 => {
+                    of(format)
+                }
+            }
         }
         ProcessorKind::Gpu => device.gpu.as_ref().map_or(Basis::NotKnown, |gpu| {
             let convolution = gpu.conv_generic.basis;
@@ -116,6 +125,8 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
             DataType::F32 | DataType::F16 | DataType::W4A16 => true,
             DataType::I8 => compiled.integer.is_some(),
             DataType::W8A16 => compiled.integer_weights.is_some(),
+            // A compiler has to know the scales.
+            DataType::I8Dynamic => false,
         };
         return if is_known { compiled.basis } else { Basis::NotKnown };
     }
@@ -123,7 +134,7 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
     match format {
         DataType::F16 | DataType::W4A16 | DataType::W8A16 => systolic.basis,
         // Computed in 16 bits.
-        DataType::F32 => Basis::Assumed,
+        DataType::F32 | DataType::I8Dynamic => Basis::Assumed,
         DataType::I8 => systolic.integer.as_ref().map_or(Basis::Assumed, |integer| integer.basis),
     }
 }
@@ -178,10 +189,11 @@ mod tests {
         let device = Profile::load("pixel4").unwrap();
         let bases = |library, format| known_in(&device, library, format);
         let [cpu, gpu, npu] = bases(Library::Xnnpack, DataType::I8);
-        assert_eq!([cpu, gpu, npu], [Basis::NotKnown, Basis::Measured, Basis::NotKnown]);
+        assert_eq!([cpu, gpu, npu], [Basis::Scaled, Basis::Measured, Basis::NotKnown]);
         assert_eq!(bases(Library::Ruy, DataType::I8)[0], Basis::Measured);
-        assert_eq!(bases(Library::Xnnpack, DataType::F16)[0], Basis::Scaled);
-        let help = remedy(&device, Library::Xnnpack, ProcessorKind::Cpu, DataType::I8);
-        assert!(help.contains("--library ruy"), "{help}");
+        assert_eq!(bases(Library::Ruy, DataType::I8Dynamic)[0], Basis::Scaled, "by rates of other formats");
+        assert_eq!(bases(Library::Ruy, DataType::F16)[0], Basis::NotKnown);
+        let help = remedy(&device, Library::Ruy, ProcessorKind::Cpu, DataType::F16);
+        assert!(help.contains("--library xnnpack"), "{help}");
     }
 }

@@ -32,8 +32,13 @@ pub enum DataType {
     F32,
     /// 16-bit floating point.
     F16,
-    /// 8-bit integers, one scale a channel.
+    /// 8-bit integers, one scale a channel, weights and activations (static quantisation).
     I8,
+    /// 8-bit weights, 32-bit activations that a CPU brings to 8 bits in front of each product with
+    /// weights, a scale for each row (dynamic quantisation). Everything else is computed in 32 bits.
+    #[serde(rename = "i8-dynamic")]
+    #[strum(serialize = "i8-dynamic")]
+    I8Dynamic,
     /// 4-bit weights, 16-bit activations (weight-only quantisation).
     W4A16,
     /// 8-bit weights, 16-bit activations.
@@ -47,13 +52,13 @@ impl DataType {
     /// Bytes of one activation element.
     pub fn activation_bytes(self) -> u64 {
         match self {
-            Self::F32 => 4,
+            Self::F32 | Self::I8Dynamic => 4,
             Self::F16 | Self::W4A16 | Self::W8A16 => 2,
             Self::I8 => 1,
         }
     }
 
-    /// Whether only the weights are integers.
+    /// Whether only the weights are integers, of which an engine for language models makes floats.
     pub fn is_weight_only(self) -> bool {
         matches!(self, Self::W4A16 | Self::W8A16)
     }
@@ -63,7 +68,7 @@ impl DataType {
         Bytes(match self {
             Self::F32 => count * 4,
             Self::F16 => count * 2,
-            Self::I8 | Self::W8A16 => count,
+            Self::I8 | Self::I8Dynamic | Self::W8A16 => count,
             Self::W4A16 => count.div_ceil(2),
         })
     }

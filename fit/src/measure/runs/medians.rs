@@ -153,7 +153,7 @@ impl OnCpu {
 fn in_format(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
     match data_type {
         DataType::F32 | DataType::I8 => layers(operators, data_type),
-        DataType::F16 | DataType::W4A16 | DataType::W8A16 => Arc::default(),
+        DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => Arc::default(),
     }
 }
 

@@ -42,9 +42,17 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
 fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let operator = &layer.operator;
     let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-    let shapes = operator.inputs().into_iter().chain(std::iter::repeat_n(operator.output(), binary));
+    let own = operator.inputs();
+    let count = own.len();
+    let shapes = own.into_iter().chain(std::iter::repeat_n(operator.output(), binary));
     let mut inputs: Vec<Vec<f32>> =
         shapes.enumerate().map(|(n, shape)| numbers(shape.elements() as usize, n as u32)).collect();
+    // A linked function may divide by its operand: what is divided by nearly nothing has no digits
+    // that could agree.
+    const LEAST: f32 = 0.25;
+    for value in inputs[count..].iter_mut().flatten() {
+        *value = (LEAST + (1.0 - LEAST) * value.abs()).copysign(*value);
+    }
     if let Operator::Embedding(table) = operator {
         for (index, input) in inputs[0].iter_mut().enumerate() {
             *input = (index as u32 * 7 % table.vocabulary) as f32;

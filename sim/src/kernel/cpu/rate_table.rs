@@ -14,14 +14,14 @@ pub struct RateTable {
     pub basis: fn(&Cluster) -> Option<Basis>,
 }
 
-/// The rate table that `library` computes with in `format`; none where it is not modelled.
+/// The rate table that `library` computes products with in `format`; none where it is not modelled.
 pub fn rate_table(library: Library, format: DataType) -> Option<RateTable> {
     let table = |key, basis| Some(RateTable { key, basis });
     match (library, format) {
         (Library::Ruy, DataType::F32) => {
             table("ruy_f32", |cluster| cluster.ruy_f32.as_ref().map(|rates| rates.basis))
         }
-        (Library::Ruy, DataType::I8) => {
+        (Library::Ruy, DataType::I8 | DataType::I8Dynamic) => {
             table("ruy_i8", |cluster| cluster.ruy_i8.as_ref().map(|rates| rates.basis))
         }
         (Library::Xnnpack, DataType::F32) => {
@@ -30,14 +30,14 @@ pub fn rate_table(library: Library, format: DataType) -> Option<RateTable> {
         (Library::Xnnpack, DataType::F16) => {
             table("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref().map(|rates| rates.basis))
         }
-        (Library::Xnnpack, DataType::I8) => {
+        (Library::Xnnpack, DataType::I8 | DataType::I8Dynamic) => {
             table("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref().map(|rates| rates.basis))
         }
         (Library::Coexec, DataType::F32) => {
             table("coexec_f32", |cluster| cluster.coexec_f32.as_ref().map(|rates| rates.basis))
         }
         (Library::Ruy, DataType::F16)
-        | (Library::Coexec, DataType::F16 | DataType::I8)
+        | (Library::Coexec, DataType::F16 | DataType::I8 | DataType::I8Dynamic)
         | (_, DataType::W4A16 | DataType::W8A16) => None,
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::device::cpu::Core;
 use crate::device::quantity::Quantity;
 use crate::kernel::{Phase, PhaseKind};
 use crate::workload::{
@@ -153,6 +154,59 @@ fn xnnpack_products_cost_their_tiles_and_their_weights() {
         + output_bytes * 0.35211
         + 528.17;
     assert_close(micros(&linear(200), "1large", Library::Xnnpack) * 1e3, nanos);
+}
+
+#[test]
+fn a_tile_is_that_of_the_first_core_and_no_taller_for_convolutions() {
+    let mut cpu = pixel4();
+    cpu.clusters[0].core = Core::CortexX3;
+    let cores = CoreSet::parse("2small", &cpu).unwrap();
+    let tile = |layer: &Layer| execute(layer, &cpu, &cores, Library::Xnnpack).unwrap().detail.tile;
+    assert_eq!(tile(&linear(50)), [8, 8]);
+    assert_eq!(tile(&Layer::new(Operator::Conv2d(conv(3, 64, 1)), DataType::F32)), [6, 8]);
+}
+
+#[test]
+fn the_right_operand_of_a_product_of_activations_is_packed_on_every_call() {
+    let of = |operator: Operator| run(&Layer::new(operator, DataType::F32), "1large", Library::Xnnpack);
+    for rows in [1, 50] {
+        let weights = of(Linear { rows, input_features: 64, output_features: 256, bias: false }.into());
+        let given = of(MatMul { batch: 1, m: rows, k: 64, n: 256 }.into());
+        let nanos = (given.phases.duration().as_micros() - weights.phases.duration().as_micros()) * 1e3;
+        assert!((nanos - 64.0 * 256.0 * 0.35211).abs() < 0.1, "{rows}: {nanos}");
+        let bytes = |execution: &Execution<Schedule>| execution.phases.bytes().0;
+        assert_eq!(bytes(&given) - bytes(&weights), 2 * 4 * 64 * 256);
+    }
+}
+
+/// The table of 32-bit floating point with products that take a quarter.
+fn with_integers() -> Cpu {
+    let mut cpu = pixel4();
+    for cluster in &mut cpu.clusters {
+        let mut rates = cluster.xnnpack_f32.clone().unwrap();
+        rates.multiply_accumulate_ns.value *= 0.25;
+        cluster.xnnpack_i8 = Some(rates);
+    }
+    cpu
+}
+
+#[test]
+fn dynamic_quantisation_multiplies_integers_and_does_everything_else_in_floats() {
+    let cpu = with_integers();
+    let cores = CoreSet::parse("1large", &cpu).unwrap();
+    let of = |layer: &Layer, data_type, library| {
+        execute(&Layer { data_type, ..layer.clone() }, &cpu, &cores, library).unwrap().phases
+    };
+    for library in [Library::Ruy, Library::Xnnpack] {
+        let micros = |layer: &Layer, data_type| of(layer, data_type, library).duration().as_micros();
+        let [float, fixed, dynamic] =
+            [DataType::F32, DataType::I8, DataType::I8Dynamic].map(|format| micros(&linear(50), format));
+        assert!(fixed < dynamic && dynamic < float, "{fixed} {dynamic} {float}");
+        let softmax = Layer::new(Operator::Softmax(Softmax { input: Shape::tokens(50, 50) }), DataType::F32);
+        assert_close(micros(&softmax, DataType::I8Dynamic), micros(&softmax, DataType::F32));
+    }
+    let bytes = of(&linear(50), DataType::I8Dynamic, Library::Xnnpack).bytes().0;
+    assert_eq!(bytes, 4 * 50 * (768 + 3072) + 768 * 3072 + 3072, "weights and biases alone are small");
 }
 
 #[test]

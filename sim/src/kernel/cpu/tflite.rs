@@ -11,7 +11,7 @@ use super::makespan::{self, Makespan};
 use super::ruy::{self, Product, Tile};
 use super::tally::{Shares, Tally};
 use super::team::{Team, contention};
-use super::{CoreSet, Kernel, NANOS_PER_MICRO, separate_passes, unsupported};
+use super::{CoreSet, Kernel, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes, unsupported};
 use crate::device::cpu::{Cluster, Cpu, RuyRates};
 use crate::device::quantity::Quantity;
 use crate::kernel::Unsupported;
@@ -62,38 +62,45 @@ struct Kernels<'a> {
 
 /// What `layer` costs on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
-    let kernels = Kernels::new(layer, cpu, cores)?;
+    let (format, quantised) = arithmetic(layer);
+    let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
         if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+    // What surrounds a dynamically quantised product is computed in 32 bits.
+    let around = quantised.map(|_| Kernels::new(layer, DataType::F32, cpu, cores)).transpose()?;
+    let around = around.as_ref().unwrap_or(&kernels);
+    if let Some(elements) = quantised {
+        tally.serial += elements as f64 * QUANTISING_PASSES * around.main().element_wise_ns.value;
+    }
     let output = layer.operator.output().elements();
     for function in separate_passes(layer) {
-        tally.serial += kernels.function(function, output, false);
+        tally.serial += around.function(function, output, false);
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
         let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
         let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
-        let (table, pick, mixed) = match layer.data_type {
+        let (table, pick, mixed) = match format {
             DataType::F32 => ("ruy_f32", f32_rates, &cpu.mixed_ruy_f32),
             DataType::I8 => ("ruy_i8", i8_rates, &cpu.mixed_ruy_i8),
-            other @ (DataType::F16 | DataType::W4A16 | DataType::W8A16) => {
+            other @ (DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16) => {
                 let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
                 return Err(unsupported(layer, reason));
             }
         };
         let team = Team::new(layer, cpu, cores, table, pick)?.with_mixed(mixed.as_ref());
-        let tile = if layer.data_type == DataType::F32 {
+        let tile = if format == DataType::F32 {
             F32_TILE
         } else if team.main().cluster.dot_product {
             DOT_PRODUCT_TILE
         } else {
             I8_TILE
         };
-        Ok(Self { team, tile, element_bytes: layer.data_type.activation_bytes() })
+        Ok(Self { team, tile, element_bytes: format.activation_bytes() })
     }
 
     /// Rates of the main thread's core.

@@ -29,6 +29,12 @@ pub(super) fn bytes(layer: &Layer, library: Library) -> u64 {
             let vectors = u64::from(rows) * u64::from(features);
             u64::from(rows) * INDEX_BYTES + weights(vectors) + output
         }
+        // The right operand is packed in memory, and read from there.
+        Class::Product(product) if !product.trained && library == Library::Xnnpack => {
+            let right =
+                [product.batch, product.inner, product.outputs].map(u64::from).iter().product::<u64>();
+            (operator.input_elements() + 2 * right) * element + output
+        }
         Class::Movement(_) => 2 * output,
         Class::Elementwise(_) if operator.folds() => 0,
         Class::Recurrent(recurrent) => {

@@ -12,13 +12,16 @@ use super::ruy::Tile;
 use super::tally::{Shares, Tally};
 use super::team::{Member, Team, contention};
 use super::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_factor};
-use super::{CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, separate_passes, unsupported};
+use super::{
+    CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes,
+    unsupported,
+};
 use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Unsupported;
 use crate::workload::{
     Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
 };
-use micro_kernel::micro_kernel;
+use micro_kernel::{micro_kernel, window_micro_kernel};
 
 /// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
 const FIRST_LEVEL_BYTES: f64 = 32_768.0;
@@ -55,45 +58,62 @@ struct Product {
 /// XNNPACK on a core set, for one data type.
 struct Kernels<'a> {
     team: Team<'a, XnnpackRates>,
+    /// Tile of matrix products.
     tile: Tile,
+    /// Tile of convolutions.
+    window_tile: Tile,
     element_bytes: u64,
+    /// Bytes of an element of what a product writes.
+    result_bytes: u64,
     threads: u64,
 }
 
 /// What `layer` costs on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
-    let kernels = Kernels::new(layer, cpu, cores)?;
+    let (format, quantised) = arithmetic(layer);
+    let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
         if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
+    // What surrounds a dynamically quantised product is computed in 32 bits.
+    let around = quantised.map(|_| Kernels::new(layer, DataType::F32, cpu, cores)).transpose()?;
+    let around = around.as_ref().unwrap_or(&kernels);
+    if let Some(elements) = quantised {
+        let visits = elements as f64 * QUANTISING_PASSES;
+        let nanos = |rates: &XnnpackRates| visits * rates.element_wise_ns.value;
+        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
+    }
     let output = layer.operator.output().elements() as f64;
     for function in separate_passes(layer) {
         let nanos = |rates: &XnnpackRates| output * function_ns(function, rates);
-        kernels.add(&mut tally, &[], |member| evenly(member, nanos), kernels.threads);
+        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
-        let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match layer.data_type {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+        let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match format {
             DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
             DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
             DataType::I8 => ("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref()),
-            DataType::W4A16 | DataType::W8A16 => {
-                let reason = format!("the XNNPACK model covers f32, f16 and i8, not {}", layer.data_type);
+            DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => {
+                let reason = format!("the XNNPACK model covers f32, f16 and i8, not {format}");
                 return Err(unsupported(layer, reason));
             }
         };
         let team = Team::new(layer, cpu, cores, table, pick)?;
         let without_f16 = team.members().iter().find(|member| !member.cluster.f16_arithmetic);
-        if let Some(member) = without_f16.filter(|_| layer.data_type == DataType::F16) {
+        if let Some(member) = without_f16.filter(|_| format == DataType::F16) {
             let reason = format!("cluster {} does not compute in f16", member.cluster.name.as_str());
             return Err(unsupported(layer, reason));
         }
+        let first = cpu.clusters.first().unwrap_or(team.main().cluster);
         Ok(Self {
-            tile: micro_kernel(team.main().cluster, layer.data_type),
-            element_bytes: layer.data_type.activation_bytes(),
+            tile: micro_kernel(first, format),
+            window_tile: window_micro_kernel(first, format),
+            element_bytes: format.activation_bytes(),
+            result_bytes: layer.data_type.activation_bytes(),
             threads: u64::from(team.threads()),
             team,
         })
@@ -114,10 +134,9 @@ impl<'a> Kernels<'a> {
                 let [groups, rows, depth, channels] =
                     [product.batch, product.rows, product.inner, product.outputs].map(u64::from);
                 // An activation on the right is no weight: it is packed on every call.
-                let is_packed = !product.trained && rows > 1;
-                let packed = if is_packed { (groups * depth * channels) as f64 } else { 0.0 };
+                let packed = if product.trained { 0.0 } else { (groups * depth * channels) as f64 };
                 let shape = self.plain_product(rows, channels, depth, groups);
-                self.product(&shape, Kernel::Gemm, &[], packed)
+                self.product(&shape, self.tile, Kernel::Gemm, &[], packed)
             }
             Class::Convolution(conv) => self.convolution(conv),
             Class::Depthwise(conv) => {
@@ -163,7 +182,8 @@ impl<'a> Kernels<'a> {
     fn recurrent(&self, recurrent: &Recurrent) -> Tally {
         let step = recurrent.product();
         let [rows, channels, depth] = [step.rows, step.output_features, step.input_features].map(u64::from);
-        let mut tally = self.product(&self.plain_product(rows, channels, depth, 1), Kernel::Gemm, &[], 0.0);
+        let mut tally =
+            self.product(&self.plain_product(rows, channels, depth, 1), self.tile, Kernel::Gemm, &[], 0.0);
         let functions = recurrent.functions();
         let elements = functions.input.elements() as f64;
         let nanos = |rates: &XnnpackRates| elements * function_ns(functions.function, rates);
@@ -225,29 +245,32 @@ impl<'a> Kernels<'a> {
             output_factor: grouped_output_factor(conv, self.element_bytes),
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
-        self.product(&product, kernel, &[self.main().convolution_ns.value], 0.0)
+        self.product(&product, self.window_tile, kernel, &[self.main().convolution_ns.value], 0.0)
     }
 
-    fn product(&self, product: &Product, kernel: Kernel, serial: &[f64], packed: f64) -> Tally {
-        let channels = product.channels.next_multiple_of(self.tile.channels);
-        let depth = product.depth.next_multiple_of(self.tile.depth);
+    fn product(&self, product: &Product, tile: Tile, kernel: Kernel, serial: &[f64], packed: f64) -> Tally {
+        let channels = product.channels.next_multiple_of(tile.channels);
+        let depth = product.depth.next_multiple_of(tile.depth);
+        let packing = |member: &Member<'_, XnnpackRates>| {
+            packed * member.rates.copy_element_ns.value * contended(member)
+        };
         let weights = channels as f64 * depth as f64;
         if product.pixels == 1 {
             let gemv_weights = weights * product.groups as f64;
             let shares = |member: &Member<'_, XnnpackRates>| {
                 let memory = gemv_weights * member.rates.gemv_weight_ns.value * contended(member);
-                Shares { memory, ..Shares::default() }
+                Shares { memory, packing: packing(member), ..Shares::default() }
             };
             return self.run(Kernel::Gemv, serial, shares, self.threads);
         }
-        let rows = product.pixels.div_ceil(self.tile.pixels);
-        let columns = channels / self.tile.channels;
+        let rows = product.pixels.div_ceil(tile.pixels);
+        let columns = channels / tile.channels;
         let groups = product.groups as f64;
         let tiles = rows as f64 * columns as f64 * groups;
-        let macs = tiles * (self.tile.pixels * self.tile.channels * depth) as f64;
+        let macs = tiles * (tile.pixels * tile.channels * depth) as f64;
         let weight_reads = weights * rows as f64 * groups;
         let weight_bytes = weights * self.element_bytes as f64;
-        let output_bytes = (product.pixels * product.channels * self.element_bytes) as f64 * groups;
+        let output_bytes = (product.pixels * product.channels * self.result_bytes) as f64 * groups;
         let beyond = |bytes: f64, level: f64, amount: f64| if bytes > level { amount } else { 0.0 };
         let taps = if product.window > 1 { tiles * product.window as f64 } else { 0.0 };
         let beyond_l1 = beyond(weight_bytes, FIRST_LEVEL_BYTES, weight_reads);
@@ -266,13 +289,13 @@ impl<'a> Kernels<'a> {
             // The memory terms have a contention of their own.
             Shares {
                 compute: compute * contended(member),
-                packing: packed * rates.copy_element_ns.value * contended(member),
+                packing: packing(member),
                 memory: memory * contention(rates.memory_contention_factor.value, member.threads),
             }
         };
         let pieces = self.tiles(rows * product.groups, columns);
         let tally = self.run(kernel, serial, shares, pieces);
-        Tally { tile: [self.tile.pixels as u32, self.tile.channels as u32], ..tally }
+        Tally { tile: [tile.pixels as u32, tile.channels as u32], ..tally }
     }
 
     /// Tiles the threads share out: as wide as leaves several a thread.

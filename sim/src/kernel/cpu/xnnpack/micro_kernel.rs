@@ -1,4 +1,4 @@
-//! Micro-kernels XNNPACK selects per core type and data type.
+//! Micro-kernels XNNPACK selects by the device's first core and the data type.
 
 use crate::device::cpu::{Cluster, Core};
 use crate::kernel::cpu::ruy::Tile;
@@ -9,7 +9,18 @@ const fn tile(pixels: u64, channels: u64, depth: u64) -> Tile {
     Tile { channels, pixels, depth }
 }
 
-/// Micro-kernel XNNPACK (at 75db3c0) selects for `cluster`.
+/// Most pixels of a tile of a convolution in 32-bit floating point.
+const MOST_WINDOW_PIXELS: u64 = 6;
+
+/// Micro-kernel XNNPACK (at 75db3c0) selects for convolutions where `cluster` is the device's
+/// first: its table for them has no taller tiles of 32-bit floating point.
+pub(super) fn window_micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
+    let tile = micro_kernel(cluster, data_type);
+    Tile { pixels: tile.pixels.min(MOST_WINDOW_PIXELS), ..tile }
+}
+
+/// Micro-kernel XNNPACK (at 75db3c0) selects for matrix products where `cluster` is the device's
+/// first, whichever cores the threads run on.
 pub(super) fn micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
     match data_type {
         DataType::F16 if cluster.core == Core::ExynosM5 => tile(4, 16, 1),
@@ -20,7 +31,9 @@ pub(super) fn micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
             tile(4, 16, 1)
         }
         DataType::I8 => tile(2, 8, 8),
-        DataType::F32 | DataType::W4A16 | DataType::W8A16 => f32_micro_kernel(cluster.core),
+        DataType::F32 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => {
+            f32_micro_kernel(cluster.core)
+        }
     }
 }
 
@@ -36,7 +49,8 @@ fn f32_micro_kernel(core: Core) -> Tile {
         | Core::ExynosM1
         | Core::ExynosM2
         | Core::ExynosM3
-        | Core::ExynosM4 => tile(6, 8, 1),
+        | Core::ExynosM4
+        | Core::Apple => tile(6, 8, 1),
         Core::CortexA72 | Core::CortexA77 | Core::ExynosM5 => tile(4, 8, 1),
         Core::CortexX3 | Core::NeoverseV2 => tile(8, 8, 1),
         Core::CortexX4 | Core::Oryon => tile(4, 16, 1),
@@ -51,7 +65,6 @@ fn f32_micro_kernel(core: Core) -> Tile {
         | Core::NeoverseN2
         | Core::NeoverseV1
         | Core::Kryo
-        | Core::Apple
         | Core::Other => tile(7, 8, 1),
     }
 }
@@ -76,6 +89,7 @@ mod tests {
         assert_eq!(f32_tile(Core::CortexX1), [7, 8, 1]);
         assert_eq!(f32_tile(Core::CortexX3), [8, 8, 1]);
         assert_eq!(f32_tile(Core::Oryon), [4, 16, 1]);
+        assert_eq!(f32_tile(Core::Apple), [6, 8, 1]);
         assert_eq!(f32_tile(Core::Other), [7, 8, 1]);
         assert_eq!(of(Core::CortexA76, DataType::F16, true, false), [6, 16, 1]);
         assert_eq!(of(Core::ExynosM5, DataType::F16, true, false), [4, 16, 1]);

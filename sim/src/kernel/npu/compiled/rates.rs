@@ -58,7 +58,7 @@ pub(super) struct Rates<'a> {
 /// Bytes of an activation: the compiler makes 16-bit floats of those in 32 bits.
 pub(super) fn activation_bytes(data_type: DataType) -> f64 {
     match data_type {
-        DataType::F32 | DataType::F16 | DataType::W8A16 | DataType::W4A16 => 2.0,
+        DataType::F32 | DataType::F16 | DataType::I8Dynamic | DataType::W8A16 | DataType::W4A16 => 2.0,
         DataType::I8 => 1.0,
     }
 }
@@ -98,6 +98,12 @@ impl<'a> Rates<'a> {
                     ..float
                 })
             }
+            // A compiler has to know the scales.
+            DataType::I8Dynamic => Err(Unsupported {
+                processor: "NPU",
+                operator: format!("a graph in {data_type}"),
+                reason: "its scales are found while it runs, and a compiler has to know them".to_owned(),
+            }),
             DataType::W8A16 | DataType::W4A16 => {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
                 let factor = weights.product_rate_factor.value;

@@ -286,9 +286,8 @@ impl Work {
         let taps = pool.window.taps();
         let is_slow = match (pool.kind, layer.data_type) {
             (PoolKind::Average, DataType::F32 | DataType::F16) => taps > MOST_AVERAGED,
-            (PoolKind::Average, DataType::I8 | DataType::W8A16 | DataType::W4A16) | (PoolKind::Max, _) => {
-                false
-            }
+            (PoolKind::Average, DataType::I8 | DataType::I8Dynamic | DataType::W8A16 | DataType::W4A16)
+            | (PoolKind::Max, _) => false,
         };
         if is_slow {
             return Err(Unsupported {
