@@ -114,11 +114,17 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
         return None;
     }
     let ranks = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
-        let values: Vec<f64> = pairs.iter().map(of).collect();
-        let below = |value: f64| values.iter().filter(|&&other| other < value).count() as f64;
-        let equal =
-            |value: f64| values.iter().filter(|other| other.total_cmp(&&value).is_eq()).count() as f64;
-        values.iter().map(|&value| below(value) + (equal(value) - 1.0) / 2.0).collect()
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by(|&one, &other| of(&pairs[one]).total_cmp(&of(&pairs[other])));
+        let mut ranks = vec![0.0; pairs.len()];
+        let mut first = 0;
+        for equal in order.chunk_by(|&one, &other| of(&pairs[one]).total_cmp(&of(&pairs[other])).is_eq()) {
+            for &index in equal {
+                ranks[index] = first as f64 + (equal.len() - 1) as f64 / 2.0;
+            }
+            first += equal.len();
+        }
+        ranks
     };
     let (left, right) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
     let middle = (pairs.len() - 1) as f64 / 2.0;

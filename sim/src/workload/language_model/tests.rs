@@ -8,8 +8,27 @@ const PREFILL: TokenStep = TokenStep { tokens: 256, context: 256 };
 
 #[test]
 fn bundled_models_have_the_released_parameter_counts() {
-    let counts = LANGUAGE_MODELS.map(|(name, _)| model(name).parameters());
-    assert_eq!(counts, [8_030_261_248, 6_738_415_616, 3_212_749_824, 1_889_110_016]);
+    let released = [
+        8_030_261_248,
+        6_738_415_616,
+        3_212_749_824,
+        1_889_110_016,
+        1_235_814_400,
+        7_248_023_552,
+        494_032_768,
+        1_543_714_304,
+        7_615_616_512,
+        // Less the norms of queries and of keys, a scale a feature of a head, which are left out.
+        596_049_920 - 28 * 2 * 128,
+        1_720_574_976 - 28 * 2 * 128,
+        4_022_468_096 - 36 * 2 * 128,
+        8_190_735_360 - 36 * 2 * 128,
+        3_821_079_552,
+        3_836_021_760,
+        2_506_172_416,
+        7_455_550_464,
+    ];
+    assert_eq!(LANGUAGE_MODELS.map(|(name, _)| model(name).parameters()), released);
 }
 
 #[test]
@@ -18,7 +37,10 @@ fn the_operators_of_a_layer_hold_its_parameters() {
         let model = model(name);
         let stages = model.layer_stages(PREFILL, DataType::W4A16);
         let parameters: u64 = stages.iter().map(|stage| stage.layer.operator.parameters()).sum();
-        assert_eq!(parameters, model.layer_weights() + 2 * u64::from(model.features), "{name}");
+        let biased = u64::from(model.heads + 2 * model.key_value_heads) * u64::from(model.head_features);
+        let biases = if model.attention_bias { biased } else { 0 };
+        let norms = 2 * u64::from(model.features);
+        assert_eq!(parameters, model.layer_weights() + norms + biases, "{name}");
         assert!(model.check(PREFILL).is_ok());
     }
 }
