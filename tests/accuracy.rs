@@ -196,3 +196,60 @@ fn the_figures_of_phones_in_the_documents_are_those_of_the_page() {
     }
     assert!(held >= 18, "only {held} rows of phones are in README and the book");
 }
+
+/// Chips of the NPU table, with the base and the prior that fit them.
+const NPUS: [(&str, &str, &str, &str); 3] = [
+    ("Snapdragon 8 Gen 1", "8gen1", "moto-edge-plus-2022", "snapdragon-8gen3"),
+    ("Snapdragon 8 Gen 3", "8gen3", "snapdragon-8gen3", "hardware"),
+    ("Snapdragon 8 Gen 2", "8gen2", "oneplus11", "snapdragon-8gen3"),
+];
+
+#[test]
+fn the_npu_tables_are_what_the_bundled_measurements_give_and_so_are_the_profiles() {
+    let folder = tempfile::tempdir().unwrap();
+    for (title, chip, base, prior) in NPUS {
+        let out = folder.path().join(format!("{chip}.toml"));
+        let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+            .current_dir(ROOT)
+            .args([
+                "calibrate",
+                "--base",
+                base,
+                "--prior",
+                prior,
+                "--runs",
+                "data/aihub",
+                "--quiet",
+                "--json",
+            ])
+            .args(["--format", "ai-hub", "--device-column", chip, "--out"])
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(outcome.status.success(), "{outcome:?}");
+        let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        let groups = document["groups"].as_array().unwrap();
+        let found = ["float", "w8a8", "w8a16"].map(|format| {
+            let name = format!("npu/end_to_end/{format}");
+            let group = groups.iter().find(|group| group["name"] == name.as_str());
+            group.unwrap()["mape_percent"].as_f64().unwrap()
+        });
+        for page in ["README.md", "docs/src/accuracy.md"] {
+            let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+            let row = text.lines().find(|line| line.starts_with(&format!("| {title} |"))).unwrap();
+            for (stated, found) in percentages(row).into_iter().zip(found) {
+                assert!((stated - found).abs() < MARGIN_POINTS, "{page}: {row}, found {found}");
+            }
+        }
+        // The bundled rates are these.
+        let table = |path: &Path| fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+        let rate =
+            |profile: &toml::Table, key: &str| profile["npu"]["compiled"][key]["value"].as_float().unwrap();
+        let (fitted, bundled) =
+            (table(&out), table(&Path::new(ROOT).join("device-profiles").join(format!("{base}.toml"))));
+        for key in ["multiply_accumulates_per_ns", "bandwidth_gbps", "on_chip_gbps", "graph_us"] {
+            let (fitted, bundled) = (rate(&fitted, key), rate(&bundled, key));
+            assert!((fitted / bundled - 1.0).abs() < 0.01, "{title}, {key}: {fitted}, bundled {bundled}");
+        }
+    }
+}

@@ -122,7 +122,7 @@ fn fit_npu(
     progress: &Progress,
     fitted: &mut Fitted,
 ) {
-    let base = profile.npu.as_ref().and_then(|npu| npu.compiled.clone());
+    let base = options.prior.compiled(profile);
     let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
     let source = format!("{}; {} of them models on the NPU", options.source, graphs.len());
     let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };

@@ -5,6 +5,7 @@ use coexec_fit::measure::GpuRun;
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::memory::Memory;
+use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::InputError;
 
@@ -52,6 +53,17 @@ impl Chosen {
         self.prior.centre(Phone { gpu, memory }, runs).map_err(|missing| {
             Failure::usage(missing.to_string(), "add the key to the profile, or fit with --prior base")
         })
+    }
+
+    /// The rates of an NPU's compiled graphs to start from, where not from what is expected of any:
+    /// `base`'s, or those of the first profile that has some.
+    pub(crate) fn compiled(&self, base: &Profile) -> Option<CompiledGraphs> {
+        let of = |profile: &Profile| profile.npu.as_ref()?.compiled.clone();
+        match &self.prior {
+            Prior::Base => of(base),
+            Prior::Hardware => None,
+            Prior::Profiles(profiles) => profiles.iter().find_map(of),
+        }
     }
 
     /// The CPUs that say what to expect of a core type.

@@ -39,7 +39,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
 #[test]
 fn an_npu_that_a_phone_lacks_is_not_used() {
     refused("explore vit-b32-fc1 --device pixel4 --strategy npu-only", &["pixel4 has no NPU"]);
-    refused("simulate vit-b32-fc1 --device oneplus11 --strategy npu-only", &["oneplus11 has no NPU"]);
+    refused("simulate vit-b32-fc1 --device xiaomi9 --strategy npu-only", &["xiaomi9 has no NPU"]);
 }
 
 #[test]

@@ -91,10 +91,11 @@ fn a_plan_is_for_its_workload() {
 #[test]
 fn a_plan_is_for_processors_the_device_has() {
     let npu = PLAN
+        .replace("oneplus11", "pixel5")
         .replace("[[operator.shares]]\nprocessor = \"gpu\"\n", "[[operator.shares]]\nprocessor = \"npu\"\n");
     let alone = npu.replacen("processor = \"npu\"\nchannels", "processor = \"gpu\"\nchannels", 1);
     simulate(&alone).assert_refused(&["operator[1].shares[0].processor is \"npu\"", "no [npu] table"]);
-    simulate(&npu).assert_refused(&["operator[0].shares[1].processor is \"npu\"", "oneplus11 has"]);
+    simulate(&npu).assert_refused(&["operator[0].shares[1].processor is \"npu\"", "pixel5 has"]);
     refused(
         "1large2med",
         "2large1med",

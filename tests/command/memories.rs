@@ -55,7 +55,10 @@ fn simulate(folder: &Path, line: &str) -> Value {
 fn interference_is_printed_beside_plain_sharing() {
     let folder = tempfile::tempdir().unwrap();
     write_device(folder.path(), INTERFERENCE);
-    let plan = coexec_in(folder.path(), words("explore vit-b32-fc1 --out plan.toml --quiet"));
+    let plan = coexec_in(
+        folder.path(),
+        words("explore vit-b32-fc1 --strategy channel-split --out plan.toml --quiet"),
+    );
     assert_eq!(plan.status, 0, "{}", plan.stderr);
     let plain = simulate(folder.path(), "oneplus11 --plan plan.toml");
     assert!(plain.get("plain_sharing_latency_ps").is_none());

@@ -72,8 +72,8 @@ fn all_strategies_stand_in_one_figure_and_their_shares_in_another() {
 #[test]
 fn a_timeline_names_the_cores_and_the_gpu() {
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), "explore vit-b32-fc1 --timeline explored.svg");
-    run(folder.path(), "simulate vit-b32-fc1 --plot simulated.svg");
+    run(folder.path(), "explore vit-b32-fc1 --strategy channel-split --timeline explored.svg");
+    run(folder.path(), "simulate vit-b32-fc1 --strategy channel-split --plot simulated.svg");
     let explored = fs::read_to_string(folder.path().join("explored.svg")).unwrap();
     let text = parsed(&explored);
     for word in ["OnePlus 11", "CPU large 0", "CPU med 1", "GPU queue", "memory bandwidth"] {
@@ -131,7 +131,7 @@ fn a_trace_lasts_as_long_as_the_prediction() {
 
 #[test]
 fn a_trace_has_a_track_for_each_core_the_gpu_queue_and_its_units() {
-    let (events, _) = trace("explore vit-b32-fc1");
+    let (events, _) = trace("explore vit-b32-fc1 --strategy channel-split");
     let tracks = tracks(&events);
     for (group, track) in [
         ("CPU", "CPU large 0"),

@@ -61,7 +61,11 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
         let plan = Explorer::new(explorer.simulator, stages, &fastest).find(strategy)?.plan;
         found.push(explorer.found(strategy, plan, considered)?);
     }
-    found.extend(explorer.baselines().into_iter().map(|single| Found { strategy, considered, ..single }));
+    // What cuts between CPU and GPU is held against these two; another processor is another strategy's.
+    let singles =
+        [Strategy::GpuOnly, Strategy::CpuOnly].into_iter().filter_map(|one| explorer.find(one).ok());
+    let singles: Vec<Found> = singles.map(|single| Found { strategy, considered, ..single }).collect();
+    found.extend(singles);
     // The first of equals: the plan that was searched for.
     explorer.best(found)
 }
