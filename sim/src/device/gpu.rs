@@ -110,12 +110,13 @@ pub struct Gpu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinearLowering {
-    /// As a fully connected layer of that many batches: the generic convolution
-    /// with its tile folded into a row, (2,2,2) into (4,1,2) (LiteRT sources).
+    /// As the generic convolution with its tile folded into a row, (2,2,2) into
+    /// (4,1,2), as products of activations are: so coexec's own kernels run it.
     #[default]
     FullyConnected,
     /// As a 1x1 convolution of a one-pixel-high image: the tile is not folded.
-    /// The latencies of EPEW'25, section 3, fit this lowering better.
+    /// What the delegate makes of activations with three dimensions (LiteRT
+    /// sources), and what the latencies of EPEW'25, section 3, fit better.
     Convolution,
 }
 

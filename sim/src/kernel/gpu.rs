@@ -27,7 +27,7 @@ use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::Extent;
 use crate::workload::{
-    Class, Conv2d, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, slices,
+    Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, slices,
 };
 
 pub use crate::device::gpu::family::Linearisation;
@@ -172,6 +172,12 @@ fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Un
 struct Modelled {
     dispatch: work_group::Dispatch,
     cost: latency::Cost,
+}
+
+/// Activations that a kernel applies to what it computes. Behind each operator of a model in 8 bits,
+/// which the delegate computes in floats, it rounds the result to the steps of its format.
+fn activations(layer: &Layer) -> u32 {
+    layer.linked.activations() + u32::from(layer.data_type == DataType::I8)
 }
 
 /// A tensor of `shape` as the delegate sees it.

@@ -5,7 +5,7 @@
 use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::work_group::Dispatch;
-use super::{Modelled, elementwise, extent, lanes, missing_table, saturated, work_group};
+use super::{Modelled, activations, elementwise, extent, lanes, missing_table, saturated, work_group};
 use crate::device::gpu::family::{ConvGrid, ConvMapping, Extent, Linearisation, SLICE_BYTES, Tile, TileTask};
 use crate::device::gpu::{
     ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, ResidentKernel, WinogradKernel,
@@ -55,6 +55,8 @@ struct Problem<'a> {
     input_bytes: u64,
     weight_bytes: u64,
     linked: &'a Linked,
+    /// Functions linked behind it that take a number apart.
+    activations: u32,
 }
 
 /// A dispatched convolution and the counts that only its cost needs.
@@ -90,6 +92,7 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
         input_bytes: input.bytes(),
         weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
         linked: &layer.linked,
+        activations: activations(layer),
     };
     let table = if grouped { gpu.grouped_conv.as_ref() } else { None };
     problem.model(table.unwrap_or(&gpu.conv_generic), gpu)
@@ -146,6 +149,7 @@ impl<'a> Problem<'a> {
             input_bytes: Extent { slices: source_slices, ..shape }.bytes(),
             weight_bytes: 0,
             linked: &layer.linked,
+            activations: activations(layer),
         }
     }
 
@@ -220,7 +224,7 @@ impl<'a> Problem<'a> {
         if additions > 0.0 && trivial {
             loop_factor += table.addition_factor.value;
         }
-        if self.linked.activations() > 0 {
+        if self.activations > 0 {
             loop_factor += table.activation_factor.value;
         }
         let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
@@ -355,6 +359,19 @@ mod tests {
         far.conv_generic.spill_latency_factor = Some(Quantity::plain(0.7));
         assert!((micros(&far, 256) - micros(&near, 256)).abs() < f64::EPSILON, "half of it is kept");
         assert!(micros(&far, 1_024) > 1.2 * micros(&near, 1_024));
+    }
+
+    #[test]
+    fn a_model_in_8_bits_is_computed_in_floats_whose_results_are_rounded_to_its_steps() {
+        let gpu = gpu();
+        for rows in [1, 64] {
+            let linear = Linear { rows, input_features: 512, output_features: 512, bias: true };
+            let of = |data_type| execute(&Layer::new(linear.into(), data_type), &gpu).unwrap().phases;
+            let [float, fixed, dynamic] = [DataType::F32, DataType::I8, DataType::I8Dynamic].map(of);
+            assert_eq!([fixed.bytes(), dynamic.bytes()], [float.bytes(); 2], "weights are floats");
+            assert_eq!(dynamic.duration(), float.duration());
+            assert!(fixed.duration() > float.duration(), "{rows}");
+        }
     }
 
     #[test]

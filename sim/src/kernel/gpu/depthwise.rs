@@ -3,7 +3,7 @@
 use super::latency::Cost;
 use super::select::{self, Kernel};
 use super::work_group::Dispatch;
-use super::{Modelled, extent, lanes};
+use super::{Modelled, activations, extent, lanes};
 use crate::device::gpu::family::{SLICE_BYTES, Tile};
 use crate::device::gpu::{Gpu, ResidentKernel};
 use crate::workload::{DepthwiseConv2d, Layer};
@@ -51,7 +51,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * additions;
     let spilled = (moved - table.cache_bytes.value).max(0.0);
     let common = Cost::new(table.common(), bytes, moved);
-    let activated = layer.linked.activations() > 0;
+    let activated = activations(layer) > 0;
     let cost = Cost {
         latency_us,
         throughput_us: work_us + shared_us,

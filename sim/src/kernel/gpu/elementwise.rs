@@ -3,7 +3,7 @@
 
 use super::latency::{self, Cost};
 use super::select::{self, Kernel};
-use super::work_group::{self, Dispatch};
+use super::work_group::Dispatch;
 use super::{Modelled, extent, saturated};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::{Extent, SLICE_BYTES, Tile};
@@ -173,7 +173,7 @@ fn norm_dispatch(output: Extent, gpu: &Gpu) -> Dispatch {
     if !select::norm_uses_group(output, gpu.family.rules()) {
         let tile = whole_pixel(output);
         let iterations = NORM_PASSES.saturating_mul(output.slices);
-        return Dispatch::new(Kernel::Norm, tile, work_group::grid(output, tile), [8, 8, 1], iterations);
+        return Dispatch::over(Kernel::Norm, output, tile, iterations, gpu);
     }
     let group = norm_group(output, gpu);
     let visits = output.slices.div_ceil(group[2]);

@@ -1,14 +1,14 @@
 //! The matrix-vector kernel: four threads of a group share the dot products of
 //! one output slice and add their parts up through local memory.
 
-use super::Modelled;
 use super::conv::weight_bytes;
 use super::latency::Cost;
 use super::select::Kernel;
 use super::work_group::Dispatch;
+use super::{Modelled, activations};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::{SLICE_BYTES, Tile};
-use crate::workload::{DataType, Layer, slices};
+use crate::workload::{Layer, slices};
 
 /// Threads that share the dot products of an output slice.
 const SHARERS: u32 = 4;
@@ -31,19 +31,12 @@ pub(super) fn matrix_vector(
     let blocks = u64::from(source) * u64::from(output);
     let bytes = u64::from(source) * SLICE_BYTES
         + u64::from(output) * SLICE_BYTES
-        + dequantised_or_packed(blocks, layer.data_type);
+        + weight_bytes(blocks, layer.data_type);
     let cost = Cost {
         latency_us: table.latency_us.value,
         throughput_us: table.throughput_us.value,
-        epilogue_us: table.linked_us.value * f64::from(layer.linked.activations()) + linear_us,
+        epilogue_us: table.linked_us.value * f64::from(activations(layer)) + linear_us,
         ..Cost::new(table.common(), bytes, bytes as f64)
     };
     Modelled { dispatch, cost }
-}
-
-/// Bytes of the weights: this kernel, unlike the convolutions, also reads 8-bit
-/// weights as they are.
-fn dequantised_or_packed(blocks: u64, data_type: DataType) -> u64 {
-    let wide = weight_bytes(blocks, data_type);
-    if data_type == DataType::I8 { wide / 2 } else { wide }
 }
