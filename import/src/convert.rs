@@ -23,6 +23,7 @@ mod rows;
 mod shapes;
 mod skip;
 mod tensors;
+mod value;
 mod volume;
 mod window;
 
@@ -31,9 +32,10 @@ use std::collections::{HashMap, HashSet};
 use super::error::{ImportError, Problem};
 use super::fold;
 use super::model::{Constant, Model, SourceNode, TensorId, Work, elements};
-use super::view::{View, natural_shape, wide_axes};
+use super::view::{natural_shape, wide_axes};
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
+pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
 const MAX_RANK: usize = 12;
@@ -49,45 +51,6 @@ pub(super) fn unknown<T>(reason: impl Into<String>) -> Step<T> {
 
 pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
     Err(Problem::Unsound(reason.into()))
-}
-
-/// A tensor as far as it is known.
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    /// Computed by the graph, or given to it.
-    View(View),
-    /// Known before.
-    Constant(Constant),
-}
-
-impl Value {
-    fn extents(&self) -> &[u32] {
-        match self {
-            Self::View(view) => &view.extents,
-            Self::Constant(constant) => &constant.extents,
-        }
-    }
-
-    fn transposed(&self, permutation: &[usize]) -> Self {
-        match self {
-            Self::View(view) => Self::View(view.transposed(permutation)),
-            Self::Constant(constant) => Self::Constant(constant.transposed(permutation)),
-        }
-    }
-
-    /// Under other extents of as many elements.
-    fn reshaped(self, extents: Vec<u32>) -> Step<Self> {
-        Ok(match self {
-            Self::View(view) => {
-                Converter::check_extents(&extents)?;
-                Self::View(view.reshaped(extents))
-            }
-            Self::Constant(constant) => {
-                Converter::check_size(&extents)?;
-                Self::Constant(Constant { extents, ..constant })
-            }
-        })
-    }
 }
 
 /// The graph's nodes and inputs, and what was put in the place of what.

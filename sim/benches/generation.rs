@@ -39,7 +39,7 @@ fn answer(criterion: &mut Criterion) {
 /// takes 20 minutes).
 fn solver(criterion: &mut Criterion) {
     let device = Profile::load("snapdragon-8gen3").unwrap();
-    let lengths = device.npu.as_ref().unwrap().graph_sizes.clone();
+    let lengths = device.systolic().unwrap().graph_sizes.clone();
     criterion.bench_function("plan_language/llama3-8b/all-standard-lengths", |bencher| {
         bencher.iter(|| {
             for &tokens in &lengths {

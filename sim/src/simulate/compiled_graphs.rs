@@ -46,7 +46,7 @@ pub(super) fn compiled(
 /// How the NPU runs a layer in a graph of its own.
 pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phases, Detail), Unsupported> {
     let linked = layer.linked.additions() + layer.linked.multiplications();
-    let operands = (0..).take_while(|&index| layer.operator.input(index).is_some()).count();
+    let operands = layer.operator.inputs().len();
     let member = Member { layer, inputs: Vec::new(), input_count: operands + linked as usize };
     let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
     let execution = graph.execute(parameters)?.swap_remove(0);

@@ -132,7 +132,7 @@ fn on_one_processor_a_graph_takes_the_sum_of_its_layers() {
                 match processor {
                     Processor::Npu(_) if is_compiled && stages.len() > 1 => assert!(latency < sum, "{what}"),
                     Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
-                        assert_eq!(latency, sum, "{what}")
+                        assert_eq!(latency, sum, "{what}");
                     }
                 }
             }

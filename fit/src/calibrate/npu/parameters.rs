@@ -166,14 +166,14 @@ impl Setting {
             }
         }
         if self.scales {
-            let vector = self.log_of_vector(coordinates).exp();
+            let vector = Self::log_of_vector(coordinates).exp();
             compiled.taps_per_ns.value *= vector;
         }
         tie(&mut compiled, self.scales);
         compiled
     }
 
-    fn log_of_vector(&self, coordinates: &[f64]) -> f64 {
+    fn log_of_vector(coordinates: &[f64]) -> f64 {
         let place = SPEEDS.iter().position(|(speed, ..)| *speed == Speed::Vector);
         place.map_or(0.0, |place| coordinates[place])
     }

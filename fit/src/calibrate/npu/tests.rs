@@ -29,7 +29,7 @@ fn runs(compiled: &CompiledGraphs) -> Vec<Inference> {
                 tool_versions: String::new(),
                 date: String::new(),
                 job: String::new(),
-                network: Arc::new(Network { stages, graph }),
+                network: Arc::new(Network { graph, stages }),
             };
             let measured_us = compiled_graph.micros(compiled).unwrap();
             runs.push(Run {

@@ -39,7 +39,9 @@ impl Memory {
         // What comes from outside lies in DRAM.
         let mut here = vec![None; sizes.len()];
         let live: Vec<usize> = operators.outside().collect();
-        live.iter().for_each(|&tensor| here[tensor] = Some(0.0));
+        for &tensor in &live {
+            here[tensor] = Some(0.0);
+        }
         Self { capacity, sizes, readers, here, live }
     }
 

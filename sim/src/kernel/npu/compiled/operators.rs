@@ -26,7 +26,7 @@ pub(super) struct CompiledOperator {
 /// The operators of a graph, in order, and its tensors.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operators {
-    operators: Vec<CompiledOperator>,
+    all: Vec<CompiledOperator>,
     /// Elements of each tensor as it is stored; of scores, those of one head.
     sizes: Vec<f64>,
     /// Whether a tensor comes from outside the graph.
@@ -50,7 +50,7 @@ impl Operators {
     }
 
     pub(super) fn all(&self) -> &[CompiledOperator] {
-        &self.operators
+        &self.all
     }
 
     pub(super) fn sizes(&self) -> &[f64] {
@@ -127,7 +127,7 @@ impl Operators {
             return input;
         }
         let output = self.tensor(stored, false);
-        self.operators.push(CompiledOperator { work, inputs, output, member });
+        self.all.push(CompiledOperator { work, inputs, output, member });
         output
     }
 
@@ -156,7 +156,7 @@ impl Operators {
             }
         }
         for (index, member) in members.iter().enumerate().filter(|&(index, _)| !is_read[index]) {
-            let own = self.operators.iter_mut().rev().find(|operator| operator.member == index);
+            let own = self.all.iter_mut().rev().find(|operator| operator.member == index);
             if let Some(operator) = own {
                 operator.work.count_picture(member.layer.operator.output());
             }
@@ -168,13 +168,13 @@ impl Operators {
     fn leave_one_head(&mut self) {
         let mut between = vec![true; self.sizes.len()];
         let mut is_read = vec![false; self.sizes.len()];
-        for operator in &self.operators {
+        for operator in &self.all {
             for &input in &operator.inputs {
                 is_read[input] = true;
                 between[input] &= operator.work.kernel.runs_by_head();
             }
         }
-        for operator in &self.operators {
+        for operator in &self.all {
             if between[operator.output] && is_read[operator.output] {
                 self.sizes[operator.output] /= operator.work.slices;
             }

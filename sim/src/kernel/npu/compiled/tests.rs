@@ -41,7 +41,9 @@ fn alone(layer: Layer) -> Execution<Step> {
 
 fn stages(name: &str, data_type: DataType) -> Vec<Stage> {
     let mut stages = fuse(&network(name).unwrap());
-    stages.iter_mut().for_each(|stage| stage.layer.data_type = data_type);
+    for stage in &mut stages {
+        stage.layer.data_type = data_type;
+    }
     stages
 }
 

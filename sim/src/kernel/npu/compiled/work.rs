@@ -106,6 +106,7 @@ impl Kernel {
 
 /// Counts that decide an operator's time. Elements are those stored, padding included.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Work {
     pub(super) kernel: Kernel,
     /// Those of whole tiles.
@@ -353,13 +354,12 @@ impl Work {
 
     fn generic(self, generic: &Generic) -> Self {
         let kernel = match generic.kind {
-            GenericKind::Elementwise => Kernel::Elementwise,
             GenericKind::Reduction
                 if generic.inputs.iter().any(|input| input.channels != generic.output.channels) =>
             {
                 Kernel::ChannelReduction
             }
-            GenericKind::Reduction => Kernel::Elementwise,
+            GenericKind::Elementwise | GenericKind::Reduction => Kernel::Elementwise,
             GenericKind::Movement => Kernel::Movement,
             GenericKind::Gather => Kernel::Gather,
             GenericKind::Search => Kernel::ChannelReduction,

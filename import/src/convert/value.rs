@@ -1,0 +1,44 @@
+//! What is known of a tensor while a model is converted.
+
+use super::{Converter, Step};
+use crate::model::Constant;
+use crate::view::View;
+
+/// A tensor as far as it is known.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Computed by the graph, or given to it.
+    View(View),
+    /// Known before.
+    Constant(Constant),
+}
+
+impl Value {
+    pub(super) fn extents(&self) -> &[u32] {
+        match self {
+            Self::View(view) => &view.extents,
+            Self::Constant(constant) => &constant.extents,
+        }
+    }
+
+    pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
+        match self {
+            Self::View(view) => Self::View(view.transposed(permutation)),
+            Self::Constant(constant) => Self::Constant(constant.transposed(permutation)),
+        }
+    }
+
+    /// Under other extents of as many elements.
+    pub(super) fn reshaped(self, extents: Vec<u32>) -> Step<Self> {
+        Ok(match self {
+            Self::View(view) => {
+                Converter::check_extents(&extents)?;
+                Self::View(view.reshaped(extents))
+            }
+            Self::Constant(constant) => {
+                Converter::check_size(&extents)?;
+                Self::Constant(Constant { extents, ..constant })
+            }
+        })
+    }
+}
