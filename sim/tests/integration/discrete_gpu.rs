@@ -17,7 +17,7 @@ const INFINITE_GBPS: f64 = 1e9;
 
 /// `OnePlus` 11, whose GPU shares the memory with the CPU.
 fn integrated() -> Profile {
-    Profile::load("oneplus11").unwrap()
+    Profile { npu: None, ..Profile::load("oneplus11").unwrap() }
 }
 
 fn with_memory(memory: OwnMemory) -> Profile {

@@ -64,7 +64,8 @@ impl Case {
             Scenario::load(model, &Overrides::default())
         };
         let Workload::Model(stages) = scenario.unwrap().workload else { panic!("{model} is no model") };
-        let device = Profile::load(device).unwrap();
+        // The search shares work between CPU and GPU, and takes an NPU for everything or for nothing.
+        let device = Profile { npu: None, ..Profile::load(device).unwrap() };
         let core_sets = vec![CoreSet::fastest(&device.cpu, 2).unwrap()];
         let options =
             SearchOptions { strategy: Strategy::Optimal, objective, synchronisation, core_sets, step: 4 };

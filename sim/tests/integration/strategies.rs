@@ -54,7 +54,7 @@ fn it_is_better_than_codl_where_hand_overs_are_cheap_and_where_they_are_not() {
 fn branches_are_computed_side_by_side() {
     // Few waves hide no latency on this GPU, so that cutting a convolution gains nothing:
     // giving one branch to the CPU does.
-    let device = Profile::load("oneplus11").unwrap();
+    let device = Profile { npu: None, ..Profile::load("oneplus11").unwrap() };
     let found = all(&device, &named("inception-v3"), &options(&device, Mechanism::SvmPolling));
     let [optimal, codl] = [Strategy::Optimal, Strategy::Codl].map(|strategy| of(&found, strategy));
     let on_cpu = optimal

@@ -39,6 +39,10 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(number).take(count).collect()
 }
 
+/// Least magnitude of a linked function's operand: what is divided by nearly nothing has no digits
+/// that could agree.
+const LEAST: f32 = 0.25;
+
 fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let operator = &layer.operator;
     let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
@@ -47,9 +51,6 @@ fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let shapes = own.into_iter().chain(std::iter::repeat_n(operator.output(), binary));
     let mut inputs: Vec<Vec<f32>> =
         shapes.enumerate().map(|(n, shape)| numbers(shape.elements() as usize, n as u32)).collect();
-    // A linked function may divide by its operand: what is divided by nearly nothing has no digits
-    // that could agree.
-    const LEAST: f32 = 0.25;
     for value in inputs[count..].iter_mut().flatten() {
         *value = (LEAST + (1.0 - LEAST) * value.abs()).copysign(*value);
     }
