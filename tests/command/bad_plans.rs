@@ -5,7 +5,7 @@ use std::fs;
 use crate::{coexec_in, words};
 
 const PLAN: &str = r#"scenario = "vit-b32-mlp"
-device = "oneplus11"
+device = "pixel4"
 synchronisation = "svm-polling"
 
 [[operator]]
@@ -33,7 +33,8 @@ fn simulate(plan: &str) -> crate::Outcome {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("plan.toml"), plan).unwrap();
     fs::write(folder.path().join("run.svg"), "old").unwrap();
-    let line = "simulate vit-b32-mlp --plan plan.toml --plot run.svg --trace run.trace --json";
+    let line =
+        "simulate vit-b32-mlp --device pixel4 --plan plan.toml --plot run.svg --trace run.trace --json";
     let outcome = coexec_in(folder.path(), words(line));
     if outcome.status != 0 {
         assert_eq!(fs::read_to_string(folder.path().join("run.svg")).unwrap(), "old");
@@ -91,11 +92,10 @@ fn a_plan_is_for_its_workload() {
 #[test]
 fn a_plan_is_for_processors_the_device_has() {
     let npu = PLAN
-        .replace("oneplus11", "pixel5")
         .replace("[[operator.shares]]\nprocessor = \"gpu\"\n", "[[operator.shares]]\nprocessor = \"npu\"\n");
     let alone = npu.replacen("processor = \"npu\"\nchannels", "processor = \"gpu\"\nchannels", 1);
     simulate(&alone).assert_refused(&["operator[1].shares[0].processor is \"npu\"", "no [npu] table"]);
-    simulate(&npu).assert_refused(&["operator[0].shares[1].processor is \"npu\"", "pixel5 has"]);
+    simulate(&npu).assert_refused(&["operator[0].shares[1].processor is \"npu\"", "pixel4 has"]);
     refused(
         "1large2med",
         "2large1med",
