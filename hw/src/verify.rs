@@ -127,9 +127,12 @@ impl<'a> Reference<'a> {
             let tolerance = expected.tolerance(T::UNIT_ROUNDOFF);
             let error = (found - expected.value).abs();
             // What is divided by zero is infinite, or no number, on every processor.
-            let is_same = found == expected.value || (found.is_nan() && expected.value.is_nan());
-            let is_close = expected.value.is_finite() && error <= tolerance;
-            if !is_same && !is_close {
+            let agrees = if expected.value.is_finite() {
+                error <= tolerance
+            } else {
+                found.total_cmp(&expected.value).is_eq() || (found.is_nan() && expected.value.is_nan())
+            };
+            if !agrees {
                 return Err(Box::new(Mismatch {
                     operator: self.layer.operator.to_string(),
                     pixel,
