@@ -22,6 +22,10 @@ struct Document<'a> {
     device: &'a str,
     objective: Objective,
     considered: usize,
+    /// What every plan costs at least, in seconds, joules or joule-seconds, where the strategy says.
+    bound: Option<f64>,
+    /// How far the plan is from the best there is, at most, in percent.
+    gap_percent: Option<f64>,
     /// What is known of each processor for these operators.
     known: &'a [Known],
     plan: PlanFile,
@@ -100,6 +104,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             device: &scenario.device.name,
             objective: scenario.options.objective,
             considered: answer.considered,
+            bound: answer.bound,
+            gap_percent: gap_percent(&answer, scenario.options.objective),
             known: &known,
             plan,
             prediction: &answer.prediction,
@@ -123,7 +129,35 @@ fn tell(scenario: &Scenario, stages: &[Stage], answer: &Answer, entries: &[Entry
         strategies::table(entries);
     }
     known::tell(known);
+    if let Some(gap) = gap_percent(answer, scenario.options.objective) {
+        output::line(&format!("\n{}", distance(gap, answer.plan.placements.iter().any(shares_with_npu))));
+    }
     operators(stages, answer);
+}
+
+/// Percent below which a plan is called optimal.
+const OPTIMAL_PERCENT: f64 = 0.01;
+
+/// How much more the plan costs than what every plan costs at least, in percent.
+fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
+    let cost = objective.cost(answer.prediction.latency, answer.prediction.energy);
+    answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
+}
+
+/// Whether the NPU computes a part beside others, of which the bound says nothing.
+fn shares_with_npu(placement: &Placement) -> bool {
+    placement.is_cut() && placement.uses(ProcessorKind::Npu)
+}
+
+fn distance(gap_percent: f64, is_outside: bool) -> String {
+    let what = "of plans with whole operators on any processor and cuts between CPU and GPU";
+    if is_outside {
+        format!("The bound is one {what}; this plan shares operators with the NPU")
+    } else if gap_percent <= OPTIMAL_PERCENT {
+        format!("This plan is optimal {what}")
+    } else {
+        format!("At most {gap_percent:.2} % from the best {what}")
+    }
 }
 
 fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {

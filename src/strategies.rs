@@ -68,7 +68,8 @@ pub(crate) fn compare(
     let entries = entries(&found, &prediction);
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
-    Ok((Answer { plan, prediction, baselines, searches, considered }, entries))
+    let bound = found.iter().find_map(|found| found.bound);
+    Ok((Answer { plan, prediction, baselines, searches, considered, bound }, entries))
 }
 
 fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, common: &Common) {

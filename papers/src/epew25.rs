@@ -10,7 +10,7 @@ mod operators;
 mod split;
 
 use super::{Comparison, Inputs, ReproduceError, curves, fastest, line};
-use coexec_sim::explore::{Objective, SearchOptions, Strategy};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy};
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::kernel::gpu;
 use coexec_sim::plan::Processor;
@@ -52,6 +52,7 @@ fn options(cores: CoreSet) -> SearchOptions {
         synchronisation: Mechanism::SvmPolling,
         core_sets: vec![cores],
         step: STEP,
+        effort: Effort::default(),
     }
 }
 

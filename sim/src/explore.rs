@@ -80,8 +80,8 @@ pub enum Strategy {
     /// Each operator cut along its height or its output channels by tenths, then chained (CoDL, MobiSys'22,
     /// sections 4 and 5).
     Codl,
-    /// The best plan found: by a beam search over placements, cuts and chains of the whole graph, or by any
-    /// other strategy.
+    /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and GPU,
+    /// and how far from the best it is at most.
     Optimal,
     /// The best of plans drawn at random: a baseline for searches, which no comparison of all includes.
     Random,
@@ -258,6 +258,23 @@ impl Objective {
     }
 }
 
+/// How much a search may do for its plan and its bound.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, IntoStaticStr,
+)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Effort {
+    /// A fraction of a second.
+    Quick,
+    /// About a second.
+    #[default]
+    Normal,
+    /// Several seconds.
+    Thorough,
+}
+
 /// Grid of output channels unless an option says otherwise: the step of EPEW'25's grid search (section 5.3).
 pub(crate) const DEFAULT_STEP: u32 = 8;
 /// CPU threads a search may use unless an option says otherwise: EPEW'25 evaluates one to three.
@@ -274,8 +291,10 @@ pub struct SearchOptions {
     pub synchronisation: Mechanism,
     /// CPU core sets that may be used.
     pub core_sets: Vec<CoreSet>,
-    /// Grid of output channels; at least 1.
+    /// Grid of output channels; at least 1. [`Strategy::Optimal`] considers every channel.
     pub step: u32,
+    /// What [`Strategy::Optimal`] may do.
+    pub effort: Effort,
 }
 
 impl SearchOptions {
@@ -289,6 +308,7 @@ impl SearchOptions {
             synchronisation: Mechanism::SvmPolling,
             core_sets: core_sets.collect(),
             step: DEFAULT_STEP,
+            effort: Effort::default(),
         }
     }
 }

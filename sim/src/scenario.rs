@@ -21,7 +21,7 @@ pub use language::LanguageTable;
 pub use overrides::Overrides;
 
 use crate::device::profile::Profile;
-use crate::explore::{Answer, Objective, SearchOptions, Strategy, explore_stream};
+use crate::explore::{Answer, Effort, Objective, SearchOptions, Strategy, explore_stream};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
@@ -73,6 +73,9 @@ pub struct ScenarioFile {
     pub objective: Option<Objective>,
     /// Grid of output channels.
     pub step: Option<u32>,
+    /// What `optimal` may do for its plan and its bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
     /// Background load on the same device: a game. Plans are made without it.

@@ -22,7 +22,6 @@ mod missing;
 
 use thiserror::Error;
 
-pub(crate) use missing::lacking;
 pub use missing::{Missing, missing, pieces, read_bytes, result_bytes};
 
 use crate::kernel::cpu::CoreSet;
@@ -123,7 +122,7 @@ pub enum Memory {
 }
 
 /// Processors that have all they need of a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holders(u8);
 
 /// What of a machine, and of what is timed, decides which commands there are.
@@ -177,9 +176,20 @@ impl Holders {
         Self(self.0 | Self::one(kind).0)
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn with_all(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Whether that processor is one of them.
     pub fn has(self, kind: ProcessorKind) -> bool {
         self.0 & Self::one(kind).0 != 0
+    }
+
+    /// Whether all of `others` are.
+    pub fn has_all(self, others: Self) -> bool {
+        others.0 & !self.0 == 0
     }
 
     /// Whether nobody else is.

@@ -28,6 +28,7 @@ use thiserror::Error;
 
 pub use alone::{Detail, execute};
 pub use background::{BackgroundReport, BackgroundWork};
+pub(crate) use compiled_graphs::InGraph;
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
@@ -245,6 +246,16 @@ impl<'a> Simulator<'a> {
         } else {
             Ok(Vec::new())
         }
+    }
+
+    /// What each of `stages` takes as an operator of a compiled graph, and what handing one over takes;
+    /// nothing where the NPU is given operators one by one.
+    pub(crate) fn in_graphs(
+        &self,
+        stages: &[Stage],
+        takes: &[bool],
+    ) -> Result<Option<(Picos, Vec<Option<InGraph>>)>, SimulateError> {
+        if self.compiles_graphs { compiled_graphs::in_graphs(stages, self.device, takes) } else { Ok(None) }
     }
 
     /// The device simulated.

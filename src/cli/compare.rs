@@ -1,7 +1,7 @@
 //! `coexec compare`.
 
 use clap::Args;
-use coexec_sim::explore::{Objective, Strategy};
+use coexec_sim::explore::{Effort, Objective, Strategy};
 use coexec_sim::kernel::cpu::Library;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::scenario::Overrides;
@@ -43,6 +43,9 @@ pub(crate) struct Compare {
     /// Grid of output channels; cuts along the height have one of their own
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
+    /// What `optimal` may do for its plan and its bound
+    #[arg(long, value_enum)]
+    pub(crate) effort: Option<Effort>,
     /// Write a picture of what `optimal` gains over the baseline, models by devices (.svg
     /// or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
@@ -65,6 +68,7 @@ impl Compare {
             synchronisation: self.synchronisation,
             objective: self.objective,
             step: self.step,
+            effort: self.effort,
             ..Overrides::default()
         }
     }

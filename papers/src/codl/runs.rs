@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use coexec_sim::device::gpu::KernelTable;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{CodlParts, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
+use coexec_sim::explore::{CodlParts, Effort, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Axis, Plan};
@@ -178,6 +178,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
         synchronisation: Mechanism::EventWait,
         core_sets: (1..=THREADS).filter_map(|threads| CoreSet::fastest(&profile.cpu, threads)).collect(),
         step: STEP,
+        effort: Effort::default(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::channel_split::{CoRunCache, Search, StartDelays, search_grid};
 use super::codl::CodlParts;
 use super::grid::Grid;
 use super::prices::Prices;
-use super::{RandomSearch, SearchOptions, Strategy, codl, random};
+use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, random};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::workload::Stage;
@@ -30,6 +30,8 @@ pub struct Answer {
     pub searches: Vec<Search>,
     /// Candidates considered.
     pub considered: usize,
+    /// What every plan costs at least, in the unit of the objective, where the strategy says so.
+    pub bound: Option<f64>,
 }
 
 /// What one strategy found.
@@ -43,6 +45,8 @@ pub struct Found {
     pub prediction: Prediction,
     /// Candidates considered, where the strategy counts them.
     pub considered: usize,
+    /// What every plan costs at least, in the unit of the objective, where the strategy says so.
+    pub bound: Option<f64>,
 }
 
 /// Finds plans for one workload on one device.
@@ -87,12 +91,19 @@ pub fn explore_stream(
 ) -> Result<Answer, SimulateError> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
-    let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
+    let Found { plan, prediction, considered, bound, .. } = explorer.find(strategy)?;
     if strategy.is_single() {
-        return Ok(Answer { plan, prediction, baselines: Vec::new(), searches: Vec::new(), considered });
+        return Ok(Answer {
+            plan,
+            prediction,
+            baselines: Vec::new(),
+            searches: Vec::new(),
+            considered,
+            bound,
+        });
     }
     let searches = explorer.searches(strategy)?;
-    Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered })
+    Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered, bound })
 }
 
 impl<'s, 'a> Explorer<'s, 'a> {
@@ -159,7 +170,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         considered: usize,
     ) -> Result<Found, SimulateError> {
         let prediction = self.simulator.run(self.stages, &plan)?;
-        Ok(Found { strategy, plan, prediction, considered })
+        Ok(Found { strategy, plan, prediction, considered, bound: None })
     }
 
     /// Simulates a plan whose operators were placed one by one; none where together they are too much for
@@ -195,6 +206,19 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// What the options want less of.
     pub(super) fn cost(&self, prediction: &Prediction) -> f64 {
         self.options.objective.cost(prediction.latency, prediction.energy)
+    }
+
+    /// What simulating `plan` costs.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub(super) fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+        if self.options.objective == Objective::Latency {
+            let latency = self.simulator.latency(self.stages, plan)?;
+            return Ok(Objective::Latency.cost(latency, None));
+        }
+        let prediction = self.simulator.run(self.stages, plan)?;
+        Ok(self.cost(&prediction))
     }
 
     /// The cuts of every stage along each of `axes`.

@@ -112,20 +112,6 @@ impl Grid {
         Ok(Self { axis, cpu_extent, all, gpu, gathering, cpu })
     }
 
-    /// For each core set, the lower bound of every cut's time and its place in the grid,
-    /// where the processors can start after `leads`.
-    pub(super) fn bounds(&self, leads: [Picos; 2]) -> impl Iterator<Item = (CoreSet, Vec<(Picos, usize)>)> {
-        let [lead_cpu, lead_gpu] = leads;
-        let last = self.cpu_extent.len() - 1;
-        self.cpu.iter().map(move |(cores, times)| {
-            let bound = |index: usize| {
-                let (cpu, gpu) = (times[index]?.time, self.gpu[index]?.time);
-                Some(((lead_cpu + cpu).max(lead_gpu + gpu + self.gathering[index]), index))
-            };
-            (*cores, (1..last).filter_map(bound).collect())
-        })
-    }
-
     /// Every way to run the operator, with the lower bound of its time.
     pub(super) fn candidates(&self, lead: StartDelays, overhead: Picos) -> impl Iterator<Item = Candidate> {
         let gpu_only = self.gpu.first().copied().flatten().map(|gpu| gpu.time).map(|gpu| Candidate {

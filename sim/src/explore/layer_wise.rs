@@ -103,7 +103,7 @@ fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, Si
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{Objective, SearchOptions};
+    use crate::explore::{Effort, Objective, SearchOptions};
     use crate::kernel::cpu::Library;
     use crate::plan::Plan;
     use crate::plan::synchronisation::Mechanism;
@@ -123,6 +123,7 @@ mod tests {
             synchronisation: Mechanism::EventWait,
             core_sets: vec![CoreSet::fastest(&profile.cpu, 3).unwrap()],
             step: 32,
+            effort: Effort::default(),
         };
         let pipeline = Pipeline::new(3, 0.0);
         let plan_of = |pipeline: Option<&Pipeline>| {

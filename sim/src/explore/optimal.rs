@@ -1,104 +1,194 @@
-//! The best plan found for the whole graph: by a beam search (dynamic programming of which the
-//! best few states are kept) on the simulator's costs, or by any other strategy.
+//! The best plan found for a whole graph, and a lower bound of every plan.
 //!
-//! Stages are decided in their order. A state says where every result lies that a later
-//! stage still reads: with the CPU, with the GPU, with both, or cut between them. From
-//! each state an operator goes to either processor, is cut along channels or height, or
-//! begins a chain (`chaining`) that leads several stages ahead. What crosses is charged
-//! when it is read (`places`); a cut is priced with the contention of its parts, which
-//! the engine says (`cutting`).
+//! One programme over labels gives both (`program`). Stages are decided in their order. A label says when the
+//! queue of each processor ends, when the last join did, and where every result lies that is still read;
+//! from each label a stage goes to a processor, is cut between CPU and GPU, or begins a chain (`moves`).
+//! Processors run ahead of each other as far as the graph lets them, so that branches need no rules of their
+//! own.
 //!
-//! Where branches begin, both processors may also compute different operators at once
-//! (`branches`, `concurrent`). Until the GPU's queue is filled the CPU computes alone.
+//! Exact, with contention that the engine says (`contention`), it times plans as simulating them does but for
+//! contention between branches, and keeps the labels that promise most: the plans of the best are simulated,
+//! chains among them are learnt from, and the best is changed at random as long as that helps (`walk`).
+//! Relaxed, whatever depends on more than a label knows is taken at its best, and labels are merged instead of
+//! dropped: the least final label is a bound that no plan goes below, of all those that give whole operators
+//! to CPU, GPU or NPU, or cut them between CPU and GPU along one axis. The argument stands in the book.
 //!
-//! That is exact where operators run one after another and a cut is best when its parts
-//! end together. It is an approximation where chains and branches meet, where a chain's
-//! ratio is not at its balance, and beyond the few states that are kept. The plan is
-//! therefore the best simulated one of the few best found and of those of every other
-//! strategy, the ratios of its chains moved while simulating says that it helps
-//! (`polish`). No bound says how far that is from the best plan there is.
-//!
-//! Energy is additive: what the device draws idle all the while, and what each part adds.
-//! The energy-delay product is not; where it is least, it is the least `E + m T` for some
-//! `m`, the ratio of energy and time there, which is approached from plan to plan.
+//! Energy adds up: what the device draws idle all the while, and what each part adds. The energy-delay product
+//! does not; where it is least, it is the least `E + m T` for some `m`, the ratio of energy and time there,
+//! which is approached from plan to plan; its bound is the product of both bounds.
 
-mod branches;
-mod chaining;
-mod concurrent;
-mod cutting;
-mod places;
-mod polish;
-mod prepare;
+mod chained;
+mod chains;
+mod contention;
+mod label;
+mod model;
+mod moves;
+mod planned;
 mod program;
-mod state;
+mod tables;
+mod walk;
 
+use self::chains::ChainTables;
+use self::contention::Contention;
+use self::model::Model;
+use self::moves::Mover;
+use self::program::{Limits, Outcome, Programme};
+use self::tables::Pricing;
+use super::channel_split::missing_kernel;
 use super::explorer::{Explorer, Found};
-use super::{Objective, Strategy};
+use super::{Effort, Objective, Strategy};
+use crate::plan::Plan;
 use crate::simulate::{Prediction, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
-/// Final states of which the plan is simulated.
-const FINALISTS: usize = 8;
+/// Later than any run: no kernel. The sum of a few is still a time.
+const NEVER: Picos = Picos(1 << 55);
+
+/// Final labels of which the plan is simulated, in each round.
+const FINALISTS: usize = 4;
+
+/// Most stages of a chain, exact and relaxed.
+const LONGEST: [usize; 2] = [32, 64];
 
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
-/// What a second and a joule cost.
+/// What a picosecond and a joule cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Weights {
-    second: f64,
+    picosecond: f64,
     joule: f64,
 }
 
 impl Weights {
-    fn time(self, time: Picos) -> f64 {
-        time.0 as f64 / PICOS_PER_SECOND * self.second
-    }
+    /// Time alone counts.
+    const TIME: Self = Self { picosecond: 1.0, joule: 0.0 };
 
     fn of(self, time: Picos, joules: f64) -> f64 {
-        self.time(time) + joules * self.joule
+        time.0 as f64 * self.picosecond + joules * self.joule
     }
 }
 
-/// The best plan known.
+impl Effort {
+    /// Labels that a search keeps, its rounds, the changes that it tries in the end, and the labels of a bound.
+    fn limits(self) -> [usize; 4] {
+        match self {
+            Self::Quick => [20, 3, 100, 100],
+            Self::Normal => [60, 8, 300, 300],
+            Self::Thorough => [120, 8, 4_000, 2_000],
+        }
+    }
+}
+
+/// The best plan known, and what every plan costs at least.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
     let mut all: Vec<Found> = Vec::new();
-    let mut considered = 0;
+    for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
+        all.extend(explorer.find(strategy));
+    }
     let mut weights = first_weights(explorer);
+    let mut model = Model::new(explorer, weights)?;
+    if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
+        return Err(missing_kernel(explorer.simulator, &explorer.stages[stage], explorer.options));
+    }
+    let mut considered = 0;
     for _ in 0..CORRECTIONS {
-        let mut latest: Vec<Found> = Vec::new();
-        let (plans, count) = program::plans(explorer, weights, FINALISTS)?;
-        considered += count;
-        for plan in plans {
-            latest.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
-        }
-        let Ok(latest) = explorer.best(latest) else { break };
-        let next = corrected(explorer, &latest.prediction);
-        all.push(latest);
+        model.weights = weights;
+        let found = search(explorer, &model)?;
+        considered += found.considered;
+        let next = corrected(explorer, &found.prediction);
+        all.push(found);
         match next {
             Some(next) if next != weights => weights = next,
             _ => break,
         }
     }
-    for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
-        all.extend(explorer.find(strategy));
-    }
     let best = explorer.best(all)?;
-    let (plan, simulated) = polish::polish(explorer, best.plan)?;
-    explorer.found(Strategy::Optimal, plan, considered + simulated)
+    let [.., changes, _] = explorer.options.effort.limits();
+    let (plan, simulated) = walk::improved(explorer, &model, best.plan, changes)?;
+    let found = explorer.found(Strategy::Optimal, plan, considered + simulated)?;
+    let bound = bound(explorer, &mut model, &found.prediction);
+    Ok(Found { bound: Some(bound), ..found })
 }
 
-/// What the objective makes of a second and a joule; for the energy-delay product, what
-/// the better single processor says.
-fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
+/// The best plan of rounds of the programme, until no chain of a plan is new.
+fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, SimulateError> {
+    let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
+    let chains = ChainTables::new(model, &pricing, false, LONGEST[0]);
+    let mut contention = Contention::new(explorer);
+    let [width, rounds, ..] = explorer.options.effort.limits();
+    let (mut found, mut considered) = (Vec::new(), 0);
+    for _ in 0..rounds {
+        let limits = Limits { width, cost: f64::INFINITY };
+        let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
+        let mut programme = Programme::new(mover, limits);
+        let Outcome { decisions, .. } = programme.run(FINALISTS);
+        considered += programme.considered;
+        let mut is_new = false;
+        for decisions in decisions {
+            let plan = planned::plan(model, &decisions, explorer.options.synchronisation);
+            is_new |= contention.learn(model, &decisions, &plan);
+            found.extend(fitting(explorer, plan, considered)?);
+        }
+        if !is_new {
+            break;
+        }
+    }
+    explorer.best(found)
+}
+
+/// A plan simulated; none where it is too much for the GPU's memory, or chains what is no chain.
+fn fitting(
+    explorer: &mut Explorer<'_, '_>,
+    plan: Plan,
+    considered: usize,
+) -> Result<Option<Found>, SimulateError> {
+    match explorer.fitting(Strategy::Optimal, plan, considered) {
+        Err(SimulateError::Schedule(_)) => Ok(None),
+        found => found,
+    }
+}
+
+/// What every plan costs at least, in the objective's unit.
+fn bound(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
     let idle = idle_power(explorer.simulator.device()).0;
+    let seconds = |model: &mut Model<'_>| {
+        model.weights = Weights::TIME;
+        relaxed(explorer, model, known.latency.0 as f64) / PICOS_PER_SECOND
+    };
+    let joules = |model: &mut Model<'_>| {
+        model.weights = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
+        relaxed(explorer, model, known.energy.map_or(f64::INFINITY, |energy| energy.0))
+    };
     match explorer.options.objective {
-        Objective::Latency => Weights { second: 1.0, joule: 0.0 },
-        Objective::Energy => Weights { second: idle, joule: 1.0 },
+        Objective::Energy if known.energy.is_some() => joules(model),
+        Objective::Edp if known.energy.is_some() => seconds(model) * joules(model),
+        Objective::Latency | Objective::Energy | Objective::Edp => seconds(model),
+    }
+}
+
+/// The bound of the relaxed programme, at most what a plan is known to cost.
+fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
+    let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
+    let chains = ChainTables::new(model, &pricing, true, LONGEST[1]);
+    let [.., width] = explorer.options.effort.limits();
+    let limits = Limits { width, cost: known };
+    let mover = Mover { model, chains: &chains, contention: None };
+    Programme::new(mover, limits).run(1).bound
+}
+
+/// What the objective makes of time and energy; for the energy-delay product, what the better
+/// single processor says.
+fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
+    let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
+    match explorer.options.objective {
+        Objective::Latency => Weights::TIME,
+        Objective::Energy => Weights { picosecond: idle, joule: 1.0 },
         Objective::Edp => {
             let singles = explorer.baselines();
             let least = explorer.best(singles).ok();
-            least.map_or(Weights { second: 1.0 + idle, joule: 1.0 }, |single| at(idle, &single.prediction))
+            let default = Weights { picosecond: PICOS_PER_SECOND.recip() + idle, joule: 1.0 };
+            least.map_or(default, |single| at(idle, &single.prediction))
         }
     }
 }
@@ -106,11 +196,14 @@ fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
 /// The weights at which the energy-delay product of `prediction` does not change.
 fn at(idle: f64, prediction: &Prediction) -> Weights {
     let energy = prediction.energy.map_or(0.0, |energy| energy.0);
-    let power = energy / prediction.latency.as_seconds().max(f64::MIN_POSITIVE);
-    Weights { second: idle + power, joule: 1.0 }
+    let power = energy / (prediction.latency.0 as f64).max(1.0);
+    Weights { picosecond: idle + power, joule: 1.0 }
 }
 
 fn corrected(explorer: &Explorer<'_, '_>, prediction: &Prediction) -> Option<Weights> {
-    let idle = idle_power(explorer.simulator.device()).0;
+    let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
     (explorer.options.objective == Objective::Edp).then(|| at(idle, prediction))
 }
+
+#[cfg(test)]
+mod tests;

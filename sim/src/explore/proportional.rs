@@ -81,7 +81,7 @@ fn place(
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{Objective, SearchOptions};
+    use crate::explore::{Effort, Objective, SearchOptions};
     use crate::kernel::cpu::Library;
     use crate::plan::ProcessorKind;
     use crate::plan::synchronisation::Mechanism;
@@ -99,6 +99,7 @@ mod tests {
             synchronisation: Mechanism::EventWait,
             core_sets: vec![cores],
             step: 4,
+            effort: Effort::default(),
         };
         let mut simulator = Simulator::new(&profile, Library::Xnnpack);
         let found = placements(&mut Explorer::new(&mut simulator, &stages, &options)).unwrap();

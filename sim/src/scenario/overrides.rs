@@ -1,6 +1,6 @@
 //! What a caller says instead of the scenario file.
 
-use crate::explore::{Objective, Strategy};
+use crate::explore::{Effort, Objective, Strategy};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 
@@ -33,4 +33,7 @@ pub struct Overrides {
     /// Grid of output channels; cuts along the height have one of their own
     #[cfg_attr(feature = "clap", arg(long, value_name = "CHANNELS"))]
     pub step: Option<u32>,
+    /// What `optimal` may do for its plan and its bound
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub effort: Option<Effort>,
 }

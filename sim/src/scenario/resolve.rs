@@ -37,6 +37,7 @@ impl ScenarioFile {
             synchronisation: overrides.synchronisation.or(self.synchronisation).unwrap_or(usual),
             core_sets,
             step,
+            effort: overrides.effort.or(self.effort).unwrap_or_default(),
         };
         Ok(Scenario {
             name: name.to_owned(),

@@ -35,26 +35,6 @@ fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region 
     region
 }
 
-/// Bytes of the result of `producer` that whoever computes `part` of a stage lacks of its
-/// input at a position, where it has what is `owned`.
-pub(crate) fn lacking(
-    (stage, position): (&Stage, usize),
-    part: Region,
-    producer: &Stage,
-    owned: Region,
-) -> Bytes {
-    if part.is_empty() {
-        return Bytes::ZERO;
-    }
-    let shape = producer.layer.operator.output();
-    let need = needed(stage, position, part, shape);
-    let lacked = need.size() - need.common(owned).size();
-    if lacked == 0 {
-        return Bytes::ZERO;
-    }
-    share(bytes_of(shape, &producer.layer), lacked, Region::of(shape))
-}
-
 /// Bytes of every stage's result that each processor has to be given, where the parts of
 /// `placements` compute these regions.
 pub fn missing(stages: &[Stage], placements: &[Placement], computed: &[Regions]) -> Vec<Missing> {

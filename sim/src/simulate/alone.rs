@@ -73,12 +73,20 @@ pub fn execute(
         Processor::Npu(_) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
             match compiler(npu, layer) {
-                Some(compiler) => compiled_graphs::alone(layer, compiler)?,
+                Some(compiler) => {
+                    let (phases, detail) = compiled_graphs::alone(layer, compiler)?;
+                    return possible(layer, phases, detail);
+                }
                 None => product(layer, device)?,
             }
         }
     };
     phases.limit_rate(peak_bandwidth(device, by));
+    possible(layer, phases, detail)
+}
+
+/// What a layer takes, where that is less than a day.
+fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail), SimulateError> {
     if phases.duration() > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }

@@ -9,11 +9,12 @@ use super::alone::compiler;
 use super::{Detail, SimulateError, within_a_day};
 use crate::device::npu::compiled::CompiledGraphs;
 use crate::device::profile::Profile;
+use crate::device::quantity::Quantity;
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Placement, Plan, Processor, ProcessorKind};
-use crate::units::BytesPerSecond;
-use crate::workload::{Layer, Stage};
+use crate::units::Picos;
+use crate::workload::{DataType, Layer, Stage};
 
 /// How the NPU runs each of `stages` that `plan` gives it whole; nothing for the others, and for
 /// all where no compiler takes them.
@@ -28,19 +29,59 @@ pub(super) fn compiled(
 ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
     let mut priced = vec![None; stages.len()];
     let Some(npu) = &device.npu else { return Ok(priced) };
-    let peak = BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value);
     for graph in graphs(stages, &plan.placements) {
         let Some(parameters) = compiler(npu, &stages[graph[0]].layer) else { continue };
         let members = members(stages, &graph);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {
-            let mut phases = execution.phases;
-            phases.limit_rate(peak);
+            let phases = execution.phases;
             within_a_day(&stages[stage].name, phases.duration())?;
             priced[stage] = Some((phases, Detail::NpuGraph(execution.detail)));
         }
     }
     Ok(priced)
+}
+
+/// What a stage takes as an operator of compiled graphs.
+#[derive(Clone, Debug)]
+pub(crate) struct InGraph {
+    /// In a graph with all of its neighbours that the compiler takes, without what the graph itself takes.
+    pub(crate) phases: Phases,
+    pub(crate) detail: Detail,
+    /// In any graph.
+    pub(crate) least: Picos,
+}
+
+/// What handing over a graph takes, and what each of `stages` takes in one; `takes` says which the
+/// NPU has a kernel for. Nothing where no compiler takes graphs.
+///
+/// # Errors
+/// As [`compiled`].
+pub(super) fn in_graphs(
+    stages: &[Stage],
+    device: &Profile,
+    takes: &[bool],
+) -> Result<Option<(Picos, Vec<Option<InGraph>>)>, SimulateError> {
+    let Some(compiled) = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref()) else { return Ok(None) };
+    let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };
+    let placements: Vec<Placement> = takes.iter().map(placement).collect();
+    let mut inside = vec![None; stages.len()];
+    let without_graph =
+        CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
+    for members_of in graphs(stages, &placements) {
+        if stages[members_of[0]].layer.data_type == DataType::W4A16 {
+            continue;
+        }
+        let graph = Graph::new(&members(stages, &members_of), compiled.on_chip_bytes.value)?;
+        let executions = graph.execute(&without_graph)?;
+        let least = graph.least_micros(compiled)?;
+        for ((&stage, execution), least) in members_of.iter().zip(executions).zip(least) {
+            let (phases, detail) = (execution.phases, Detail::NpuGraph(execution.detail));
+            let least = Picos::from_micros(least).min(phases.duration());
+            inside[stage] = Some(InGraph { phases, detail, least });
+        }
+    }
+    Ok(Some((Picos::from_micros(compiled.graph_us.value), inside)))
 }
 
 /// How the NPU runs a layer in a graph of its own.

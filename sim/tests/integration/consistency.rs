@@ -2,7 +2,7 @@
 //! and plan files say the same of one thing.
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Objective, SearchOptions, Strategy as Search, explore, split_search};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore, split_search};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::kernel::gpu;
@@ -53,6 +53,7 @@ fn options(device: &Profile) -> SearchOptions {
         synchronisation: Mechanism::SvmPolling,
         core_sets: core_sets(device),
         step: 32,
+        effort: Effort::default(),
     }
 }
 

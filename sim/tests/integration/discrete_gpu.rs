@@ -3,7 +3,7 @@
 use coexec_sim::device::gpu::{Direction, Link, LinkTransfer, OwnMemory};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::device::quantity::Quantity;
-use coexec_sim::explore::{Objective, SearchOptions, Strategy, explore, latency_curve, split_search};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore, latency_curve, split_search};
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
@@ -83,6 +83,7 @@ fn options(device: &Profile) -> SearchOptions {
         synchronisation: Mechanism::SvmPolling,
         core_sets: vec![cores(device)],
         step: 32,
+        effort: Effort::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! How far the plans that `optimal` finds are from the best ones, where all can be tried.
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Objective, SearchOptions, Strategy, explore};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -64,11 +64,16 @@ impl Case {
             Scenario::load(model, &Overrides::default())
         };
         let Workload::Model(stages) = scenario.unwrap().workload else { panic!("{model} is no model") };
-        // The search shares work between CPU and GPU, and takes an NPU for everything or for nothing.
-        let device = Profile { npu: None, ..Profile::load(device).unwrap() };
+        let device = Profile::load(device).unwrap();
         let core_sets = vec![CoreSet::fastest(&device.cpu, 2).unwrap()];
-        let options =
-            SearchOptions { strategy: Strategy::Optimal, objective, synchronisation, core_sets, step: 4 };
+        let options = SearchOptions {
+            strategy: Strategy::Optimal,
+            objective,
+            synchronisation,
+            core_sets,
+            step: 4,
+            effort: Effort::default(),
+        };
         Self { device, stages, options }
     }
 
@@ -76,11 +81,11 @@ impl Case {
         Simulator::new(&self.device, Library::Xnnpack)
     }
 
-    /// What `optimal` finds, as a file, and its cost.
-    fn found(&self) -> (PlanFile, f64) {
+    /// What `optimal` finds, as a file, its cost, and the bound of all costs.
+    fn found(&self) -> (PlanFile, f64, f64) {
         let answer = explore(&mut self.simulator(), &self.stages, &self.options).unwrap();
         let cost = self.options.objective.cost(answer.prediction.latency, answer.prediction.energy);
-        (PlanFile::new("graph", &self.device, &self.stages, &answer.plan), cost)
+        (PlanFile::new("graph", &self.device, &self.stages, &answer.plan), cost, answer.bound.unwrap())
     }
 
     /// The cost of the plan in a file; none where it describes none.
@@ -98,6 +103,9 @@ impl Case {
         let cpu = format!("processor = \"cpu\", cores = \"{}\"", self.options.core_sets[0]);
         let gpu = "processor = \"gpu\"";
         let mut shares = vec![("none", format!("{{ {cpu} }}")), ("none", format!("{{ {gpu} }}"))];
+        if self.device.npu.is_some() {
+            shares.push(("none", "{ processor = \"npu\" }".to_owned()));
+        }
         for part in 1..parts {
             // As many channels as lie together in a texel, so that no cut is worse for that.
             for (partition, what, all, grain) in
@@ -119,7 +127,7 @@ impl Case {
     /// The least cost of all plans made of so many parts, and how many plans there are.
     fn least(&self, parts: u32) -> (f64, usize) {
         let mut simulator = self.simulator();
-        let (mut file, _) = self.found();
+        let (mut file, ..) = self.found();
         file.operator.clear();
         for stage in &self.stages {
             file.operator.push(self.choices(stage, parts).remove(0));
@@ -185,13 +193,18 @@ fn no_plan_of_a_small_graph_is_better_than_the_one_found() {
         (SEQUENCE, 4, "pixel4", Mechanism::SvmPolling, Objective::Energy),
         (BRANCHES, 4, "pixel4", Mechanism::SvmPolling, Objective::Latency),
         (BRANCHES, 4, "galaxy-s10", Mechanism::EventWait, Objective::Latency),
+        (SEQUENCE, 4, "snapdragon-8gen3", Mechanism::SvmPolling, Objective::Latency),
+        (BRANCHES, 4, "snapdragon-8gen3", Mechanism::SvmPolling, Objective::Latency),
     ] {
         let case = Case::new(graph, device, mechanism, objective);
-        let ((least, count), (_, found)) = (case.least(parts), case.found());
+        let ((least, count), (_, found, bound)) = (case.least(parts), case.found());
         let percent = 100.0 * (found / least - 1.0);
         println!("{device}, {mechanism}, {objective:?}: {percent:+.2} % beside the best of {count} plans");
         assert!(count > 500, "{count} plans");
         assert!(found <= least, "{device}, {mechanism}, {objective:?}: {percent:.2} % worse");
+        let tight = 100.0 * (found / bound - 1.0);
+        println!("at most {tight:.2} % from the best");
+        assert!(bound <= found, "{device}, {mechanism}, {objective:?}: a bound {tight:.2} % too high");
     }
 }
 
@@ -206,11 +219,12 @@ fn random_changes_hardly_improve_the_plan_of_a_network() {
         ("codl-retinaface", "oneplus11", Mechanism::SvmPolling),
     ] {
         let case = Case::new(network, device, mechanism, Objective::Latency);
-        let (file, cost) = case.found();
+        let (file, cost, bound) = case.found();
         let (walked, simulated) = case.walked(file, cost, 1500);
         let percent = 100.0 * (cost / walked - 1.0);
         println!("{network} on {device}: {simulated} changes gain {percent:.2} %");
         assert!(simulated > 500, "{simulated} changes");
         assert!(percent <= MOST_GAIN_PERCENT, "{network} on {device}: {percent:.2} %");
+        assert!(bound <= walked, "{network} on {device}: the bound is above a plan");
     }
 }

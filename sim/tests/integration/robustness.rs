@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Objective, SearchOptions, Strategy as Search, explore};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -167,6 +167,7 @@ fn options(device: &Profile, strategy: Search) -> SearchOptions {
         synchronisation: Mechanism::SvmPolling,
         core_sets: (1..=3).filter_map(|threads| CoreSet::fastest(&device.cpu, threads)).collect(),
         step: 64,
+        effort: Effort::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What every strategy's plans have in common, and what tells them apart.
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Explorer, Found, Objective, SearchOptions, Strategy};
+use coexec_sim::explore::{Effort, Explorer, Found, Objective, SearchOptions, Strategy};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -20,6 +20,7 @@ fn options(device: &Profile, synchronisation: Mechanism) -> SearchOptions {
         synchronisation,
         core_sets: vec![CoreSet::fastest(&device.cpu, device.cpu.cores().min(3)).unwrap()],
         step: 32,
+        effort: Effort::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What it costs that processors wait for each other: time and energy.
 
 use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::{Objective, SearchOptions, Strategy, explore};
+use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::plan::synchronisation::Mechanism;
@@ -104,6 +104,7 @@ fn a_cpu_that_saves_energy_takes_the_core_set_that_does() {
                 synchronisation: Mechanism::SvmPolling,
                 core_sets,
                 step: 64,
+                effort: Effort::default(),
             };
             let mut simulator = Simulator::new(&device, Library::Xnnpack);
             explore(&mut simulator, &stages, &options).unwrap().prediction.energy.unwrap().0

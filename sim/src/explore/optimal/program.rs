@@ -1,301 +1,250 @@
-//! Dynamic programming: states, and the ways from one to the next.
+//! The programme over labels: from position to position, every decision tried on every label that is kept.
+//!
+//! Responsible for: which trials there are, how labels are ranked, which are kept. Not for: what a trial does
+//! (`moves`). Invariant: relaxed, some label at each position is no later than any plan is there, and its
+//! bound no higher than what that plan costs.
 
-use super::Weights;
-use super::chaining::Chain;
-use super::concurrent::BranchRegion;
-use super::cutting::Cutter;
-use super::places::{Boundary, Crossing, Place, Reader};
-use super::state::{Decision, Move, State, What, live};
-use crate::explore::channel_split::StartDelays;
-use crate::explore::explorer::Explorer;
-use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
-use crate::simulate::{SimulateError, has_own_memory};
+use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
+use super::model::Model;
+use super::moves::{Move, Mover, Trial};
+use crate::plan::Axis;
 use crate::units::Picos;
 
-/// Most states kept before each stage: those that cost least.
-const BEAM: usize = 20;
+/// Steps between no and all of the weight on one of two queues.
+const STEPS: u32 = 16;
 
-pub(super) struct DpSearch<'e, 's, 'a> {
-    pub(super) explorer: &'e mut Explorer<'s, 'a>,
-    pub(super) cutter: Cutter<'a>,
-    pub(super) boundary: Boundary<'a>,
-    pub(super) weights: Weights,
-    /// From the call until the GPU can start.
-    pub(super) submission: Picos,
-    /// Stages before each position whose results are read from there on.
-    pub(super) live: Vec<Vec<usize>>,
-    pub(super) chains: Vec<Vec<Chain>>,
-    /// For each chain, what [`Self::around`] says.
-    pub(super) around: Vec<Vec<[Picos; 2]>>,
-    /// The region with branches that begins at each stage.
-    pub(super) regions: Vec<Option<BranchRegion>>,
+/// How often the weight of another processor is halved beside the NPU's.
+const HALVINGS: i32 = 6;
+
+/// Cuts of a chain that stays open, each of which leads to a label: exact ones, and relaxed buckets.
+const OPEN_CUTS: usize = 24;
+const OPEN_BUCKETS: usize = 64;
+
+/// Labels beside those that are kept before they are ranked, thinned out, or merged early.
+const BEFORE_DOMINANCE: usize = 4;
+const EARLY_MERGE: usize = 20;
+
+/// How many labels are kept, and above which cost none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) width: usize,
+    /// What the best plan known costs.
+    pub(super) cost: f64,
+}
+
+/// What the programme found.
+pub(super) struct Outcome {
+    /// Relaxed: what every plan costs at least.
+    pub(super) bound: f64,
+    /// The decisions that led to the best final labels, the best first.
+    pub(super) decisions: Vec<Vec<(usize, Move)>>,
+}
+
+/// A decision, the position where it was taken, and the one before it.
+#[derive(Clone, Copy)]
+struct Decision {
+    before: Option<usize>,
+    position: usize,
+    decided: Move,
+}
+
+pub(super) struct Programme<'m, 'e, 'a> {
+    mover: Mover<'m, 'e, 'a>,
+    limits: Limits,
+    /// Weights of the queues, and what the stages from each position on cost at least by each of them.
+    weights: Vec<[f64; 3]>,
+    areas: Vec<Vec<f64>>,
     decisions: Vec<Decision>,
+    labels: Vec<Vec<Label>>,
+    /// Labels that were made.
     pub(super) considered: usize,
 }
 
-/// The plans of the `count` cheapest final states, and how many moves were considered.
-pub(super) fn plans(
-    explorer: &mut Explorer<'_, '_>,
-    weights: Weights,
-    count: usize,
-) -> Result<(Vec<Plan>, usize), SimulateError> {
-    let stages = explorer.stages;
-    let boundary =
-        Boundary { device: explorer.simulator.device(), mechanism: explorer.options.synchronisation };
-    let mut search = DpSearch {
-        cutter: Cutter::new(explorer, weights),
-        boundary,
-        weights,
-        submission: explorer.simulator.around_launches()[0],
-        live: live(stages.iter().map(|stage| stage.inputs.as_slice())),
-        chains: Vec::new(),
-        around: Vec::new(),
-        regions: vec![None; stages.len()],
-        decisions: Vec::new(),
-        considered: 0,
-        explorer,
-    };
-    search.prepare()?;
-    let finals = search.run()?;
-    let plans = finals.iter().take(count).map(|state| search.plan(state)).collect();
-    Ok((plans, search.considered))
+impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
+    pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
+        let weights = queue_weights(mover.model);
+        let by_weights: Vec<Vec<f64>> =
+            weights.iter().map(|&weights| mover.model.least_work(weights)).collect();
+        let at = |position: usize| by_weights.iter().map(|areas| areas[position]).collect();
+        let areas = (0..=mover.model.stages.len()).map(at).collect();
+        let labels = vec![Vec::new(); mover.model.stages.len() + 1];
+        Self { mover, limits, weights, areas, decisions: Vec::new(), labels, considered: 0 }
+    }
+
+    /// Runs it; what is asked of the `finals` best final labels.
+    pub(super) fn run(&mut self, finals: usize) -> Outcome {
+        let model = self.mover.model;
+        let count = model.stages.len();
+        let queues = [Picos::ZERO, model.submission, Picos::ZERO];
+        let now = Progress { queues, join: Picos::ZERO, graph: 0, joules: 0.0 };
+        let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0 };
+        self.labels[0].push(first);
+        for position in 0..count {
+            for label in self.kept(position) {
+                for trial in self.trials(position, &label) {
+                    self.attempt(position, &label, trial);
+                }
+            }
+            self.merge_early(position + 1);
+        }
+        let mut last = std::mem::take(&mut self.labels[count]);
+        let is_relaxed = self.mover.is_relaxed();
+        let cost = |label: &Label| {
+            let cost = self.cost_so_far(&label.now);
+            if is_relaxed { cost.max(label.bound) } else { cost }
+        };
+        last.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
+        let bound = last.first().map_or(self.limits.cost, cost).min(self.limits.cost);
+        let decisions = last.iter().take(finals).map(|label| self.decisions_of(label)).collect();
+        Outcome { bound, decisions }
+    }
+
+    /// The labels at a position that are gone on from.
+    fn kept(&mut self, position: usize) -> Vec<Label> {
+        let mut labels = std::mem::take(&mut self.labels[position]);
+        let (width, uses_npu) = (self.limits.width, self.mover.model.uses_npu);
+        let is_relaxed = self.mover.is_relaxed();
+        if is_relaxed && labels.len() > BEFORE_DOMINANCE * width {
+            labels = squeezed(labels, 2 * width, uses_npu);
+        } else if !is_relaxed && labels.len() > 2 * BEFORE_DOMINANCE * width {
+            labels = leading(labels, 2 * BEFORE_DOMINANCE * width);
+        }
+        labels = undominated(labels, uses_npu);
+        if labels.len() > width {
+            labels = if is_relaxed { squeezed(labels, width, uses_npu) } else { leading(labels, width) };
+        }
+        labels
+    }
+
+    /// Relaxed, positions far ahead get labels from many others: those are merged before they are too many.
+    fn merge_early(&mut self, from: usize) {
+        if !self.mover.is_relaxed() {
+            return;
+        }
+        let (width, uses_npu) = (self.limits.width, self.mover.model.uses_npu);
+        let behind = (from + self.mover.chains.longest).min(self.labels.len());
+        for labels in &mut self.labels[from.min(behind)..behind] {
+            if labels.len() > EARLY_MERGE * width {
+                *labels = merged(std::mem::take(labels), BEFORE_DOMINANCE * width, uses_npu);
+            }
+        }
+    }
+
+    /// What may be decided at a position.
+    fn trials(&self, position: usize, label: &Label) -> Vec<Trial> {
+        let model = self.mover.model;
+        let table = model.table(position);
+        let mut trials = vec![Trial::Gpu, Trial::Npu];
+        let sets = if self.mover.is_relaxed() { 1 } else { model.core_sets.len() };
+        let cost = |&set: &usize| model.weights.of(table.cpu[set].time, table.cpu[set].joules);
+        let best_set = (0..table.cpu.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)));
+        trials.extend(best_set.map(Trial::Cpu));
+        for axis in Axis::ALL {
+            if model.cuts(position, axis).is_some() {
+                for cores in 0..sets {
+                    let cutting = Cutting { axis, cores: cores as u8 };
+                    trials.push(Trial::Cut(cutting));
+                    self.chain_trials(position, label, cutting, &mut trials);
+                }
+            }
+        }
+        trials
+    }
+
+    fn chain_trials(&self, position: usize, label: &Label, cutting: Cutting, trials: &mut Vec<Trial>) {
+        let (model, chains) = (self.mover.model, self.mover.chains);
+        let is_relaxed = self.mover.is_relaxed();
+        let (count, run_end) = (model.stages.len(), model.run_end[position]);
+        // Where parts of such a chain are apart, a single stage may go on with it.
+        let is_apart = label.places.iter().any(|place: &Place| place.at == super::label::At::Apart(cutting));
+        let shortest = if is_apart && !is_relaxed { 1 } else { 2 };
+        for end in position + shortest..=run_end.min(position + chains.longest) {
+            if (end < run_end || end == count) && chains.ways(cutting, end, end - position).is_some() {
+                trials.push(Trial::Closing { end, cutting });
+            }
+        }
+        // Only at the end of a run can a chain stay open; relaxed, the longest ones go on without a halo.
+        let end = if is_relaxed { run_end.min(position + chains.longest) } else { run_end };
+        if end == count || end - position > chains.longest {
+            return;
+        }
+        let Some(ways) = chains.ways(cutting, end, end - position) else { return };
+        let step = ways.len().div_ceil(if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS }).max(1);
+        for first in (0..ways.len()).step_by(step) {
+            trials.push(Trial::Open { end, cutting, first, behind: (first + step).min(ways.len()) });
+        }
+    }
+
+    /// Tries to go on from a label so.
+    fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
+        let Some((mut now, places, decided)) = self.mover.apply(label, position, trial) else { return };
+        let model = self.mover.model;
+        self.considered += 1;
+        let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
+        if end == model.stages.len() {
+            now = self.mover.finished(&now, &places, &decided);
+        }
+        let (at_least, rank) = self.least_costs(&now, end);
+        let bound = label.bound.max(at_least);
+        if bound > self.limits.cost {
+            return;
+        }
+        self.decisions.push(Decision { before: label.decision, position, decided });
+        let decision = Some(self.decisions.len() - 1);
+        self.labels[end].push(Label { now, places, decision, bound, rank });
+    }
+
+    /// What everything costs at least, and what it does up to the next meeting point.
+    fn least_costs(&self, now: &Progress, position: usize) -> (f64, f64) {
+        let model = self.mover.model;
+        let so_far = model.weights.joule * now.joules;
+        let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * model.weights.picosecond);
+        let meeting = &self.areas[model.meets[position]];
+        let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
+        for ((weights, area), behind) in self.weights.iter().zip(&self.areas[position]).zip(meeting) {
+            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + area;
+            bound = bound.max(cost);
+            rank = rank.max(cost - behind);
+        }
+        (bound, rank)
+    }
+
+    fn cost_so_far(&self, now: &Progress) -> f64 {
+        let end = self.used_queues(now).into_iter().max().unwrap_or_default();
+        let weights = self.mover.model.weights;
+        weights.of(end, now.joules)
+    }
+
+    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
+    fn used_queues(&self, now: &Progress) -> [Picos; 3] {
+        let [cpu, gpu, npu] = now.queues;
+        let gpu = if gpu > self.mover.model.submission { gpu } else { Picos::ZERO };
+        [cpu, gpu.max(now.join), npu]
+    }
+
+    /// The decisions that led to a label, in their order.
+    fn decisions_of(&self, label: &Label) -> Vec<(usize, Move)> {
+        let before = |&decision: &usize| self.decisions[decision].before;
+        let decisions = std::iter::successors(label.decision, before).map(|index| self.decisions[index]);
+        let mut decisions: Vec<_> = decisions.map(|one| (one.position, one.decided)).collect();
+        decisions.reverse();
+        decisions
+    }
 }
 
-impl DpSearch<'_, '_, '_> {
-    /// The final states, cheapest first.
-    fn run(&mut self) -> Result<Vec<State>, SimulateError> {
-        let count = self.explorer.stages.len();
-        let mut states: Vec<Vec<State>> = vec![Vec::new(); count + 1];
-        states[0].push(State::default());
-        for position in 0..count {
-            let mut here = std::mem::take(&mut states[position]);
-            here.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-            here.truncate(BEAM);
-            for state in &here {
-                for next in self.moves(position, state)? {
-                    self.considered += 1;
-                    let cost = state.cost + next.cost;
-                    let places = self.places_behind(position, state, &next);
-                    let there = &mut states[next.end];
-                    let uses_gpu = state.uses_gpu || next.uses_gpu;
-                    let known =
-                        there.iter_mut().find(|known| known.places == places && known.uses_gpu == uses_gpu);
-                    if known.as_ref().is_some_and(|known| known.cost <= cost) {
-                        continue;
-                    }
-                    self.decisions.push(Decision { before: state.decision, what: next.what });
-                    let (decision, elapsed) = (Some(self.decisions.len() - 1), state.elapsed + next.time);
-                    let reached = State { places, cost, elapsed, uses_gpu, decision };
-                    match known {
-                        Some(known) => *known = reached,
-                        None => there.push(reached),
-                    }
-                }
+/// Weights of the queues that add up to one: of two processors, and with the NPU of three, where one may be
+/// faster than another by orders of magnitude.
+fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
+    let mut all: Vec<[f64; 3]> =
+        (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).map(|cpu| [cpu, 1.0 - cpu, 0.0]).collect();
+    if model.uses_npu {
+        let beside = || std::iter::once(0.0).chain((0..=HALVINGS).map(|times| 0.5_f64.powi(times)));
+        for cpu in beside() {
+            for gpu in beside() {
+                let sum = cpu + gpu + 1.0;
+                all.push([cpu / sum, gpu / sum, 1.0 / sum]);
             }
         }
-        let mut finals = std::mem::take(&mut states[count]);
-        finals.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-        Ok(finals)
     }
-
-    /// Where the results lie that are read behind `next`.
-    fn places_behind(&self, position: usize, state: &State, next: &Move) -> Vec<Place> {
-        let (live, stages) = (&self.live, self.explorer.stages);
-        let place = |&stage: &usize| {
-            if stage >= position {
-                return self.place_of(position, next, stage);
-            }
-            let known = live[position].iter().zip(&state.places).find(|(known, _)| **known == stage);
-            let before = known.map_or(Place::Both, |(_, place)| *place);
-            // Who reads a result has it from then on.
-            let reads = (position..next.end).any(|reader| stages[reader].inputs.contains(&stage));
-            match (before, next.place) {
-                (before, _) if !reads => before,
-                (Place::Cpu, Place::Cpu) => Place::Cpu,
-                (Place::Gpu, Place::Gpu) => Place::Gpu,
-                _ => Place::Both,
-            }
-        };
-        self.live[next.end].iter().map(place).collect()
-    }
-
-    /// Where the result of a stage that `next` decides lies.
-    fn place_of(&self, position: usize, next: &Move, stage: usize) -> Place {
-        match next.what {
-            What::One(_) | What::Region(_) => next.place,
-            What::Chain(head, index) => self.joined(&self.chains[head][index], stage - position),
-        }
-    }
-
-    /// The place of the result of one stage of a chain.
-    pub(super) fn joined(&self, chain: &Chain, index: usize) -> Place {
-        self.boundary.joined(chain.axis, chain.cuts[index][0].span(chain.axis).end)
-    }
-
-    fn place(&self, position: usize, state: &State, stage: usize) -> Place {
-        let known = self.live[position].iter().position(|&live| live == stage);
-        known.map_or(Place::Both, |index| state.places[index])
-    }
-
-    /// What `reader` waits for before it has all inputs of `stage` that lie before
-    /// `position`.
-    fn crossing(&self, position: usize, state: &State, stage: usize, reader: Reader<'_>) -> Crossing {
-        let stages = self.explorer.stages;
-        let mut sum = Crossing::default();
-        for (at, &input) in stages[stage].inputs.iter().enumerate().filter(|(_, input)| **input < position) {
-            let place = self.place(position, state, input);
-            let one = self.boundary.crossing(place, &stages[input], (&stages[stage], at), reader);
-            sum.cpu += one.cpu;
-            sum.gpu += one.gpu;
-            sum.both += one.both;
-        }
-        if !matches!(reader, Reader::Cpu) {
-            sum.gpu += self.inputs_onto_gpu(stage) + self.pending(state);
-        }
-        sum
-    }
-
-    /// How long the GPU still has to wait for its queue.
-    fn pending(&self, state: &State) -> Picos {
-        if state.uses_gpu { Picos::ZERO } else { self.submission.saturating_sub(state.elapsed) }
-    }
-
-    /// Every way to go on from `state`.
-    fn moves(&mut self, position: usize, state: &State) -> Result<Vec<Move>, SimulateError> {
-        let mut moves = Vec::with_capacity(8);
-        if let Some(price) = self.explorer.prices.whole(position, Processor::Gpu) {
-            let crossing = self.crossing(position, state, position, Reader::Gpu);
-            let time = crossing.both + crossing.gpu + price.time;
-            moves.push(self.one(position, Placement::GPU, Place::Gpu, (time, price.joules)));
-        }
-        if let Some((cores, price)) = self.best_cores(position) {
-            let crossing = self.crossing(position, state, position, Reader::Cpu);
-            let time = crossing.both + crossing.cpu + price.time;
-            moves.push(self.one(position, Placement::cpu(cores), Place::Cpu, (time, price.joules)));
-        }
-        for axis in [Axis::Channels, Axis::Height] {
-            moves.extend(self.cut(position, state, axis)?);
-        }
-        for index in 0..self.chains[position].len() {
-            moves.push(self.chain(position, state, index));
-        }
-        moves.extend(self.region_move(position, state));
-        Ok(moves)
-    }
-
-    fn one(&self, position: usize, placement: Placement, place: Place, (time, joules): (Picos, f64)) -> Move {
-        let uses_gpu = placement.uses(ProcessorKind::Gpu);
-        let (what, end) = (What::One(placement), position + 1);
-        self.step(what, end, place, (time + self.behind(position, place), joules, uses_gpu))
-    }
-
-    fn step(
-        &self,
-        what: What,
-        end: usize,
-        place: Place,
-        (time, joules, uses_gpu): (Picos, f64, bool),
-    ) -> Move {
-        Move { what, end, cost: self.weights.of(time, joules), time, uses_gpu, place }
-    }
-
-    /// The region with branches that begins at a stage.
-    fn region_move(&self, position: usize, state: &State) -> Option<Move> {
-        let region = self.regions[position].as_ref()?;
-        let entry = |stage: usize| self.place(position, state, stage);
-        let scheduled = region.schedule((self.explorer.stages, &self.boundary), &entry, self.pending(state));
-        let end = region.stages.end;
-        let time = scheduled.time + region.contention_excess + self.behind(end - 1, scheduled.place);
-        let what = What::Region(position);
-        Some(self.step(what, end, scheduled.place, (time, region.joules(), region.uses_gpu())))
-    }
-
-    /// What comes behind a stage that nobody reads.
-    pub(super) fn behind(&self, stage: usize, place: Place) -> Picos {
-        let is_read = self.live[stage + 1].contains(&stage);
-        if is_read {
-            return Picos::ZERO;
-        }
-        let [_, read_back] = self.explorer.simulator.around_launches();
-        self.boundary.behind(place, &self.explorer.stages[stage], read_back)
-    }
-
-    fn cut(&mut self, position: usize, state: &State, axis: Axis) -> Result<Option<Move>, SimulateError> {
-        let Some(even) = self.cutter.best(self.explorer, position, axis, [Picos::ZERO; 2])? else {
-            return Ok(None);
-        };
-        // How late each can start depends a little on the cut, and the cut on that.
-        let crossing = self.crossing(position, state, position, Reader::Parts(&even.regions));
-        let leads = [crossing.cpu, crossing.gpu];
-        let choice = if leads == [Picos::ZERO; 2] {
-            even
-        } else {
-            match self.cutter.best(self.explorer, position, axis, leads)? {
-                Some(choice) => choice,
-                None => return Ok(None),
-            }
-        };
-        let crossing = self.crossing(position, state, position, Reader::Parts(&choice.regions));
-        let time = crossing.both + choice.time(crossing.cpu, crossing.gpu) + self.boundary.notification();
-        let place = self.boundary.joined(axis, choice.placement.extent(axis, ProcessorKind::Cpu));
-        let joules = choice.cpu.joules + choice.gpu.joules;
-        Ok(Some(self.one(position, choice.placement, place, (time, joules))))
-    }
-
-    fn chain(&self, position: usize, state: &State, index: usize) -> Move {
-        let (chain, stages) = (&self.chains[position][index], self.explorer.stages);
-        let mut waits = Crossing::default();
-        for &(stage, at, input) in &chain.reads {
-            let place = self.place(position, state, input);
-            let reader = Reader::Parts(&chain.cuts[stage - position]);
-            let crossing = self.boundary.crossing(place, &stages[input], (&stages[stage], at), reader);
-            waits.cpu += crossing.cpu;
-            waits.gpu += crossing.gpu;
-            waits.both += crossing.both;
-        }
-        let [onto_gpu, behind] = self.around[position][index];
-        waits.gpu += self.pending(state);
-        let time = waits.both
-            + (waits.cpu + chain.cpu).max(waits.gpu + onto_gpu + chain.gpu)
-            + self.boundary.notification()
-            + behind;
-        let (what, place) = (What::Chain(position, index), self.joined(chain, 0));
-        self.step(what, chain.stages.end, place, (time, chain.joules, true))
-    }
-
-    /// What it takes that the GPU has what a stage reads of the workload's inputs.
-    pub(super) fn inputs_onto_gpu(&self, stage: usize) -> Picos {
-        let stage = &self.explorer.stages[stage];
-        if stage.inputs.len() == stage.input_count || !has_own_memory(self.boundary.device) {
-            return Picos::ZERO;
-        }
-        StartDelays::of_host(&self.explorer.parts, stage).gpu
-    }
-
-    /// The plan that led to `state`.
-    fn plan(&self, state: &State) -> Plan {
-        let decisions = std::iter::successors(state.decision, |&decision| self.decisions[decision].before);
-        let mut whats: Vec<What> = decisions.map(|decision| self.decisions[decision].what).collect();
-        whats.reverse();
-        let (mut placements, mut chains) = (Vec::new(), Vec::new());
-        for what in whats {
-            match what {
-                What::One(placement) => {
-                    placements.push(placement);
-                    chains.push(None);
-                }
-                What::Chain(head, index) => {
-                    let chain = &self.chains[head][index];
-                    placements.extend(chain.placements(self.explorer.stages));
-                    chains.resize(placements.len(), Some(head as u32));
-                }
-                What::Region(head) => {
-                    let region = self.regions[head].as_ref();
-                    placements.extend(region.map(BranchRegion::placements).unwrap_or_default());
-                    chains.resize(placements.len(), None);
-                }
-            }
-        }
-        self.explorer.plan(placements).chained(chains)
-    }
+    all
 }

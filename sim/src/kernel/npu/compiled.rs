@@ -29,10 +29,6 @@ use crate::workload::{DataType, Layer};
 
 pub use self::work::Kernel;
 
-/// Weights are fetched ahead within windows of so many on-chip memories (fitted on the data above,
-/// with 8 MiB: 16 MiB of weights).
-const PREFETCH_WINDOW: f64 = 2.0;
-
 /// One layer of a graph and where its inputs come from.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
@@ -90,7 +86,6 @@ pub struct Graph {
     operators: Operators,
     /// Bytes that do not fit on chip, of each operator.
     spills: Vec<f64>,
-    on_chip_bytes: f64,
     data_type: DataType,
     members: usize,
 }
@@ -99,7 +94,7 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug, Default)]
 struct MemberCost {
     own: Cost,
-    /// Its part of what compute and traffic take together.
+    /// What compute and traffic of its operators take together.
     micros: f64,
 }
 
@@ -112,7 +107,7 @@ impl Graph {
         let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
         let operators = Operators::of(members)?;
         let spills = on_chip::spills(&operators, rates::activation_bytes(data_type), on_chip_bytes);
-        Ok(Self { operators, spills, on_chip_bytes, data_type, members: members.len() })
+        Ok(Self { operators, spills, data_type, members: members.len() })
     }
 
     /// Its number format.
@@ -153,52 +148,32 @@ impl Graph {
         Ok(costs.iter().enumerate().map(step).collect())
     }
 
+    /// What each member takes at least, in microseconds, in whatever graph it is: nothing is spilled, and no
+    /// graph begins with it.
+    ///
+    /// # Errors
+    /// As [`Self::micros`].
+    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>, Unsupported> {
+        let costs = self.costs_with(compiled, &vec![0.0; self.spills.len()])?;
+        Ok(costs.iter().map(|cost| cost.micros + cost.own.fixed_us).collect())
+    }
+
     fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>, Unsupported> {
+        self.costs_with(compiled, &self.spills)
+    }
+
+    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>, Unsupported> {
         let rates = Rates::of(compiled, self.data_type)?;
-        let window_bytes = PREFETCH_WINDOW * self.on_chip_bytes;
         let mut costs = vec![MemberCost::default(); self.members];
-        let mut fetched = 0.0;
-        let mut window = Window::default();
-        for (operator, &spilled) in self.operators.all().iter().zip(&self.spills) {
+        for (operator, &spilled) in self.operators.all().iter().zip(spills) {
             let cost = rates.cost(&operator.work, spilled);
-            if (fetched / window_bytes).floor() > window.number {
-                window.close(&mut costs);
-                window.number = (fetched / window_bytes).floor();
-            }
-            fetched += cost.weight_bytes;
-            costs[operator.member].own.add(&cost);
-            window.operators.push((operator.member, cost));
+            let member = &mut costs[operator.member];
+            member.own.add(&cost);
+            // Weights are fetched, and results spilled, while the units compute.
+            member.micros += cost.compute_us.max(cost.traffic_us);
         }
-        window.close(&mut costs);
         Ok(costs)
     }
-}
-
-/// Operators whose weights are fetched while others of them compute.
-#[derive(Default)]
-struct Window {
-    number: f64,
-    operators: Vec<(usize, Cost)>,
-}
-
-impl Window {
-    /// Gives each member its part of what the window takes.
-    fn close(&mut self, costs: &mut [MemberCost]) {
-        let sum = |of: fn(&Cost) -> f64| self.operators.iter().map(|(_, cost)| of(cost)).sum::<f64>();
-        let micros = overlapped(sum(|cost| cost.compute_us), sum(|cost| cost.traffic_us));
-        let alone = |cost: &Cost| overlapped(cost.compute_us, cost.traffic_us);
-        let total: f64 = self.operators.iter().map(|(_, cost)| alone(cost)).sum();
-        let share = if total > 0.0 { micros / total } else { 0.0 };
-        for (member, cost) in self.operators.drain(..) {
-            costs[member].micros += alone(&cost) * share;
-        }
-    }
-}
-
-/// Compute and traffic hide each other but for the 4-norm of the two (fitted on the data above).
-fn overlapped(compute_us: f64, traffic_us: f64) -> f64 {
-    let square = |micros: f64| micros * micros;
-    (square(square(compute_us)) + square(square(traffic_us))).sqrt().sqrt()
 }
 
 fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {

@@ -124,9 +124,10 @@ fn bounds_cost_nothing_behind_a_product_and_a_gate_does() {
 
 #[test]
 fn whole_networks_take_what_the_python_prototype_says() {
-    // Of the same constants, without the picture's normalisation.
+    // Of the same constants, each operator the longer of its compute and its traffic, without the picture's
+    // normalisation.
     for (name, data_type, expected_us) in
-        [("resnet50", DataType::F16, 1_346.4), ("resnet50", DataType::I8, 531.8)]
+        [("resnet50", DataType::F16, 1_282.8), ("resnet50", DataType::I8, 579.9)]
     {
         let compiled = compiled();
         let graph = Graph::of_stages(&stages(name, data_type), compiled.on_chip_bytes.value).unwrap();

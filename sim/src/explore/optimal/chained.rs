@@ -1,0 +1,249 @@
+//! Chains: several stages that both processors compute their parts of, without the other.
+//!
+//! Responsible for: what entering, running, leaving open and closing one does to a label. Not for: what the
+//! parts take (`chains`). Invariant: as of [`Mover`].
+
+use super::Weights;
+use super::label::{At, Cutting, Place, Progress};
+use super::model::Model;
+use super::moves::{BOTH, CPU, GPU, Move, Mover, Step, best, joined};
+use super::tables::{Way, Ways};
+use crate::plan::Axis;
+use crate::units::Picos;
+
+impl Mover<'_, '_, '_> {
+    /// The stages up to `end` as a chain: brought together behind it, or left open, cut in given ways.
+    pub(super) fn chain(
+        &mut self,
+        mut step: Step,
+        position: usize,
+        (end, cutting): (usize, Cutting),
+        open: Option<(usize, usize)>,
+    ) -> Option<(Progress, Vec<Place>, Move)> {
+        let model = self.model;
+        let ways = self.chains.ways(cutting, end, end - position)?;
+        let reads = reads(model, position, end);
+        let (mut goes_on, cut);
+        if self.is_relaxed() {
+            goes_on = false;
+            cut = self.enter_relaxed(&mut step, position, &reads, (ways, open))?;
+        } else {
+            let given = open.map_or(0..ways.len(), |(first, _)| first..first + 1);
+            let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], &reads);
+            goes_on = fitting.is_some();
+            let ways = fitting.as_deref().unwrap_or(&ways[given]);
+            cut = self.enter(&mut step, (position, end, cutting), ways, (&reads, goes_on))?;
+        }
+        let (mut lines, at) = (None, At::Apart(cutting));
+        let own = if open.is_some() && end < model.stages.len() {
+            if !self.is_relaxed() {
+                lines = Some(self.chains.lines(model, end, cutting.axis, cut));
+            }
+            Place { at, ready: step.now.queues[GPU], lines: [0; 2] }
+        } else {
+            goes_on = self.close(&mut step, (position, end, cutting), cut, goes_on);
+            Place { at: At::With(joined(model.own_memory)), ready: step.now.join, lines: [0; 2] }
+        };
+        let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, goes_on };
+        self.meanwhile(&mut step, &decided, end);
+        let places = self.places(&step, position, end, |stage| {
+            let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
+            Place { lines: own_lines.copied().unwrap_or_default(), ..own }
+        });
+        Some((step.now, places, decided))
+    }
+
+    /// Both processors work through a chain that they can start with; its cut.
+    fn run(step: &mut Step, way: Way) -> u32 {
+        let gpu = step.gpu_start() + way.gpu;
+        step.now.queues[CPU] += way.cpu;
+        step.now.queues[GPU] = gpu;
+        step.now.joules += way.joules;
+        way.cut
+    }
+
+    /// The join behind a chain, which brings what else is apart in it together; whether anything was.
+    fn close(
+        &mut self,
+        step: &mut Step,
+        (position, end, cutting): (usize, usize, Cutting),
+        cut: u32,
+        goes_on: bool,
+    ) -> bool {
+        let model = self.model;
+        let is_relaxed = self.is_relaxed();
+        let is_other = |place: &Place| !is_relaxed && place.at == At::Apart(cutting);
+        let others = step.results.iter().map(|(_, place)| place).filter(|place| is_other(place));
+        let others = others.map(|place| place.ready).max();
+        let lost = match &mut self.contention {
+            Some(contention) => contention.of_chain(model, position..end, cutting, cut),
+            None => Picos::ZERO,
+        };
+        let parts = step.now.queues[CPU].max(step.now.queues[GPU]).max(others.unwrap_or_default());
+        let joined_at = parts + lost + model.meeting(end - 1, is_relaxed).join;
+        (step.now.queues[CPU], step.now.join) = (joined_at, joined_at);
+        let goes_on = goes_on || others.is_some();
+        let together = Place { at: At::With(joined(model.own_memory)), ready: joined_at, lines: [0; 2] };
+        if goes_on {
+            let results = step.results.iter_mut().filter(|(_, place)| is_other(place));
+            results.for_each(|(_, place)| *place = together);
+        }
+        goes_on
+    }
+
+    /// The ways in which a chain can read the open results of the same cutting that it needs: each processor
+    /// has the lines that its part reads. None where there are no such results, or ways.
+    fn fitting(
+        &self,
+        step: &Step,
+        (end, cutting): (usize, Cutting),
+        ways: &[Way],
+        reads: &[(usize, usize, usize)],
+    ) -> Option<Ways> {
+        let model = self.model;
+        let open = |&(stage, at, input): &(usize, usize, usize)| {
+            let place = step.results[step.find(input)?].1;
+            (place.at == At::Apart(cutting)).then_some((stage, at, input, place.lines))
+        };
+        let open: Vec<_> = reads.iter().filter_map(open).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let extent = |stage| model.cuts(stage, cutting.axis).map_or(1, |cuts| u64::from(cuts.all));
+        let fits = |way: &&Way| {
+            let lines = self.chains.lines(model, end, cutting.axis, way.cut);
+            open.iter().all(|&(stage, at, input, there)| {
+                let own = lines[end - 1 - stage];
+                let has_all = match cutting.axis {
+                    Axis::Channels => {
+                        u64::from(own[0]) * extent(input) == u64::from(there[0]) * extent(stage)
+                    }
+                    Axis::Height => {
+                        let [first, second] = model.read((stage, at), own);
+                        first <= there[0] && second >= there[1]
+                    }
+                };
+                has_all && model.is_linkable(stage, input, cutting.axis)
+            })
+        };
+        let fitting: Ways = ways.iter().filter(fits).copied().collect();
+        (!fitting.is_empty()).then_some(fitting)
+    }
+
+    /// A chain's stages, relaxed: what they read from outside is charged at the least, as what a later one
+    /// reads may come while earlier ones are computed; all ways in which a chain stays open are one.
+    fn enter_relaxed(
+        &self,
+        step: &mut Step,
+        position: usize,
+        reads: &[(usize, usize, usize)],
+        (ways, open): (&Ways, Option<(usize, usize)>),
+    ) -> Option<u32> {
+        for &(stage, _, input) in reads {
+            let Some(found) = step.find(input) else { continue };
+            let was_apart = matches!(step.results[found].1.at, At::Apart(_));
+            if stage > position && was_apart {
+                // Joined some time in between: only the join's own time is sure.
+                step.now.queues[CPU] += self.model.meeting(input, true).join;
+                let everywhere =
+                    Place { at: At::With(joined(self.model.own_memory)), ready: Picos::ZERO, lines: [0; 2] };
+                let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
+                apart.for_each(|(_, place)| *place = everywhere);
+            }
+            for by in BOTH {
+                if stage == position || was_apart {
+                    self.cross(step, by, input);
+                    continue;
+                }
+                let place = &mut step.results[found].1;
+                if let At::With(holders) = place.at
+                    && !holders.has(by)
+                {
+                    step.now.queues[by as usize] += self.model.meeting(input, true).wait(by, holders);
+                    place.at = At::With(holders.with(by));
+                }
+            }
+        }
+        let least = |ways: &[Way]| {
+            ways.iter().copied().reduce(|least, way| Way {
+                cpu: least.cpu.min(way.cpu),
+                gpu: least.gpu.min(way.gpu),
+                joules: least.joules.min(way.joules),
+                cut: least.cut,
+            })
+        };
+        if let Some((first, behind)) = open {
+            return Some(Self::run(step, least(&ways[first..behind])?));
+        }
+        let even = best(ways, (step.now.queues[CPU], step.gpu_start()), &Weights::TIME)?;
+        step.now.joules += least(ways)?.joules;
+        // Later kernels of the GPU wait for the join, whatever its own part took.
+        step.now.queues[CPU] = (step.now.queues[CPU] + even.cpu).max(step.gpu_start() + even.gpu);
+        Some(even.cut)
+    }
+
+    /// A chain's stages, exactly: where a later one waits for something, one after another.
+    fn enter(
+        &self,
+        step: &mut Step,
+        (position, end, cutting): (usize, usize, Cutting),
+        ways: &[Way],
+        (reads, goes_on): (&[(usize, usize, usize)], bool),
+    ) -> Option<u32> {
+        let model = self.model;
+        let is_inside = |place: &Place| goes_on && place.at == At::Apart(cutting);
+        let has_all = joined(false);
+        let waits = |&(stage, _, input): &(usize, usize, usize)| {
+            stage > position
+                && step.find(input).is_some_and(|found| {
+                    let place = step.results[found].1;
+                    let is_there = matches!(place.at, At::With(holders) if holders.has_all(has_all));
+                    !is_inside(&place) && (!is_there || place.ready > Picos::ZERO)
+                })
+        };
+        if !reads.iter().any(waits) {
+            for &(.., input) in reads {
+                let Some(found) = step.find(input) else { continue };
+                if !is_inside(&step.results[found].1) {
+                    BOTH.iter().for_each(|&by| self.cross(step, by, input));
+                }
+            }
+            let way = best(ways, (step.now.queues[CPU], step.gpu_start()), &model.weights)?;
+            return Some(Self::run(step, way));
+        }
+        let read = step.results.iter().filter(|(stage, _)| reads.iter().any(|read| read.2 == *stage));
+        let last = read.map(|(_, place)| place.ready).max().unwrap_or_default();
+        let starts = [step.now.queues[CPU], step.now.queues[CPU].max(last)];
+        let tried = starts.map(|start| {
+            let way = best(ways, (start, step.gpu_start()), &model.weights)?;
+            let mut tried = step.clone();
+            let lines = self.chains.lines(model, end, cutting.axis, way.cut);
+            for stage in position..end {
+                for &input in model.stages[stage].inputs.iter().filter(|&&input| input < position) {
+                    let inside = tried.find(input).is_some_and(|found| is_inside(&tried.results[found].1));
+                    if !inside {
+                        BOTH.iter().for_each(|&by| self.cross(&mut tried, by, input));
+                    }
+                }
+                let [first, second] = lines[end - 1 - stage];
+                let cuts = model.cuts(stage, cutting.axis)?;
+                tried.now.queues[CPU] += cuts.cpu[cutting.cores as usize][first as usize].time;
+                tried.now.queues[GPU] = tried.gpu_start() + cuts.gpu[second.min(first) as usize].time;
+            }
+            tried.now.joules += way.joules;
+            Some((tried, way.cut))
+        });
+        let (best, cut) = tried.into_iter().flatten().min_by_key(|(tried, _)| tried.now.end())?;
+        *step = best;
+        Some(cut)
+    }
+}
+
+/// What the stages of a chain read from before it: which stage, as which input, and whose result.
+fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<(usize, usize, usize)> {
+    let of = |stage: usize| {
+        let inputs = model.stages[stage].inputs.iter().enumerate();
+        inputs.filter(move |(_, input)| **input < position).map(move |(at, &input)| (stage, at, input))
+    };
+    (position..end).flat_map(of).collect()
+}

@@ -1,0 +1,128 @@
+//! What parts take longer together than the longer of them alone: the engine says.
+//!
+//! Responsible for: asking it for single cuts, and for chains of plans that were found; for other chains an
+//! estimate. Not for: contention between branches, which only simulating the plan shows.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foldhash::fast::FixedState;
+
+use super::label::Cutting;
+use super::model::Model;
+use super::moves::Move;
+use crate::explore::SearchOptions;
+use crate::explore::channel_split::CoRunCache;
+use crate::explore::explorer::Explorer;
+use crate::plan::{Placement, Plan};
+use crate::simulate::{SimulateError, Simulator};
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// What a chain loses of what its stages lose one by one: on average over the chains of bundled networks.
+const CHAIN_PART: f64 = 0.75;
+
+/// What was asked so far.
+pub(super) struct Contention<'e, 'a> {
+    inside: Simulator<'a>,
+    options: &'e SearchOptions,
+    alone: CoRunCache,
+    chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
+    /// What a kind of operator loses at its balanced cut.
+    balanced: HashMap<(usize, Cutting), Picos, FixedState>,
+}
+
+impl<'e, 'a> Contention<'e, 'a> {
+    pub(super) fn new(explorer: &Explorer<'e, 'a>) -> Self {
+        let (alone, chains, balanced) = (CoRunCache::default(), HashMap::default(), HashMap::default());
+        Self { inside: explorer.parts.inside(), options: explorer.options, alone, chains, balanced }
+    }
+
+    /// What a stage loses that is cut there; nothing where it cannot be simulated so.
+    pub(super) fn of_cut(&mut self, model: &Model<'_>, stage: usize, cutting: Cutting, cut: u32) -> Picos {
+        let Some(cuts) = model.cuts(stage, cutting.axis) else { return Picos::ZERO };
+        let cores = model.core_sets[cutting.cores as usize];
+        let placement = Placement::cpu_and_gpu(cutting.axis, cores, [cut, cuts.all - cut]);
+        let of = (model.kind(stage), &model.stages[stage]);
+        let Ok((together, _)) = self.alone.of(&mut self.inside, of, self.options, placement) else {
+            return Picos::ZERO;
+        };
+        let meeting = model.meeting(stage, false);
+        let gather = meeting.gather.scale(f64::from(cuts.all - cut) / f64::from(cuts.all));
+        let cpu = cuts.cpu[cutting.cores as usize][cut as usize].time;
+        let gpu = cuts.gpu[cut as usize].time + gather;
+        together.saturating_sub(cpu.max(gpu) + meeting.join)
+    }
+
+    /// What a chain loses.
+    pub(super) fn of_chain(
+        &mut self,
+        model: &Model<'_>,
+        stages: Range<usize>,
+        cutting: Cutting,
+        cut: u32,
+    ) -> Picos {
+        if let Some(&known) = self.chains.get(&(stages.start, stages.end, cutting, cut)) {
+            return known;
+        }
+        let sum: Picos = stages.map(|stage| self.balanced(model, stage, cutting)).sum();
+        sum.scale(CHAIN_PART)
+    }
+
+    fn balanced(&mut self, model: &Model<'_>, stage: usize, cutting: Cutting) -> Picos {
+        let key = (model.kind(stage), cutting);
+        if let Some(&known) = self.balanced.get(&key) {
+            return known;
+        }
+        let ways = model.cuts(stage, cutting.axis).map(|cuts| &cuts.ways[cutting.cores as usize]);
+        let even = ways.and_then(|ways| ways.iter().min_by_key(|way| way.cpu.max(way.gpu)));
+        let lost = even.map_or(Picos::ZERO, |way| self.of_cut(model, stage, cutting, way.cut));
+        self.balanced.insert(key, lost);
+        lost
+    }
+
+    /// Simulates the chains of a plan on their own; whether any of them was new.
+    pub(super) fn learn(&mut self, model: &Model<'_>, moves: &[(usize, Move)], plan: &Plan) -> bool {
+        let mut is_new = false;
+        for &(start, decided) in moves {
+            let Move::Chain { end, cutting, cut, .. } = decided else { continue };
+            let key = (start, end, cutting, cut);
+            if self.chains.contains_key(&key) {
+                continue;
+            }
+            if let Ok(lost) = self.simulated(model, start..end, (cutting, cut), plan) {
+                self.chains.insert(key, lost);
+                is_new = true;
+            }
+        }
+        is_new
+    }
+
+    fn simulated(
+        &mut self,
+        model: &Model<'_>,
+        stages: Range<usize>,
+        (cutting, cut): (Cutting, u32),
+        plan: &Plan,
+    ) -> Result<Picos, SimulateError> {
+        let start = stages.start;
+        let alone: Vec<Stage> = stages.clone().map(|stage| within(model.stages, start, stage)).collect();
+        let placements = plan.placements[stages.clone()].to_vec();
+        let part = Plan::new(plan.synchronisation, placements).chained(vec![Some(0); stages.len()]);
+        let together = self.inside.latency(&alone, &part)?;
+        let lines = model.widened(stages.end, cutting.axis, cut, start);
+        let (mut cpu, mut gpu) = (Picos::ZERO, Picos::ZERO);
+        for (stage, &[first, second]) in stages.clone().rev().zip(&lines) {
+            let Some(cuts) = model.cuts(stage, cutting.axis) else { continue };
+            cpu += cuts.cpu[cutting.cores as usize][first as usize].time;
+            gpu += cuts.gpu[second.min(first) as usize].time;
+        }
+        Ok(together.saturating_sub(cpu.max(gpu) + model.meeting(stages.end - 1, false).join))
+    }
+}
+
+/// A stage as if the workload began with `start`.
+fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
+    let inputs = stages[stage].inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
+    Stage { inputs, ..stages[stage].clone() }
+}

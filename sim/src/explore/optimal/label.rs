@@ -1,0 +1,232 @@
+//! What is known of a way to have decided the first stages, and which of two ways is no worse.
+//!
+//! Responsible for: dominance, and keeping few labels. Not for: how one becomes the next (`moves`).
+//! Invariant: a label that merging or dominance leaves out is covered by one that can do whatever it can,
+//! no later and with no higher bound.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::plan::{Axis, ProcessorKind};
+use crate::schedule::Holders;
+use crate::units::Picos;
+
+/// A chain whose parts are apart: along which axis, on which of the core sets beside the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cutting {
+    pub(super) axis: Axis,
+    pub(super) cores: u8,
+}
+
+/// With whom a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum At {
+    With(Holders),
+    /// Its parts are apart, in a chain.
+    Apart(Cutting),
+}
+
+/// Where a result lies that is still read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) at: At,
+    pub(super) ready: Picos,
+    /// Of a cut result: how far the CPU's part reaches, and from where on the GPU's.
+    pub(super) lines: [u32; 2],
+}
+
+/// How far the processors are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Progress {
+    /// When the queue of each ends.
+    pub(super) queues: [Picos; 3],
+    /// When the last join ended, which later kernels of the GPU come after.
+    pub(super) join: Picos,
+    /// The NPU's graph that later stages can be part of: one more than its first stage; none if zero. One
+    /// that began later takes more stages.
+    pub(super) graph: usize,
+    pub(super) joules: f64,
+}
+
+/// A way to have decided the first stages, or, relaxed, several.
+#[derive(Clone, Debug)]
+pub(super) struct Label {
+    pub(super) now: Progress,
+    /// Of each result that is still read, in order of the stages.
+    pub(super) places: Vec<Place>,
+    /// The last decision, in the list of all.
+    pub(super) decision: Option<usize>,
+    /// No plan that goes on from here costs less.
+    pub(super) bound: f64,
+    /// What it costs at least up to where all processors next wait for one result.
+    pub(super) rank: f64,
+}
+
+impl At {
+    /// Whether whoever reads is served no later than from `other`.
+    fn is_no_worse_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::With(own), Self::With(others)) => own.has_all(others),
+            (Self::With(own), Self::Apart(_)) => {
+                own.has_all(Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu))
+            }
+            (own @ Self::Apart(_), other) => own == other,
+        }
+    }
+}
+
+impl At {
+    /// What is no worse than both: a result that CPU and GPU have is no worse than one in parts.
+    fn either(self, other: Self) -> Self {
+        let both = Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu);
+        match (self, other) {
+            (Self::With(own), Self::With(others)) => Self::With(own.with_all(others)),
+            (Self::With(own), Self::Apart(_)) | (Self::Apart(_), Self::With(own)) => {
+                Self::With(own.with_all(both))
+            }
+            (Self::Apart(own), Self::Apart(others)) if own == others => self,
+            (Self::Apart(_), Self::Apart(_)) => Self::With(both),
+        }
+    }
+}
+
+impl Place {
+    fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
+        let has_lines = match (self.at, other.at) {
+            (At::Apart(_), At::Apart(_)) => {
+                self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1]
+            }
+            (At::With(_), _) | (_, At::With(_)) => true,
+        };
+        has_lines && self.ready <= other.ready.max(passed) && self.at.is_no_worse_than(other.at)
+    }
+}
+
+impl Progress {
+    /// The later of its queues.
+    pub(super) fn end(&self) -> Picos {
+        self.queues.into_iter().max().unwrap_or_default()
+    }
+
+    /// The least of both, of everything by itself.
+    fn least(self, other: Self) -> Self {
+        Self {
+            queues: [0, 1, 2].map(|queue| self.queues[queue].min(other.queues[queue])),
+            join: self.join.min(other.join),
+            graph: self.graph.max(other.graph),
+            joules: self.joules.min(other.joules),
+        }
+    }
+}
+
+impl Label {
+    /// Whether it can do whatever `other` can, no later.
+    fn dominates(&self, other: &Self, uses_npu: bool) -> bool {
+        let (own, others) = (&self.now, &other.now);
+        let [cpu, gpu, npu] = others.queues;
+        let passed = if uses_npu { cpu.min(gpu).min(npu) } else { cpu.min(gpu) };
+        own.queues[0] <= cpu
+            && own.queues[1] <= gpu
+            && own.queues[2] <= npu
+            && own.join <= others.join.max(gpu)
+            && own.graph >= others.graph
+            && own.joules <= others.joules
+            && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
+    }
+
+    fn order(&self) -> (u64, [Picos; 3], usize) {
+        let [cpu, gpu, npu] = self.now.queues;
+        (cpu.0 + gpu.0 + npu.0, self.now.queues, self.decision.unwrap_or(0))
+    }
+}
+
+/// Without those that others dominate.
+pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
+    labels.sort_by_key(Label::order);
+    let mut kept: Vec<Label> = Vec::new();
+    for label in labels {
+        match kept.iter_mut().find(|known| known.dominates(&label, uses_npu)) {
+            // What a merged label inherited says nothing of those that it dominates.
+            Some(known) => known.bound = known.bound.min(label.bound),
+            None => kept.push(label),
+        }
+    }
+    kept
+}
+
+/// The half of `width` labels that promise most up to the next meeting point, and of the others those that
+/// promise most in the end.
+pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
+    sort_by_rank(&mut labels);
+    let mut others = labels.split_off((width / 2).min(labels.len()));
+    let key = |label: &Label| (label.bound, label.rank);
+    others.sort_by(|one, other| {
+        let (one, other) = (key(one), key(other));
+        one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+    others.truncate(width - width / 2);
+    labels.extend(others);
+    labels
+}
+
+/// The half of `width` that promises most, and the others merged into as many.
+pub(super) fn squeezed(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
+    sort_by_rank(&mut labels);
+    let others = labels.split_off((width / 2).min(labels.len()));
+    labels.extend(merged(others, width / 2, uses_npu));
+    labels
+}
+
+fn sort_by_rank(labels: &mut [Label]) {
+    labels.sort_by(|one, other| one.rank.total_cmp(&other.rank).then(one.order().cmp(&other.order())));
+}
+
+/// Parts of the range of clocks that are one cell: at first, and those beyond which it no longer matters
+/// where results lie.
+const FINEST: u64 = 512;
+const COARSEST: u64 = 128;
+
+/// About `width` labels, each no worse than those it stands for: what lies in one cell of a grid of
+/// clocks becomes one, with the least of everything. The grid is made coarser until they are few.
+pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
+    let first = |label: &Label| label.now.queues.into_iter().min().unwrap_or_default().0;
+    let low = labels.iter().map(first).min().unwrap_or(0);
+    let range = labels.iter().map(|label| label.now.end().0).max().unwrap_or(0).saturating_sub(low);
+    let mut cell = (range / FINEST).max(1);
+    loop {
+        labels = by_cell(&labels, cell, cell <= range / COARSEST);
+        if labels.len() > width && labels.len() <= 4 * width {
+            labels = undominated(labels, uses_npu);
+        }
+        if labels.len() <= width || cell > range.max(1).saturating_mul(4) {
+            return labels;
+        }
+        cell *= 2;
+    }
+}
+
+/// One label for each cell, and, where `by_places`, for each combination of places.
+fn by_cell(labels: &[Label], cell: u64, by_places: bool) -> Vec<Label> {
+    let mut cells: HashMap<(Vec<At>, Vec<u64>), Label, FixedState> = HashMap::default();
+    for label in labels {
+        let Progress { queues, join, .. } = label.now;
+        let mut key: Vec<u64> = queues.iter().chain([&join]).map(|time| time.0 / cell).collect();
+        let mut at = Vec::new();
+        if by_places {
+            key.extend(label.places.iter().map(|place| place.ready.0 / (2 * cell)));
+            key.push(label.now.graph as u64);
+            at.extend(label.places.iter().map(|place| place.at));
+        }
+        let known = cells.entry((at, key)).or_insert_with(|| label.clone());
+        known.now = known.now.least(label.now);
+        (known.bound, known.rank) = (known.bound.min(label.bound), known.rank.min(label.rank));
+        for (known, place) in known.places.iter_mut().zip(&label.places) {
+            known.ready = known.ready.min(place.ready);
+            known.at = known.at.either(place.at);
+        }
+    }
+    let mut labels: Vec<Label> = cells.into_values().collect();
+    labels.sort_by_key(|label| (label.now.queues, label.now.join, label.decision));
+    labels
+}

@@ -1,0 +1,349 @@
+//! What plans of one workload are made of, priced: operators, parts, hand-overs, and who reads whom.
+//!
+//! Responsible for: everything that does not depend on what was decided before. Not for: decisions
+//! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
+
+use std::collections::HashMap;
+
+use super::Weights;
+use super::tables::{Cost, CutTable, OperatorTable, Pricing};
+use crate::device::gpu::{Direction, LinkTransfer};
+use crate::device::profile::Profile;
+use crate::explore::channel_split::StartDelays;
+use crate::explore::explorer::Explorer;
+use crate::kernel::cpu::CoreSet;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Axis, ProcessorKind, Span, rows_read};
+use crate::schedule::{Holders, result_bytes};
+use crate::simulate::{InGraph, SimulateError, copying, hand_over_delay, has_own_memory, join_delay};
+use crate::units::{Bytes, Picos};
+use crate::workload::{Layer, Stage};
+
+/// What it takes that a processor learns of a result that others computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meeting {
+    /// The CPU of the GPU's.
+    to_cpu: Picos,
+    /// The GPU of anybody's.
+    to_gpu: Picos,
+    /// The NPU of the GPU's.
+    to_npu: Picos,
+    /// CPU and NPU of each other's.
+    beside_gpu: Picos,
+    /// Both of parts.
+    pub(super) join: Picos,
+    /// Until the host has all that a GPU with memory of its own computed; nothing with one memory.
+    pub(super) gather: Picos,
+}
+
+/// What the NPU takes for one stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnNpu {
+    /// In a graph that runs already.
+    pub(super) within: Cost,
+    /// In any graph.
+    pub(super) least: Cost,
+}
+
+/// A workload, and what parts of it take on a device.
+#[derive(Debug)]
+pub(super) struct Model<'e> {
+    pub(super) stages: &'e [Stage],
+    pub(super) core_sets: &'e [CoreSet],
+    pub(super) weights: Weights,
+    /// Which table each stage has.
+    kinds: Vec<usize>,
+    pub(super) tables: Vec<OperatorTable>,
+    /// What handing a graph over to the NPU takes, and what stages take there.
+    pub(super) graph: Cost,
+    pub(super) on_npu: Vec<OnNpu>,
+    pub(super) uses_npu: bool,
+    /// Of each stage's result.
+    meetings: Vec<Meeting>,
+    /// At least, of any.
+    least_meeting: Meeting,
+    pub(super) own_memory: bool,
+    /// What copying the workload's inputs takes that a stage reads; nothing with one memory.
+    pub(super) inputs_onto_gpu: Vec<Picos>,
+    /// From the call until the GPU can start, and from its end to the caller.
+    pub(super) submission: Picos,
+    pub(super) read_back: Picos,
+    /// Before each position, the stages whose results are read from there on.
+    pub(super) live: Vec<Vec<usize>>,
+    /// Who reads each stage's result, and as which input.
+    readers: Vec<Vec<(usize, usize)>>,
+    /// Stages that each read the one before are a run; where the run of a stage starts and ends.
+    pub(super) run_start: Vec<usize>,
+    pub(super) run_end: Vec<usize>,
+    /// From each position, the next from which on every stage waits for the one before it.
+    pub(super) meets: Vec<usize>,
+}
+
+impl Meeting {
+    fn of(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Self {
+        let copied = |direction| copying(device, LinkTransfer::whole(bytes), direction);
+        let with_gpu = hand_over_delay(device, mechanism, bytes, true);
+        Self {
+            to_cpu: with_gpu + copied(Direction::ToHost),
+            to_gpu: with_gpu + copied(Direction::ToGpu),
+            to_npu: with_gpu,
+            beside_gpu: hand_over_delay(device, mechanism, bytes, false),
+            join: join_delay(device, mechanism, bytes),
+            gather: if bytes > Bytes::ZERO { copied(Direction::ToHost) } else { Picos::ZERO },
+        }
+    }
+
+    /// What `reader` waits for that `holders` have.
+    pub(super) fn wait(&self, reader: ProcessorKind, holders: Holders) -> Picos {
+        let on_gpu_alone = holders.is_only(ProcessorKind::Gpu);
+        match reader {
+            ProcessorKind::Gpu => self.to_gpu,
+            ProcessorKind::Cpu if on_gpu_alone => self.to_cpu,
+            ProcessorKind::Npu if on_gpu_alone => self.to_npu,
+            ProcessorKind::Cpu | ProcessorKind::Npu => self.beside_gpu,
+        }
+    }
+}
+
+impl<'e> Model<'e> {
+    /// Of the workload of `explorer`, with what a second and a joule cost.
+    pub(super) fn new(explorer: &Explorer<'e, '_>, weights: Weights) -> Result<Self, SimulateError> {
+        let (stages, options) = (explorer.stages, explorer.options);
+        let pricing = Pricing { parts: &explorer.parts, options };
+        let mut known: HashMap<&Layer, usize> = HashMap::new();
+        let mut tables: Vec<OperatorTable> = Vec::new();
+        let mut kinds = Vec::with_capacity(stages.len());
+        for stage in stages {
+            kinds.push(*known.entry(&stage.layer).or_insert_with(|| {
+                tables.push(pricing.table(&stage.layer));
+                tables.len() - 1
+            }));
+        }
+        let (graph, on_npu) = on_npu(explorer, &pricing, &kinds, &tables)?;
+        let device = explorer.simulator.device();
+        let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);
+        let [submission, read_back] = explorer.simulator.around_launches();
+        let (run_start, run_end) = runs(stages);
+        Ok(Self {
+            stages,
+            core_sets: &options.core_sets,
+            weights,
+            graph,
+            uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
+            on_npu,
+            meetings: stages.iter().map(|stage| meeting(result_bytes(&stage.layer))).collect(),
+            least_meeting: meeting(Bytes::ZERO),
+            own_memory: has_own_memory(device),
+            inputs_onto_gpu: stages.iter().map(|stage| inputs_onto_gpu(explorer, stage)).collect(),
+            submission,
+            read_back,
+            live: live(stages),
+            readers: readers(stages),
+            run_start,
+            run_end,
+            meets: meeting_points(stages),
+            kinds,
+            tables,
+        })
+    }
+
+    pub(super) fn kind(&self, stage: usize) -> usize {
+        self.kinds[stage]
+    }
+
+    pub(super) fn table(&self, stage: usize) -> &OperatorTable {
+        &self.tables[self.kinds[stage]]
+    }
+
+    /// The parts of a stage along `axis`.
+    pub(super) fn cuts(&self, stage: usize, axis: Axis) -> Option<&CutTable> {
+        self.table(stage).cuts[axis as usize].as_ref()
+    }
+
+    /// What meetings over the result of a stage take; at least, for a relaxed programme.
+    pub(super) fn meeting(&self, stage: usize, relaxed: bool) -> &Meeting {
+        if relaxed { &self.least_meeting } else { &self.meetings[stage] }
+    }
+
+    /// Whether some processor can compute a stage.
+    pub(super) fn has_kernel(&self, stage: usize) -> bool {
+        let OperatorTable { cpu, gpu, npu, .. } = self.table(stage);
+        cpu.iter().chain([gpu, npu]).any(|cost| cost.is_known())
+    }
+
+    /// Whether parts of `stage` can be computed from parts of `input`, along `axis`.
+    pub(super) fn is_linkable(&self, stage: usize, input: usize, axis: Axis) -> bool {
+        let [reader, producer] = [stage, input].map(|index| &self.stages[index].layer.operator);
+        match axis {
+            Axis::Channels => reader.separate_channels().is_some(),
+            Axis::Height => reader.separate_rows().is_some_and(|all| {
+                let written = producer.output().lines();
+                reader.rows_reached(0..all).end <= written || written == all
+            }),
+        }
+    }
+
+    /// What CPU and GPU compute of each stage of a chain that ends before `end` and whose last stage is
+    /// cut at `cut`, halos included: the CPU up to the first line, the GPU from the second on. From the last
+    /// stage back to `lowest`, or as far as a chain can reach.
+    pub(super) fn widened(&self, end: usize, axis: Axis, cut: u32, lowest: usize) -> Vec<[u32; 2]> {
+        let mut lines = vec![[cut, cut]];
+        while end - lines.len() > lowest {
+            let stage = end - lines.len() - 1;
+            match self.reached(stage, (end, &lines), axis) {
+                Some(reached) => lines.push(reached),
+                None => break,
+            }
+        }
+        lines
+    }
+
+    /// What the readers of `stage` before `end` need of it; `lines` are theirs, from the last on.
+    fn reached(&self, stage: usize, (end, lines): (usize, &[[u32; 2]]), axis: Axis) -> Option<[u32; 2]> {
+        let all = self.cuts(stage, axis)?.all;
+        let mut reached = [0, all];
+        for &(reader, position) in self.readers[stage].iter().filter(|reader| reader.0 < end) {
+            if !self.is_linkable(reader, stage, axis) {
+                return None;
+            }
+            let own = lines[end - 1 - reader];
+            match axis {
+                Axis::Channels => {
+                    let even = u64::from(own[0]) * u64::from(all);
+                    let of_reader = u64::from(self.cuts(reader, axis)?.all);
+                    let cut = (even / of_reader) as u32;
+                    if !even.is_multiple_of(of_reader) || (reached[0] != 0 && reached[0] != cut) {
+                        return None;
+                    }
+                    reached = [cut, cut];
+                }
+                Axis::Height => {
+                    let [first, second] = self.read((reader, position), own);
+                    reached = [reached[0].max(first.min(all)), reached[1].min(second)];
+                }
+            }
+        }
+        Some(reached)
+    }
+
+    /// How far the CPU reads the input at `position` of a stage whose lines are cut so, and from where on
+    /// the GPU does.
+    pub(super) fn read(&self, (stage, position): (usize, usize), own: [u32; 2]) -> [u32; 2] {
+        let all = self.stages[stage].layer.operator.output().lines();
+        let read = |span| rows_read(&self.stages[stage], position, span);
+        [read(Span::new(0, own[0])).end, read(Span::new(own[1], all)).start]
+    }
+
+    /// What the stages from each position on cost at least, where busy processors cost so much each.
+    pub(super) fn least_work(&self, busy: [f64; 3]) -> Vec<f64> {
+        let Weights { picosecond, joule } = self.weights;
+        let of = |cost: Cost, kind: ProcessorKind| {
+            if cost.is_known() {
+                picosecond * busy[kind as usize] * cost.time.0 as f64 + joule * cost.joules
+            } else {
+                f64::INFINITY
+            }
+        };
+        let of_table = |table: &OperatorTable| {
+            let cpu = table.cpu.iter().map(|&cost| of(cost, ProcessorKind::Cpu));
+            let cuts = table.cuts.iter().flatten().flat_map(|cuts| {
+                (1..cuts.all as usize).map(|cut| {
+                    of(cuts.least[0][cut], ProcessorKind::Cpu) + of(cuts.least[1][cut], ProcessorKind::Gpu)
+                })
+            });
+            cpu.chain([of(table.gpu, ProcessorKind::Gpu)]).chain(cuts).fold(f64::INFINITY, f64::min)
+        };
+        let by_kind: Vec<f64> = self.tables.iter().map(of_table).collect();
+        let mut sums = vec![0.0; self.stages.len() + 1];
+        for stage in (0..self.stages.len()).rev() {
+            let npu = of(self.on_npu[stage].least, ProcessorKind::Npu);
+            sums[stage] = sums[stage + 1] + by_kind[self.kinds[stage]].min(npu);
+        }
+        sums
+    }
+}
+
+/// What a graph takes that is handed to the NPU, and what each stage takes in one.
+fn on_npu(
+    explorer: &Explorer<'_, '_>,
+    pricing: &Pricing<'_, '_>,
+    kinds: &[usize],
+    tables: &[OperatorTable],
+) -> Result<(Cost, Vec<OnNpu>), SimulateError> {
+    let alone = |&kind: &usize| tables[kind].npu;
+    let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
+    let Some((entry, inside)) = explorer.simulator.in_graphs(explorer.stages, &takes)? else {
+        let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
+        return Ok((Cost::NOTHING, kinds.iter().map(whole).collect()));
+    };
+    let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
+        Some(InGraph { phases, detail, least }) => OnNpu {
+            within: Cost { time: phases.duration(), joules: pricing.joules(phases, detail) },
+            // What the NPU draws in the best of cases is not known.
+            least: Cost { time: *least, joules: 0.0 },
+        },
+        None => OnNpu { within: alone(kind), least: alone(kind) },
+    };
+    let stages = kinds.iter().zip(&inside).map(of_stage).collect();
+    Ok((Cost { time: entry, joules: 0.0 }, stages))
+}
+
+fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {
+    let reads_inputs = stage.inputs.len() < stage.input_count && has_own_memory(explorer.simulator.device());
+    if reads_inputs { StartDelays::of_host(&explorer.parts, stage).gpu } else { Picos::ZERO }
+}
+
+/// Before each position, the stages whose results are read from there on.
+fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
+    let mut last_read = vec![0; stages.len()];
+    for (index, stage) in stages.iter().enumerate() {
+        stage.inputs.iter().for_each(|&input| last_read[input] = index);
+    }
+    let mut live = vec![Vec::new(); stages.len() + 1];
+    for (stage, &last) in last_read.iter().enumerate() {
+        live[stage + 1..=last.max(stage)].iter_mut().for_each(|live| live.push(stage));
+    }
+    live
+}
+
+fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
+    let mut readers = vec![Vec::new(); stages.len()];
+    for (index, stage) in stages.iter().enumerate() {
+        let inputs = stage.inputs.iter().enumerate();
+        inputs.for_each(|(position, &input)| readers[input].push((index, position)));
+    }
+    readers
+}
+
+/// Where the run of each stage starts and ends: its stages each read the one before.
+fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
+    let count = stages.len();
+    let goes_on = |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
+    let (mut starts, mut ends): (Vec<usize>, Vec<usize>) = ((0..count).collect(), (1..=count).collect());
+    for stage in 1..count {
+        if goes_on(stage) {
+            starts[stage] = starts[stage - 1];
+        }
+    }
+    for stage in (0..count.saturating_sub(1)).rev() {
+        if goes_on(stage + 1) {
+            ends[stage] = ends[stage + 1];
+        }
+    }
+    (starts, ends)
+}
+
+/// From each position, the next from which on every stage waits for the one before that position: where each
+/// has an input that is computed no earlier than that one, all of them do.
+fn meeting_points(stages: &[Stage]) -> Vec<usize> {
+    let count = stages.len();
+    let mut meets = vec![count; count + 1];
+    // The earliest of the last inputs of all stages from a position on.
+    let mut earliest = count;
+    for position in (1..count).rev() {
+        let last_input = stages[position].inputs.iter().max().map_or(0, |&input| input + 1);
+        earliest = earliest.min(last_input);
+        meets[position] = if earliest >= position { position } else { meets[position + 1] };
+    }
+    meets
+}

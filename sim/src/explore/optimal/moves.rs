@@ -1,0 +1,327 @@
+//! From one label to the next: what a decision about the next stages does to queues and results.
+//!
+//! Responsible for: everything that the schedule of a plan has (hand-overs, joins, what waits for what), in
+//! the order in which `schedule` adds it. Not for: which decisions are worth trying (`program`).
+//! Invariant: exact moves time a plan as simulating it without contention does; relaxed moves never later,
+//! and are monotone: from a label that is no later they lead to one that is no later.
+
+use super::Weights;
+use super::chains::ChainTables;
+use super::contention::Contention;
+use super::label::{At, Cutting, Label, Place, Progress};
+use super::model::Model;
+use super::tables::{Cost, Way};
+use crate::plan::ProcessorKind;
+use crate::schedule::Holders;
+use crate::units::Picos;
+
+/// A decision about the next stage, or the next few.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Move {
+    /// The stage on one of the core sets.
+    Cpu(usize),
+    Gpu,
+    Npu,
+    /// The stage between CPU and GPU.
+    Cut {
+        cutting: Cutting,
+        cut: u32,
+    },
+    /// The stages before `end` as a chain, the last one cut there.
+    Chain {
+        end: usize,
+        cutting: Cutting,
+        cut: u32,
+        stays_open: bool,
+        goes_on: bool,
+    },
+}
+
+/// Something to try: a decision of which the best cut is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trial {
+    Cpu(usize),
+    Gpu,
+    Npu,
+    Cut(Cutting),
+    /// A chain up to a stage, whose parts are brought together behind it.
+    Closing {
+        end: usize,
+        cutting: Cutting,
+    },
+    /// One that stays open, cut in the first of these ways; relaxed, in all of them.
+    Open {
+        end: usize,
+        cutting: Cutting,
+        first: usize,
+        behind: usize,
+    },
+}
+
+/// A label in the course of a move: the results that it reads by their stage.
+#[derive(Clone)]
+pub(super) struct Step {
+    pub(super) now: Progress,
+    pub(super) results: Vec<(usize, Place)>,
+}
+
+/// Applies moves: exactly, with what is known of contention; without any, relaxed.
+pub(super) struct Mover<'m, 'e, 'a> {
+    pub(super) model: &'m Model<'e>,
+    pub(super) chains: &'m ChainTables,
+    pub(super) contention: Option<&'m mut Contention<'e, 'a>>,
+}
+
+pub(super) const BOTH: [ProcessorKind; 2] = [ProcessorKind::Cpu, ProcessorKind::Gpu];
+pub(super) const CPU: usize = ProcessorKind::Cpu as usize;
+pub(super) const GPU: usize = ProcessorKind::Gpu as usize;
+
+impl Step {
+    pub(super) fn find(&self, stage: usize) -> Option<usize> {
+        self.results.binary_search_by_key(&stage, |result| result.0).ok()
+    }
+
+    /// When the GPU can start what comes after the last join.
+    pub(super) fn gpu_start(&self) -> Picos {
+        self.now.queues[GPU].max(self.now.join)
+    }
+}
+
+impl Mover<'_, '_, '_> {
+    pub(super) fn is_relaxed(&self) -> bool {
+        self.contention.is_none()
+    }
+
+    /// The label behind a trial at `position`, and the decision; `None` where there is no such way.
+    pub(super) fn apply(
+        &mut self,
+        label: &Label,
+        position: usize,
+        trial: Trial,
+    ) -> Option<(Progress, Vec<Place>, Move)> {
+        let live = self.model.live[position].iter().copied();
+        let mut step = Step { now: label.now, results: live.zip(label.places.iter().copied()).collect() };
+        let (own, decided) = match trial {
+            Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
+            Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
+            Trial::Npu => (self.whole(&mut step, position, ProcessorKind::Npu, 0)?, Move::Npu),
+            Trial::Cut(cutting) => self.cut(&mut step, position, cutting)?,
+            Trial::Closing { end, cutting } => return self.chain(step, position, (end, cutting), None),
+            Trial::Open { end, cutting, first, behind } => {
+                return self.chain(step, position, (end, cutting), Some((first, behind)));
+            }
+        };
+        let end = position + 1;
+        self.meanwhile(&mut step, &decided, end);
+        Some((step.now, self.places(&step, position, end, |_| own), decided))
+    }
+
+    /// The places of results that are read behind `end`; `own` says those of stages from `position` on.
+    pub(super) fn places(
+        &self,
+        step: &Step,
+        position: usize,
+        end: usize,
+        own: impl Fn(usize) -> Place,
+    ) -> Vec<Place> {
+        let before = |stage| step.find(stage).map(|found| step.results[found].1);
+        let place =
+            |&stage: &usize| if stage < position { before(stage).unwrap_or(own(stage)) } else { own(stage) };
+        let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
+        let [cpu, gpu, npu] = step.now.queues;
+        // What every queue has passed already is no constraint.
+        let on_gpu = |place: &Place| match place.at {
+            At::With(holders) if holders.has_all(joined(false)) => gpu.max(step.now.join),
+            At::With(_) | At::Apart(_) => gpu,
+        };
+        let uses_npu = self.model.uses_npu;
+        for place in &mut places {
+            if place.ready <= cpu && place.ready <= on_gpu(place) && (!uses_npu || place.ready <= npu) {
+                place.ready = Picos::ZERO;
+            }
+        }
+        places
+    }
+
+    /// What comes behind the last stage: parts are joined, and the host gets the GPU's result.
+    pub(super) fn finished(&self, now: &Progress, places: &[Place], decided: &Move) -> Progress {
+        let mut now = *now;
+        if places.iter().any(|place| matches!(place.at, At::Apart(_))) {
+            now.queues[CPU] += self.model.meeting(0, self.is_relaxed()).join;
+        } else if *decided == Move::Gpu {
+            let last = self.model.meeting(self.model.stages.len() - 1, self.is_relaxed());
+            now.queues[GPU] += last.gather + self.model.read_back;
+        }
+        now
+    }
+
+    /// Whoever computes waits for an input, which is handed over where it has to be.
+    pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
+        let Some(found) = step.find(input) else { return };
+        if let At::Apart(cutting) = step.results[found].1.at {
+            self.bring_together(step, cutting, step.results[found].1.ready);
+        }
+        let place = &mut step.results[found].1;
+        let At::With(holders) = place.at else { return };
+        let queue = &mut step.now.queues[by as usize];
+        *queue = (*queue).max(place.ready);
+        if !holders.has(by) {
+            let wait = self.model.meeting(input, self.is_relaxed()).wait(by, holders);
+            // Of a result that was joined, a GPU with memory of its own lacks the CPU's part.
+            let [part, all] = place.lines;
+            *queue += if all > 0 { wait.scale(f64::from(part) / f64::from(all)) } else { wait };
+            place.at = At::With(holders.with(by));
+        }
+    }
+
+    /// Brings the open results of a chain together. Relaxed, everything that is apart, after the parts
+    /// of the result alone that is read.
+    fn bring_together(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
+        let is_relaxed = self.is_relaxed();
+        let is_meant = |place: &Place| match place.at {
+            At::Apart(other) => is_relaxed || other == cutting,
+            At::With(_) => false,
+        };
+        let meant = || step.results.iter().filter(|(_, place)| is_meant(place));
+        let last = meant().map(|(_, place)| place.ready).max().unwrap_or(ready);
+        let join = meant().map(|&(stage, _)| self.model.meeting(stage, is_relaxed).join).max();
+        let start = step.now.queues[CPU].max(if is_relaxed { ready } else { last });
+        let end = start + join.unwrap_or_default();
+        (step.now.queues[CPU], step.now.join) = (end, end);
+        let together = Place { at: At::With(joined(self.model.own_memory)), ready: end, lines: [0; 2] };
+        step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = together);
+    }
+
+    /// One processor computes a stage; its result.
+    fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, set: usize) -> Option<Place> {
+        let model = self.model;
+        let table = model.table(stage);
+        let cost = match by {
+            ProcessorKind::Cpu if self.is_relaxed() => {
+                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Cost::least)?
+            }
+            ProcessorKind::Cpu => table.cpu[set],
+            ProcessorKind::Gpu => table.gpu,
+            ProcessorKind::Npu => self.on_npu(step, stage),
+        };
+        if !cost.is_known() {
+            return None;
+        }
+        for &input in &model.stages[stage].inputs {
+            self.cross(step, by, input);
+        }
+        if by == ProcessorKind::Gpu {
+            self.inputs_onto_gpu(step, stage);
+            step.now.queues[GPU] = step.gpu_start();
+        }
+        step.now.queues[by as usize] += cost.time;
+        step.now.joules += cost.joules;
+        let ready = step.now.queues[by as usize];
+        Some(Place { at: At::With(Holders::one(by)), ready, lines: [0; 2] })
+    }
+
+    /// Copies what a stage reads of the workload's inputs to a GPU with memory of its own.
+    fn inputs_onto_gpu(&self, step: &mut Step, stage: usize) {
+        if !self.is_relaxed() {
+            step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
+        }
+    }
+
+    /// What the NPU takes for a stage: with the graph that it begins, or in one that runs already, which
+    /// needs that all it reads was computed by the NPU or before the graph.
+    fn on_npu(&self, step: &mut Step, stage: usize) -> Cost {
+        let model = self.model;
+        let on_npu = model.on_npu[stage];
+        let own = if self.is_relaxed() { on_npu.least } else { on_npu.within };
+        let is_ready = |&input: &usize| {
+            input + 1 < step.now.graph
+                || step.find(input).is_some_and(|found| match step.results[found].1.at {
+                    At::With(holders) => holders.has(ProcessorKind::Npu),
+                    At::Apart(_) => false,
+                })
+        };
+        if step.now.graph > 0 && model.stages[stage].inputs.iter().all(is_ready) {
+            return own;
+        }
+        step.now.graph = stage + 1;
+        own.plus(model.graph)
+    }
+
+    /// CPU and GPU each compute a part of a stage, and join.
+    fn cut(&mut self, step: &mut Step, stage: usize, cutting: Cutting) -> Option<(Place, Move)> {
+        let model = self.model;
+        let cuts = model.cuts(stage, cutting.axis)?;
+        for by in BOTH {
+            for &input in &model.stages[stage].inputs {
+                self.cross(step, by, input);
+            }
+        }
+        self.inputs_onto_gpu(step, stage);
+        let (cpu_start, gpu_start) = (step.now.queues[CPU], step.gpu_start());
+        let meeting = model.meeting(stage, self.is_relaxed());
+        let (end, cut) = match &mut self.contention {
+            None => {
+                let ends = (1..cuts.all as usize).map(|cut| {
+                    let cpu = cpu_start + cuts.best_cpu[cut].time;
+                    let moved = cpu_start.min(gpu_start) + cuts.moving[cut];
+                    cpu.max(gpu_start + cuts.gpu[cut].time).max(moved)
+                });
+                let joules =
+                    (1..cuts.all as usize).map(|cut| cuts.best_cpu[cut].joules + cuts.gpu[cut].joules);
+                step.now.joules += joules.reduce(f64::min)?;
+                // The end of the GPU's own part does not matter: its next kernel waits for the join.
+                (ends.min()?, 0)
+            }
+            Some(contention) => {
+                let way = best(&cuts.ways[cutting.cores as usize], (cpu_start, gpu_start), &model.weights)?;
+                step.now.joules += way.joules;
+                let gather = meeting.gather.scale(f64::from(cuts.all - way.cut) / f64::from(cuts.all));
+                let lost = contention.of_cut(model, stage, cutting, way.cut);
+                step.now.queues[GPU] = gpu_start + way.gpu + gather;
+                ((cpu_start + way.cpu).max(step.now.queues[GPU]) + lost, way.cut)
+            }
+        };
+        let end = end + meeting.join;
+        (step.now.queues[CPU], step.now.join) = (end, end);
+        let lines = if model.own_memory { [cut, cuts.all] } else { [0; 2] };
+        let place = Place { at: At::With(joined(model.own_memory)), ready: end, lines };
+        Some((place, Move::Cut { cutting, cut }))
+    }
+
+    /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
+    /// waited for.
+    pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
+        let joins = match decided {
+            Move::Cut { .. } | Move::Chain { stays_open: false, .. } => true,
+            Move::Chain { stays_open: true, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => false,
+        };
+        let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
+        let Some(last) = next.inputs.iter().position(|&input| input + 1 == end) else { return };
+        for &input in &next.inputs[..last] {
+            let Some(found) = step.find(input) else { continue };
+            let place = &mut step.results[found].1;
+            *place = match place.at {
+                At::Apart(_) => Place { at: At::With(joined(false)), ready: Picos::ZERO, lines: [0; 2] },
+                At::With(holders) => Place { at: At::With(holders.with(ProcessorKind::Cpu)), ..*place },
+            };
+        }
+    }
+}
+
+/// Who has a result whose parts were joined.
+pub(super) fn joined(own_memory: bool) -> Holders {
+    let cpu = Holders::one(ProcessorKind::Cpu);
+    if own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) }
+}
+
+/// The way that costs least where the processors can start then.
+pub(super) fn best(ways: &[Way], (cpu, gpu): (Picos, Picos), weights: &Weights) -> Option<Way> {
+    let end = |way: &Way| (cpu + way.cpu).max(gpu + way.gpu);
+    if weights.joule > 0.0 {
+        let cost = |way: &Way| weights.of(end(way), way.joules);
+        return ways.iter().copied().min_by(|one, other| cost(one).total_cmp(&cost(other)));
+    }
+    // The CPU's work grows and the GPU's falls.
+    let even = ways.partition_point(|way| cpu + way.cpu < gpu + way.gpu);
+    ways[even.saturating_sub(1)..(even + 1).min(ways.len())].iter().copied().min_by_key(end)
+}

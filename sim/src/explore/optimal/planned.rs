@@ -1,0 +1,66 @@
+//! From decisions to a plan.
+
+use std::collections::HashMap;
+
+use super::label::Cutting;
+use super::model::Model;
+use super::moves::Move;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Axis, Placement, Plan};
+
+/// The plan of decisions that cover all stages in order.
+pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Mechanism) -> Plan {
+    let count = model.stages.len();
+    let mut placements: Vec<Placement> = Vec::with_capacity(count);
+    let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
+    // Parts that are apart along one axis, on one core set, are of one chain until a stage outside reads them.
+    let mut open: HashMap<Cutting, u32> = HashMap::new();
+    for &(position, decided) in decisions {
+        let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
+        let continued = match decided {
+            Move::Chain { goes_on: true, cutting, .. } => open.get(&cutting).copied(),
+            Move::Chain { goes_on: false, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu | Move::Cut { .. } => {
+                None
+            }
+        };
+        let is_read = |chain: u32| {
+            let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);
+            inputs.filter(|&&input| input < position).any(|&input| chains[input] == Some(chain))
+        };
+        open.retain(|_, chain| Some(*chain) == continued || !is_read(*chain));
+        match decided {
+            Move::Cpu(set) => placements.push(Placement::cpu(model.core_sets[set])),
+            Move::Gpu => placements.push(Placement::GPU),
+            Move::Npu => placements.push(Placement::NPU),
+            Move::Cut { cutting, cut } => placements.extend(placed(model, position, cutting, cut)),
+            Move::Chain { cutting, cut, stays_open, goes_on, .. } => {
+                let is_read_later = stays_open && model.live[end].contains(&(end - 1));
+                let known = open.get(&cutting).copied().filter(|_| goes_on || is_read_later);
+                let chain = known.unwrap_or(position as u32);
+                let lines = model.widened(end, cutting.axis, cut, position);
+                for stage in position..end {
+                    let [first, second] = lines[end - 1 - stage];
+                    let is_nominal = cutting.axis == Axis::Channels || stage + 1 == end;
+                    let cut = if is_nominal { first } else { second.min(first) };
+                    placements.extend(placed(model, stage, cutting, cut));
+                }
+                chains.resize(end, Some(chain));
+                if is_read_later {
+                    open.insert(cutting, chain);
+                } else if goes_on {
+                    open.remove(&cutting);
+                }
+            }
+        }
+        chains.resize(placements.len(), None);
+    }
+    Plan::new(mechanism, placements).chained(chains)
+}
+
+/// A stage between CPU and GPU, each with a part.
+fn placed(model: &Model<'_>, stage: usize, cutting: Cutting, cut: u32) -> Option<Placement> {
+    let all = model.cuts(stage, cutting.axis)?.all;
+    let cut = cut.clamp(1, all - 1);
+    let cores = model.core_sets[cutting.cores as usize];
+    Some(Placement::cpu_and_gpu(cutting.axis, cores, [cut, all - cut]))
+}

@@ -1,0 +1,248 @@
+//! What an operator takes alone: whole on each processor, and in every part along either axis.
+//!
+//! Responsible for: asking the kernel models, once for all operators that are alike. Not for: what parts
+//! take longer together (`contention`). Invariant: the least of a table is the least of all its cuts.
+
+use std::ops::Range;
+
+use super::NEVER;
+use crate::explore::{Objective, SearchOptions};
+use crate::kernel::Phases;
+use crate::plan::{Axis, Processor, Region, Span};
+use crate::simulate::{Detail, Simulator, above_idle, has_own_memory};
+use crate::units::{PICOS_PER_SECOND, Picos};
+use crate::workload::Layer;
+
+/// Cuts of an operator along one axis that are priced; of longer ones every second, third and so on.
+const PRICED_CUTS: u32 = 8_192;
+
+/// What a processor takes for something.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    pub(super) time: Picos,
+    /// Joules above what the device draws idle; zero where only time counts.
+    pub(super) joules: f64,
+}
+
+impl Cost {
+    pub(super) const NOTHING: Self = Self { time: Picos::ZERO, joules: 0.0 };
+    /// Of a processor without a kernel.
+    pub(super) const NEVER: Self = Self { time: NEVER, joules: 0.0 };
+
+    pub(super) fn is_known(self) -> bool {
+        self.time < NEVER
+    }
+
+    /// The less of both, of each by itself.
+    pub(super) fn least(self, other: Self) -> Self {
+        Self { time: self.time.min(other.time), joules: self.joules.min(other.joules) }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { time: (self.time + other.time).min(NEVER), joules: self.joules + other.joules }
+    }
+}
+
+/// A way to cut one operator, or a chain of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Way {
+    pub(super) cpu: Picos,
+    pub(super) gpu: Picos,
+    pub(super) joules: f64,
+    /// Lines or channels of the last operator that the CPU computes.
+    pub(super) cut: u32,
+}
+
+/// Ways of which none is worse than another for both processors (and in energy, where that counts), the
+/// CPU's work ascending.
+pub(super) type Ways = Vec<Way>;
+
+/// Prices of one kind of operator.
+#[derive(Debug)]
+pub(super) struct OperatorTable {
+    /// On each core set.
+    pub(super) cpu: Vec<Cost>,
+    pub(super) gpu: Cost,
+    /// On the NPU, in a graph of its own.
+    pub(super) npu: Cost,
+    /// Along each of [`Axis::ALL`], where it can be cut and both processors have kernels.
+    pub(super) cuts: [Option<CutTable>; 2],
+}
+
+/// Prices of the parts along one axis.
+#[derive(Debug)]
+pub(super) struct CutTable {
+    /// All lines or channels.
+    pub(super) all: u32,
+    /// For each core set, what it takes for as many as the index says.
+    pub(super) cpu: Vec<Vec<Cost>>,
+    /// What the GPU takes for the others.
+    pub(super) gpu: Vec<Cost>,
+    /// The least of any core set for as many or more, and of the GPU for what fewer on the CPU leave: more
+    /// may take less, as kernels change.
+    pub(super) least: [Vec<Cost>; 2],
+    /// The least of any core set.
+    pub(super) best_cpu: Vec<Cost>,
+    /// What moving the bytes of both parts takes, however they are scheduled.
+    pub(super) moving: Vec<Picos>,
+    /// For each core set.
+    pub(super) ways: Vec<Ways>,
+}
+
+/// Time, energy, bytes that count as traffic, and the highest rate of it in bytes a picosecond.
+#[derive(Clone, Copy)]
+struct Priced {
+    cost: Cost,
+    bytes: f64,
+    rate: f64,
+}
+
+/// Asks the kernel models.
+pub(super) struct Pricing<'p, 'a> {
+    pub(super) parts: &'p Simulator<'a>,
+    pub(super) options: &'p SearchOptions,
+}
+
+impl Pricing<'_, '_> {
+    pub(super) fn table(&self, layer: &Layer) -> OperatorTable {
+        let whole = |by| self.price(layer, by).cost;
+        let cores = || self.options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
+        OperatorTable {
+            cpu: cores().map(whole).collect(),
+            gpu: whole(Processor::Gpu),
+            npu: whole(Processor::NPU),
+            cuts: Axis::ALL.map(|axis| self.cuts(layer, axis)),
+        }
+    }
+
+    /// The joules of phases above idle, where they count.
+    pub(super) fn joules(&self, phases: &Phases, detail: &Detail) -> f64 {
+        match self.options.objective {
+            Objective::Latency => 0.0,
+            Objective::Energy | Objective::Edp => above_idle(self.parts.device(), phases, detail).0,
+        }
+    }
+
+    fn price(&self, layer: &Layer, by: Processor) -> Priced {
+        let Ok((phases, detail)) = self.parts.layer(layer, by) else {
+            return Priced { cost: Cost::NEVER, bytes: 0.0, rate: 0.0 };
+        };
+        let cost = Cost { time: phases.duration(), joules: self.joules(&phases, &detail) };
+        // Beside others a processor counts for what the memory moves for one client, at most.
+        let alone = self.together(1);
+        let (mut bytes, mut rate) = (0.0, 0.0_f64);
+        for phase in phases.as_slice() {
+            let duration = phase.duration.0 as f64;
+            let counted = (phase.bytes.0 as f64).min(alone * duration);
+            bytes += counted;
+            rate = rate.max(counted / duration.max(1.0));
+        }
+        Priced { cost, bytes, rate }
+    }
+
+    /// What the memory moves for so many clients, in bytes a picosecond.
+    fn together(&self, clients: usize) -> f64 {
+        self.parts.device().memory.capacity(clients).0 / PICOS_PER_SECOND
+    }
+
+    fn cuts(&self, layer: &Layer, axis: Axis) -> Option<CutTable> {
+        let all = axis.extent(&layer.operator).filter(|&all| all > 1)?;
+        let step = all.div_ceil(PRICED_CUTS);
+        let part = |by: Processor, range: Range<u32>| {
+            if range.is_empty() {
+                return Priced { cost: Cost::NOTHING, bytes: 0.0, rate: 0.0 };
+            }
+            self.price(&Region::along(axis, Span::from(range)).part_of(layer), by)
+        };
+        let every = |of: &dyn Fn(u32) -> Priced| -> Vec<Priced> {
+            let mut priced: Vec<Priced> = Vec::with_capacity(all as usize + 1);
+            for cut in 0..=all {
+                let is_priced = cut % step == 0 || cut == all;
+                let same = priced.last().copied().filter(|_| !is_priced);
+                priced.push(same.unwrap_or_else(|| of(cut)));
+            }
+            priced
+        };
+        if !self.price(layer, Processor::Gpu).cost.is_known() {
+            return None;
+        }
+        let gpu = every(&|cut| part(Processor::Gpu, cut..all));
+        let of_cores = |&cores| every(&|cut| part(Processor::Cpu(cores), 0..cut));
+        let cpu: Vec<Vec<Priced>> = self.options.core_sets.iter().map(of_cores).collect();
+        if cpu.iter().all(|of_cores| !of_cores[all as usize].cost.is_known()) {
+            return None;
+        }
+        let moving = (0..=all as usize).map(|cut| self.moving(cpu.iter().map(|of| of[cut]), gpu[cut]));
+        let moving = moving.collect();
+        let costs = |priced: &Vec<Priced>| -> Vec<Cost> { priced.iter().map(|part| part.cost).collect() };
+        Some(self.cut_table((step, all), cpu.iter().map(costs).collect(), costs(&gpu), moving))
+    }
+
+    fn cut_table(
+        &self,
+        (step, all): (u32, u32),
+        cpu: Vec<Vec<Cost>>,
+        gpu: Vec<Cost>,
+        moving: Vec<Picos>,
+    ) -> CutTable {
+        let cuts = 0..=all as usize;
+        let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Cost::NEVER, least_known);
+        let best_cpu: Vec<Cost> = cuts.clone().map(of_any).collect();
+        let mut least = [best_cpu.clone(), gpu.clone()];
+        for cut in cuts.clone().rev().skip(1) {
+            least[0][cut] = least[0][cut].least(least[0][cut + 1]);
+        }
+        for cut in cuts.skip(1) {
+            least[1][cut] = least[1][cut].least(least[1][cut - 1]);
+        }
+        let ways = |of_cores: &Vec<Cost>| {
+            let way = |cut: u32| {
+                let (cpu, gpu) = (of_cores[cut as usize], gpu[cut as usize]);
+                Way { cpu: cpu.time, gpu: gpu.time, joules: cpu.joules + gpu.joules, cut }
+            };
+            self.best_ways((1..all).step_by(step as usize).map(way).collect())
+        };
+        let ways = cpu.iter().map(ways).collect();
+        CutTable { all, cpu, gpu, least, best_cpu, moving, ways }
+    }
+
+    /// Those of `ways` that may be part of a best plan.
+    pub(super) fn best_ways(&self, mut ways: Ways) -> Ways {
+        ways.retain(|way| way.cpu < NEVER && way.gpu < NEVER);
+        ways.sort_by_key(|way| (way.cpu, way.gpu, way.cut));
+        match self.options.objective {
+            Objective::Latency => {
+                let mut least = NEVER;
+                ways.retain(|way| {
+                    let is_faster = way.gpu < least;
+                    least = least.min(way.gpu);
+                    is_faster
+                });
+            }
+            // A way that is slower may take less energy.
+            Objective::Energy | Objective::Edp => {}
+        }
+        ways
+    }
+
+    /// No schedule moves the bytes of two parts faster than this.
+    fn moving(&self, cpu: impl Iterator<Item = Priced>, gpu: Priced) -> Picos {
+        if has_own_memory(self.parts.device()) {
+            return Picos::ZERO;
+        }
+        let both = (2..=3).map(|clients| self.together(clients)).fold(0.0, f64::max);
+        let of = |cpu: Priced| {
+            let rate = cpu.rate.max(gpu.rate).max(both.min(cpu.rate + gpu.rate));
+            if rate > 0.0 { Picos(((cpu.bytes + gpu.bytes) / rate) as u64) } else { Picos::ZERO }
+        };
+        cpu.map(of).min().unwrap_or_default()
+    }
+}
+
+fn least_known(least: Cost, other: Cost) -> Cost {
+    match (least.is_known(), other.is_known()) {
+        (_, false) => least,
+        (false, true) => other,
+        (true, true) => least.least(other),
+    }
+}

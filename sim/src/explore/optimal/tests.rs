@@ -1,0 +1,101 @@
+//! That no plan is below the bound, and that the search comes near it.
+
+use proptest::prelude::{any, prop, prop_assert, proptest};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::device::profile::Profile;
+use crate::explore::Strategy;
+use crate::explore::{SearchOptions, explore};
+use crate::kernel::cpu::Library;
+use crate::plan::Placement;
+use crate::plan::synchronisation::Mechanism;
+use crate::simulate::{Measure, Simulator};
+use crate::workload::{Stage, fuse, network};
+
+const NETWORKS: [&str; 6] =
+    ["resnet18", "mobilenet-v2", "inception-v3", "codl-retinaface", "vit-tiny-p16", "efficientnet-b2"];
+const DEVICES: [&str; 6] = ["pixel4", "mi8se", "oneplus11", "jetson-agx-orin", "snapdragon-8gen3", "h200"];
+
+/// Some stages of a network, as if there were no others.
+fn part_of(stages: &[Stage], start: usize, count: usize) -> Vec<Stage> {
+    let start = start % stages.len();
+    let alone = |stage: &Stage| {
+        let inputs = stage.inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
+        Stage { inputs, ..stage.clone() }
+    };
+    stages[start..].iter().take(count).map(alone).collect()
+}
+
+/// The least cost of plans on a random walk that goes on from about every better one, and some others; and
+/// how many could be simulated.
+fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed: u64) -> (f64, usize) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let count = model.stages.len();
+    let start = [Placement::GPU, Placement::cpu(model.core_sets[0])][random.random_range(0..2)];
+    let mut plan = explorer.plan(vec![start; count]);
+    let mut known = f64::INFINITY;
+    let (mut least, mut simulated) = (f64::INFINITY, 0);
+    for _ in 0..steps {
+        let Some(changed) = walk::changed(model, &plan, &mut random) else { continue };
+        let Ok(cost) = explorer.cost_of(&changed) else { continue };
+        simulated += 1;
+        least = least.min(cost);
+        if cost < known || random.random_bool(0.1) {
+            (plan, known) = (changed, cost);
+        }
+    }
+    (least, simulated)
+}
+
+/// The bound of all plans, however dear the best one known.
+fn bound_of(explorer: &Explorer<'_, '_>, model: &Model<'_>) -> f64 {
+    let unit = if model.weights == Weights::TIME { PICOS_PER_SECOND } else { 1.0 };
+    relaxed(explorer, model, f64::INFINITY) / unit
+}
+
+proptest! {
+    #[test]
+    fn no_walked_plan_is_below_the_bound(
+        net in 0..NETWORKS.len(),
+        device in 0..DEVICES.len(),
+        (start, count) in (0_usize..200, 1_usize..12),
+        mechanism in prop::sample::select(Mechanism::ALL),
+        measure in prop::sample::select(&[Measure::Operators, Measure::Inference][..]),
+        objective in prop::sample::select(&[Objective::Latency, Objective::Latency, Objective::Energy][..]),
+        seed in any::<u64>(),
+    ) {
+        let device = Profile::load(DEVICES[device]).unwrap();
+        let stages = part_of(&fuse(&network(NETWORKS[net]).unwrap()), start, count);
+        let objective = if device.power.is_some() { objective } else { Objective::Latency };
+        let options = SearchOptions { objective, synchronisation: mechanism, ..SearchOptions::on(&device) };
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu)).measuring(measure);
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let weights = first_weights(&mut explorer);
+        let model = Model::new(&explorer, weights).unwrap();
+        let bound = bound_of(&explorer, &model);
+        let (least, simulated) = walked(&mut explorer, &model, 150, seed);
+        prop_assert!(bound <= least * (1.0 + 1e-12), "bound {bound}, {least} the least of {simulated} plans");
+        prop_assert!(bound > 0.0);
+    }
+}
+
+#[test]
+fn plans_of_sequences_are_within_a_few_percent_of_the_bound_and_whole_networks_of_what_is_stated() {
+    for (net, device, most_percent) in [
+        ("resnet18", "pixel4", 0.2),
+        ("mobilenet-v2", "oneplus11", 0.2),
+        ("resnet50", "snapdragon-8gen3", 1.0),
+        ("codl-posenet", "mi8se", 0.2),
+        ("efficientnet-b2", "jetson-agx-orin", 0.5),
+    ] {
+        let device = Profile::load(device).unwrap();
+        let stages = fuse(&network(net).unwrap());
+        let options = SearchOptions { strategy: Strategy::Optimal, ..SearchOptions::on(&device) };
+        let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
+        let answer = explore(&mut simulator, &stages, &options).unwrap();
+        let gap = 100.0 * (answer.prediction.latency.as_seconds() / answer.bound.unwrap() - 1.0);
+        assert!((0.0..most_percent).contains(&gap), "{net} on {}: {gap} %", device.name);
+    }
+}

@@ -1,0 +1,132 @@
+//! Random changes of a plan, of which those that help are kept.
+//!
+//! Responsible for: what the programme leaves out, contention between branches above all. Not for: finding a
+//! plan from nothing. Invariant: the walk is a function of plan, number of changes, and its seed.
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::model::Model;
+use crate::explore::explorer::Explorer;
+use crate::plan::{Axis, Placement, Plan, ProcessorKind};
+use crate::simulate::SimulateError;
+
+/// Seed of the walk.
+const SEED: u64 = 1;
+
+/// How far a cut is moved, of all lines.
+const FARTHEST: f64 = 0.08;
+
+/// A plan at least as good as `plan` after so many changes, and how many of them could be simulated.
+pub(super) fn improved(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    plan: Plan,
+    changes: usize,
+) -> Result<(Plan, usize), SimulateError> {
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let mut best = (explorer.cost_of(&plan)?, plan);
+    let mut simulated = 0;
+    for _ in 0..changes {
+        let Some(changed) = changed(model, &best.1, &mut random) else { continue };
+        // A change may leave a chain that is none, or an operator without a kernel.
+        let Ok(cost) = explorer.cost_of(&changed) else { continue };
+        simulated += 1;
+        if cost < best.0 {
+            best = (cost, changed);
+        }
+    }
+    Ok((best.1, simulated))
+}
+
+/// One change; none where it would change nothing.
+pub(super) fn changed(model: &Model<'_>, plan: &Plan, random: &mut ChaCha8Rng) -> Option<Plan> {
+    let mut changed = plan.clone();
+    let stage = random.random_range(0..model.stages.len());
+    match random.random_range(0..4) {
+        0 => place_anew(model, &mut changed, stage, random)?,
+        1 => move_cuts(model, &mut changed, stage, random)?,
+        2 => change_chain(&mut changed, stage, random),
+        _ => copy_neighbour(model, &mut changed, stage, random)?,
+    }
+    (changed != *plan).then_some(changed)
+}
+
+/// Another processor for a stage, or a cut of it.
+fn place_anew(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let axis = *Axis::ALL.choose(random)?;
+    let cores = *model.core_sets.choose(random).unwrap_or(model.core_sets.first()?);
+    plan.placements[stage] = match (random.random_range(0..4), model.cuts(stage, axis)) {
+        (0, _) => Placement::GPU,
+        (1, _) => Placement::cpu(cores),
+        (2, _) if model.uses_npu => Placement::NPU,
+        (_, Some(cuts)) => {
+            let cut = random.random_range(1..cuts.all);
+            Placement::cpu_and_gpu(axis, cores, [cut, cuts.all - cut])
+        }
+        (_, None) => return None,
+    };
+    clear_chain(plan, stage);
+    Some(())
+}
+
+/// The cut of a stage, and with it of its chain, a little to one side.
+fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let (axis, _) = plan.placements[stage].cpu_and_gpu_extents()?;
+    let cores = plan.placements[stage].cores()?;
+    let chain = plan.chain(stage);
+    let share = random.random_range(-FARTHEST..FARTHEST);
+    for other in 0..plan.placements.len() {
+        if other != stage && (chain.is_none() || plan.chain(other) != chain) {
+            continue;
+        }
+        let cuts = model.cuts(other, axis)?;
+        let own = plan.placements[other].extent(axis, ProcessorKind::Cpu);
+        let moved = (f64::from(own) + share * f64::from(cuts.all)).round();
+        let cut = (moved.max(1.0) as u32).min(cuts.all - 1);
+        plan.placements[other] = Placement::cpu_and_gpu(axis, cores, [cut, cuts.all - cut]);
+    }
+    Some(())
+}
+
+/// A stage leaves its chain, or joins one of a neighbour.
+fn change_chain(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) {
+    plan.chains.resize(plan.placements.len(), None);
+    let neighbour = if stage > 0 && random.random_bool(0.5) { stage - 1 } else { stage + 1 };
+    let of_neighbour = plan.chains.get(neighbour).copied().flatten();
+    plan.chains[stage] = match (plan.chains[stage], of_neighbour) {
+        (Some(_), _) => None,
+        (None, Some(chain)) => Some(chain),
+        (None, None) => {
+            if let Some(chain) = plan.chains.get_mut(neighbour) {
+                *chain = Some(stage as u32);
+            }
+            Some(stage as u32)
+        }
+    };
+}
+
+/// A stage is placed as one that it reads, or that stands beside it.
+fn copy_neighbour(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let inputs = &model.stages[stage].inputs;
+    let neighbour = inputs.choose(random).copied().unwrap_or(stage.checked_sub(1)?);
+    let placement = plan.placements[neighbour];
+    if placement.is_cut() {
+        let (axis, _) = placement.cpu_and_gpu_extents()?;
+        let all = model.cuts(stage, axis)?.all;
+        let share = placement.fraction(ProcessorKind::Cpu);
+        let cut = ((f64::from(all) * share).round() as u32).clamp(1, all - 1);
+        plan.placements[stage] = Placement::cpu_and_gpu(axis, placement.cores()?, [cut, all - cut]);
+    } else {
+        plan.placements[stage] = placement;
+        clear_chain(plan, stage);
+    }
+    Some(())
+}
+
+fn clear_chain(plan: &mut Plan, stage: usize) {
+    if let Some(chain) = plan.chains.get_mut(stage) {
+        *chain = None;
+    }
+}
