@@ -53,6 +53,12 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let mut profile = Profile::load(&options.base)?;
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    if !measured.runs.answers.is_empty() {
+        return Err(Failure::usage(
+            "times of language models set no value of a profile",
+            "compare them with it: `coexec validate`",
+        ));
+    }
     // Of all of them: where some are drawn, none of the others is new to who chose them.
     let runs_digest = Some(measured.digest.clone());
     tell_if_few(&measured, common);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use coexec_fit::measure::{
-    ByProcessor, Runs as Table, SkippedRow, ai_hub, benchmark_cpu, benchmark_gpu, benchmark_gpu_network,
-    digest, draw, runs,
+    ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
+    benchmark_gpu_network, digest, draw, runs,
 };
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::profile::Profile;
@@ -162,31 +162,46 @@ pub(crate) fn measured(
 ) -> Result<Measured, Failure> {
     match format(path, runs) {
         RunFormat::MobileMlBenchmark => benchmark(profile, path, device_column(runs)?, common),
-        RunFormat::AiHub => inferences_of_chip(path, device_column(runs)?, common),
+        RunFormat::AiHub => {
+            let chip = device_column(runs)?;
+            let Table { runs, left_out } = ai_hub::read(path, chip)?;
+            let runs = ByProcessor { inferences: runs, left_out, ..ByProcessor::default() };
+            of_chip(path, "ai-hub", ("inferences", chip), runs, common)
+        }
+        RunFormat::AiHubLlm => {
+            let chip = device_column(runs)?;
+            let Table { runs, left_out } = ai_hub_llm::read(path, chip)?;
+            let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
+            of_chip(path, "ai-hub-llm", ("times of language models", chip), runs, common)
+        }
         RunFormat::Coexec => own(profile, path, common),
     }
 }
 
-/// The whole networks on the units of `chip` in a folder of AI Hub's measurements.
-fn inferences_of_chip(folder: &Path, chip: &str, common: &Common) -> Result<Measured, Failure> {
-    let table = ai_hub::read(folder, chip)?;
-    if table.runs.is_empty() {
-        return Err(none_usable(folder, &format!("inference on {chip}"), &table.left_out));
+/// What AI Hub published of a chip, of `data`; says how much of `what` there is.
+fn of_chip(
+    folder: &Path,
+    data: &'static str,
+    (what, chip): (&str, &str),
+    runs: ByProcessor,
+    common: &Common,
+) -> Result<Measured, Failure> {
+    if runs.count() == 0 {
+        return Err(none_usable(folder, &format!("{what} on {chip}"), &runs.left_out));
     }
     if !common.quiet {
-        let (count, rows) = (table.runs.len(), table.left_out.len());
-        crate::output::note(&format!("{}: {count} inferences on {chip}", folder.display()));
+        let (count, rows) = (runs.count(), runs.left_out.len());
+        crate::output::note(&format!("{}: {count} {what} on {chip}", folder.display()));
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-        for row in &table.left_out {
+        for row in &runs.left_out {
             *reasons.entry(row.reason.as_str()).or_default() += 1;
         }
         for (reason, count) in reasons {
             crate::output::note(&format!("not used: {count} of {rows} rows: {reason}"));
         }
     }
-    let runs = ByProcessor { inferences: table.runs, left_out: table.left_out, ..ByProcessor::default() };
     let digest = digest::of_runs(&runs);
-    Ok(Measured { runs, data: Some("ai-hub"), device: chip.to_owned(), digest, ..Measured::default() })
+    Ok(Measured { runs, data: Some(data), device: chip.to_owned(), digest, ..Measured::default() })
 }
 
 /// The device whose columns are read.

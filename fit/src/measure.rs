@@ -5,6 +5,7 @@
 //! that cannot be used is handed back with its line and the reason, never dropped.
 
 pub mod ai_hub;
+pub mod ai_hub_llm;
 pub mod benchmark_cpu;
 pub mod benchmark_gpu;
 pub mod benchmark_gpu_network;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use ai_hub::Inference;
+pub use ai_hub_llm::Answer;
 use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
 use runs::ExecutedOn;
@@ -102,6 +104,8 @@ pub struct ByProcessor {
     pub host_timed: Vec<HostTimed>,
     /// Whole networks on one unit, as a runtime compiled them.
     pub inferences: Vec<Inference>,
+    /// Times of language models.
+    pub answers: Vec<Answer>,
     /// What is none of these, and why.
     pub left_out: Vec<SkippedRow>,
 }
@@ -109,8 +113,8 @@ pub struct ByProcessor {
 impl ByProcessor {
     /// How many runs can be used.
     pub fn count(&self) -> usize {
-        let Self { gpu, gpu_networks, cpu, host_timed, inferences, left_out: _ } = self;
-        gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + inferences.len()
+        let Self { gpu, gpu_networks, cpu, host_timed, inferences, answers, left_out: _ } = self;
+        gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + inferences.len() + answers.len()
     }
 }
 

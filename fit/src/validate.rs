@@ -13,6 +13,7 @@ pub mod host;
 pub mod host_timed;
 pub mod inference;
 pub mod interval;
+pub mod language;
 pub mod point;
 pub mod roofline;
 pub mod score;
@@ -79,6 +80,7 @@ pub fn validate(
     validation.extend(cpu::validate(&profile.cpu, calibration, &runs.cpu, networks, library));
     validation.extend(host_timed::validate(profile, &runs.host_timed, library));
     validation.extend(inference::validate(profile, &runs.inferences, library));
+    validation.extend(language::validate(profile, &runs.answers, library));
     validation
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum RunFormat {
     MobileMlBenchmark,
     /// Qualcomm AI Hub's measurements, as data/aihub has them: measurements.csv and graphs/*.onnx
     AiHub,
+    /// Qualcomm AI Hub's rates of language models, as data/aihub has them: aihub_llm.csv
+    AiHubLlm,
 }
 
 /// A file format with a schema.

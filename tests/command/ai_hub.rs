@@ -62,3 +62,16 @@ fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
     std::fs::write(folder.path().join("measurements.csv"), format!("{header}\n{row}\n")).unwrap();
     coexec_in(folder.path(), words(line)).assert_refused(&["the graph g is not imported", "g.onnx"]);
 }
+
+#[test]
+fn language_models_are_told_by_unit_runtime_and_format_and_set_no_profile() {
+    let line = "validate --profile 8gen3 --runs data/aihub --format ai-hub-llm --device-column 8gen3";
+    let document = in_project(&format!("{line} --json")).json();
+    let names: Vec<&str> =
+        document["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("npu/qnn_context_binary/w4a16/")), "{names:?}");
+    in_project(&line.replace("column 8gen3", "column 9gen9")).assert_refused(&["9gen9", "8elite, 8gen3"]);
+    let calibrate = line.replace("validate --profile", "calibrate --out no.toml --base");
+    in_project(&calibrate).assert_refused(&["language models", "coexec validate"]);
+}

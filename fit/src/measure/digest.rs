@@ -29,7 +29,8 @@ pub fn of_runs(runs: &ByProcessor) -> String {
     let networks = runs.gpu_networks.iter().map(|run| line("inference", run));
     let cores = runs.cpu.iter().map(|run| line(&run.what.core_set, run));
     let inferences = runs.inferences.iter().map(|run| line(&run.what.job, run));
-    of_lines(layers.chain(networks).chain(cores).chain(inferences))
+    let answers = runs.answers.iter().map(|run| line(&run.what.group(), run));
+    of_lines(layers.chain(networks).chain(cores).chain(inferences).chain(answers))
 }
 
 fn of_lines(lines: impl Iterator<Item = String>) -> String {

@@ -17,7 +17,8 @@ use coexec_sim::input::{InputError, Text};
 pub struct Point {
     /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
     /// `host_to_host/<operator>`, or of whole networks as a runtime compiled them
-    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`.
+    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`, of language models with
+    /// `/<first_token|next_token>`.
     pub group: String,
     /// Network the run is part of.
     pub network: String,

@@ -1,0 +1,243 @@
+//! Importer of the rates of language models that Qualcomm AI Hub publishes: the time to the first
+//! token, and that of a token behind it, each on one unit of a chip, as a runtime ran it.
+//!
+//! Responsible for: which rows of `aihub_llm.csv` can be used, and which bundled model each is of.
+//! Not for: predictions (`validate::language`). Invariant: a row that is not used is handed back
+//! with its line and the reason, never dropped.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Run, Runs, SkippedRow};
+use crate::csv_rows;
+use coexec_sim::input::{InputError, Text};
+use coexec_sim::plan::ProcessorKind;
+use coexec_sim::workload::{LanguageModel, WeightFormat, language_model};
+
+/// Names of the tables in their folder.
+const TABLE: &str = "aihub_llm.csv";
+const OF_APPLE: &str = "apple_llm_bench.csv";
+
+/// Tokens of the prompt that the shortest time is of: the longest of 2048 tokens and more are
+/// whole multiples of it, by the context over 128.
+const SHORT_PROMPT_TOKENS: u32 = 128;
+
+/// How a published name begins, and the bundled model of the same dimensions.
+const MODELS: [(&str, &str); 19] = [
+    ("falcon_v3_7b", "falcon3-7b"),
+    ("gemma_2b", "gemma-2b"),
+    ("llama_v2_7b", "llama2-7b"),
+    ("llama_v3_1_", "llama3-8b"),
+    ("llama_v3_2_1b", "llama3.2-1b"),
+    ("llama_v3_2_3b", "llama3.2-3b"),
+    ("llama_v3_8b", "llama3-8b"),
+    ("llama_v3_elyza_jp_8b", "llama3-8b"),
+    ("llama_v3_taide_8b", "llama3-8b"),
+    ("mistral_7b_instruct_v0_3", "mistral-7b-v0.3"),
+    ("phi_3_5_mini", "phi-3.5-mini"),
+    ("phi_4_mini", "phi-4-mini"),
+    ("qwen2_5_1_5b", "qwen2.5-1.5b"),
+    ("qwen2_5_7b", "qwen2.5-7b"),
+    ("qwen2_5_vl_7b", "qwen2.5-7b"),
+    ("qwen3_0_6b", "qwen3-0.6b"),
+    ("qwen3_4b", "qwen3-4b"),
+    ("qwen3_8b", "qwen3-8b"),
+    ("qwen3_vl_8b", "qwen3-8b"),
+];
+
+/// A time of a language model.
+pub type Answer = Run<OfLanguageModel>;
+
+/// What of a language model took a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfLanguageModel {
+    /// The model, as it is published.
+    pub title: String,
+    /// The bundled one of the same dimensions.
+    pub model: LanguageModel,
+    /// How its weights are stored.
+    pub weights: WeightFormat,
+    /// The same, as it is published: `w4a16`, `q4_0`.
+    pub format: String,
+    /// The unit that computes the products.
+    pub unit: ProcessorKind,
+    /// Who ran it, as published: `genie`.
+    pub runtime: String,
+    /// What took the time.
+    pub phase: Phase,
+}
+
+/// What of an answer a time is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading a prompt of so many tokens.
+    FirstToken(u32),
+    /// A token behind the first, with so many tokens of context.
+    NextToken(u32),
+}
+
+impl OfLanguageModel {
+    /// Name of the group that its error is told in.
+    pub fn group(&self) -> String {
+        let phase = match self.phase {
+            Phase::FirstToken(_) => "first_token",
+            Phase::NextToken(_) => "next_token",
+        };
+        format!("{}/{}/{}/{phase}", self.unit.to_string().to_lowercase(), self.runtime, self.format)
+    }
+}
+
+#[derive(Clone, Deserialize)]
+struct Cells {
+    model: String,
+    precision: String,
+    chipset: String,
+    runtime: String,
+    compute_unit: String,
+    context_length: u32,
+    /// To the first token, with the shortest prompt.
+    ttft_min_ms: f64,
+    /// The same with a prompt of the whole context.
+    ttft_max_ms: f64,
+    decode_tok_s: f64,
+}
+
+impl Cells {
+    fn problem(&self) -> Option<String> {
+        let is_time = |value: f64| value.is_finite() && value > 0.0;
+        let is_sound = [self.ttft_min_ms, self.ttft_max_ms, self.decode_tok_s].map(is_time) == [true; 3];
+        (!is_sound || self.context_length == 0).then(|| format!("{}: a time is not above 0", self.model))
+    }
+
+    /// The chip as `measurements.csv` calls it: `8elite`.
+    fn chip(&self) -> String {
+        self.chipset.trim_start_matches("qualcomm-snapdragon-").replace('-', "")
+    }
+
+    /// Where it ran; the runtime says so where the row does not.
+    fn unit(&self) -> Result<ProcessorKind, String> {
+        let unit = if self.compute_unit.is_empty() {
+            self.runtime.strip_prefix("llama_cpp_").unwrap_or("npu")
+        } else {
+            self.compute_unit.as_str()
+        };
+        match unit {
+            "npu" => Ok(ProcessorKind::Npu),
+            "gpu" => Ok(ProcessorKind::Gpu),
+            "cpu" => Ok(ProcessorKind::Cpu),
+            other => Err(format!("the unit is {other:?}, expected npu, gpu or cpu")),
+        }
+    }
+
+    /// Both times of the row.
+    fn answers(&self, line: u64) -> Result<[Answer; 2], String> {
+        let bundled = MODELS.iter().find(|(begin, _)| self.model.starts_with(begin));
+        let model = bundled.and_then(|(_, name)| language_model(name)).ok_or("the model is not bundled")?;
+        let weights = match self.precision.as_str() {
+            "w4a16" | "w4" | "q4_0" => WeightFormat::W4a16,
+            "q8_0" => WeightFormat::Int8,
+            other => return Err(format!("the number format {other:?} is not known")),
+        };
+        let unit = self.unit()?;
+        let run = |phase, measured_us| Run {
+            network: model.name.clone(),
+            what: OfLanguageModel {
+                title: self.model.clone(),
+                model: model.clone(),
+                weights,
+                format: self.precision.clone(),
+                unit,
+                runtime: self.runtime.clone(),
+                phase,
+            },
+            measured_us,
+            deviation_us: None,
+            line,
+        };
+        // The longest time is that of a prompt of the whole context; where it is the only one, so is
+        // the shortest.
+        let is_whole = self.ttft_max_ms <= self.ttft_min_ms;
+        let prompt = if is_whole { self.context_length } else { SHORT_PROMPT_TOKENS };
+        Ok([
+            run(Phase::FirstToken(prompt), 1e3 * self.ttft_min_ms),
+            run(Phase::NextToken(self.context_length), 1e6 / self.decode_tok_s),
+        ])
+    }
+}
+
+/// The times on `chip` in a folder's table; of several that differ in their dates alone, the
+/// newest.
+///
+/// # Errors
+/// No such file, no table, or no such chip in it.
+pub fn read(folder: &Path, chip: &str) -> Result<Runs<OfLanguageModel>, InputError> {
+    let text = Text::read(&folder.join(TABLE))?;
+    let rows = csv_rows::read(&text, "give a folder as data/aihub is one", Cells::problem)?;
+    let known: BTreeSet<String> = rows.iter().map(Cells::chip).collect();
+    if !known.contains(chip) {
+        return Err(InputError::Option {
+            option: "--device-column",
+            found: format!("{chip:?}"),
+            expected: format!("one of the chips in {}: {}", text.name, Vec::from_iter(known).join(", ")),
+        });
+    }
+    let (mut runs, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    // The newest stands last.
+    for (index, row) in rows.iter().enumerate().rev().filter(|(_, row)| row.chip() == chip) {
+        let line = index as u64 + 2;
+        let key = (&row.model, &row.precision, &row.runtime, row.unit().ok(), row.context_length);
+        let answers =
+            if seen.insert(key) { row.answers(line) } else { Err("a newer one is listed".to_owned()) };
+        match answers {
+            Ok(answers) => runs.extend(answers),
+            Err(reason) => left_out.push(SkippedRow { line, reason }),
+        }
+    }
+    runs.sort_by_key(|run: &Answer| run.line);
+    left_out.reverse();
+    if let Ok(text) = Text::read(&folder.join(OF_APPLE)) {
+        let reason = format!("of {OF_APPLE}, whose chips have no profile");
+        let rows = (2..).zip(text.content.lines().skip(1));
+        left_out.extend(rows.map(|(line, _)| SkippedRow { line, reason: reason.clone() }));
+    }
+    Ok(Runs { runs, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_of_128_tokens_unless_the_longest_takes_no_longer() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+        let table = read(&folder, "8gen3").unwrap();
+        let found: Vec<(&str, Phase)> =
+            table.runs.iter().map(|run| (run.network.as_str(), run.what.phase)).collect();
+        let expected = [
+            ("llama2-7b", Phase::FirstToken(1024)),
+            ("llama2-7b", Phase::NextToken(1024)),
+            ("phi-3.5-mini", Phase::FirstToken(128)),
+            ("phi-3.5-mini", Phase::NextToken(4096)),
+        ];
+        assert_eq!(found, expected);
+        assert!((table.runs[3].measured_us - 1e6 / 13.01).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_newest_of_rows_that_differ_in_their_dates_counts_and_others_say_why_not() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+        let table = read(&folder, "8elite").unwrap();
+        let of = |title: &str, group: &str| {
+            let is_it = |run: &&Answer| run.what.title == title && run.what.group() == group;
+            table.runs.iter().filter(is_it).map(|run| run.measured_us).collect::<Vec<f64>>()
+        };
+        assert_eq!(of("llama_v3_1_8b_instruct", "npu/geniex_qairt/w4a16/first_token"), [174_400.0]);
+        let left_out = |reason: &str| table.left_out.iter().filter(|row| row.reason.contains(reason)).count();
+        let apple = left_out("apple");
+        assert_eq!(table.runs.len() / 2 + table.left_out.len() - apple, 86);
+        assert_eq!((apple, left_out("not bundled")), (141, 11));
+        assert!(read(&folder, "9gen9").unwrap_err().to_string().contains("8elite, 8gen3"));
+    }
+}
