@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::explore::{Explorer, SearchOptions, Strategy, explore, latency_curve, split_search};
 use coexec_sim::kernel::{cpu, gpu};
+use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::Simulator;
 use coexec_sim::workload::Stage;
@@ -67,6 +69,26 @@ fn models(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A network given whole to one processor, which has to cost no more on the NPU, whose operators are
+/// priced as one graph, than on the GPU.
+fn whole(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("whole");
+    let overrides = Overrides { device: Some("snapdragon-8gen3".to_owned()), ..Overrides::default() };
+    let scenario = Scenario::load("resnet50", &overrides).expect("the scenario is bundled");
+    let Workload::Model(stages) = scenario.workload.clone() else { panic!("resnet50 is one model") };
+    for (name, placement) in [("GPU", Placement::GPU), ("NPU", Placement::NPU)] {
+        let plan = Plan::new(Mechanism::SvmPolling, vec![placement; stages.len()]);
+        group.bench_function(format!("resnet50 on the {name}, a new simulator"), |bencher| {
+            bencher.iter(|| Simulator::new(&scenario.device, scenario.library).latency(&stages, &plan));
+        });
+        let mut simulator = Simulator::new(&scenario.device, scenario.library);
+        group.bench_function(format!("resnet50 on the {name}, again"), |bencher| {
+            bencher.iter(|| simulator.latency(&stages, &plan));
+        });
+    }
+    group.finish();
+}
+
 /// All strategies on one model and device, and the last of them when the others are known:
 /// what it takes to plan. Limits: 200 ms for all, 50 ms for the last.
 fn strategies(criterion: &mut Criterion) {
@@ -110,6 +132,6 @@ criterion_group! {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .sample_size(20);
-    targets = grid, kernels, models, strategies
+    targets = grid, kernels, models, whole, strategies
 }
 criterion_main!(benches);

@@ -19,8 +19,10 @@ struct Memory {
     capacity: f64,
     /// Bytes of each tensor.
     sizes: Vec<f64>,
-    /// Operators that read each tensor, ascending.
-    readers: Vec<Vec<usize>>,
+    /// Operators that read the tensors, ascending for each, those of the first tensor first.
+    readers: Vec<usize>,
+    /// Where each tensor's readers begin, and the last one's end.
+    first_reader: Vec<usize>,
     /// Of each tensor, the bytes on chip; none where it is not there to be read.
     here: Vec<Option<f64>>,
     /// Tensors that `here` has.
@@ -30,11 +32,22 @@ struct Memory {
 impl Memory {
     fn new(operators: &Operators, element_bytes: f64, capacity: f64) -> Self {
         let sizes: Vec<f64> = operators.sizes().iter().map(|size| size * element_bytes).collect();
-        let mut readers = vec![Vec::new(); sizes.len()];
-        for (place, operator) in operators.all().iter().enumerate() {
-            for &input in &operator.inputs {
-                readers[input].push(place);
-            }
+        let reads = || {
+            operators
+                .all()
+                .iter()
+                .enumerate()
+                .flat_map(|(place, operator)| operator.inputs.iter().map(move |&input| (place, input)))
+        };
+        let mut first_reader = vec![0; sizes.len() + 1];
+        reads().for_each(|(_, input)| first_reader[input + 1] += 1);
+        for tensor in 0..sizes.len() {
+            first_reader[tensor + 1] += first_reader[tensor];
+        }
+        let (mut readers, mut free) = (vec![0; first_reader[sizes.len()]], first_reader.clone());
+        for (place, input) in reads() {
+            readers[free[input]] = place;
+            free[input] += 1;
         }
         // What comes from outside lies in DRAM.
         let mut here = vec![None; sizes.len()];
@@ -42,12 +55,12 @@ impl Memory {
         for &tensor in &live {
             here[tensor] = Some(0.0);
         }
-        Self { capacity, sizes, readers, here, live }
+        Self { capacity, sizes, readers, first_reader, here, live }
     }
 
     /// The operator behind `place` that reads the tensor next.
     fn next_use(&self, tensor: usize, place: usize) -> Option<usize> {
-        let readers = &self.readers[tensor];
+        let readers = &self.readers[self.first_reader[tensor]..self.first_reader[tensor + 1]];
         readers.get(readers.partition_point(|&reader| reader <= place)).copied()
     }
 
@@ -58,7 +71,7 @@ impl Memory {
     /// Makes room for an operator, and leaves its output where it fits. Returns the traffic.
     fn step(&mut self, operators: &Operators, place: usize) -> f64 {
         let operator = &operators.all()[place];
-        let inputs = distinct(&operator.inputs);
+        let inputs = &operator.inputs;
         let missing = |&tensor: &usize| self.here[tensor].map_or(0.0, |here| self.sizes[tensor] - here);
         let mut traffic: f64 = inputs.iter().map(missing).sum();
         let is_dying = |tensor: usize| self.next_use(tensor, place).is_none();
@@ -67,27 +80,28 @@ impl Memory {
             inputs.iter().filter(|&&tensor| is_dying(tensor)).map(|&tensor| self.sizes[tensor]).sum();
         let output = self.sizes[operator.output];
         let needed = (total - dying + dying.max(output)).min(self.capacity);
-        traffic += self.make_room(operators, &inputs, place, needed);
-        for &input in &inputs {
+        traffic += self.make_room(operators, inputs, place, needed);
+        for &input in inputs {
             if self.next_use(input, place).is_none() {
                 self.here[input] = None;
             }
         }
         let here = &self.here;
         self.live.retain(|&tensor| here[tensor].is_some());
-        traffic + self.keep(operators, &inputs, place, operator.output)
+        traffic + self.keep(operators, inputs, place, operator.output)
     }
 
     /// Sends out what is needed last until `needed` bytes are free beside the inputs.
     fn make_room(&mut self, operators: &Operators, inputs: &[usize], place: usize, needed: f64) -> f64 {
-        let is_other = |tensor: &&usize| !inputs.contains(tensor) && self.on_chip(**tensor) > 0.0;
-        let mut others: Vec<usize> = self.live.iter().filter(is_other).copied().collect();
-        let held: f64 = others.iter().map(|&tensor| self.on_chip(tensor)).sum();
+        let is_other = |tensor: &usize| !inputs.contains(tensor) && self.on_chip(*tensor) > 0.0;
+        let others = || self.live.iter().copied().filter(is_other);
+        let held: f64 = others().map(|tensor| self.on_chip(tensor)).sum();
         let mut over = held + needed - self.capacity;
         if over <= 0.0 {
             return 0.0;
         }
         let mut traffic = 0.0;
+        let mut others: Vec<usize> = others().collect();
         others.sort_by_key(|&tensor| Reverse(self.next_use(tensor, place).unwrap_or(usize::MAX)));
         for tensor in others {
             if over <= 0.0 {
@@ -127,14 +141,4 @@ impl Memory {
         }
         traffic
     }
-}
-
-fn distinct(tensors: &[usize]) -> Vec<usize> {
-    let mut distinct = Vec::with_capacity(tensors.len());
-    for &tensor in tensors {
-        if !distinct.contains(&tensor) {
-            distinct.push(tensor);
-        }
-    }
-    distinct
 }

@@ -15,7 +15,7 @@ use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 #[derive(Clone, Debug)]
 pub(super) struct CompiledOperator {
     pub(super) work: Work,
-    /// Tensors that it reads.
+    /// Tensors that it reads, each once.
     pub(super) inputs: Vec<usize>,
     /// The tensor that it writes.
     pub(super) output: usize,
@@ -35,14 +35,21 @@ pub(super) struct Operators {
     pictures: HashSet<Shape>,
 }
 
+/// The tensor that each producer computed, so far.
+#[derive(Default)]
+struct Results {
+    of_members: Vec<usize>,
+    of_others: HashMap<usize, usize>,
+}
+
 impl Operators {
     pub(super) fn of(members: &[Member<'_>]) -> Result<Self, Unsupported> {
-        let mut operators = Self::default();
-        let mut results: HashMap<Producer, usize> = HashMap::new();
+        let mut operators = Self { all: Vec::with_capacity(members.len()), ..Self::default() };
+        let mut results = Results { of_members: Vec::with_capacity(members.len()), ..Results::default() };
         let stays = feeds_volumes(members);
         for (index, member) in members.iter().enumerate() {
             let result = operators.add((index, member), stays[index], &mut results)?;
-            results.insert(Producer::Member(index), result);
+            results.of_members.push(result);
         }
         operators.count_results(members);
         operators.leave_one_head();
@@ -76,7 +83,7 @@ impl Operators {
         &mut self,
         (index, member): (usize, &Member<'_>),
         stays: bool,
-        results: &mut HashMap<Producer, usize>,
+        results: &mut Results,
     ) -> Result<usize, Unsupported> {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
@@ -122,9 +129,17 @@ impl Operators {
     }
 
     /// Adds an operator; returns the tensor that it writes: one it reads, where nothing is done.
-    fn push(&mut self, member: usize, work: Work, inputs: Vec<usize>, stored: f64) -> usize {
+    fn push(&mut self, member: usize, work: Work, mut inputs: Vec<usize>, stored: f64) -> usize {
         if let (Kernel::Free, Some(&input)) = (work.kernel, inputs.first()) {
             return input;
+        }
+        let mut next = 1;
+        while next < inputs.len() {
+            if inputs[..next].contains(&inputs[next]) {
+                inputs.remove(next);
+            } else {
+                next += 1;
+            }
         }
         let output = self.tensor(stored, false);
         self.all.push(CompiledOperator { work, inputs, output, member });
@@ -132,18 +147,13 @@ impl Operators {
     }
 
     /// The tensor that `producer` computed; one from outside is taken for as large as `extent`.
-    fn of_producer(
-        &mut self,
-        producer: Producer,
-        extent: Shape,
-        results: &mut HashMap<Producer, usize>,
-    ) -> usize {
-        if let Some(&tensor) = results.get(&producer) {
-            return tensor;
+    fn of_producer(&mut self, producer: Producer, extent: Shape, results: &mut Results) -> usize {
+        match producer {
+            Producer::Member(member) => results.of_members[member],
+            Producer::Outside(outside) => {
+                *results.of_others.entry(outside).or_insert_with(|| self.tensor(work::stored(extent), true))
+            }
         }
-        let tensor = self.tensor(work::stored(extent), true);
-        results.insert(producer, tensor);
-        tensor
     }
 
     /// Counts the pictures that leave the graph.
