@@ -14,7 +14,7 @@ pub(crate) enum RunFormat {
     MobileMlBenchmark,
     /// Qualcomm AI Hub's measurements, as data/aihub has them: measurements.csv and graphs/*.onnx
     AiHub,
-    /// Qualcomm AI Hub's rates of language models, as data/aihub has them: aihub_llm.csv
+    /// Qualcomm AI Hub's rates of language models, as data/aihub has them: `aihub_llm.csv`
     AiHubLlm,
 }
 
