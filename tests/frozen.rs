@@ -1,0 +1,82 @@
+//! Predictions for chips of which no run was seen, frozen before anyone compared them: the bundled
+//! profiles still predict them. Where this fails, `data/frozen/README.md` says what to do; the file
+//! stays as it is.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const DEVICES: [&str; 3] = ["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"];
+/// Relative, beside half of the last digit: functions of another machine round differently.
+const MARGIN: f64 = 1e-6;
+const HALF_A_DIGIT_US: f64 = 0.05;
+
+/// Predicted microseconds by device, graph and format.
+type Times = BTreeMap<[String; 3], f64>;
+
+/// A folder of measurements that names every graph in every format, with times that stand for none.
+fn wanted() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("graphs")).unwrap();
+    let mut table = "family,graph,chip,device,runtime,precision,time_us,unit,tool_versions,date,origin,\
+                     input_checked,job_id\n"
+        .to_owned();
+    for graph in fs::read_dir(Path::new(ROOT).join("data/aihub/graphs")).unwrap() {
+        let path = graph.unwrap().path();
+        fs::copy(&path, folder.path().join("graphs").join(path.file_name().unwrap())).unwrap();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        for format in ["float", "w8a8", "w8a16"] {
+            writeln!(table, ",{name},any,,qnn_dlc,{format},1,npu,,,head,head spec,{name}-{format}").unwrap();
+        }
+    }
+    fs::write(folder.path().join("measurements.csv"), table).unwrap();
+    folder
+}
+
+fn predicted(folder: &Path, device: &str) -> Times {
+    let points = folder.join("points.csv");
+    Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .args(["validate", "--profile", device, "--format", "ai-hub", "--device-column", "any", "--quiet"])
+        .arg("--runs")
+        .arg(folder)
+        .arg("--points")
+        .arg(&points)
+        .assert()
+        .success();
+    let content = fs::read_to_string(points).unwrap();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let format = cells[0].rsplit('/').next().unwrap();
+        ([device, cells[1], format].map(str::to_owned), cells[6].parse().unwrap())
+    };
+    content.lines().skip(1).map(row).collect()
+}
+
+#[test]
+fn the_bundled_profiles_predict_what_was_frozen() {
+    let content = fs::read_to_string(Path::new(ROOT).join("data/frozen/predicted.csv")).unwrap();
+    let frozen: Times = (content.lines().skip(1))
+        .map(|line| {
+            let (key, micros) = line.rsplit_once(',').unwrap();
+            let key: Vec<String> = key.split(',').map(str::to_owned).collect();
+            (key.try_into().unwrap(), micros.parse().unwrap())
+        })
+        .collect();
+    let folder = wanted();
+    let now: Times = DEVICES.into_iter().flat_map(|device| predicted(folder.path(), device)).collect();
+    assert!(frozen.keys().eq(now.keys()), "{} frozen, {} predicted", frozen.len(), now.len());
+    for (key, frozen) in &frozen {
+        let off = (now[key] - frozen).abs();
+        assert!(
+            off <= HALF_A_DIGIT_US + MARGIN * frozen,
+            "{key:?}: {frozen} us were frozen, now {}",
+            now[key]
+        );
+    }
+}
