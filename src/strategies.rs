@@ -68,7 +68,7 @@ pub(crate) fn compare(
     let entries = entries(&found, &prediction);
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
-    let bound = found.iter().find_map(|found| found.bound);
+    let bound = Some(explorer.bound(&prediction)?);
     Ok((Answer { plan, prediction, baselines, searches, considered, bound }, entries))
 }
 

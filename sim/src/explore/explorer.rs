@@ -11,6 +11,7 @@ use std::rc::Rc;
 use super::channel_split::{CoRunCache, Search, StartDelays, search_grid};
 use super::codl::CodlParts;
 use super::grid::Grid;
+use super::optimal::{self, Model};
 use super::prices::Prices;
 use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, random};
 use crate::plan::{Axis, Placement, Plan};
@@ -45,8 +46,6 @@ pub struct Found {
     pub prediction: Prediction,
     /// Candidates considered, where the strategy counts them.
     pub considered: usize,
-    /// What every plan costs at least, in the unit of the objective, where the strategy says so.
-    pub bound: Option<f64>,
 }
 
 /// Finds plans for one workload on one device.
@@ -63,6 +62,8 @@ pub struct Explorer<'s, 'a> {
     /// Of operators between the host, and inside the workload.
     pub(super) together: CoRunCache,
     pub(super) together_inside: CoRunCache,
+    /// What [`Strategy::Optimal`] prices for its plan and its bound.
+    pub(super) model: Option<Model<'s>>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     known: HashMap<Strategy, Result<Found, SimulateError>>,
 }
@@ -91,7 +92,8 @@ pub fn explore_stream(
 ) -> Result<Answer, SimulateError> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
-    let Found { plan, prediction, considered, bound, .. } = explorer.find(strategy)?;
+    let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
+    let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&prediction)?) } else { None };
     if strategy.is_single() {
         return Ok(Answer {
             plan,
@@ -120,6 +122,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             pipeline: None,
             together: CoRunCache::default(),
             together_inside: CoRunCache::default(),
+            model: None,
             searches: HashMap::new(),
             known: HashMap::new(),
         }
@@ -143,6 +146,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
         let found = strategy.find(self);
         self.known.insert(strategy, found.clone());
         found
+    }
+
+    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
+    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
+    ///
+    /// # Errors
+    /// What the NPU takes cannot be priced.
+    pub fn bound(&mut self, known: &Prediction) -> Result<f64, SimulateError> {
+        optimal::bound(self, known)
     }
 
     /// The plan of `CoDL` with only some of its parts, under the name of the whole.
@@ -170,7 +182,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         considered: usize,
     ) -> Result<Found, SimulateError> {
         let prediction = self.simulator.run(self.stages, &plan)?;
-        Ok(Found { strategy, plan, prediction, considered, bound: None })
+        Ok(Found { strategy, plan, prediction, considered })
     }
 
     /// Simulates a plan whose operators were placed one by one; none where together they are too much for

@@ -30,7 +30,7 @@ mod walk;
 
 use self::chains::ChainTables;
 use self::contention::Contention;
-use self::model::Model;
+pub(super) use self::model::Model;
 use self::moves::Mover;
 use self::program::{Limits, Outcome, Programme};
 use self::tables::Pricing;
@@ -87,7 +87,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
         all.extend(explorer.find(strategy));
     }
     let mut weights = first_weights(explorer);
-    let mut model = Model::new(explorer, weights)?;
+    let mut model = model(explorer)?;
     if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
         return Err(missing_kernel(explorer.simulator, &explorer.stages[stage], explorer.options));
     }
@@ -106,9 +106,16 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
     let best = explorer.best(all)?;
     let [.., changes, _] = explorer.options.effort.limits();
     let (plan, simulated) = walk::improved(explorer, &model, best.plan, changes)?;
-    let found = explorer.found(Strategy::Optimal, plan, considered + simulated)?;
-    let bound = bound(explorer, &mut model, &found.prediction);
-    Ok(Found { bound: Some(bound), ..found })
+    explorer.model = Some(model);
+    explorer.found(Strategy::Optimal, plan, considered + simulated)
+}
+
+/// What the search and the bound price together, made once.
+fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError> {
+    match explorer.model.take() {
+        Some(known) => Ok(known),
+        None => Model::new(explorer),
+    }
 }
 
 /// The best plan of rounds of the programme, until no chain of a plan is new.
@@ -149,8 +156,18 @@ fn fitting(
     }
 }
 
-/// What every plan costs at least, in the objective's unit.
-fn bound(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
+/// What every plan costs at least, in the objective's unit, where one is known that is predicted so.
+///
+/// # Errors
+/// What the NPU takes in graphs cannot be priced.
+pub(super) fn bound(explorer: &mut Explorer<'_, '_>, known: &Prediction) -> Result<f64, SimulateError> {
+    let mut model = model(explorer)?;
+    let bound = bound_of(explorer, &mut model, known);
+    explorer.model = Some(model);
+    Ok(bound)
+}
+
+fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
     let idle = idle_power(explorer.simulator.device()).0;
     let seconds = |model: &mut Model<'_>| {
         model.weights = Weights::TIME;

@@ -47,7 +47,7 @@ pub(super) struct OnNpu {
 
 /// A workload, and what parts of it take on a device.
 #[derive(Debug)]
-pub(super) struct Model<'e> {
+pub(in crate::explore) struct Model<'e> {
     pub(super) stages: &'e [Stage],
     pub(super) core_sets: &'e [CoreSet],
     pub(super) weights: Weights,
@@ -106,8 +106,8 @@ impl Meeting {
 }
 
 impl<'e> Model<'e> {
-    /// Of the workload of `explorer`, with what a second and a joule cost.
-    pub(super) fn new(explorer: &Explorer<'e, '_>, weights: Weights) -> Result<Self, SimulateError> {
+    /// Of the workload of `explorer`, where time alone counts.
+    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self, SimulateError> {
         let (stages, options) = (explorer.stages, explorer.options);
         let pricing = Pricing { parts: &explorer.parts, options };
         let mut known: HashMap<&Layer, usize> = HashMap::new();
@@ -127,7 +127,7 @@ impl<'e> Model<'e> {
         Ok(Self {
             stages,
             core_sets: &options.core_sets,
-            weights,
+            weights: Weights::TIME,
             graph,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
