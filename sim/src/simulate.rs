@@ -28,7 +28,7 @@ use thiserror::Error;
 
 pub use alone::{Detail, execute};
 pub use background::{BackgroundReport, BackgroundWork};
-pub(crate) use compiled_graphs::InGraph;
+pub(crate) use compiled_graphs::{InGraph, InGraphs};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
@@ -254,7 +254,7 @@ impl<'a> Simulator<'a> {
         &self,
         stages: &[Stage],
         takes: &[bool],
-    ) -> Result<Option<(Picos, Vec<Option<InGraph>>)>, SimulateError> {
+    ) -> Result<Option<InGraphs>, SimulateError> {
         if self.compiles_graphs { compiled_graphs::in_graphs(stages, self.device, takes) } else { Ok(None) }
     }
 

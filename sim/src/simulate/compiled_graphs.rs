@@ -52,6 +52,15 @@ pub(crate) struct InGraph {
     pub(crate) least: Picos,
 }
 
+/// What graphs take.
+#[derive(Clone, Debug)]
+pub(crate) struct InGraphs {
+    /// Handing one over.
+    pub(crate) entry: Picos,
+    /// Each stage in one, where the compiler takes it.
+    pub(crate) stages: Vec<Option<InGraph>>,
+}
+
 /// What handing over a graph takes, and what each of `stages` takes in one; `takes` says which the
 /// NPU has a kernel for. Nothing where no compiler takes graphs.
 ///
@@ -61,7 +70,7 @@ pub(super) fn in_graphs(
     stages: &[Stage],
     device: &Profile,
     takes: &[bool],
-) -> Result<Option<(Picos, Vec<Option<InGraph>>)>, SimulateError> {
+) -> Result<Option<InGraphs>, SimulateError> {
     let Some(compiled) = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref()) else { return Ok(None) };
     let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };
     let placements: Vec<Placement> = takes.iter().map(placement).collect();
@@ -81,7 +90,7 @@ pub(super) fn in_graphs(
             inside[stage] = Some(InGraph { phases, detail, least });
         }
     }
-    Ok(Some((Picos::from_micros(compiled.graph_us.value), inside)))
+    Ok(Some(InGraphs { entry: Picos::from_micros(compiled.graph_us.value), stages: inside }))
 }
 
 /// How the NPU runs a layer in a graph of its own.

@@ -205,7 +205,9 @@ impl Mover<'_, '_, '_> {
             for &(.., input) in reads {
                 let Some(found) = step.find(input) else { continue };
                 if !is_inside(&step.results[found].1) {
-                    BOTH.iter().for_each(|&by| self.cross(step, by, input));
+                    for by in BOTH {
+                        self.cross(step, by, input);
+                    }
                 }
             }
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), &model.weights)?;
@@ -222,7 +224,9 @@ impl Mover<'_, '_, '_> {
                 for &input in model.stages[stage].inputs.iter().filter(|&&input| input < position) {
                     let inside = tried.find(input).is_some_and(|found| is_inside(&tried.results[found].1));
                     if !inside {
-                        BOTH.iter().for_each(|&by| self.cross(&mut tried, by, input));
+                        for by in BOTH {
+                            self.cross(&mut tried, by, input);
+                        }
                     }
                 }
                 let [first, second] = lines[end - 1 - stage];

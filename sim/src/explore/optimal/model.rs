@@ -15,7 +15,9 @@ use crate::kernel::cpu::CoreSet;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, ProcessorKind, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{InGraph, SimulateError, copying, hand_over_delay, has_own_memory, join_delay};
+use crate::simulate::{
+    InGraph, InGraphs, SimulateError, copying, hand_over_delay, has_own_memory, join_delay,
+};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -272,7 +274,8 @@ fn on_npu(
 ) -> Result<(Cost, Vec<OnNpu>), SimulateError> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
-    let Some((entry, inside)) = explorer.simulator.in_graphs(explorer.stages, &takes)? else {
+    let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(explorer.stages, &takes)?
+    else {
         let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
         return Ok((Cost::NOTHING, kinds.iter().map(whole).collect()));
     };

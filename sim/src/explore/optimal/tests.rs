@@ -73,7 +73,8 @@ proptest! {
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu)).measuring(measure);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let weights = first_weights(&mut explorer);
-        let model = Model { weights, ..Model::new(&explorer).unwrap() };
+        let mut model = Model::new(&explorer).unwrap();
+        model.weights = weights;
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 150, seed);
         prop_assert!(bound <= least * (1.0 + 1e-12), "bound {bound}, {least} the least of {simulated} plans");
