@@ -168,7 +168,7 @@ pub fn execute(
 pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)> {
     let mut fuses = layer.operator.applies_bounds();
     layer.linked.functions().iter().map(move |&function| {
-        let is_fused = fuses && matches!(function, Function::Relu | Function::Relu6);
+        let is_fused = fuses && function.is_bound();
         fuses = function.is_binary();
         (function, is_fused)
     })

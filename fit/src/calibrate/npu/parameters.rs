@@ -30,7 +30,7 @@ pub(super) enum Speed {
     FixedCosts,
 }
 
-/// The speeds, and the deviation of the logarithm of each between chips of one make.
+/// The speeds in their order, and the deviation of the logarithm of each between chips of one make.
 pub(super) const SPEEDS: [(Speed, &str, f64); 5] = [
     (Speed::FloatProducts, "float_product_speed", 0.5),
     (Speed::IntegerProducts, "integer_product_speed", 0.5),
@@ -38,6 +38,13 @@ pub(super) const SPEEDS: [(Speed, &str, f64); 5] = [
     (Speed::Memory, "memory_speed", 0.3),
     (Speed::FixedCosts, "fixed_cost_speed", 0.5),
 ];
+
+impl Speed {
+    /// Its own of values that are in the order of [`SPEEDS`].
+    fn of<T>(self, values: &[T]) -> &T {
+        &values[self as usize]
+    }
+}
 
 /// A parameter that is fitted.
 pub(super) struct Parameter {
@@ -101,6 +108,32 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(integer_weights.product_rate_factor, 0.3, INTEGERS),
 ];
 
+/// The logarithm by which a chip's speeds move a parameter.
+fn scaled_log(parameter: &Parameter, coordinates: &[f64]) -> f64 {
+    match parameter.speed {
+        None => 0.0,
+        Some((speed, true)) => -speed.of(coordinates),
+        // Factors over the rate for floats.
+        Some((Speed::IntegerProducts, false)) => {
+            Speed::IntegerProducts.of(coordinates) - Speed::FloatProducts.of(coordinates)
+        }
+        Some((speed, false)) => *speed.of(coordinates),
+    }
+}
+
+/// What is known of a parameter that a chip's speeds move.
+fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Known]) -> Known {
+    let variance = |speed: Speed| speed.of(known).deviation.powi(2);
+    let variance = match parameter.speed {
+        None => 0.0,
+        Some((Speed::IntegerProducts, _)) => {
+            variance(Speed::IntegerProducts) + variance(Speed::FloatProducts)
+        }
+        Some((speed, _)) => variance(speed),
+    };
+    Known { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
+}
+
 /// What a fit starts from, and which of its parameters it moves.
 pub(super) struct Setting {
     base: CompiledGraphs,
@@ -139,21 +172,9 @@ impl Setting {
         self.present.iter().map(|parameter| parameter.deviation).collect()
     }
 
-    /// The logarithm by which a parameter is off its base.
+    /// The logarithm by which a parameter is off its base, of which it is the one at `index`.
     fn log(&self, index: usize, parameter: &Parameter, coordinates: &[f64]) -> f64 {
-        if !self.scales {
-            return coordinates[index];
-        }
-        let of = |speed: Speed| {
-            SPEEDS.iter().position(|(own, ..)| *own == speed).map_or(0.0, |place| coordinates[place])
-        };
-        match parameter.speed {
-            None => 0.0,
-            Some((speed, true)) => -of(speed),
-            // Factors over the rate for floats.
-            Some((Speed::IntegerProducts, false)) => of(Speed::IntegerProducts) - of(Speed::FloatProducts),
-            Some((speed, false)) => of(speed),
-        }
+        if self.scales { scaled_log(parameter, coordinates) } else { coordinates[index] }
     }
 
     /// The rates at these coordinates.
@@ -166,16 +187,10 @@ impl Setting {
             }
         }
         if self.scales {
-            let vector = Self::log_of_vector(coordinates).exp();
-            compiled.taps_per_ns.value *= vector;
+            compiled.taps_per_ns.value *= Speed::Vector.of(coordinates).exp();
         }
         tie(&mut compiled, self.scales);
         compiled
-    }
-
-    fn log_of_vector(coordinates: &[f64]) -> f64 {
-        let place = SPEEDS.iter().position(|(speed, ..)| *speed == Speed::Vector);
-        place.map_or(0.0, |place| coordinates[place])
     }
 
     /// The rates, rounded, with their source and, where each was fitted, their intervals.
@@ -183,7 +198,7 @@ impl Setting {
         let mut compiled = self.at(coordinates);
         for (index, parameter) in self.present.iter().enumerate() {
             let Some(quantity) = (parameter.of)(&mut compiled) else { continue };
-            let one = if self.scales { self.scaled(parameter, coordinates, known) } else { known[index] };
+            let one = if self.scales { scaled(parameter, coordinates, known) } else { known[index] };
             let centre = quantity.value / one.log.exp();
             let (value, ci95) = one.value(centre);
             *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
@@ -200,23 +215,6 @@ impl Setting {
             source.clone_into(&mut weights.source);
         }
         compiled
-    }
-
-    /// What is known of a parameter that a chip's speeds scale.
-    fn scaled(&self, parameter: &Parameter, coordinates: &[f64], known: &[Known]) -> Known {
-        let log = self.log(0, parameter, coordinates);
-        let variance = |speed: Speed| {
-            let place = SPEEDS.iter().position(|(own, ..)| *own == speed);
-            place.map_or(0.0, |place| known[place].deviation.powi(2))
-        };
-        let variance = match parameter.speed {
-            None => 0.0,
-            Some((Speed::IntegerProducts, _)) => {
-                variance(Speed::IntegerProducts) + variance(Speed::FloatProducts)
-            }
-            Some((speed, _)) => variance(speed),
-        };
-        Known { log, deviation: variance.sqrt(), informed: true }
     }
 
     /// The parameters as a report shows them.

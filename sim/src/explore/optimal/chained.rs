@@ -175,7 +175,7 @@ impl Mover<'_, '_, '_> {
         if let Some((first, behind)) = open {
             return Some(Self::run(step, least(&ways[first..behind])?));
         }
-        let even = best(ways, (step.now.queues[CPU], step.gpu_start()), &Weights::TIME)?;
+        let even = best(ways, (step.now.queues[CPU], step.gpu_start()), (self.model, Weights::TIME))?;
         step.now.joules += least(ways)?.joules;
         // Later kernels of the GPU wait for the join, whatever its own part took.
         step.now.queues[CPU] = (step.now.queues[CPU] + even.cpu).max(step.gpu_start() + even.gpu);
@@ -210,14 +210,14 @@ impl Mover<'_, '_, '_> {
                     }
                 }
             }
-            let way = best(ways, (step.now.queues[CPU], step.gpu_start()), &model.weights)?;
+            let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
         let read = step.results.iter().filter(|(stage, _)| reads.iter().any(|read| read.2 == *stage));
         let last = read.map(|(_, place)| place.ready).max().unwrap_or_default();
         let starts = [step.now.queues[CPU], step.now.queues[CPU].max(last)];
         let tried = starts.map(|start| {
-            let way = best(ways, (start, step.gpu_start()), &model.weights)?;
+            let way = best(ways, (start, step.gpu_start()), (model, model.weights))?;
             let mut tried = step.clone();
             let lines = self.chains.lines(model, end, cutting.axis, way.cut);
             for stage in position..end {

@@ -9,6 +9,7 @@ use super::Weights;
 use super::tables::{Cost, CutTable, OperatorTable, Pricing};
 use crate::device::gpu::{Direction, LinkTransfer};
 use crate::device::profile::Profile;
+use crate::explore::Objective;
 use crate::explore::channel_split::StartDelays;
 use crate::explore::explorer::Explorer;
 use crate::kernel::cpu::CoreSet;
@@ -53,6 +54,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) stages: &'e [Stage],
     pub(super) core_sets: &'e [CoreSet],
     pub(super) weights: Weights,
+    /// Whether energy counts: then a way to cut may be slower on both processors than another.
+    pub(super) has_joules: bool,
     /// Which table each stage has.
     kinds: Vec<usize>,
     pub(super) tables: Vec<OperatorTable>,
@@ -130,6 +133,7 @@ impl<'e> Model<'e> {
             stages,
             core_sets: &options.core_sets,
             weights: Weights::TIME,
+            has_joules: options.objective != Objective::Latency,
             graph,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,

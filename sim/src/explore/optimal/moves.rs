@@ -273,7 +273,8 @@ impl Mover<'_, '_, '_> {
                 (ends.min()?, 0)
             }
             Some(contention) => {
-                let way = best(&cuts.ways[cutting.cores as usize], (cpu_start, gpu_start), &model.weights)?;
+                let way =
+                    best(&cuts.ways[cutting.cores as usize], (cpu_start, gpu_start), (model, model.weights))?;
                 step.now.joules += way.joules;
                 let gather = meeting.gather.scale(f64::from(cuts.all - way.cut) / f64::from(cuts.all));
                 let lost = contention.of_cut(model, stage, cutting, way.cut);
@@ -315,9 +316,13 @@ pub(super) fn joined(own_memory: bool) -> Holders {
 }
 
 /// The way that costs least where the processors can start then.
-pub(super) fn best(ways: &[Way], (cpu, gpu): (Picos, Picos), weights: &Weights) -> Option<Way> {
+pub(super) fn best(
+    ways: &[Way],
+    (cpu, gpu): (Picos, Picos),
+    (model, weights): (&Model<'_>, Weights),
+) -> Option<Way> {
     let end = |way: &Way| (cpu + way.cpu).max(gpu + way.gpu);
-    if weights.joule > 0.0 {
+    if model.has_joules {
         let cost = |way: &Way| weights.of(end(way), way.joules);
         return ways.iter().copied().min_by(|one, other| cost(one).total_cmp(&cost(other)));
     }

@@ -41,6 +41,23 @@ pub enum Function {
 }
 
 impl Function {
+    /// Whether it only bounds its input: products and sums apply it to what they write.
+    pub fn is_bound(self) -> bool {
+        match self {
+            Self::Relu | Self::Relu6 => true,
+            Self::Add
+            | Self::Multiply
+            | Self::Divide
+            | Self::Prelu
+            | Self::HardSwish
+            | Self::HardSigmoid
+            | Self::Sigmoid
+            | Self::Silu
+            | Self::Gelu
+            | Self::Tanh => false,
+        }
+    }
+
     /// Whether the function reads two tensors.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Add | Self::Multiply | Self::Divide | Self::Prelu)

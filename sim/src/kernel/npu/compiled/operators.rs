@@ -205,26 +205,13 @@ fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
             }
         }
     }
-    let moves = |member: &Member<'_>| matches!(&member.layer.operator, Operator::Generic(generic) if generic.kind == GenericKind::Movement);
+    let moves = |member: &Member<'_>| {
+        let generic =
+            if let Operator::Generic(generic) = &member.layer.operator { Some(generic) } else { None };
+        generic.is_some_and(|generic| generic.kind == GenericKind::Movement)
+    };
     let stays = |(index, member): (usize, &Member<'_>)| is_read[index] && !by_others[index] && moves(member);
     members.iter().enumerate().map(stays).collect()
-}
-
-/// Whether a function is a bound, which the unit before it applies.
-pub(super) fn is_bound(function: Function) -> bool {
-    match function {
-        Function::Relu | Function::Relu6 => true,
-        Function::Add
-        | Function::Multiply
-        | Function::Divide
-        | Function::Prelu
-        | Function::HardSwish
-        | Function::HardSigmoid
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Gelu
-        | Function::Tanh => false,
-    }
 }
 
 /// The kernel of a function on its own.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::operators::{is_bound, kernel_of};
+use super::operators::kernel_of;
 use crate::kernel::Unsupported;
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
@@ -199,7 +199,7 @@ impl Work {
     pub(super) fn of_function(function: Function, output: Shape, read: f64, after: Kernel) -> Self {
         let other = function.is_binary().then_some(output);
         let kernel = match (kernel_of(&Elementwise { function, input: output, other }), after) {
-            (Kernel::Elementwise, _) if is_bound(function) && after.applies_bounds() => Kernel::Free,
+            (Kernel::Elementwise, _) if function.is_bound() && after.applies_bounds() => Kernel::Free,
             (Kernel::Elementwise, Kernel::ImageNormalisation) => after,
             (kernel, _) => kernel,
         };
