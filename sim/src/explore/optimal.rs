@@ -47,9 +47,6 @@ const NEVER: Picos = Picos(1 << 55);
 /// Final labels of which the plan is simulated, in each round.
 const FINALISTS: usize = 4;
 
-/// Most stages of a chain, exact and relaxed.
-const LONGEST: [usize; 2] = [32, 64];
-
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
@@ -69,13 +66,38 @@ impl Weights {
     }
 }
 
-impl Effort {
-    /// Labels that a search keeps, its rounds, the changes that it tries in the end, and the labels of a bound.
-    fn limits(self) -> [usize; 4] {
-        match self {
-            Self::Quick => [20, 3, 100, 100],
-            Self::Normal => [60, 8, 300, 300],
-            Self::Thorough => [120, 8, 4_000, 2_000],
+/// How much a search and a bound of a workload may do.
+struct Budget {
+    /// Labels that a search keeps at each position, and a bound.
+    labels: [usize; 2],
+    rounds: usize,
+    /// Random changes of the best plan.
+    changes: usize,
+    /// Most stages of a chain, of a search and of a bound.
+    longest: [usize; 2],
+}
+
+/// Stages up to which a workload is searched as its effort says; of larger ones less is kept, so that the time
+/// grows with them and not faster.
+const LARGE: usize = 150;
+
+/// How many times larger a workload is of which a bound keeps less: it tries fewer moves.
+const BOUNDS: usize = 3;
+
+impl Budget {
+    fn of(effort: Effort, stages: usize) -> Self {
+        let (labels, rounds, changes) = match effort {
+            Effort::Quick => ([20, 100], 3, 100),
+            Effort::Normal => ([60, 300], 8, 300),
+            Effort::Thorough => ([120, 2_000], 8, 4_000),
+        };
+        let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
+        let of_bound = less(BOUNDS * labels[1], 40).min(labels[1]);
+        Self {
+            labels: [less(labels[0], 8), of_bound],
+            rounds: less(rounds, 2),
+            changes: less(changes, 10),
+            longest: [less(32, 8), less(64, 8)],
         }
     }
 }
@@ -104,8 +126,8 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
         }
     }
     let best = explorer.best(all)?;
-    let [.., changes, _] = explorer.options.effort.limits();
-    let (plan, simulated) = walk::improved(explorer, &model, best.plan, changes)?;
+    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let (plan, simulated) = walk::improved(explorer, &model, best.plan, budget.changes)?;
     explorer.model = Some(model);
     explorer.found(Strategy::Optimal, plan, considered + simulated)
 }
@@ -121,12 +143,12 @@ fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError
 /// The best plan of rounds of the programme, until no chain of a plan is new.
 fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, SimulateError> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let chains = ChainTables::new(model, &pricing, false, LONGEST[0]);
+    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
     let mut contention = Contention::new(explorer);
-    let [width, rounds, ..] = explorer.options.effort.limits();
     let (mut found, mut considered) = (Vec::new(), 0);
-    for _ in 0..rounds {
-        let limits = Limits { width, cost: f64::INFINITY };
+    for _ in 0..budget.rounds {
+        let limits = Limits { width: budget.labels[0], cost: f64::INFINITY };
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
         let mut programme = Programme::new(mover, limits);
         let Outcome { decisions, .. } = programme.run(FINALISTS);
@@ -187,9 +209,9 @@ fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Predicti
 /// The bound of the relaxed programme, at most what a plan is known to cost.
 fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let chains = ChainTables::new(model, &pricing, true, LONGEST[1]);
-    let [.., width] = explorer.options.effort.limits();
-    let limits = Limits { width, cost: known };
+    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
+    let limits = Limits { width: budget.labels[1], cost: known };
     let mover = Mover { model, chains: &chains, contention: None };
     Programme::new(mover, limits).run(1).bound
 }
