@@ -1,10 +1,10 @@
 //! `coexec explore`: who should compute what, and why.
 
 use coexec_sim::device::basis::Basis;
-use coexec_sim::explore::{self, Answer, Objective, Search};
+use coexec_sim::explore::{self, Answer, Objective, Search, Strategy};
 use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Composition, Known, Prediction, timeline};
+use coexec_sim::simulate::{Composition, Errors, Known, Prediction, Simulator, timeline, times_faster};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
@@ -26,6 +26,9 @@ struct Document<'a> {
     bound: Option<f64>,
     /// How far the plan is from the best there is, at most, in percent.
     gap_percent: Option<f64>,
+    /// Whether it is faster than the best processor alone, where the profile is off as it states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certainty: Option<Certainty>,
     /// What is known of each processor for these operators.
     known: &'a [Known],
     plan: PlanFile,
@@ -36,6 +39,18 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
     strategies: &'a [Entry],
     operators: Vec<OperatorEntry>,
+}
+
+/// How sure a gain is.
+#[derive(Clone, Copy, Serialize)]
+struct Certainty {
+    /// The best processor alone.
+    over: Strategy,
+    /// Draws of the profile's errors.
+    draws: u32,
+    /// Those in which the plan is faster.
+    faster: u32,
+    errors: Errors,
 }
 
 /// What the search found for one operator alone.
@@ -98,6 +113,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         files.push(picture.file(|format| strategies::share_map(&scenario, &entries, plan, format))?);
     }
     output::write(&files)?;
+    let certainty = certainty(&scenario, &simulator, stages, &answer, &known)?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -106,6 +122,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             considered: answer.considered,
             bound: answer.bound,
             gap_percent: gap_percent(&answer, scenario.options.objective),
+            certainty,
             known: &known,
             plan,
             prediction: &answer.prediction,
@@ -115,13 +132,18 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    tell(&scenario, stages, &answer, &entries, &known);
+    tell(&scenario, stages, &answer, (&entries, &known, certainty));
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
 }
 
 /// The answer in tables: of strategies, or of what the plan is compared with; of operators.
-fn tell(scenario: &Scenario, stages: &[Stage], answer: &Answer, entries: &[Entry], known: &[Known]) {
+fn tell(
+    scenario: &Scenario,
+    stages: &[Stage],
+    answer: &Answer,
+    (entries, known, certainty): (&[Entry], &[Known], Option<Certainty>),
+) {
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
     if entries.is_empty() {
         compare(answer, known, scenario.options.objective != Objective::Latency);
@@ -132,7 +154,43 @@ fn tell(scenario: &Scenario, stages: &[Stage], answer: &Answer, entries: &[Entry
     if let Some(gap) = gap_percent(answer, scenario.options.objective) {
         output::line(&format!("\n{}", distance(gap, answer.plan.placements.iter().any(shares_with_npu))));
     }
+    if let Some(certainty) = certainty {
+        output::line(&certainty.sentence());
+    }
     operators(stages, answer);
+}
+
+/// Draws of a profile's errors.
+const DRAWS: u32 = 100;
+
+/// Draws in which a plan has to be faster to be advised.
+const SURE: u32 = 80;
+
+/// How sure it is that the plan is faster than the best processor alone; nothing where it is that, or where
+/// time is not what counts.
+fn certainty(
+    scenario: &Scenario,
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    answer: &Answer,
+    known: &[Known],
+) -> Result<Option<Certainty>, Failure> {
+    let best = answer.baselines.iter().min_by_key(|baseline| baseline.prediction.latency);
+    let is_latency = scenario.options.objective == Objective::Latency;
+    let Some(best) = best.filter(|best| is_latency && best.plan != answer.plan) else { return Ok(None) };
+    let errors = Errors::of(&scenario.device, known);
+    let faster = times_faster(simulator, stages, [&answer.plan, &best.plan], (&errors, DRAWS))?;
+    Ok(Some(Certainty { over: best.strategy, draws: DRAWS, faster, errors }))
+}
+
+impl Certainty {
+    fn sentence(&self) -> String {
+        let Self { over, draws, faster, .. } = self;
+        let over = over.name();
+        let advice =
+            if *faster < SURE { format!(": not sure, {over} is the safer choice") } else { String::new() };
+        format!("Faster than {over} in {faster} of {draws} draws of the profile's errors{advice}")
+    }
 }
 
 /// Percent below which a plan is called optimal.

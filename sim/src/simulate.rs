@@ -22,6 +22,7 @@ mod price;
 mod report;
 mod sample;
 mod timeline;
+mod uncertainty;
 
 use host::Host;
 use thiserror::Error;
@@ -42,6 +43,7 @@ pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
+pub use uncertainty::{Errors, times_faster};
 
 use crate::device::profile::Profile;
 use crate::engine::{Background, Capacity, Engine, Frames, NoTrace, Program, TraceSink};

@@ -21,7 +21,7 @@ use crate::workload::Stage;
 
 /// Mean absolute deviation of a standard normal distribution, sqrt(2/pi):
 /// profiles state jitter as a mean absolute deviation.
-const MEAN_ABSOLUTE_DEVIATION: f64 = 0.797_884_560_802_865_4;
+pub(super) const MEAN_ABSOLUTE_DEVIATION: f64 = 0.797_884_560_802_865_4;
 
 /// Two-sided 95 % quantile of the standard normal distribution.
 const NORMAL_95: f64 = 1.959_963_984_540_054;
