@@ -36,19 +36,11 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What `device` states of itself: cross-validated errors of whole networks, and of GPU kernels. Where it
-    /// states none, what its times rest on decides (`known`): 10 % where they were measured, 20 % where
-    /// they are scaled from another device, 35 % where they are assumed. Those three are assumed themselves.
+    /// Where times were measured (`known`), what `device` states of itself: cross-validated errors of whole
+    /// networks, and of GPU kernels; 10 % where it states none. 20 % where they are scaled from another
+    /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = device.calibration.as_ref().map_or(&[][..], |calibration| &calibration.error);
-        let of_basis = |kind: ProcessorKind| {
-            let basis = known.iter().find(|known| known.processor == kind).map(|known| known.basis);
-            match basis {
-                Some(Basis::Measured) => 10.0,
-                Some(Basis::Scaled) => 20.0,
-                Some(Basis::Assumed | Basis::NotKnown) | None => 35.0,
-            }
-        };
         let is_whole =
             |group: &&Group| !group.name.starts_with("gpu/") || group.name.contains("/end_to_end/");
         let stated = |kind: ProcessorKind, whole: bool| {
@@ -56,9 +48,20 @@ impl Errors {
             let of_kind = groups.iter().filter(|group| group.name.starts_with(&prefix) && group.n > 0);
             mean(of_kind.filter(|group| is_whole(group) == whole && !group.name.ends_with("/all")))
         };
-        let common = ProcessorKind::ALL.map(|kind| stated(kind, true).unwrap_or_else(|| of_basis(kind)));
-        let operator = ProcessorKind::ALL.map(|kind| stated(kind, false).unwrap_or(common[kind as usize]));
-        Self { common_percent: common, operator_percent: operator }
+        let of_kind = |kind: ProcessorKind| match known
+            .iter()
+            .find(|known| known.processor == kind)
+            .map(|known| known.basis)
+        {
+            Some(Basis::Measured) => {
+                let common = stated(kind, true).unwrap_or(10.0);
+                [common, stated(kind, false).unwrap_or(common)]
+            }
+            Some(Basis::Scaled) => [20.0; 2],
+            Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
+        };
+        let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
+        Self { common_percent: [cpu[0], gpu[0], npu[0]], operator_percent: [cpu[1], gpu[1], npu[1]] }
     }
 
     /// By how much a task's time is multiplied in one draw.
@@ -117,9 +120,10 @@ pub fn times_faster(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::{SearchOptions, Strategy, explore};
     use crate::kernel::cpu::{CoreSet, Library};
+    use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
-    use crate::plan::{Axis, Placement};
     use crate::workload::{fuse, network};
 
     #[test]
@@ -132,22 +136,18 @@ mod tests {
             [Placement::GPU, Placement::cpu(CoreSet::fastest(&device.cpu, 1).unwrap())].map(plan);
         let errors = Errors::of(&device, &[]);
         let times = |plans| times_faster(&simulator, &stages, plans, (&errors, 50)).unwrap();
-        assert_eq!(times([&gpu, &cpu]), 50);
-        assert_eq!(times([&cpu, &gpu]), 0);
+        let (faster, slower) = (times([&gpu, &cpu]), times([&cpu, &gpu]));
+        assert!(faster >= 45 && faster + slower == 50, "{faster} and {slower} of 50");
         assert_eq!(times([&gpu, &gpu]), 0);
     }
 
     #[test]
     fn larger_errors_leave_a_small_gain_less_sure() {
         let device = Profile::load("pixel4").unwrap();
-        let stages = fuse(&network("codl-vgg16").unwrap());
-        let simulator = Simulator::new(&device, Library::Xnnpack);
-        let cores = CoreSet::fastest(&device.cpu, 1).unwrap();
-        let cut = |stage: &Stage| match Axis::Height.extent(&stage.layer.operator) {
-            Some(all) if all > 16 => Placement::cpu_and_gpu(Axis::Height, cores, [all / 16, all - all / 16]),
-            _ => Placement::GPU,
-        };
-        let cut = Plan::new(Mechanism::SvmPolling, stages.iter().map(cut).collect());
+        let stages = fuse(&network("mobilenet-v2").unwrap());
+        let mut simulator = Simulator::new(&device, Library::Xnnpack);
+        let options = SearchOptions { strategy: Strategy::AnySplit, ..SearchOptions::on(&device) };
+        let cut = explore(&mut simulator, &stages, &options).unwrap().plan;
         let alone = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
         let times = |percent| {
             let errors = Errors { common_percent: [percent; 3], operator_percent: [percent; 3] };
