@@ -187,9 +187,13 @@ impl Certainty {
     fn sentence(&self) -> String {
         let Self { over, draws, faster, .. } = self;
         let over = over.name();
+        let of = format!("of {draws} draws of the profile's errors");
+        if 2 * faster < *draws {
+            return format!("Slower than {over} in {} {of}: {over} is the better choice", draws - faster);
+        }
         let advice =
             if *faster < SURE { format!(": not sure, {over} is the safer choice") } else { String::new() };
-        format!("Faster than {over} in {faster} of {draws} draws of the profile's errors{advice}")
+        format!("Faster than {over} in {faster} {of}{advice}")
     }
 }
 
