@@ -151,11 +151,12 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    if let Some(gap) = gap_percent(answer, scenario.options.objective) {
-        output::line(&format!("\n{}", distance(gap, answer.plan.placements.iter().any(shares_with_npu))));
-    }
-    if let Some(certainty) = certainty {
-        output::line(&certainty.sentence());
+    let is_outside = answer.plan.placements.iter().any(shares_with_npu);
+    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, is_outside));
+    let verdict: Vec<String> =
+        gap.into_iter().chain(certainty.map(|certainty| certainty.sentence())).collect();
+    if !verdict.is_empty() {
+        output::line(&format!("\n{}", verdict.join("\n")));
     }
     operators(stages, answer);
 }
