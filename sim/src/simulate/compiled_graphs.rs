@@ -14,7 +14,7 @@ use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Placement, Plan, Processor, ProcessorKind};
 use crate::units::Picos;
-use crate::workload::{DataType, Layer, Stage};
+use crate::workload::{Layer, Stage};
 
 /// How the NPU runs each of `stages` that `plan` gives it whole; nothing for the others, and for
 /// all where no compiler takes them.
@@ -71,14 +71,15 @@ pub(super) fn in_graphs(
     device: &Profile,
     takes: &[bool],
 ) -> Result<Option<InGraphs>, SimulateError> {
-    let Some(compiled) = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref()) else { return Ok(None) };
+    let Some(npu) = &device.npu else { return Ok(None) };
+    let Some(compiled) = &npu.compiled else { return Ok(None) };
     let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };
     let placements: Vec<Placement> = takes.iter().map(placement).collect();
     let mut inside = vec![None; stages.len()];
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     for members_of in graphs(stages, &placements) {
-        if stages[members_of[0]].layer.data_type == DataType::W4A16 {
+        if compiler(npu, &stages[members_of[0]].layer).is_none() {
             continue;
         }
         let graph = Graph::new(&members(stages, &members_of), compiled.on_chip_bytes.value)?;

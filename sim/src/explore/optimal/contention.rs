@@ -122,7 +122,7 @@ impl<'e, 'a> Contention<'e, 'a> {
 }
 
 /// A stage as if the workload began with `start`.
-fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
+pub(super) fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
     let inputs = stages[stage].inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
     Stage { inputs, ..stages[stage].clone() }
 }

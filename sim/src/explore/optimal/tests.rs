@@ -21,11 +21,7 @@ const DEVICES: [&str; 6] = ["pixel4", "mi8se", "oneplus11", "jetson-agx-orin", "
 /// Some stages of a network, as if there were no others.
 fn part_of(stages: &[Stage], start: usize, count: usize) -> Vec<Stage> {
     let start = start % stages.len();
-    let alone = |stage: &Stage| {
-        let inputs = stage.inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
-        Stage { inputs, ..stage.clone() }
-    };
-    stages[start..].iter().take(count).map(alone).collect()
+    (start..stages.len()).take(count).map(|stage| contention::within(stages, start, stage)).collect()
 }
 
 /// The least cost of plans on a random walk that goes on from about every better one, and some others; and
