@@ -1,14 +1,16 @@
 //! `coexec explore`: who should compute what, and why.
 
 use coexec_sim::device::basis::Basis;
-use coexec_sim::explore::{self, Answer, Objective, Search, Strategy};
+use coexec_sim::explore::advice::Certainty;
+use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Composition, Errors, Known, Prediction, Simulator, timeline, times_faster};
+use coexec_sim::simulate::{Composition, Known, Prediction, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
 
+use crate::advice::{self, Advice, RobustEntry};
 use crate::cli::{Common, Explore, OneOrAll};
 use crate::failure::Failure;
 use crate::output::{OutputFile, or_dash, row};
@@ -26,9 +28,15 @@ struct Document<'a> {
     bound: Option<f64>,
     /// How far the plan is from the best there is, at most, in percent.
     gap_percent: Option<f64>,
-    /// Whether it is faster than the best processor alone, where the profile is off as it states.
+    /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
     #[serde(skip_serializing_if = "Option::is_none")]
     certainty: Option<Certainty>,
+    /// What was found, where the plan is a single processor that is advised instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found_instead: Option<Entry>,
+    /// With `--robust`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    robust: Option<&'a RobustEntry>,
     /// What is known of each processor for these operators.
     known: &'a [Known],
     plan: PlanFile,
@@ -39,18 +47,6 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
     strategies: &'a [Entry],
     operators: Vec<OperatorEntry>,
-}
-
-/// How sure a gain is.
-#[derive(Clone, Copy, Serialize)]
-struct Certainty {
-    /// The best processor alone.
-    over: Strategy,
-    /// Draws of the profile's errors.
-    draws: u32,
-    /// Those in which the plan is faster.
-    faster: u32,
-    errors: Errors,
 }
 
 /// What the search found for one operator alone.
@@ -82,8 +78,14 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let scenario = options.place.load()?;
     let stages = match &scenario.workload {
         Workload::Model(stages) => stages,
-        Workload::Set(operators) => return sweep::run(&scenario, operators, options, common),
-        Workload::Language(task) => return language::explore(&scenario, task, options, common),
+        Workload::Set(operators) => {
+            advice::refuse(options, "for models")?;
+            return sweep::run(&scenario, operators, options, common);
+        }
+        Workload::Language(task) => {
+            advice::refuse(options, "for graphs of operators")?;
+            return language::explore(&scenario, task, options, common);
+        }
     };
     let mut simulator = scenario.simulator();
     let known = known::of(&scenario, stages);
@@ -94,6 +96,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
     };
+    let advice = advice::of(options, &scenario, &mut simulator, stages, (answer, &known))?;
+    let answer = &advice.answer;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
@@ -113,7 +117,6 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         files.push(picture.file(|format| strategies::share_map(&scenario, &entries, plan, format))?);
     }
     output::write(&files)?;
-    let certainty = certainty(&scenario, &simulator, stages, &answer, &known)?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -121,8 +124,10 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             objective: scenario.options.objective,
             considered: answer.considered,
             bound: answer.bound,
-            gap_percent: gap_percent(&answer, scenario.options.objective),
-            certainty,
+            gap_percent: gap_percent(answer, scenario.options.objective),
+            certainty: advice.certainty,
+            found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
+            robust: advice.robust.as_ref(),
             known: &known,
             plan,
             prediction: &answer.prediction,
@@ -132,7 +137,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    tell(&scenario, stages, &answer, (&entries, &known, certainty));
+    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known));
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
 }
@@ -141,61 +146,25 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
 fn tell(
     scenario: &Scenario,
     stages: &[Stage],
-    answer: &Answer,
-    (entries, known, certainty): (&[Entry], &[Known], Option<Certainty>),
+    (advice, confidence): (&Advice, f64),
+    (entries, known): (&[Entry], &[Known]),
 ) {
+    let answer = &advice.answer;
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
     if entries.is_empty() {
-        compare(answer, known, scenario.options.objective != Objective::Latency);
+        compare(advice, known, scenario.options.objective != Objective::Latency);
     } else {
         strategies::table(entries);
     }
     known::tell(known);
     let is_outside = answer.plan.placements.iter().any(shares_with_npu);
     let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, is_outside));
-    let verdict: Vec<String> =
-        gap.into_iter().chain(certainty.map(|certainty| certainty.sentence())).collect();
+    let verdict: Vec<String> = gap.into_iter().chain(advice.sentence(confidence)).collect();
     if !verdict.is_empty() {
         output::line(&format!("\n{}", verdict.join("\n")));
     }
+    advice.tell_robust();
     operators(stages, answer);
-}
-
-/// Draws of a profile's errors.
-const DRAWS: u32 = 100;
-
-/// Draws in which a plan has to be faster to be advised.
-const SURE: u32 = 80;
-
-/// How sure it is that the plan is faster than the best processor alone; nothing where it is that, or where
-/// time is not what counts.
-fn certainty(
-    scenario: &Scenario,
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    answer: &Answer,
-    known: &[Known],
-) -> Result<Option<Certainty>, Failure> {
-    let best = answer.baselines.iter().min_by_key(|baseline| baseline.prediction.latency);
-    let is_latency = scenario.options.objective == Objective::Latency;
-    let Some(best) = best.filter(|best| is_latency && best.plan != answer.plan) else { return Ok(None) };
-    let errors = Errors::of(&scenario.device, known);
-    let faster = times_faster(simulator, stages, [&answer.plan, &best.plan], (&errors, DRAWS))?;
-    Ok(Some(Certainty { over: best.strategy, draws: DRAWS, faster, errors }))
-}
-
-impl Certainty {
-    fn sentence(&self) -> String {
-        let Self { over, draws, faster, .. } = self;
-        let over = over.name();
-        let of = format!("of {draws} draws of the profile's errors");
-        if 2 * faster < *draws {
-            return format!("Slower than {over} in {} {of}: {over} is the better choice", draws - faster);
-        }
-        let advice =
-            if *faster < SURE { format!(": not sure, {over} is the safer choice") } else { String::new() };
-        format!("Faster than {over} in {faster} {of}{advice}")
-    }
 }
 
 /// Percent below which a plan is called optimal.
@@ -253,9 +222,10 @@ fn ratio(slow: Picos, fast: Picos) -> f64 {
 
 /// The plan beside single processors, also those that nothing can be said of, and what each
 /// latency consists of.
-fn compare(answer: &Answer, known: &[Known], energy: bool) {
+fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: bool) {
     let latency = answer.prediction.latency;
-    let compositions = answer.baselines.iter().map(|baseline| &baseline.prediction.composition);
+    let others = || instead.iter().chain(&answer.baselines);
+    let compositions = others().map(|other| &other.prediction.composition);
     let parts = Composition::named_parts(compositions.chain([&answer.prediction.composition]));
     let row = |name: &str, prediction: &Prediction| {
         let mut row = row![name, prediction.latency, format!("{:.2}x", ratio(prediction.latency, latency))];
@@ -264,15 +234,14 @@ fn compare(answer: &Answer, known: &[Known], energy: bool) {
         row.extend(named.map(|(_, length)| length.to_string()));
         row
     };
-    let baselines =
-        answer.baselines.iter().map(|baseline| row(baseline.strategy.name(), &baseline.prediction));
+    let others = others().map(|other| row(other.strategy.name(), &other.prediction));
     let open = known.iter().filter(|known| known.missing.is_some());
     let open = open.map(|known| {
         let mut row = row![format!("{}-only", known.processor.name()), Basis::NotKnown];
         row.resize(3 + usize::from(energy) + parts.len(), "-".to_owned());
         row
     });
-    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(baselines).chain(open);
+    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(others).chain(open);
     let mut header = vec!["strategy", "latency", "relative"];
     header.extend(energy.then_some("energy"));
     header.extend(&parts);

@@ -9,6 +9,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 mod command {
+    mod advice;
     mod ai_hub;
     mod bad_arguments;
     mod bad_files;

@@ -5,6 +5,7 @@
 //! latency a search reports is the latency `simulate` replays.
 //! Invariant: a search returns the same plan for any number of threads.
 
+pub mod advice;
 mod channel_split;
 mod codl;
 mod epew;

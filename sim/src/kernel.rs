@@ -133,6 +133,12 @@ impl Phases {
         }
     }
 
+    /// The same phases, each so many times as long.
+    #[must_use]
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        Self(self.0.iter().map(|phase| Phase { duration: phase.duration.scale(factor), ..*phase }).collect())
+    }
+
     /// The same phases, which move nothing.
     #[must_use]
     pub fn without_traffic(&self) -> Self {

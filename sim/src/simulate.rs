@@ -43,13 +43,14 @@ pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
-pub use uncertainty::{Errors, times_faster};
+pub use uncertainty::{CUTS_GROUP, Errors};
+pub(crate) use uncertainty::{Deviation, latencies, latency};
 
 use crate::device::profile::Profile;
 use crate::engine::{Background, Capacity, Engine, Frames, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::Library;
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Plan, Processor};
+use crate::plan::{Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
@@ -148,6 +149,9 @@ pub struct Simulator<'a> {
     ends_on_host: bool,
     /// Whether the NPU's compiler takes operators in a row as one graph.
     compiles_graphs: bool,
+    /// How many times longer than its profile says each processor computes, in their order; nothing where it
+    /// does as it says.
+    computing: Option<[f64; 3]>,
     capacity: Capacity,
     engine: Engine,
     program: Program,
@@ -163,13 +167,13 @@ impl<'a> Simulator<'a> {
         let host = Host::new(device, Measure::Operators);
         let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
         let (background, frames) = (None, Frames::default());
-        let (ends_on_host, compiles_graphs) = (true, true);
         Self {
             device,
             library,
             host,
-            ends_on_host,
-            compiles_graphs,
+            ends_on_host: true,
+            compiles_graphs: true,
+            computing: None,
             capacity,
             engine,
             program,
@@ -214,15 +218,26 @@ impl<'a> Simulator<'a> {
     /// A simulator of single operators of what this one runs whole: their launches
     /// as they are there, without what an inference pays once.
     pub(crate) fn of_parts(&self) -> Self {
-        let Self { compiles_graphs, .. } = *self;
-        Self { host: self.host.of_part(), compiles_graphs, ..Self::new(self.device, self.library) }
+        let Self { compiles_graphs, computing, .. } = *self;
+        Self { host: self.host.of_part(), compiles_graphs, computing, ..Self::new(self.device, self.library) }
     }
 
     /// The same for operators in the middle of a workload, whose data lie where they
     /// are computed.
     pub(crate) fn inside(&self) -> Self {
-        let Self { host, compiles_graphs, .. } = *self;
-        Self { ends_on_host: false, host, compiles_graphs, ..Self::new(self.device, self.library) }
+        let Self { host, compiles_graphs, computing, .. } = *self;
+        Self { ends_on_host: false, host, compiles_graphs, computing, ..Self::new(self.device, self.library) }
+    }
+
+    /// The same simulator of `device`, another state of this one's, whose processors compute so many times
+    /// longer.
+    pub(crate) fn deviating<'d>(&self, device: &'d Profile, computing: [f64; 3]) -> Simulator<'d>
+    where
+        'a: 'd,
+    {
+        let Self { host, ends_on_host, compiles_graphs, .. } = *self;
+        let same = Simulator { host, ends_on_host, compiles_graphs, ..Simulator::new(device, self.library) };
+        Simulator { computing: Some(computing), ..same.beside(self.background_work()) }
     }
 
     /// How one processor runs a layer of what is measured.
@@ -234,7 +249,14 @@ impl<'a> Simulator<'a> {
             }
         };
         let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
-        Ok((phases, detail))
+        Ok((self.deviated(phases, by.kind()), detail))
+    }
+
+    fn deviated(&self, phases: Phases, kind: ProcessorKind) -> Phases {
+        match self.computing {
+            Some(factors) => phases.scaled(factors[kind as usize]),
+            None => phases,
+        }
     }
 
     /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
@@ -243,11 +265,14 @@ impl<'a> Simulator<'a> {
         stages: &[Stage],
         plan: &Plan,
     ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
-        if self.compiles_graphs {
-            compiled_graphs::compiled(stages, plan, self.device)
-        } else {
-            Ok(Vec::new())
+        if !self.compiles_graphs {
+            return Ok(Vec::new());
         }
+        let mut compiled = compiled_graphs::compiled(stages, plan, self.device)?;
+        for (phases, _) in compiled.iter_mut().flatten() {
+            *phases = self.deviated(std::mem::take(phases), ProcessorKind::Npu);
+        }
+        Ok(compiled)
     }
 
     /// What each of `stages` takes as an operator of a compiled graph, and what handing one over takes;
@@ -257,7 +282,17 @@ impl<'a> Simulator<'a> {
         stages: &[Stage],
         takes: &[bool],
     ) -> Result<Option<InGraphs>, SimulateError> {
-        if self.compiles_graphs { compiled_graphs::in_graphs(stages, self.device, takes) } else { Ok(None) }
+        if !self.compiles_graphs {
+            return Ok(None);
+        }
+        let mut graphs = compiled_graphs::in_graphs(stages, self.device, takes)?;
+        if let (Some(InGraphs { entry, stages }), Some([.., factor])) = (&mut graphs, self.computing) {
+            *entry = entry.scale(factor);
+            for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
+                (*phases, *least) = (phases.scaled(factor), least.scale(factor));
+            }
+        }
+        Ok(graphs)
     }
 
     /// The device simulated.

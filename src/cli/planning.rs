@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coexec_sim::explore::Strategy;
+use coexec_sim::explore::advice::Regret;
 use coexec_sim::input::InputError;
 use coexec_sim::scenario::{Overrides, Scenario};
 
@@ -93,7 +94,35 @@ pub(crate) struct Explore {
     /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) shares: Option<PicturePath>,
+    /// Least part of all draws of the profile's errors in which the plan found has to be faster than the best
+    /// processor alone; else that is advised. A plan that --strategy names is shown as it is
+    #[arg(long, value_name = "0..1", default_value_t = 0.8, value_parser = probability)]
+    pub(crate) confidence: f64,
+    /// Take the plan that is best if every value of the profile holds
+    #[arg(long, conflicts_with_all = ["robust", "confidence"])]
+    pub(crate) nominal: bool,
+    /// Choose the plan by its regret over draws of the profile's errors
+    #[arg(long, value_enum, value_name = "mean|p95")]
+    pub(crate) robust: Option<Regret>,
+    /// Mean error of each processor's times and of hand-overs, in place of what the profile states
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) profile_error: Option<f64>,
     /// Operator the latency picture of --plot shows; the first that is cut unless given
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    within(text, 0.0..=1.0)
+}
+
+/// Errors beyond which a draw says nothing.
+fn percent(text: &str) -> Result<f64, String> {
+    within(text, 0.0..=200.0)
+}
+
+fn within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    let expected = || format!("expected a number from {} to {}", range.start(), range.end());
+    number.filter(|number| range.contains(number)).ok_or_else(expected)
 }

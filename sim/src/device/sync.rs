@@ -70,6 +70,22 @@ pub struct Transfer {
     pub per_byte_ns: Quantity,
 }
 
+impl Sync {
+    /// Where everything but the shortest sleep takes so many times as long.
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        let mut scaled = self.clone();
+        let Self { blocking_finish, event_wait, svm_polling, sleep_then_poll, map, unmap, transform, .. } =
+            &mut scaled;
+        let notifications = [blocking_finish, event_wait, svm_polling].map(|one| &mut one.notification_us);
+        let transfers =
+            [map, unmap, transform].into_iter().flat_map(|one| [&mut one.fixed_us, &mut one.per_byte_ns]);
+        for quantity in transfers.chain(notifications).chain([&mut sleep_then_poll.notification_us]) {
+            quantity.value *= factor;
+        }
+        scaled
+    }
+}
+
 impl Notification {
     /// From one processor's end until the other knows of it.
     pub fn latency(&self) -> Picos {

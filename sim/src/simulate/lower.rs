@@ -129,22 +129,13 @@ impl Lowered {
         Ok(Self { tasks, computed, missing, gpu_has_own_memory: setting.gpu_has_own_memory })
     }
 
-    /// Writes the tasks into an engine program, each compute task stretched by
-    /// its factor of `stretch` (1 where that is shorter).
+    /// Writes the tasks into an engine program, each stretched by its factor of `stretch` (1 where that is
+    /// shorter).
     pub(crate) fn write(&self, program: &mut Program, stretch: &[f64]) {
         program.clear();
-        let mut stretched;
         for (index, task) in self.tasks.iter().enumerate() {
-            let mut phases = match stretch.get(index) {
-                Some(&factor) if task.computes() => {
-                    stretched = Phases::default();
-                    for phase in task.phases.as_slice() {
-                        stretched.push(Phase { duration: phase.duration.scale(factor), ..*phase });
-                    }
-                    &stretched
-                }
-                _ => &task.phases,
-            };
+            let stretched = stretch.get(index).map(|&factor| task.phases.scaled(factor));
+            let mut phases = stretched.as_ref().unwrap_or(&task.phases);
             let elsewhere;
             if self.spares_the_memory(task) {
                 elsewhere = phases.without_traffic();

@@ -1,15 +1,18 @@
-//! How sure it is that one plan is faster than another, where a profile's times are off.
+//! What plans take where a profile's times are off.
 //!
 //! Responsible for: drawing how far they are off, and running plans so. Not for: how a single device's runs
-//! differ (`sample`). Invariant: in one draw all plans see the same errors: one for each processor, and one
-//! for each operator on it.
+//! differ (`sample`), or what follows for a choice (`explore::advice`). Invariant: in one draw all plans see the
+//! same errors: one for each processor, one for each operator on it, one for meetings and one for cuts.
+
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, PricedCommand};
+use super::lower::{Lowered, PricedCommand, Share};
 use super::sample::MEAN_ABSOLUTE_DEVIATION;
 use super::{Known, SimulateError, Simulator};
 use crate::device::basis::Basis;
@@ -17,6 +20,7 @@ use crate::device::calibration::Group;
 use crate::device::profile::Profile;
 use crate::engine::NoTrace;
 use crate::plan::{Plan, ProcessorKind};
+use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -26,16 +30,58 @@ const SEED: u64 = 1;
 /// Stages that one draw may have before streams would collide.
 const STAGE_BITS: u32 = 32;
 
-/// How far a profile's times may be off on each processor, in their order: mean absolute errors in percent.
+/// Streams of a draw before those of its operators: one for each processor, then these.
+const MEETINGS: u64 = ProcessorKind::ALL.len() as u64;
+const CUTS: u64 = MEETINGS + 1;
+const FIRST_OPERATOR: u64 = CUTS + 1;
+
+/// How far hand-overs and joins may be off, in percent. Assumed: they are measured on few phones.
+const MEETING_PERCENT: f64 = 20.0;
+
+/// The group of a profile's errors that says what cut operators take beside what their parts take alone.
+pub const CUTS_GROUP: &str = "cut/all";
+
+/// Standard deviations of a normal distribution below which 95 % of it lie.
+const NORMAL_95_ONE_SIDED: f64 = 1.644_853_626_951_472;
+
+/// How far a profile's times may be off: mean absolute errors in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
-    /// Of all its operators together.
+    /// Of all operators on each processor together, in their order.
     pub common_percent: [f64; 3],
     /// Of each operator beside that.
     pub operator_percent: [f64; 3],
+    /// Of hand-overs and joins together.
+    pub meeting_percent: f64,
+    /// By how much parts of cut operators take longer than predicted.
+    pub cut_bias_percent: f64,
+    /// Of that.
+    pub cut_percent: f64,
+}
+
+/// One draw of errors: how many times longer than a profile says something takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Deviation {
+    /// Computing on each processor, in their order.
+    pub(crate) computing: [f64; 3],
+    /// Handing over and joining.
+    pub(crate) meeting: f64,
+    /// Parts of cut operators, beside that.
+    cut: f64,
 }
 
 impl Errors {
+    /// The same error for all operators of each processor, and for meetings; none for each operator.
+    pub fn common(percent: f64) -> Self {
+        Self {
+            common_percent: [percent; 3],
+            operator_percent: [0.0; 3],
+            meeting_percent: percent,
+            cut_bias_percent: 0.0,
+            cut_percent: 0.0,
+        }
+    }
+
     /// Where times were measured (`known`), what `device` states of itself: cross-validated errors of whole
     /// networks, and of GPU kernels; 10 % where it states none. 20 % where they are scaled from another
     /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
@@ -61,20 +107,63 @@ impl Errors {
             Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
-        Self { common_percent: [cpu[0], gpu[0], npu[0]], operator_percent: [cpu[1], gpu[1], npu[1]] }
+        let [cut_bias_percent, cut_percent] =
+            groups.iter().find(|group| group.name == CUTS_GROUP).map_or([0.0; 2], of_cuts);
+        Self {
+            common_percent: [cpu[0], gpu[0], npu[0]],
+            operator_percent: [cpu[1], gpu[1], npu[1]],
+            meeting_percent: MEETING_PERCENT,
+            cut_bias_percent,
+            cut_percent,
+        }
     }
 
-    /// By how much a task's time is multiplied in one draw.
-    fn factor(&self, task: &PricedCommand, draw: u64) -> f64 {
-        if !task.computes() {
-            return 1.0;
-        }
-        let kind = task.processor() as u64;
-        let common = normal(draw, kind) * self.common_percent[kind as usize];
-        let own = normal(draw, (task.stage as u64 + 1) * ProcessorKind::ALL.len() as u64 + kind);
-        let percent = common + own * self.operator_percent[kind as usize];
-        (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
+    /// How far everything but single operators is off in one draw.
+    pub(crate) fn deviation(&self, draw: u64) -> Deviation {
+        let factor = |stream, percent| factor(normal(draw, stream) * percent);
+        let computing =
+            ProcessorKind::ALL.map(|kind| factor(kind as u64, self.common_percent[kind as usize]));
+        let cut = (1.0 + self.cut_bias_percent / 100.0) * factor(CUTS, self.cut_percent);
+        Deviation { computing, meeting: factor(MEETINGS, self.meeting_percent), cut }
     }
+
+    /// How far a task is off in one draw, beside what everything is.
+    fn of_operator(&self, task: &PricedCommand, draw: u64) -> f64 {
+        let kind = task.processor();
+        let stream = FIRST_OPERATOR + (task.stage * ProcessorKind::ALL.len() + kind as usize) as u64;
+        factor(normal(draw, stream) * self.operator_percent[kind as usize])
+    }
+}
+
+impl Deviation {
+    /// A profile that says what is so.
+    pub(crate) const NONE: Self = Self { computing: [1.0; 3], meeting: 1.0, cut: 1.0 };
+
+    /// By how much a task's time is multiplied.
+    fn of(&self, task: &PricedCommand) -> f64 {
+        match task.what {
+            What::Compute { .. } if task.share == Share::default() => {
+                self.computing[task.processor() as usize]
+            }
+            What::Compute { .. } => self.computing[task.processor() as usize] * self.cut,
+            What::HandOver { .. } | What::Join { .. } => self.meeting,
+            What::Submit | What::ReadBack => self.computing[ProcessorKind::Gpu as usize],
+            What::Move { .. } => 1.0,
+        }
+    }
+}
+
+/// By how much a time is multiplied that is so many percent off; a mean absolute error is drawn as a normal
+/// number of that mean absolute deviation.
+fn factor(percent: f64) -> f64 {
+    (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
+}
+
+/// By how much cuts take longer than predicted, and how far that spreads, of errors of predictions.
+fn of_cuts(group: &Group) -> [f64; 2] {
+    let bias_percent = 100.0 * ((1.0 + group.bias_percent / 100.0).recip() - 1.0);
+    let beyond = (group.p95_ape_percent - group.bias_percent.abs()).max(0.0);
+    [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
 }
 
 /// The mean error of groups, each by its runs.
@@ -92,69 +181,82 @@ fn normal(draw: u64, index: u64) -> f64 {
     StandardNormal.sample(&mut stream)
 }
 
-/// In how many of `draws` of `errors` a plan is faster than another.
+/// What a plan takes in each of `draws` of `errors`.
 ///
 /// # Errors
 /// As [`Simulator::run`].
-pub fn times_faster(
+pub(crate) fn latencies(
     simulator: &Simulator<'_>,
-    stages: &[Stage],
-    [plan, other]: [&Plan; 2],
-    (errors, draws): (&Errors, u32),
-) -> Result<u32, SimulateError> {
-    let lowered = [Lowered::new(stages, plan, simulator)?, Lowered::new(stages, other, simulator)?];
-    // The tasks are lowered, with the host path; the engine alone is run.
-    let work = simulator.background_work();
-    let mut engine = Simulator::new(simulator.device, simulator.library).beside(work);
-    let mut faster = 0;
-    for draw in 0..u64::from(draws) {
-        let mut latency = |lowered: &Lowered| -> Result<Picos, SimulateError> {
-            let stretch: Vec<f64> = lowered.tasks.iter().map(|task| errors.factor(task, draw)).collect();
-            engine.execute(lowered, &stretch, &mut NoTrace)
+    (stages, plan): (&[Stage], &Plan),
+    errors: &Errors,
+    draws: Range<u64>,
+) -> Result<Vec<Picos>, SimulateError> {
+    let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
+    deviating(simulator, (stages, plan), deviations.collect())
+}
+
+/// What a plan takes where everything is off so.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub(crate) fn latency(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    deviation: Deviation,
+) -> Result<Picos, SimulateError> {
+    Ok(deviating(simulator, (stages, plan), vec![(deviation, None)])?[0])
+}
+
+fn deviating(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    deviations: Vec<(Deviation, Option<(&Errors, u64)>)>,
+) -> Result<Vec<Picos>, SimulateError> {
+    let lowered = Lowered::new(stages, plan, simulator)?;
+    let (device, library, work) = (simulator.device, simulator.library, simulator.background_work());
+    let of = |engine: &mut Simulator<'_>, (deviation, own): (Deviation, Option<(&Errors, u64)>)| {
+        let factor = |task: &PricedCommand| {
+            let own =
+                own.filter(|_| task.computes()).map_or(1.0, |(errors, draw)| errors.of_operator(task, draw));
+            deviation.of(task) * own
         };
-        faster += u32::from(latency(&lowered[0])? < latency(&lowered[1])?);
-    }
-    Ok(faster)
+        let stretch: Vec<f64> = lowered.tasks.iter().map(factor).collect();
+        engine.execute(&lowered, &stretch, &mut NoTrace)
+    };
+    // The tasks are lowered, with the host path; the engine alone is run.
+    let engine = || Simulator::new(device, library).beside(work);
+    deviations.into_par_iter().map_init(engine, of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::explore::{SearchOptions, Strategy, explore};
-    use crate::kernel::cpu::{CoreSet, Library};
-    use crate::plan::Placement;
-    use crate::plan::synchronisation::Mechanism;
+    use crate::kernel::cpu::Library;
     use crate::workload::{fuse, network};
 
     #[test]
-    fn a_plan_that_is_much_faster_wins_nearly_always_and_never_against_itself() {
-        let device = Profile::load("pixel4").unwrap();
-        let stages = fuse(&network("vgg16").unwrap());
-        let simulator = Simulator::new(&device, Library::Xnnpack);
-        let plan = |placement| Plan::new(Mechanism::SvmPolling, vec![placement; stages.len()]);
-        let [gpu, cpu] =
-            [Placement::GPU, Placement::cpu(CoreSet::fastest(&device.cpu, 1).unwrap())].map(plan);
-        let errors = Errors::of(&device, &[]);
-        let times = |plans| times_faster(&simulator, &stages, plans, (&errors, 50)).unwrap();
-        let (faster, slower) = (times([&gpu, &cpu]), times([&cpu, &gpu]));
-        assert!(faster >= 45 && faster + slower == 50, "{faster} and {slower} of 50");
-        assert_eq!(times([&gpu, &gpu]), 0);
-    }
-
-    #[test]
-    fn larger_errors_leave_a_small_gain_less_sure() {
+    fn a_plan_takes_what_it_takes_where_nothing_is_off_and_as_much_longer_as_all_is() {
         let device = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("mobilenet-v2").unwrap());
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
         let options = SearchOptions { strategy: Strategy::AnySplit, ..SearchOptions::on(&device) };
         let cut = explore(&mut simulator, &stages, &options).unwrap().plan;
-        let alone = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
-        let times = |percent| {
-            let errors = Errors { common_percent: [percent; 3], operator_percent: [percent; 3] };
-            times_faster(&simulator, &stages, [&cut, &alone], (&errors, 100)).unwrap()
-        };
-        let [none, some, large] = [0.0, 10.0, 120.0].map(times);
-        assert_eq!(none, 100);
-        assert!(none >= some && some > large, "{none} {some} {large}");
+        let nominal = simulator.latency(&stages, &cut).unwrap();
+        assert_eq!(latency(&simulator, (&stages, &cut), Deviation::NONE), Ok(nominal));
+        let none = latencies(&simulator, (&stages, &cut), &Errors::common(0.0), 0..3).unwrap();
+        assert_eq!(none, vec![nominal; 3]);
+        let twice = Deviation { computing: [2.0; 3], meeting: 2.0, cut: 1.0 };
+        let longer = latency(&simulator, (&stages, &cut), twice).unwrap();
+        let ratio = longer.0 as f64 / nominal.0 as f64;
+        assert!((1.9..=2.0 + 1e-6).contains(&ratio), "{ratio}: contention alone does not double");
+        let drawn =
+            |percent| latencies(&simulator, (&stages, &cut), &Errors::common(percent), 0..50).unwrap();
+        assert_eq!(drawn(10.0), drawn(10.0));
+        let spread =
+            |latencies: &[Picos]| latencies.iter().max().unwrap().0 - latencies.iter().min().unwrap().0;
+        assert!(spread(&drawn(5.0)) < spread(&drawn(20.0)));
+        let biased = Errors { cut_bias_percent: 20.0, ..Errors::common(0.0) };
+        assert!(latencies(&simulator, (&stages, &cut), &biased, 0..1).unwrap()[0] > nominal);
     }
 }

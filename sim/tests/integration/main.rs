@@ -19,6 +19,7 @@ mod language_energy;
 mod movement;
 mod optimality;
 mod provenance;
+mod regret;
 mod robustness;
 mod strategies;
 mod waiting;

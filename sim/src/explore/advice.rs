@@ -1,0 +1,338 @@
+//! Which plan to advise where a profile's times are off.
+//!
+//! Responsible for: how often a plan is faster than the best processor alone, and plans that regret little.
+//! Not for: how far profiles are off (`simulate::uncertainty`), or the search itself. Invariant: plans are
+//! judged by other draws than those they were found or chosen by.
+
+use std::ops::Range;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Answer, Effort, Explorer, Found, SearchOptions, Strategy};
+use crate::device::profile::Profile;
+use crate::plan::{Plan, ProcessorKind};
+use crate::simulate::{Deviation, Errors, SimulateError, Simulator, latencies, latency};
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// Draws that plans are judged by: with so many, how often one is faster is known to 3 % (one standard deviation).
+const DRAWS: u64 = 200;
+
+/// Draws that a plan is chosen by.
+const CHOOSING: Range<u64> = DRAWS..2 * DRAWS;
+
+/// Draws that plans are searched for.
+const SEARCHED: Range<u64> = 2 * DRAWS..2 * DRAWS + 24;
+
+/// Crossings of plans that are tried.
+const CROSSINGS: usize = 400;
+
+/// Seed of the crossings.
+const SEED: u64 = 1;
+
+/// What the mean counts for beside the 95th percentile, of plans that are chosen by that.
+const MEAN_BESIDE_P95: f64 = 0.1;
+
+/// How much longer a part of a profile's times is taken to be, to see what a gain hangs on.
+const LONGER: f64 = 1.1;
+
+/// How often a plan is faster than the best processor alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Certainty {
+    /// The best processor alone.
+    pub over: Strategy,
+    /// Draws of the profile's errors.
+    pub draws: u64,
+    /// Those in which the plan is faster.
+    pub faster: u64,
+    /// What was drawn from.
+    pub errors: Errors,
+}
+
+/// How regret is summed up over draws: how much longer a plan takes than the fastest plan known for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Regret {
+    /// Its mean.
+    Mean,
+    /// Its 95th percentile.
+    P95,
+}
+
+/// The regret of one plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Regrets {
+    /// Mean over draws, in percent.
+    pub mean_percent: f64,
+    /// 95th percentile, in percent.
+    pub p95_percent: f64,
+    /// Draws in which no other plan is faster.
+    pub best: u64,
+}
+
+/// A plan that regrets little, beside the one that is best if every value of the profile holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Robust {
+    /// The plan chosen, and what it takes if every value holds.
+    pub found: Found,
+    /// Its regret.
+    pub chosen: Regrets,
+    /// That of the nominal plan.
+    pub nominal: Regrets,
+    /// Plans compared.
+    pub plans: usize,
+    /// Draws that both are judged by.
+    pub draws: u64,
+}
+
+/// What the gain of a plan over another becomes where a part of a profile's times is longer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// The times of a processor; of hand-overs and joins where it is none.
+    pub processor: Option<ProcessorKind>,
+    /// The gain where those are a tenth longer.
+    pub gain: f64,
+    /// How far the error of these times alone moves the gain, in percent.
+    pub error_percent: f64,
+}
+
+/// The best processor alone, where a plan is not that.
+pub fn best_single<'a>(answer: &'a Answer, plan: &Plan) -> Option<&'a Found> {
+    let best = answer.baselines.iter().min_by_key(|single| single.prediction.latency);
+    best.filter(|best| best.plan != *plan)
+}
+
+/// How often `plan` is faster than the plan of a processor alone.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn certainty(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    single: &Found,
+    errors: &Errors,
+) -> Result<Certainty, SimulateError> {
+    let of = |plan: &Plan| latencies(simulator, (stages, plan), errors, 0..DRAWS);
+    let (own, other) = (of(plan)?, of(&single.plan)?);
+    let faster = own.iter().zip(&other).filter(|(own, other)| own < other).count() as u64;
+    Ok(Certainty { over: single.strategy, draws: DRAWS, faster, errors: *errors })
+}
+
+/// The plan of least regret of those of `answer`, those found for draws of errors, and what crossing them makes.
+///
+/// # Errors
+/// As [`super::explore`].
+pub fn robust(
+    simulator: &mut Simulator<'_>,
+    (stages, options): (&[Stage], &SearchOptions),
+    answer: &Answer,
+    (errors, regret): (&Errors, Regret),
+) -> Result<Robust, SimulateError> {
+    // The first is the nominal plan.
+    let mut plans = vec![answer.plan.clone()];
+    let of_draws = plans_of_draws(simulator, (stages, options), errors)?;
+    let singles = answer.baselines.iter().map(|single| single.plan.clone());
+    for plan in singles.chain(of_draws) {
+        if !plans.contains(&plan) {
+            plans.push(plan);
+        }
+    }
+    let judge = Judge { simulator, stages, errors };
+    plans.push(judge.crossed(&plans, regret)?);
+    let taken = judge.all(&plans, 0..DRAWS)?;
+    let fastest = fastest(&taken);
+    let [nominal, chosen] = [0, plans.len() - 1].map(|plan| Regrets::of(&taken[plan], &fastest));
+    let plan = plans.swap_remove(plans.len() - 1);
+    let prediction = simulator.run(stages, &plan)?;
+    let found = Found { strategy: options.strategy, plan, prediction, considered: answer.considered };
+    Ok(Robust { found, chosen, nominal, plans: plans.len(), draws: DRAWS })
+}
+
+/// Runs plans of one workload in draws of errors.
+struct Judge<'s, 'a> {
+    simulator: &'s Simulator<'a>,
+    stages: &'s [Stage],
+    errors: &'s Errors,
+}
+
+impl Judge<'_, '_> {
+    /// What each plan takes in each draw.
+    fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>, SimulateError> {
+        let of = |plan| latencies(self.simulator, (self.stages, plan), self.errors, draws.clone());
+        plans.par_iter().map(of).collect()
+    }
+
+    /// The plan of least regret, with stretches of other plans put into it as long as that helps.
+    fn crossed(&self, plans: &[Plan], regret: Regret) -> Result<Plan, SimulateError> {
+        let taken = self.all(plans, CHOOSING)?;
+        let fastest = fastest(&taken);
+        let cost = |taken: &Vec<Picos>| Regrets::of(taken, &fastest).cost(regret);
+        let costs: Vec<f64> = taken.iter().map(cost).collect();
+        let least = (0..plans.len()).min_by(|&one, &other| costs[one].total_cmp(&costs[other]));
+        let least = least.unwrap_or_default();
+        let (mut best, mut least) = (plans[least].clone(), costs[least]);
+        let mut random = ChaCha8Rng::seed_from_u64(SEED);
+        for _ in 0..CROSSINGS {
+            let other = &plans[random.random_range(0..plans.len())];
+            let start = random.random_range(0..self.stages.len());
+            let end = random.random_range(start..self.stages.len()) + 1;
+            let crossed = crossed(&best, other, start..end);
+            // Where a chain is cut apart, what is left may be no plan.
+            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed), self.errors, CHOOSING) else {
+                continue;
+            };
+            let cost = cost(&taken);
+            if cost < least {
+                (best, least) = (crossed, cost);
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// A plan with some stages as `other` has them; its chains there are chains of their own.
+fn crossed(plan: &Plan, other: &Plan, stages: Range<usize>) -> Plan {
+    let mut crossed = plan.clone();
+    crossed.chains.resize(plan.placements.len(), None);
+    let last = crossed.chains.iter().flatten().max().map_or(0, |chain| chain + 1);
+    for stage in stages {
+        crossed.placements[stage] = other.placements[stage];
+        crossed.chains[stage] = other.chain(stage).map(|chain| chain + last);
+    }
+    crossed
+}
+
+/// The best plans of devices that are off as each of some draws says.
+fn plans_of_draws(
+    simulator: &Simulator<'_>,
+    (stages, options): (&[Stage], &SearchOptions),
+    errors: &Errors,
+) -> Result<Vec<Plan>, SimulateError> {
+    let options = SearchOptions { strategy: Strategy::Optimal, effort: Effort::Quick, ..options.clone() };
+    let device = simulator.device();
+    let plan = |draw: u64| {
+        let Deviation { computing, meeting, .. } = errors.deviation(draw);
+        let drawn = Profile { sync: device.sync.scaled(meeting), ..device.clone() };
+        let mut simulator = simulator.deviating(&drawn, computing);
+        Ok(Explorer::new(&mut simulator, stages, &options).find(Strategy::Optimal)?.plan)
+    };
+    SEARCHED.into_par_iter().map(plan).collect()
+}
+
+/// The least that any of some plans takes in each draw.
+fn fastest(taken: &[Vec<Picos>]) -> Vec<Picos> {
+    let draws = taken.first().map_or(0, Vec::len);
+    (0..draws).map(|draw| taken.iter().map(|of| of[draw]).min().unwrap_or_default()).collect()
+}
+
+impl Regrets {
+    /// Of a plan that takes so long in each draw.
+    fn of(taken: &[Picos], fastest: &[Picos]) -> Self {
+        let both = || taken.iter().zip(fastest);
+        let of_draw = |(taken, fastest): (&Picos, &Picos)| 100.0 * (taken.0 as f64 / fastest.0 as f64 - 1.0);
+        let mut regrets: Vec<f64> = both().map(of_draw).collect();
+        regrets.sort_by(f64::total_cmp);
+        let rank = (0.95 * regrets.len() as f64).ceil() as usize;
+        Self {
+            mean_percent: regrets.iter().sum::<f64>() / regrets.len().max(1) as f64,
+            p95_percent: regrets.get(rank.saturating_sub(1)).copied().unwrap_or_default(),
+            best: both().filter(|(taken, fastest)| taken <= fastest).count() as u64,
+        }
+    }
+
+    fn cost(&self, regret: Regret) -> f64 {
+        match regret {
+            Regret::Mean => self.mean_percent,
+            Regret::P95 => self.p95_percent + MEAN_BESIDE_P95 * self.mean_percent,
+        }
+    }
+}
+
+/// What the gain of a plan over another hangs on, most first.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn sensitivities(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    over: &Plan,
+    errors: &Errors,
+) -> Result<Vec<Sensitivity>, SimulateError> {
+    let gain = |deviation: Deviation| -> Result<f64, SimulateError> {
+        let of = |plan: &Plan| latency(simulator, (stages, plan), deviation);
+        Ok(of(over)?.0 as f64 / of(plan)?.0 as f64)
+    };
+    let nominal = gain(Deviation::NONE)?;
+    let longer = |processor: Option<ProcessorKind>| {
+        let mut deviation = Deviation::NONE;
+        let error_percent = if let Some(kind) = processor {
+            deviation.computing[kind as usize] = LONGER;
+            errors.common_percent[kind as usize]
+        } else {
+            deviation.meeting = LONGER;
+            errors.meeting_percent
+        };
+        let gain = gain(deviation)?;
+        let error_percent = (gain / nominal - 1.0).abs() / (LONGER - 1.0) * error_percent;
+        Ok(Sensitivity { processor, gain, error_percent })
+    };
+    let all = ProcessorKind::ALL.into_iter().map(Some).chain([None]);
+    let mut all = all.map(longer).collect::<Result<Vec<_>, SimulateError>>()?;
+    all.retain(|sensitivity| sensitivity.error_percent > 0.0);
+    all.sort_by(|one, other| other.error_percent.total_cmp(&one.error_percent));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::cpu::Library;
+    use crate::simulate::Measure;
+    use crate::workload::{fuse, network};
+
+    /// The case of the specification that is searched fastest.
+    fn case() -> (Profile, Vec<Stage>) {
+        (Profile::load("pixel4").unwrap(), fuse(&network("mobilenet-v2").unwrap()))
+    }
+
+    fn optimal(device: &Profile) -> SearchOptions {
+        SearchOptions { strategy: Strategy::Optimal, effort: Effort::Quick, ..SearchOptions::on(device) }
+    }
+
+    #[test]
+    fn a_gain_is_sure_where_nothing_is_off_and_less_so_the_more_is() {
+        let (device, stages) = case();
+        let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
+        let answer = super::super::explore(&mut simulator, &stages, &optimal(&device)).unwrap();
+        let single = best_single(&answer, &answer.plan).unwrap();
+        let faster = |percent| {
+            let of = (stages.as_slice(), &answer.plan);
+            certainty(&simulator, of, single, &Errors::common(percent)).unwrap().faster
+        };
+        let [none, some, large] = [0.0, 20.0, 120.0].map(faster);
+        assert_eq!(none, DRAWS);
+        assert!(none >= some && some > large, "{none} {some} {large}");
+        assert!(best_single(&answer, &single.plan).is_none());
+        let of = (stages.as_slice(), &answer.plan);
+        let found = sensitivities(&simulator, of, &single.plan, &Errors::common(10.0)).unwrap();
+        let on_gpu = found.iter().find(|found| found.processor == Some(ProcessorKind::Gpu)).unwrap();
+        let on_cpu = found.iter().find(|found| found.processor == Some(ProcessorKind::Cpu)).unwrap();
+        assert!(on_gpu.gain > on_cpu.gain, "a slower GPU makes help from the CPU worth more");
+        assert!(found.iter().all(|found| found.processor != Some(ProcessorKind::Npu)), "it has no NPU");
+    }
+
+    #[test]
+    fn regret_is_over_the_best_plan_of_each_draw() {
+        let of = |times: [u64; 2]| times.map(Picos).to_vec();
+        let taken = [of([100, 300]), of([200, 150])];
+        let [one, other] = [0, 1].map(|plan| Regrets::of(&taken[plan], &fastest(&taken)));
+        for regrets in [one, other] {
+            assert!((regrets.mean_percent - 50.0).abs() + (regrets.p95_percent - 100.0).abs() < 1e-9);
+            assert_eq!(regrets.best, 1);
+        }
+    }
+}

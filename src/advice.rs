@@ -1,0 +1,155 @@
+//! Which plan `coexec explore` advises where the profile's times are off, and how it says so.
+
+use coexec_sim::explore::advice::{
+    self, Certainty, Regret, Regrets, Robust, Sensitivity, best_single, sensitivities,
+};
+use coexec_sim::explore::{Answer, Found, Objective};
+use coexec_sim::plan::ProcessorKind;
+use coexec_sim::scenario::Scenario;
+use coexec_sim::simulate::{Errors, Known, Simulator};
+use coexec_sim::workload::Stage;
+use serde::Serialize;
+
+use crate::cli::{Explore, OneOrAll};
+use crate::failure::Failure;
+use crate::output::{self, row};
+
+/// What is advised, and why.
+pub(crate) struct Advice {
+    /// With the plan advised for its plan.
+    pub(crate) answer: Answer,
+    /// What the search found, where that is not advised.
+    pub(crate) instead: Option<Found>,
+    /// How sure it is that the plan found is faster than the best processor alone.
+    pub(crate) certainty: Option<Certainty>,
+    pub(crate) robust: Option<RobustEntry>,
+}
+
+/// What a choice by regret says of the plan that is best if every value holds, and of its own.
+#[derive(Serialize)]
+pub(crate) struct RobustEntry {
+    by: Regret,
+    /// Plans compared.
+    plans: usize,
+    draws: u64,
+    nominal: Regrets,
+    chosen: Regrets,
+    /// Nominal latency of the chosen plan over that of the nominal one.
+    relative_to_nominal: f64,
+    /// What the gain of the nominal plan over the best processor alone hangs on, most first.
+    sensitivities: Vec<Sensitivity>,
+}
+
+/// What to advise of what was found.
+pub(crate) fn of(
+    options: &Explore,
+    scenario: &Scenario,
+    simulator: &mut Simulator<'_>,
+    stages: &[Stage],
+    (mut answer, known): (Answer, &[Known]),
+) -> Result<Advice, Failure> {
+    let is_latency = scenario.options.objective == Objective::Latency && scenario.pipeline.is_none();
+    if !is_latency {
+        refuse(options, "for the latency of one batch")?;
+        return Ok(Advice { answer, instead: None, certainty: None, robust: None });
+    }
+    let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
+    let mut robust = None;
+    if let Some(regret) = options.robust {
+        let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, regret))?;
+        robust = Some(entry(simulator, stages, &answer, (&found, &errors, regret))?);
+        answer.plan = found.found.plan;
+        answer.prediction = found.found.prediction;
+    }
+    let Some(single) = best_single(&answer, &answer.plan).cloned() else {
+        return Ok(Advice { answer, instead: None, certainty: None, robust });
+    };
+    let certainty = advice::certainty(simulator, (stages, &answer.plan), &single, &errors)?;
+    let is_sure = certainty.faster as f64 >= options.confidence * certainty.draws as f64;
+    let is_named = options.place.strategy.and_then(OneOrAll::one).is_some();
+    let mut instead = None;
+    if !(is_sure || is_named || options.nominal || robust.is_some()) {
+        let plan = std::mem::replace(&mut answer.plan, single.plan);
+        let prediction = std::mem::replace(&mut answer.prediction, single.prediction);
+        let strategy = scenario.options.strategy;
+        instead = Some(Found { strategy, plan, prediction, considered: answer.considered });
+    }
+    Ok(Advice { answer, instead, certainty: Some(certainty), robust })
+}
+
+/// That nothing is asked for that is chosen `only` so.
+pub(crate) fn refuse(options: &Explore, only: &str) -> Result<(), Failure> {
+    if options.robust.is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("a plan is chosen by regret {only} alone"), "leave out --robust"))
+}
+
+fn entry(
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    answer: &Answer,
+    (robust, errors, by): (&Robust, &Errors, Regret),
+) -> Result<RobustEntry, Failure> {
+    let Robust { found, chosen, nominal, plans, draws } = robust;
+    let sensitivities = match best_single(answer, &answer.plan) {
+        Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
+        None => Vec::new(),
+    };
+    let relative = found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
+    let (nominal, chosen, relative_to_nominal) = (*nominal, *chosen, relative);
+    Ok(RobustEntry { by, plans: *plans, draws: *draws, nominal, chosen, relative_to_nominal, sensitivities })
+}
+
+impl Advice {
+    /// How sure it is, in a line.
+    pub(crate) fn sentence(&self, confidence: f64) -> Option<String> {
+        let Certainty { over, draws, faster, .. } = self.certainty?;
+        let over = over.name();
+        let part = |count: u64| format!("{} % of draws of the profile's errors", 100 * count / draws);
+        if let Some(Found { strategy, .. }) = &self.instead {
+            let strategy = strategy.name();
+            return Some(format!(
+                "The plan of {strategy} is faster than {over} in {}:\n{over} is advised; --nominal takes that plan",
+                part(faster)
+            ));
+        }
+        if 2 * faster < draws {
+            return Some(format!(
+                "Slower than {over} in {}: {over} is the better choice",
+                part(draws - faster)
+            ));
+        }
+        let is_sure = faster as f64 >= confidence * draws as f64;
+        let advice = if is_sure { String::new() } else { format!(": not sure, {over} is the safer choice") };
+        Some(format!("Faster than {over} in {}{advice}", part(faster)))
+    }
+
+    /// What the choice by regret says, in a table and a line.
+    pub(crate) fn tell_robust(&self) {
+        let Some(robust) = &self.robust else { return };
+        let RobustEntry { plans, draws, nominal, chosen, relative_to_nominal, sensitivities, .. } = robust;
+        output::line(&format!(
+            "\nRegret in {draws} draws of the profile's errors, over the fastest of {plans} plans in each:\n"
+        ));
+        let cells = |(name, regrets, relative): (&str, &Regrets, f64)| {
+            let percent = |value: f64| format!("{value:.1} %");
+            let Regrets { mean_percent, p95_percent, best } = regrets;
+            row![name, format!("{relative:.3}x"), percent(*mean_percent), percent(*p95_percent), best]
+        };
+        let rows = [("nominal plan", nominal, 1.0), ("this plan", chosen, *relative_to_nominal)].map(cells);
+        output::table(&["plan", "nominal latency", "mean", "95th", "fastest in"], rows);
+        let part = |sensitivity: &Sensitivity| {
+            let of = sensitivity.processor.map_or("hand-overs and joins", ProcessorKind::label);
+            format!("of {of} {:.2}x", sensitivity.gain)
+        };
+        if let (false, Some(certainty)) = (sensitivities.is_empty(), self.certainty) {
+            let parts: Vec<String> = sensitivities.iter().map(part).collect();
+            output::line(&format!(
+                "\nGain of the nominal plan over {} where times are a tenth longer, most decisive first:\n  {}",
+                certainty.over.name(),
+                parts.join(", ")
+            ));
+        }
+    }
+}
