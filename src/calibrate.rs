@@ -12,10 +12,12 @@ use coexec_fit::calibrate::gpu::{self, TableFit};
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
 use coexec_fit::measure::SkippedRow;
+use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
-use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::calibration::{Calibration, Group};
 use coexec_sim::device::profile::Profile;
 use coexec_sim::input::Text;
+use coexec_sim::simulate::CUTS_GROUP;
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};
@@ -73,7 +75,9 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
-    let fitted = fit(&mut profile, &measured, &how, &progress)?;
+    let cuts_of_base = stated_cuts(&profile);
+    let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
+    fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
     if !common.quiet {
@@ -84,7 +88,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         source,
         runs_digest,
         date: options.date.clone(),
-        error: errors.iter().map(|scored| scored.group.clone()).collect(),
+        error: with_cuts(errors.iter().map(|scored| scored.group.clone()).collect(), cuts_of_base),
         ..fitted.spreads.clone()
     });
     write(&profile, &fitted, curve.as_deref(), options)?;
@@ -106,6 +110,20 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     show::errors(&profile.title, &errors);
     output::line(&format!("wrote {}", options.out.display()));
     Ok(())
+}
+
+/// What a profile states of its cuts.
+fn stated_cuts(profile: &Profile) -> Option<Group> {
+    let groups = profile.calibration.iter().flat_map(|calibration| &calibration.error);
+    groups.into_iter().find(|group| group.name == CUTS_GROUP).cloned()
+}
+
+/// Errors that say something of cuts: what the base did, where no cut is among the runs.
+fn with_cuts(mut errors: Vec<Group>, of_base: Option<Group>) -> Vec<Group> {
+    if errors.iter().all(|group| group.name != CUTS_GROUP) {
+        errors.extend(of_base);
+    }
+    errors
 }
 
 /// Warns where so few runs were made that they decide little.

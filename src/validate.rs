@@ -6,7 +6,7 @@ use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
-use coexec_fit::validate::{Group, Validation, validate};
+use coexec_fit::validate::{Group, Validation, cut, validate};
 use coexec_sim::device::profile::Profile;
 use serde::Serialize;
 
@@ -43,6 +43,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let seen = options.seen.as_ref().map(read).transpose()?;
     let Validation { mut points, left_out } =
         validate(&profile, &measured.runs, seen.as_ref().map(|seen| &seen.runs), library);
+    points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let groups = &kept(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
@@ -132,11 +133,14 @@ fn show(groups: &[Scored]) {
 
 /// What the choice of a cut is worth, in words.
 pub(crate) fn worth(choices: &Choices) -> String {
-    let Choices { operators, reached_percent, speedup, best_speedup, uncut_percent, poor } = choices;
+    let Choices { operators, reached_percent, speedup, best_speedup, uncut_percent, poor, .. } = choices;
+    let Choices { advised, harmed, advised_speedup, .. } = choices;
     format!(
         "of {operators} operators (each once a session), the way that is predicted to be the fastest reaches {reached_percent:.1} % of \
          the best measured speedup ({poor} of them less than 90 %), never to cut {uncut_percent:.1} %; speedup \
-         {speedup:.2} over the faster processor alone, {best_speedup:.2} at best"
+         {speedup:.2} over the faster processor alone, {best_speedup:.2} at best\nadvised to be cut, where that is sure: \
+         {advised}, of which {harmed} take more than 2 % longer than on the faster processor alone; speedup of following \
+         the advice {advised_speedup:.2}"
     )
 }
 

@@ -7,6 +7,7 @@
 
 pub mod choice;
 pub mod cpu;
+pub mod cut;
 pub mod flops_linear;
 pub mod gpu;
 pub mod host;

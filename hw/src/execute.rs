@@ -240,6 +240,18 @@ pub fn execute(
     watched(patience, stop, tell, move |control| on_this_thread(&request, control))
 }
 
+/// Measures `tasks` side by side on the calling thread, which nobody watches.
+///
+/// # Errors
+/// A result that is wrong, or a device that does not answer.
+pub(crate) fn side_by_side<T: Element>(
+    machine: &mut Machine,
+    tasks: &[Task<'_>],
+    settings: Settings,
+) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
+    measure::measure::<T>(machine, tasks, settings, &Control::unwatched())
+}
+
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
     let stage = request.groups.iter().flatten().find_map(|variant| variant.stages.first());
     match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {

@@ -10,6 +10,7 @@ mod assemble;
 mod co_run;
 mod cores;
 mod crossings;
+mod cuts;
 mod figures;
 mod fit;
 mod graphics;

@@ -231,7 +231,8 @@ impl<'a> Simulator<'a> {
 
     /// The same simulator of `device`, another state of this one's, whose processors compute so many times
     /// longer.
-    pub(crate) fn deviating<'d>(&self, device: &'d Profile, computing: [f64; 3]) -> Simulator<'d>
+    #[must_use]
+    pub fn deviating<'d>(&self, device: &'d Profile, computing: [f64; 3]) -> Simulator<'d>
     where
         'a: 'd,
     {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coexec_sim::explore::Strategy;
-use coexec_sim::explore::advice::Regret;
+use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::input::InputError;
 use coexec_sim::scenario::{Overrides, Scenario};
 
@@ -96,7 +96,7 @@ pub(crate) struct Explore {
     pub(crate) shares: Option<PicturePath>,
     /// Least part of all draws of the profile's errors in which the plan found has to be faster than the best
     /// processor alone; else that is advised. A plan that --strategy names is shown as it is
-    #[arg(long, value_name = "0..1", default_value_t = 0.8, value_parser = probability)]
+    #[arg(long, value_name = "0..1", default_value_t = CONFIDENCE, value_parser = probability)]
     pub(crate) confidence: f64,
     /// Take the plan that is best if every value of the profile holds
     #[arg(long, conflicts_with_all = ["robust", "confidence"])]

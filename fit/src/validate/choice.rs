@@ -12,14 +12,16 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::host_timed::predict;
+use super::host_timed::{plan, predict};
 use crate::measure::ByHost;
 use crate::measure::runs::{ExecutedOn, Measurement};
 use crate::validate::gpu;
 use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::simulate::Simulator;
-use coexec_sim::workload::Layer;
+use coexec_sim::explore::advice::{CONFIDENCE, DRAWS, times_faster};
+use coexec_sim::kernel::cpu::{CoreSet, Library};
+use coexec_sim::plan::Plan;
+use coexec_sim::simulate::{Errors, Simulator, known};
+use coexec_sim::workload::{Layer, Stage};
 
 /// Means over operators that were measured both cut and on each processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,41 +40,58 @@ pub struct Choices {
     pub uncut_percent: f64,
     /// Operators of which the choice reaches less than nine tenths of it.
     pub poor: usize,
+    /// Operators that are advised to be cut: where the choice is a cut that is faster than the best processor
+    /// alone in enough draws of the profile's errors.
+    pub advised: usize,
+    /// Of them, those that took more than 2 % longer so than on the faster processor alone.
+    pub harmed: usize,
+    /// Geometric mean speedup over the faster processor alone of following the advice.
+    pub advised_speedup: f64,
 }
 
 /// Part of the best speedup below which a choice is a poor one.
 const GOOD: f64 = 0.9;
 
+/// Part of the faster processor's time beyond which advice that takes longer does harm: what repetitions of
+/// one way differ by on a quiet machine.
+const HARMLESS: f64 = 1.02;
+
 /// A way to run an operator, in microseconds.
-#[derive(Clone, Copy)]
-struct Way {
-    measured: f64,
+#[derive(Clone)]
+pub(super) struct Way<'m> {
+    pub(super) run: &'m Measurement,
+    pub(super) measured: f64,
     predicted: f64,
+    pub(super) plan: Plan,
     is_alone: bool,
+}
+
+/// What following the advice took for an operator.
+struct Advised {
+    measured: f64,
+    is_cut: bool,
 }
 
 /// The worth of choosing among `measurements`; none where no operator was measured both
 /// ways.
 pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
     let mut simulator = Simulator::new(profile, library).from_the_call();
-    // Of [best over choice, faster processor over choice, faster processor over best].
-    let mut ratios: Vec<[f64; 3]> = Vec::new();
+    // Of [best over choice, faster processor over choice, faster processor over best, and over the advice].
+    let mut ratios: Vec<[f64; 4]> = Vec::new();
+    let (mut advised, mut harmed) = (0, 0);
     for group in by_operator(measurements) {
-        let gpu: Vec<bool> = group.iter().filter_map(|run| by_host_on_gpu(run)).collect();
-        let is_by_host = gpu.contains(&true);
-        if !gpu.is_empty() && !is_by_host && profile.gpu.as_ref()?.memory.is_some() {
-            continue;
-        }
-        let counted = group.into_iter().filter(|run| by_host_on_gpu(run).is_none_or(|by| by == is_by_host));
-        let ways: Vec<Way> = counted.filter_map(|run| way(run, profile, &mut simulator)).collect();
+        let Some(ways) = ways(&group, profile, &mut simulator) else { continue };
         let fastest =
-            |ways: &mut dyn Iterator<Item = &Way>| ways.map(|way| way.measured).min_by(f64::total_cmp);
+            |ways: &mut dyn Iterator<Item = &Way<'_>>| ways.map(|way| way.measured).min_by(f64::total_cmp);
         let Some(alone) = fastest(&mut ways.iter().filter(|way| way.is_alone)) else { continue };
         let Some(best) = fastest(&mut ways.iter()).filter(|_| ways.iter().any(|way| !way.is_alone)) else {
             continue;
         };
-        let chosen = ways.iter().min_by(|one, other| one.predicted.total_cmp(&other.predicted))?.measured;
-        ratios.push([best / chosen, alone / chosen, alone / best]);
+        let chosen = predicted_fastest(ways.iter())?;
+        let advice = advice(&ways, &simulator)?;
+        advised += usize::from(advice.is_cut);
+        harmed += usize::from(advice.is_cut && advice.measured > HARMLESS * alone);
+        ratios.push([best / chosen.measured, alone / chosen.measured, alone / best, alone / advice.measured]);
     }
     let mean = |index: usize| {
         let logarithms = ratios.iter().map(|ratios| ratios[index].ln());
@@ -85,7 +104,51 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         best_speedup: mean(2),
         uncut_percent: 100.0 / mean(2),
         poor: ratios.iter().filter(|[reached, ..]| *reached < GOOD).count(),
+        advised,
+        harmed,
+        advised_speedup: mean(3),
     })
+}
+
+fn predicted_fastest<'w, 'm>(ways: impl Iterator<Item = &'w Way<'m>>) -> Option<&'w Way<'m>>
+where
+    'm: 'w,
+{
+    ways.min_by(|one, other| one.predicted.total_cmp(&other.predicted))
+}
+
+/// The way predicted to be the fastest, where it is sure to be; else the processor alone that is.
+fn advice(ways: &[Way<'_>], simulator: &Simulator<'_>) -> Option<Advised> {
+    let (chosen, single) =
+        (predicted_fastest(ways.iter())?, predicted_fastest(ways.iter().filter(|way| way.is_alone))?);
+    let (_, layer) = chosen.run.operator.as_ref()?;
+    let stages = [Stage::single(String::new(), layer.clone())];
+    let device = simulator.device();
+    let core_sets: Vec<CoreSet> =
+        ways.iter().filter_map(|way| way.plan.placements.first()?.cores()).collect();
+    let errors = Errors::of(device, &known(device, simulator.library(), &core_sets, &stages));
+    let is_sure = || {
+        let faster = times_faster(simulator, &stages, [&chosen.plan, &single.plan], &errors);
+        faster.is_ok_and(|faster| faster as f64 >= CONFIDENCE * DRAWS as f64)
+    };
+    let is_cut = !chosen.is_alone && is_sure();
+    Some(Advised { measured: if is_cut { chosen.measured } else { single.measured }, is_cut })
+}
+
+/// The ways of one operator in one session that may be compared; none of a GPU with memory of its own whose
+/// copies nobody timed.
+pub(super) fn ways<'m>(
+    group: &[&'m Measurement],
+    profile: &Profile,
+    simulator: &mut Simulator<'_>,
+) -> Option<Vec<Way<'m>>> {
+    let gpu: Vec<bool> = group.iter().filter_map(|run| by_host_on_gpu(run)).collect();
+    let is_by_host = gpu.contains(&true);
+    if !gpu.is_empty() && !is_by_host && profile.gpu.as_ref()?.memory.is_some() {
+        return None;
+    }
+    let counted = group.iter().filter(|run| by_host_on_gpu(run).is_none_or(|by| by == is_by_host));
+    Some(counted.filter_map(|run| way(run, profile, simulator)).collect())
 }
 
 /// Of an operator on the GPU alone: whether the host timed it, rather than an event.
@@ -94,7 +157,7 @@ fn by_host_on_gpu(measurement: &Measurement) -> Option<bool> {
 }
 
 /// Measurements of one operator in one session.
-fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
+pub(super) fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
     let (mut groups, mut places): (Vec<Vec<&Measurement>>, HashMap<_, usize>) = Default::default();
     for measurement in measurements.iter().filter(|measurement| measurement.operator.is_some()) {
         let key = (&measurement.fingerprint, &measurement.network, &measurement.operator);
@@ -108,17 +171,22 @@ fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
 }
 
 /// None where the profile has no kernel for it, or every repetition was disturbed.
-fn way(measurement: &Measurement, profile: &Profile, simulator: &mut Simulator<'_>) -> Option<Way> {
+fn way<'m>(
+    measurement: &'m Measurement,
+    profile: &Profile,
+    simulator: &mut Simulator<'_>,
+) -> Option<Way<'m>> {
     let (_, layer) = measurement.operator.as_ref()?;
     let (layer, ran, synchronisation) =
         (layer.clone(), measurement.processor.clone(), measurement.synchronisation);
     let run = ByHost { layer, ran, synchronisation };
+    let plan = plan(&run, profile).ok()?;
     let predicted = predict(&run, profile, simulator).ok()?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);
     let around = if is_by_event { predicted - kernel(&run.layer, profile)? } else { 0.0 };
     let measured = measurement.median_us()? + around;
     let is_alone = matches!(run.ran, ExecutedOn::Cpu(_) | ExecutedOn::Gpu);
-    Some(Way { measured, predicted, is_alone })
+    Some(Way { run: measurement, measured, predicted, plan, is_alone })
 }
 
 /// What an event times of a layer on the GPU alone.

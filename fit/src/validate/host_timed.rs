@@ -25,11 +25,16 @@ pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Vali
 
 /// Microseconds from the host's call until it knows of the end.
 pub(super) fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
-    let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
-    let plan = Plan::new(synchronisation, vec![placement(&run.ran, profile)?]);
+    let plan = plan(run, profile)?;
     let stage = Stage::single(String::new(), run.layer.clone());
     let time = simulator.latency(&[stage], &plan).map_err(|error| error.to_string())?;
     Ok(time.as_micros())
+}
+
+/// How an operator ran, as a plan.
+pub(super) fn plan(run: &ByHost, profile: &Profile) -> Result<Plan, String> {
+    let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
+    Ok(Plan::new(synchronisation, vec![placement(&run.ran, profile)?]))
 }
 
 /// Where an operator ran; why a plan of one operator cannot say so otherwise.

@@ -16,7 +16,7 @@ use coexec_sim::input::{InputError, Text};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
-    /// `host_to_host/<operator>`, or of whole networks as a runtime compiled them
+    /// `host_to_host/<operator>`, `cut/all`, or of whole networks as a runtime compiled them
     /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`, of language models with
     /// `/<first_token|next_token>`.
     pub group: String,

@@ -53,7 +53,6 @@ impl Control {
     }
 
     /// Of a thread that nobody watches.
-    #[cfg(test)]
     pub(super) fn unwatched() -> Self {
         Self { stop: Arc::default(), say: channel().0, last_beat: Cell::new(Instant::now()) }
     }

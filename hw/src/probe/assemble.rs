@@ -1,8 +1,11 @@
 //! From measurements to the profile they make.
 
+use std::sync::Arc;
+
 use coexec_fit::calibrate::interference::{self, HeldOut};
 use coexec_fit::measure::digest;
 use coexec_fit::measure::runs::{ExecutedOn, Fingerprint, Measurement};
+use coexec_fit::validate::cut;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
 use coexec_sim::device::calibration::Calibration;
@@ -13,6 +16,7 @@ use coexec_sim::device::profile::{Jitter, Profile};
 use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Sync;
 use coexec_sim::input::Text;
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layout;
@@ -23,7 +27,8 @@ use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
 use super::synchronisation::Mechanisms;
 use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
-use super::{Bench, ProbeError, Probed, cores, fit, graphics, transfers};
+use super::{Bench, ProbeError, Probed, cores, cuts, fit, graphics, transfers};
+use crate::execute::Machine;
 use crate::fingerprint::{self, processor_name};
 use crate::opencl::{Description, Runtime};
 use crate::sync::Mechanism;
@@ -46,7 +51,15 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
         memory.interference = curves(co_runs, &co_run, &source, &mut notes);
     }
     let gave_up = figures.mechanisms.gave_up;
-    let Made { profile, runs, held_out } = profile(bench, &runtime, figures, (base, memory))?;
+    let Made { mut profile, mut runs, mut held_out } = profile(bench, &runtime, figures, (base, memory))?;
+    let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
+    let cuts = cuts::measure(bench, machine, &profile)?;
+    held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));
+    runs.extend(cuts);
+    if let Some(calibration) = &mut profile.calibration {
+        calibration.runs_digest = Some(digest::of_measurements(&runs));
+        calibration.error = score(&held_out).into_iter().map(|scored| scored.group).collect();
+    }
     let profile = checked(profile)?;
     let Notes { findings, warnings } = notes;
     let fingerprint = fingerprint(bench, &runtime);
@@ -185,9 +198,9 @@ fn profile(
         used_fact: Vec::new(),
         calibration: Some(Calibration {
             source,
-            runs_digest: Some(digest::of_measurements(&runs)),
+            runs_digest: None,
             date: Some(options.date.clone()),
-            error: score(&held_out).iter().map(|scored| scored.group.clone()).collect(),
+            error: Vec::new(),
             gpu_table: fitted_gpu.spreads,
             gpu_inference: None,
             cpu_core_set: fitted_cpu.spreads,

@@ -43,7 +43,8 @@ pub struct Calibration {
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// `gpu/<family>/all`, `gpu/<family>/unseen` (family `end_to_end` for whole
-    /// inferences) or `cpu/<core set>/<float|quant>`.
+    /// inferences), `cpu/<core set>/<float|quant>`, or `cut/all`, of operators that are cut, given what both
+    /// processors take for them alone.
     pub name: String,
     /// Runs.
     pub n: usize,

@@ -19,7 +19,10 @@ use crate::units::Picos;
 use crate::workload::Stage;
 
 /// Draws that plans are judged by: with so many, how often one is faster is known to 3 % (one standard deviation).
-const DRAWS: u64 = 200;
+pub const DRAWS: u64 = 200;
+
+/// Part of them in which a plan has to be faster than the best processor alone to be advised.
+pub const CONFIDENCE: f64 = 0.8;
 
 /// Draws that a plan is chosen by.
 const CHOOSING: Range<u64> = DRAWS..2 * DRAWS;
@@ -116,10 +119,23 @@ pub fn certainty(
     single: &Found,
     errors: &Errors,
 ) -> Result<Certainty, SimulateError> {
-    let of = |plan: &Plan| latencies(simulator, (stages, plan), errors, 0..DRAWS);
-    let (own, other) = (of(plan)?, of(&single.plan)?);
-    let faster = own.iter().zip(&other).filter(|(own, other)| own < other).count() as u64;
+    let faster = times_faster(simulator, stages, [plan, &single.plan], errors)?;
     Ok(Certainty { over: single.strategy, draws: DRAWS, faster, errors: *errors })
+}
+
+/// In how many of [`DRAWS`] draws of `errors` a plan is faster than another.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn times_faster(
+    simulator: &Simulator<'_>,
+    stages: &[Stage],
+    [plan, other]: [&Plan; 2],
+    errors: &Errors,
+) -> Result<u64, SimulateError> {
+    let of = |plan: &Plan| latencies(simulator, (stages, plan), errors, 0..DRAWS);
+    let (own, other) = (of(plan)?, of(other)?);
+    Ok(own.iter().zip(&other).filter(|(own, other)| own < other).count() as u64)
 }
 
 /// The plan of least regret of those of `answer`, those found for draws of errors, and what crossing them makes.

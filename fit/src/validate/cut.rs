@@ -1,0 +1,164 @@
+//! The error figures of operators that are cut, given what each processor takes for them alone.
+//!
+//! Responsible for: what cutting takes beyond its parts, wherever an operator was measured cut and on both
+//! processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
+//! prediction has seen both processors alone, and no cut.
+
+use coexec_sim::device::profile::Profile;
+use coexec_sim::kernel::cpu::Library;
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::simulate::{CUTS_GROUP, Simulator};
+use coexec_sim::units::Picos;
+use coexec_sim::workload::{Layer, Stage};
+
+use super::choice::{Way, by_operator, ways};
+use super::point::Point;
+use crate::measure::runs::Measurement;
+
+/// Least part of its predicted time that a kernel is taken to need.
+const LEAST_FACTOR: f64 = 0.05;
+
+/// Each cut beside its prediction by what both processors took alone; `library` computed on the CPU.
+pub fn points(profile: &Profile, measurements: &[Measurement], library: Library) -> Vec<Point> {
+    let mut simulator = Simulator::new(profile, library).from_the_call();
+    let mut points = Vec::new();
+    for group in by_operator(measurements) {
+        let Some(ways) = ways(&group, profile, &mut simulator) else { continue };
+        let alone = |wanted: Placement| {
+            let is_wanted = |way: &&Way<'_>| way.plan.placements == [wanted];
+            ways.iter().find(is_wanted).map(|way| way.measured)
+        };
+        for Way { run, measured, plan, .. } in ways.iter().filter(|way| way.plan.placements[0].is_cut()) {
+            let (Some(cores), Some((name, layer))) = (plan.placements[0].cores(), &run.operator) else {
+                continue;
+            };
+            let cut = Cut { simulator: &simulator, plan, layer };
+            let both = alone(Placement::cpu(cores)).zip(alone(Placement::GPU));
+            let predicted = both.and_then(|alone| cut.predicted(alone));
+            points.extend(predicted.map(|predicted_us| Point {
+                group: CUTS_GROUP.to_owned(),
+                network: run.network.clone(),
+                what: format!("{name} as {}", run.processor),
+                unseen: true,
+                measured_us: *measured,
+                predicted_us,
+                physics_us: predicted_us,
+                ..Point::default()
+            }));
+        }
+    }
+    points
+}
+
+/// A cut of an operator.
+struct Cut<'a, 's> {
+    simulator: &'a Simulator<'s>,
+    plan: &'a Plan,
+    layer: &'a Layer,
+}
+
+impl Cut<'_, '_> {
+    /// What it takes on a device whose CPU and GPU alone take so many microseconds; none where the profile has
+    /// no kernel for it.
+    fn predicted(&self, (cpu_us, gpu_us): (f64, f64)) -> Option<f64> {
+        let stages = [Stage::single(String::new(), self.layer.clone())];
+        let takes = |placement: Placement, factors: [f64; 3]| {
+            let plan = Plan::new(self.plan.synchronisation, vec![placement]);
+            let mut deviating = self.simulator.deviating(self.simulator.device(), factors);
+            deviating.latency(&stages, &plan).ok().map(Picos::as_micros)
+        };
+        let factor = |placement: Placement, measured_us: f64| {
+            let (once, twice) = (takes(placement, [1.0; 3])?, takes(placement, [2.0; 3])?);
+            // What the host adds to a launch stays what it is.
+            Some((1.0 + (measured_us - once) / (twice - once)).max(LEAST_FACTOR))
+        };
+        let cut = self.plan.placements[0];
+        let cpu = factor(Placement::cpu(cut.cores()?), cpu_us)?;
+        takes(cut, [cpu, factor(Placement::GPU, gpu_us)?, 1.0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    use crate::measure::ByHost;
+    use crate::measure::runs::{ExecutedOn, Repetition, read};
+    use crate::validate::choice::{Choices, choices};
+    use crate::validate::host_timed::predict;
+    use crate::validate::score::score;
+    use coexec_sim::plan::Axis;
+    use coexec_sim::plan::synchronisation::Mechanism;
+    use coexec_sim::workload::{DataType, Linear, Operator};
+
+    const SYNCHRONISATION: Mechanism = Mechanism::SvmPolling;
+
+    /// Operators that a machine ran cut and on both processors alone, every second one apart.
+    fn halves(device: &str) -> [Vec<Measurement>; 2] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device-profiles/runs");
+        let measurements = read(&folder.join(format!("{device}-cuts.csv"))).unwrap().measurements;
+        let mut halves = [Vec::new(), Vec::new()];
+        for (index, group) in by_operator(&measurements).into_iter().enumerate() {
+            halves[index % 2].extend(group.into_iter().cloned());
+        }
+        halves
+    }
+
+    /// What is advised for one half of the operators by a profile that knows the errors of the other's cuts.
+    fn advised(device: &str) -> Choices {
+        let [seen, others] = halves(device);
+        let mut profile = Profile::load(device).unwrap();
+        let errors = &mut profile.calibration.as_mut().unwrap().error;
+        errors.retain(|group| group.name != CUTS_GROUP);
+        let unaware = choices(&profile, &others, Library::Coexec).unwrap();
+        let scored = score(&points(&profile, &seen, Library::Coexec));
+        assert_eq!(scored.len(), 1);
+        profile.calibration.as_mut().unwrap().error.push(scored[0].group.clone());
+        let aware = choices(&profile, &others, Library::Coexec).unwrap();
+        assert!(aware.advised > 0 && aware.advised < unaware.advised, "{device}: {aware:?} {unaware:?}");
+        aware
+    }
+
+    #[test]
+    fn cuts_advised_by_the_errors_of_other_cuts_do_little_harm_on_machines_that_were_measured() {
+        for device in ["xeon-pocl", "h200"] {
+            let advice = advised(device);
+            assert_eq!(advice.harmed, 0, "{device}: {advice:?}");
+            assert!(advice.advised_speedup >= 0.99, "{device}: {advice:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_that_takes_what_its_parts_suggest_has_no_error() {
+        let profile = Profile::load("xeon-pocl").unwrap();
+        let linear = Linear { rows: 64, input_features: 768, output_features: 1024, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        let cut = ExecutedOn::Split { axis: Axis::Channels, cores: "4large".to_owned(), cpu: 512, gpu: 512 };
+        let mut simulator = Simulator::new(&profile, Library::Coexec).from_the_call();
+        let measurements = [cut, ExecutedOn::Gpu, ExecutedOn::Cpu("4large".to_owned())].map(|processor| {
+            let run = ByHost {
+                layer: layer.clone(),
+                ran: processor.clone(),
+                synchronisation: Some(SYNCHRONISATION),
+            };
+            let measured_us = predict(&run, &profile, &mut simulator).unwrap();
+            Measurement {
+                run: processor.to_string(),
+                network: "set".to_owned(),
+                operator: Some(("fc".to_owned(), layer.clone())),
+                data_type: DataType::F32,
+                processor,
+                synchronisation: Some(SYNCHRONISATION),
+                kernel: None,
+                dispatch: None,
+                fingerprint: None,
+                repetitions: vec![Repetition { number: 0, measured_us, outlier: false }],
+                line: 1,
+            }
+        });
+        let points = points(&profile, &measurements, Library::Coexec);
+        assert_eq!(points.len(), 1);
+        assert!((points[0].predicted_us / points[0].measured_us - 1.0).abs() < 1e-3, "{points:?}");
+    }
+}
