@@ -182,6 +182,9 @@ fn of_simulation(error: &SimulateError) -> &'static str {
         }
         SimulateError::TooManyFrames { .. } => "ask for fewer frames a second, or for a shorter run",
         SimulateError::TooLong { .. } => "check the dimensions of the operators and the rates of the profile",
+        SimulateError::NoTokenGraphs { .. } => {
+            "choose another --strategy, or a device that has it (`coexec devices`)"
+        }
         SimulateError::NoGraph { .. } => {
             "cut the rows in pieces of the profile's graph_sizes, or make fewer of them"
         }

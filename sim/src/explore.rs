@@ -98,6 +98,8 @@ pub enum Strategy {
     /// Language models: the same, with the operands in the order that the model states them, so that the
     /// weights stay in the arrays.
     NpuNaive,
+    /// Language models: all on the NPU, each step compiled as graphs over a context of fixed length.
+    NpuGraphs,
     /// Language models: each product on GPU or NPU, whichever is faster (`Hetero-layer`).
     HeteroLayer,
     /// Language models: each product's output channels between GPU and NPU.
@@ -175,6 +177,7 @@ impl Strategy {
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
             Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
             Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => place(padded),
+            Self::NpuGraphs => place(|_, _| Ok(Placement::NPU)),
             Self::NpuPipe => place(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
             Self::NpuChunked => place(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
             Self::HeteroLayer => place(layer_level::place),

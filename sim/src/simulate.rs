@@ -113,6 +113,14 @@ pub enum SimulateError {
         /// The operator.
         operator: String,
     },
+    /// The profile has no bandwidth of graphs of whole steps of a language model.
+    #[error(
+        "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so nothing is known of language models in graphs"
+    )]
+    NoTokenGraphs {
+        /// The device.
+        device: String,
+    },
     /// The background load renders more frames than a run keeps.
     #[error(
         "background.frames_per_second makes {frames} frames in this run, more than the {most} it may have"
@@ -137,6 +145,17 @@ impl SimulateError {
     }
 }
 
+/// Which graphs the NPU's compiler makes of operators in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GraphMaking {
+    /// None: products are handed over one by one.
+    None,
+    /// Of operators of networks.
+    Networks,
+    /// Of all operators of a step of a language model.
+    TokenSteps,
+}
+
 /// Runs plans on one device. Reused between runs, it allocates only while
 /// plans grow.
 #[derive(Debug)]
@@ -147,8 +166,7 @@ pub struct Simulator<'a> {
     /// Whether inputs and results of what is run lie with the host, rather than with
     /// the processor that reads or computes them.
     ends_on_host: bool,
-    /// Whether the NPU's compiler takes operators in a row as one graph.
-    compiles_graphs: bool,
+    graphs: GraphMaking,
     /// How many times longer than its profile says each processor computes, in their order; nothing where it
     /// does as it says.
     computing: Option<[f64; 3]>,
@@ -172,7 +190,7 @@ impl<'a> Simulator<'a> {
             library,
             host,
             ends_on_host: true,
-            compiles_graphs: true,
+            graphs: GraphMaking::Networks,
             computing: None,
             capacity,
             engine,
@@ -192,7 +210,13 @@ impl<'a> Simulator<'a> {
     /// of language models use it that share products between processors.
     #[must_use]
     pub fn product_by_product(self) -> Self {
-        Self { compiles_graphs: false, ..self }
+        Self { graphs: GraphMaking::None, ..self }
+    }
+
+    /// The simulator, whose NPU is given whole steps of a language model, compiled as graphs.
+    #[must_use]
+    pub(crate) fn step_by_step(self) -> Self {
+        Self { graphs: GraphMaking::TokenSteps, ..self }
     }
 
     /// The simulator, with a background load beside whatever it runs.
@@ -218,15 +242,15 @@ impl<'a> Simulator<'a> {
     /// A simulator of single operators of what this one runs whole: their launches
     /// as they are there, without what an inference pays once.
     pub(crate) fn of_parts(&self) -> Self {
-        let Self { compiles_graphs, computing, .. } = *self;
-        Self { host: self.host.of_part(), compiles_graphs, computing, ..Self::new(self.device, self.library) }
+        let Self { graphs, computing, .. } = *self;
+        Self { host: self.host.of_part(), graphs, computing, ..Self::new(self.device, self.library) }
     }
 
     /// The same for operators in the middle of a workload, whose data lie where they
     /// are computed.
     pub(crate) fn inside(&self) -> Self {
-        let Self { host, compiles_graphs, computing, .. } = *self;
-        Self { ends_on_host: false, host, compiles_graphs, computing, ..Self::new(self.device, self.library) }
+        let Self { host, graphs, computing, .. } = *self;
+        Self { ends_on_host: false, host, graphs, computing, ..Self::new(self.device, self.library) }
     }
 
     /// The same simulator of `device`, another state of this one's, whose processors compute so many times
@@ -236,15 +260,15 @@ impl<'a> Simulator<'a> {
     where
         'a: 'd,
     {
-        let Self { host, ends_on_host, compiles_graphs, .. } = *self;
-        let same = Simulator { host, ends_on_host, compiles_graphs, ..Simulator::new(device, self.library) };
+        let Self { host, ends_on_host, graphs, .. } = *self;
+        let same = Simulator { host, ends_on_host, graphs, ..Simulator::new(device, self.library) };
         Simulator { computing: Some(computing), ..same.beside(self.background_work()) }
     }
 
     /// How one processor runs a layer of what is measured.
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
         let (phases, detail) = match by {
-            Processor::Npu(_) if !self.compiles_graphs => alone::product(layer, self.device)?,
+            Processor::Npu(_) if self.graphs == GraphMaking::None => alone::product(layer, self.device)?,
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
                 execute(layer, self.device, self.library, by)?
             }
@@ -266,10 +290,11 @@ impl<'a> Simulator<'a> {
         stages: &[Stage],
         plan: &Plan,
     ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
-        if !self.compiles_graphs {
-            return Ok(Vec::new());
-        }
-        let mut compiled = compiled_graphs::compiled(stages, plan, self.device)?;
+        let mut compiled = match self.graphs {
+            GraphMaking::None => return Ok(Vec::new()),
+            GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
+            GraphMaking::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
+        };
         for (phases, _) in compiled.iter_mut().flatten() {
             *phases = self.deviated(std::mem::take(phases), ProcessorKind::Npu);
         }
@@ -283,7 +308,7 @@ impl<'a> Simulator<'a> {
         stages: &[Stage],
         takes: &[bool],
     ) -> Result<Option<InGraphs>, SimulateError> {
-        if !self.compiles_graphs {
+        if self.graphs != GraphMaking::Networks {
             return Ok(None);
         }
         let mut graphs = compiled_graphs::in_graphs(stages, self.device, takes)?;

@@ -26,10 +26,26 @@ fn a_conversation_has_a_row_for_each_phase_of_each_turn() {
 fn all_strategies_are_compared_fastest_first() {
     let document = coexec(words("explore internlm2-1.8b --strategy all --json")).json();
     let strategies = document["strategies"].as_array().unwrap();
-    assert_eq!(strategies.len(), 11);
+    assert_eq!(strategies.len(), 12);
     assert!(strategies.is_sorted_by_key(|entry| entry["latency_ps"].as_u64()));
+    let products = strategies.iter().filter(|entry| entry["strategy"] != "npu-graphs");
+    let fastest = products.map(|entry| entry["latency_ps"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
     let solver = strategies.iter().find(|entry| entry["strategy"] == "hetero-tensor").unwrap();
-    assert!(solver["relative_to_plan"].as_f64().unwrap() < 1.01);
+    assert!(solver["latency_ps"].as_f64().unwrap() < 1.01 * fastest);
+}
+
+#[test]
+fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
+    let document = |line: &str| coexec(words(line)).json();
+    let found = document("explore llama3.2-3b --device snapdragon-8elite --json");
+    assert_eq!(found["plan_origin"], "plan found by npu-graphs");
+    let named = document("explore llama3.2-3b --device snapdragon-8elite --strategy hetero-tensor --json");
+    assert_eq!(named["plan_origin"], "plan found by hetero-tensor");
+    let longer =
+        document("explore llama3-8b-simple-qa --device snapdragon-8elite --strategy npu-graphs --json");
+    assert!(longer["generation"]["turns"][0]["decode"]["latency_ps"].as_u64() > Some(0));
+    coexec(words("explore llama3.2-3b --device pixel4 --strategy npu-graphs"))
+        .assert_refused(&["npu.compiled.token_bandwidth_gbps"]);
 }
 
 #[test]
@@ -37,9 +53,12 @@ fn a_plan_that_explore_wrote_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
     let plan = path.to_str().unwrap();
-    let found = coexec(["explore", "llama3.2-3b", "--out", plan, "--json"]).json();
-    let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
-    assert_eq!(found["generation"], replayed["generation"]);
+    for strategy in ["npu-graphs", "hetero-tensor"] {
+        let line = ["explore", "llama3.2-3b", "--strategy", strategy, "--out", plan, "--json"];
+        let found = coexec(line).json();
+        let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
+        assert_eq!(found["generation"], replayed["generation"], "{strategy}");
+    }
     let changed = fs::read_to_string(&path).unwrap().replacen("channels = 864", "channels = 865", 1);
     fs::write(&path, changed).unwrap();
     coexec(["simulate", "llama3.2-3b", "--plan", plan]).assert_refused(&["865 + 160 channels", "prefill.k"]);

@@ -14,7 +14,7 @@ use super::{Run, Runs, SkippedRow};
 use crate::csv_rows;
 use coexec_sim::input::{InputError, Text};
 use coexec_sim::plan::ProcessorKind;
-use coexec_sim::workload::{LanguageModel, WeightFormat, language_model};
+use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
 
 /// Names of the tables in their folder.
 const TABLE: &str = "aihub_llm.csv";
@@ -65,6 +65,8 @@ pub struct OfLanguageModel {
     pub unit: ProcessorKind,
     /// Who ran it, as published: `genie`.
     pub runtime: String,
+    /// Tokens of the context that it was compiled for.
+    pub context: u32,
     /// What took the time.
     pub phase: Phase,
 }
@@ -79,6 +81,15 @@ pub enum Phase {
 }
 
 impl OfLanguageModel {
+    /// A prompt, and an answer that fills the context.
+    pub fn whole_context(&self) -> Turn {
+        let prompt_tokens = match self.phase {
+            Phase::FirstToken(tokens) => tokens,
+            Phase::NextToken(context) => context.min(SHORT_PROMPT_TOKENS),
+        };
+        Turn { prompt_tokens, generated_tokens: self.context.saturating_sub(prompt_tokens) }
+    }
+
     /// Name of the group that its error is told in.
     pub fn group(&self) -> String {
         let phase = match self.phase {
@@ -150,6 +161,7 @@ impl Cells {
                 format: self.precision.clone(),
                 unit,
                 runtime: self.runtime.clone(),
+                context: self.context_length,
                 phase,
             },
             measured_us,

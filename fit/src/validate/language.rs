@@ -24,12 +24,17 @@ use coexec_sim::{Library, Mechanism};
 /// # Errors
 /// The device lacks the unit, or the unit language models.
 pub fn predict(profile: &Profile, run: &OfLanguageModel, library: Library) -> Result<f64, String> {
+    // An engine that hands products over one by one, or one that compiles whole steps.
+    let is_compiled = run.unit == ProcessorKind::Npu && !run.runtime.contains("llama");
     let strategy = match run.unit {
+        ProcessorKind::Npu if is_compiled => Strategy::NpuGraphs,
         ProcessorKind::Npu => Strategy::NpuPipe,
         ProcessorKind::Gpu => Strategy::GpuOnly,
         ProcessorKind::Cpu => return Err("no strategy computes a language model on CPU cores".to_owned()),
     };
     let turn = match run.phase {
+        // Both phases are compiled for the whole context.
+        Phase::FirstToken(_) | Phase::NextToken(_) if is_compiled => run.whole_context(),
         Phase::FirstToken(prompt_tokens) => Turn { prompt_tokens, generated_tokens: 0 },
         Phase::NextToken(context) => Turn { prompt_tokens: context.saturating_sub(1), generated_tokens: 1 },
     };
@@ -61,4 +66,86 @@ pub fn validate(profile: &Profile, runs: &[Answer], library: Library) -> Validat
         }
     }
     validation
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::measure::ai_hub_llm::read;
+
+    /// Rates that are tried, in gigabytes a second.
+    const RATES: std::ops::RangeInclusive<u32> = 58..=70;
+
+    fn eight_elite(token_bandwidth_gbps: f64) -> Profile {
+        let mut profile = Profile::load("snapdragon-8elite").unwrap();
+        let compiled = profile.npu.as_mut().unwrap().compiled.as_mut().unwrap();
+        compiled.token_bandwidth_gbps.as_mut().unwrap().value = token_bandwidth_gbps;
+        profile
+    }
+
+    /// Absolute errors in percent of times of a token by each rate, with the names of their models.
+    fn errors_by_rate() -> Vec<Vec<(String, f64)>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+        let mut runs = read(&folder, "8elite").unwrap().runs;
+        runs.retain(|run| {
+            let OfLanguageModel { runtime, format, phase, .. } = &run.what;
+            let is_fitted = format == "w4a16" && ["genie", "geniex_qairt"].contains(&runtime.as_str());
+            is_fitted && matches!(phase, Phase::NextToken(_))
+        });
+        assert_eq!(runs.len(), 18);
+        let of_rate = |rate: u32| {
+            let points = validate(&eight_elite(f64::from(rate)), &runs, Library::Xnnpack).points;
+            let error = |point: &Point| 100.0 * (point.predicted_us / point.measured_us - 1.0).abs();
+            points.iter().map(|point| (point.network.clone(), error(point))).collect()
+        };
+        RATES.map(of_rate).collect()
+    }
+
+    fn mean(errors: &[(String, f64)], of: impl Fn(&str) -> bool) -> f64 {
+        let kept: Vec<f64> = errors.iter().filter(|(model, _)| of(model)).map(|(_, error)| *error).collect();
+        kept.iter().sum::<f64>() / kept.len() as f64
+    }
+
+    #[test]
+    fn the_time_of_a_token_holds_on_models_kept_out_of_its_rate() {
+        let by_rate = errors_by_rate();
+        let best = |of: &dyn Fn(&str) -> bool| {
+            let least = by_rate.iter().min_by(|one, other| mean(one, of).total_cmp(&mean(other, of)));
+            least.unwrap()
+        };
+        let stated = by_rate.iter().zip(RATES).find(|(errors, _)| std::ptr::eq(*errors, best(&|_| true)));
+        let profile = Profile::load("snapdragon-8elite").unwrap();
+        let value = profile.npu.unwrap().compiled.unwrap().token_bandwidth_gbps.unwrap().value;
+        assert!((f64::from(stated.unwrap().1) - value).abs() <= 1.0, "{stated:?}");
+        let models: BTreeSet<&str> = by_rate[0].iter().map(|(model, _)| model.as_str()).collect();
+        let kept_out: Vec<f64> =
+            models.iter().map(|&left| mean(best(&|model| model != left), |model| model == left)).collect();
+        let error = kept_out.iter().sum::<f64>() / kept_out.len() as f64;
+        assert!(error <= 12.0, "{error} % of {kept_out:?}");
+    }
+
+    #[test]
+    fn a_longer_context_takes_longer_a_token_and_a_longer_prompt_to_the_first() {
+        let profile = Profile::load("snapdragon-8elite").unwrap();
+        let model = coexec_sim::workload::language_model("llama3.2-3b").unwrap();
+        let takes = |prompt_tokens, context, phase| {
+            let run = OfLanguageModel {
+                title: "model".to_owned(),
+                model: model.clone(),
+                weights: coexec_sim::workload::WeightFormat::W4a16,
+                format: "w4a16".to_owned(),
+                unit: ProcessorKind::Npu,
+                runtime: "genie".to_owned(),
+                context,
+                phase: if phase { Phase::FirstToken(prompt_tokens) } else { Phase::NextToken(context) },
+            };
+            predict(&profile, &run, Library::Xnnpack).unwrap()
+        };
+        assert!(takes(128, 4096, false) > takes(128, 512, false));
+        let [one, two] = [128, 256].map(|prompt| takes(prompt, 4096, true));
+        assert!((two / one - 2.0).abs() < 1e-6, "graphs of 128 tokens, one after another");
+    }
 }

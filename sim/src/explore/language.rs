@@ -41,8 +41,14 @@ const WITH_STANDARD_GRAPHS: [Strategy; 8] = [
 ];
 
 impl Strategy {
-    fn graphs(self) -> Graphs {
-        if matches!(self, Self::NpuOnline | Self::NpuNaive) { Graphs::MadeOnline } else { Graphs::Standard }
+    fn graphs(self, task: &LanguageTask) -> Graphs {
+        if self == Self::NpuGraphs {
+            Graphs::compiled(task)
+        } else if matches!(self, Self::NpuOnline | Self::NpuNaive) {
+            Graphs::MadeOnline
+        } else {
+            Graphs::Standard
+        }
     }
 
     fn order(self) -> Option<Order> {
@@ -126,25 +132,28 @@ fn plan_products(
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan, SimulateError> {
-    if device.gpu.is_none() {
+    let uses_gpu = strategy != Strategy::NpuGraphs;
+    let hands_over_products = uses_gpu && strategy != Strategy::GpuOnly;
+    if uses_gpu && device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
     }
-    if strategy != Strategy::GpuOnly && device.systolic().is_none() {
+    if hands_over_products && device.systolic().is_none() {
         return Err(SimulateError::absent("NPU", device));
     }
     let mut plan = GenerationPlan {
         synchronisation,
         prefill: Vec::with_capacity(task.turns.len()),
         decode: StepPlan { first: Vec::new(), layer: Vec::new(), last: Vec::new() },
-        graphs: strategy.graphs(),
+        graphs: strategy.graphs(task),
         order: strategy.order(),
     };
     let variant = plan.device(device);
     let price = ProductPrices::new(&variant, library, synchronisation);
     for turn in 0..task.turns.len() {
-        plan.prefill.push(plan_step(&price, &task.stages(task.prefill(turn)), strategy)?);
+        let (step, _) = plan.prefill_steps(task, turn);
+        plan.prefill.push(plan_step(&price, &plan.stages(task, step), strategy)?);
     }
-    plan.decode = plan_step(&price, &task.stages(task.first_decode(0)), strategy)?;
+    plan.decode = plan_step(&price, &plan.stages(task, plan.decode_step(task, 0, 0)), strategy)?;
     Ok(plan)
 }
 
@@ -159,6 +168,7 @@ fn plan_step(
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
             Some(_) => place(price, stage),
+            None if strategy == Strategy::NpuGraphs => Ok(Placement::NPU),
             None => Ok(Placement::GPU),
         };
         stages.iter().map(place).collect::<Result<Vec<_>, _>>()

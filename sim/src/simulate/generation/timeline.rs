@@ -33,12 +33,15 @@ pub fn generation_timeline(
             .prefill
             .get(index)
             .ok_or(ScheduleError::PlanLength { placements: plan.prefill.len(), stages: task.turns.len() })?;
-        run.draw(&mut whole, &task.stages(task.prefill(index)), prefill)?;
+        let (step, times) = plan.prefill_steps(task, index);
+        for _ in 0..times {
+            run.draw(&mut whole, &plan.stages(task, step), prefill)?;
+        }
         if turn.generated_tokens > 0 {
-            let first = task.first_decode(index);
+            let first = plan.decode_step(task, index, 0);
             let start = whole.end;
-            let tracks = run.draw(&mut whole, &task.stages(first), &plan.decode)?;
-            let latencies = run.token_latencies(first, turn.generated_tokens, whole.end - start)?;
+            let tracks = run.draw(&mut whole, &plan.stages(task, first), &plan.decode)?;
+            let latencies = run.token_latencies(index, turn.generated_tokens, whole.end - start)?;
             for (token, latency) in (1..).zip(latencies).skip(1) {
                 draw_token(&mut whole, &tracks, &format!("token {token}"), latency);
             }

@@ -36,7 +36,7 @@ impl GenerationPlan {
     /// The placements of [`planned_stages`]; none where graphs are made online or operands
     /// change places, which a plan file has no words for.
     pub fn flat(&self) -> Option<Plan> {
-        if self.graphs != Graphs::Standard || self.order.is_some() {
+        if self.graphs == Graphs::MadeOnline || self.order.is_some() {
             return None;
         }
         let steps = self.prefill.iter().chain([&self.decode]);
@@ -44,7 +44,8 @@ impl GenerationPlan {
         Some(Plan::new(self.synchronisation, placements))
     }
 
-    /// The plan that holds the placements of [`planned_stages`].
+    /// The plan that holds the placements of [`planned_stages`]. Where the NPU computes all, products and
+    /// what lies between them, whole steps are compiled.
     pub fn of_flat(task: &LanguageTask, plan: &Plan) -> Self {
         let mut left = plan.placements.iter().copied();
         let mut step = |stages: &StepStages| {
@@ -54,6 +55,8 @@ impl GenerationPlan {
         };
         let prefill = (0..task.turns.len()).map(|turn| step(&task.stages(task.prefill(turn)))).collect();
         let decode = step(&task.stages(task.first_decode(0)));
-        Self { synchronisation: plan.synchronisation, prefill, decode, graphs: Graphs::Standard, order: None }
+        let is_compiled = plan.placements.iter().all(|placement| *placement == Placement::NPU);
+        let graphs = if is_compiled { Graphs::compiled(task) } else { Graphs::Standard };
+        Self { synchronisation: plan.synchronisation, prefill, decode, graphs, order: None }
     }
 }

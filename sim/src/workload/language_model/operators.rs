@@ -103,9 +103,10 @@ impl LanguageModel {
         let query = layers.add("rotate-q", rotate(queries), &[query], 1);
         let key = layers.add("rotate-k", rotate(keys), &[key], 1);
         let [scores, softmax, mixed] = self.over_context(step);
-        let scores = layers.add("scores", scores, &[query, key], 0);
+        // Keys and values of the tokens before lie in the cache.
+        let scores = layers.add("scores", scores, &[query, key], 1);
         let softmax = layers.add("softmax", softmax, &[scores], 0);
-        let mixed = layers.add("mix", mixed, &[softmax, value], 0);
+        let mixed = layers.add("mix", mixed, &[softmax, value], 1);
         let output = layers.add("o", linear(tokens, queries, self.features, false), &[mixed], 0);
         let sum = pairwise(Function::Add, Shape::tokens(tokens, self.features));
         layers.add("attention-sum", sum, &[output], 1)
