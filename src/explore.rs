@@ -3,9 +3,9 @@
 use coexec_sim::device::basis::Basis;
 use coexec_sim::explore::advice::Certainty;
 use coexec_sim::explore::{self, Answer, Objective, Search};
-use coexec_sim::plan::{Axis, Part, Placement, PlanFile, Processor, ProcessorKind};
+use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
 use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Composition, Known, Prediction, timeline};
+use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use serde::Serialize;
@@ -106,16 +106,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     if let Some(path) = &options.out {
         files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
-    if let Some(picture) = &options.plot {
-        files.push(picture.file(|format| match options.operator.as_deref() {
-            None if compares => Ok(strategies::picture(&scenario, &entries, format)?),
-            operator => curve::draw(format, operator, &scenario, &mut simulator, stages, &answer.plan),
-        })?);
-    }
-    if let Some(picture) = &options.shares {
-        let plan = (scenario.options.strategy.name(), &answer.plan);
-        files.push(picture.file(|format| strategies::share_map(&scenario, &entries, plan, format))?);
-    }
+    files.extend(pictures(options, &scenario, &mut simulator, (stages, &answer.plan, &entries))?);
     output::write(&files)?;
     if common.json {
         output::json(&Document {
@@ -140,6 +131,27 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     tell(&scenario, stages, (&advice, options.confidence), (&entries, &known));
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
+}
+
+/// The pictures of the plan, or of all strategies, that are asked for.
+fn pictures(
+    options: &Explore,
+    scenario: &Scenario,
+    simulator: &mut Simulator<'_>,
+    (stages, plan, entries): (&[Stage], &Plan, &[Entry]),
+) -> Result<Vec<OutputFile>, Failure> {
+    let mut files = Vec::new();
+    if let Some(picture) = &options.plot {
+        files.push(picture.file(|format| match options.operator.as_deref() {
+            None if !entries.is_empty() => Ok(strategies::picture(scenario, entries, format)?),
+            operator => curve::draw(format, operator, scenario, simulator, stages, plan),
+        })?);
+    }
+    if let Some(picture) = &options.shares {
+        let plan = (scenario.options.strategy.name(), plan);
+        files.push(picture.file(|format| strategies::share_map(scenario, entries, plan, format))?);
+    }
+    Ok(files)
 }
 
 /// The answer in tables: of strategies, or of what the plan is compared with; of operators.

@@ -31,7 +31,7 @@ pub(super) fn print(rows: &[StrategyRow], task: &Task) {
 fn each(rows: &[StrategyRow], task: &Task) {
     let (unit, scale) = unit(task.objective);
     output::line(&format!(
-        "{} in {unit}; gain of optimal over {}",
+        "{} in {unit}; gain of optimal over {}, and how far it is from its bound at most",
         task.objective.name(),
         task.baseline.name()
     ));
@@ -52,13 +52,14 @@ fn each(rows: &[StrategyRow], task: &Task) {
         } else {
             format!("{} not known", unknown.join(", "))
         });
+        cells.push(or_dash(row.gap_percent().map(|gap| format!("{gap:.2} %"))));
         let single = row.best_single().map(|best| best.strategy);
         cells.push(or_dash(single.and_then(|best| Some(format!("{} over {}", gain(best)?, best.name())))));
         cells
     };
     let mut header = vec!["model", "device"];
     header.extend(task.strategies.iter().map(|strategy| strategy.name()));
-    header.extend(["gain", "best processor alone"]);
+    header.extend(["gain", "to bound", "best processor alone"]);
     output::keyed_table(&header, 2, rows.iter().map(cells));
     let is_open = |row: &&StrategyRow| row.unknown().next().is_some();
     for row in rows.iter().filter(is_open) {

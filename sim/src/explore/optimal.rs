@@ -84,8 +84,17 @@ const LARGE: usize = 150;
 /// How many times larger a workload is of which a bound keeps less: it tries fewer moves.
 const BOUNDS: usize = 3;
 
+/// Labels that are kept in any case.
+const NARROWEST: usize = 8;
+
+/// Results that are open at once, on average, up to which labels are as many: each holds where all of them lie.
+const OPEN: usize = 8;
+
 impl Budget {
-    fn of(effort: Effort, stages: usize) -> Self {
+    fn of(effort: Effort, model: &Model<'_>) -> Self {
+        let stages = model.stages.len();
+        let open: usize = model.live.iter().map(Vec::len).sum();
+        let wide = (open / (stages * OPEN).max(1)).max(1);
         let (labels, rounds, changes) = match effort {
             Effort::Quick => ([20, 100], 3, 100),
             Effort::Normal => ([60, 300], 8, 300),
@@ -93,8 +102,10 @@ impl Budget {
         };
         let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
         let of_bound = less(BOUNDS * labels[1], 40).min(labels[1]);
+        let least = |labels: usize| labels.min(NARROWEST);
+        let labels = [less(labels[0], 8), of_bound].map(|labels| (labels / wide).max(least(labels)));
         Self {
-            labels: [less(labels[0], 8), of_bound],
+            labels,
             rounds: less(rounds, 2),
             changes: less(changes, 10),
             longest: [less(32, 8), less(64, 8)],
@@ -126,7 +137,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
         }
     }
     let best = explorer.best(all)?;
-    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let budget = Budget::of(explorer.options.effort, &model);
     let (plan, simulated) = walk::improved(explorer, &model, best.plan, budget.changes)?;
     explorer.model = Some(model);
     explorer.found(Strategy::Optimal, plan, considered + simulated)
@@ -143,7 +154,7 @@ fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError
 /// The best plan of rounds of the programme, until no chain of a plan is new.
 fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, SimulateError> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
     let mut contention = Contention::new(explorer);
     let (mut found, mut considered) = (Vec::new(), 0);
@@ -209,7 +220,7 @@ fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Predicti
 /// The bound of the relaxed programme, at most what a plan is known to cost.
 fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let budget = Budget::of(explorer.options.effort, model.stages.len());
+    let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
     let limits = Limits { width: budget.labels[1], cost: known };
     let mover = Mover { model, chains: &chains, contention: None };

@@ -37,6 +37,8 @@ pub struct StrategyRow {
     pub device: String,
     /// Those of the strategies asked that have a plan, in their order.
     pub outcomes: Vec<Outcome>,
+    /// What every plan costs at least, in the unit of what is minimised, where [`Strategy::Optimal`] was asked.
+    pub bound: Option<f64>,
     /// What is known of each processor.
     pub known: Vec<Known>,
 }
@@ -57,9 +59,13 @@ impl StrategyRow {
         let mut explorer = Explorer::new(simulator, stages, options);
         let mut outcomes = Vec::with_capacity(strategies.len());
         let mut last_error = SimulateError::NothingToUse;
+        let mut bound = None;
         for &strategy in strategies {
             match explorer.find(strategy) {
                 Ok(found) => {
+                    if strategy == Strategy::Optimal {
+                        bound = Some(explorer.bound(&found.prediction)?);
+                    }
                     let (latency, energy) = (found.prediction.latency, found.prediction.energy);
                     let cost = options.objective.cost(latency, energy);
                     outcomes.push(Outcome { strategy, latency, energy, cost });
@@ -70,7 +76,7 @@ impl StrategyRow {
         if outcomes.is_empty() {
             return Err(last_error);
         }
-        Ok(Self { scenario: scenario.to_owned(), device, outcomes, known })
+        Ok(Self { scenario: scenario.to_owned(), device, outcomes, bound, known })
     }
 
     /// What a strategy came to.
@@ -82,6 +88,12 @@ impl StrategyRow {
     pub fn best_single(&self) -> Option<&Outcome> {
         let singles = self.outcomes.iter().filter(|outcome| outcome.strategy.is_single());
         singles.reduce(|best, other| if other.cost < best.cost { other } else { best })
+    }
+
+    /// How much more the plan of [`Strategy::Optimal`] costs than every plan does at least, in percent.
+    pub fn gap_percent(&self) -> Option<f64> {
+        let cost = self.outcome(Strategy::Optimal)?.cost;
+        self.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
     }
 
     /// The CPU and the GPU, those that the device has, where some operator has no time there: then nothing
@@ -189,7 +201,13 @@ mod tests {
             cost,
         };
         let outcomes = [Strategy::GpuOnly, Strategy::Optimal].into_iter().zip(costs).map(outcome).collect();
-        StrategyRow { scenario: "model".to_owned(), device: device.to_owned(), outcomes, known: Vec::new() }
+        StrategyRow {
+            scenario: "model".to_owned(),
+            device: device.to_owned(),
+            outcomes,
+            bound: None,
+            known: Vec::new(),
+        }
     }
 
     #[test]

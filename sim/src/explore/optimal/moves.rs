@@ -124,9 +124,12 @@ impl Mover<'_, '_, '_> {
         end: usize,
         own: impl Fn(usize) -> Place,
     ) -> Vec<Place> {
-        let before = |stage| step.find(stage).map(|found| step.results[found].1);
-        let place =
-            |&stage: &usize| if stage < position { before(stage).unwrap_or(own(stage)) } else { own(stage) };
+        // Both are in the order of the stages, and what is still read then is read now.
+        let mut before = step.results.iter();
+        let place = |&stage: &usize| {
+            let known = if stage < position { before.find(|result| result.0 == stage) } else { None };
+            known.map_or_else(|| own(stage), |result| result.1)
+        };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
         let [cpu, gpu, npu] = step.now.queues;
         // What every queue has passed already is no constraint.
