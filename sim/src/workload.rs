@@ -17,8 +17,8 @@ mod shape;
 pub use fuse::{Stage, fuse};
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{
-    ConfigError, LANGUAGE_MODELS, LanguageModel, LanguageTask, StepStages, TokenStep, Turn, WeightFormat,
-    language_model,
+    ConfigError, LanguageModel, LanguageTask, StepStages, TokenStep, Turn, WeightFormat, language_model,
+    language_models,
 };
 pub use layer::{Layer, Linked};
 pub use networks::{NETWORKS, Network, network};

@@ -5,7 +5,7 @@ use strum::VariantArray;
 
 use super::{LanguageTable, ScenarioFile};
 use crate::input::Text;
-use crate::workload::{LANGUAGE_MODELS, NETWORKS, OPERATOR_SETS};
+use crate::workload::{NETWORKS, OPERATOR_SETS, language_models};
 
 /// Device of a bundled language model: the phone of `HeteroInfer` (SOSP'25).
 const LANGUAGE_DEVICE: &str = "snapdragon-8gen3";
@@ -56,7 +56,7 @@ pub fn bundled() -> Vec<Bundled> {
     scenarios
         .chain(networks.map(of(BundledKind::Network)))
         .chain(sets.map(of(BundledKind::OperatorSet)))
-        .chain(LANGUAGE_MODELS.iter().copied().map(of(BundledKind::LanguageModel)))
+        .chain(language_models().map(of(BundledKind::LanguageModel)))
         .collect()
 }
 

@@ -7,8 +7,8 @@ use super::resolve::unknown;
 use crate::explore::Strategy;
 use crate::input::{InputError, Text, Violation};
 use crate::workload::{
-    LANGUAGE_MODELS, LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat,
-    language_model,
+    LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat, language_model,
+    language_models,
 };
 
 /// Most turns of a conversation.
@@ -71,7 +71,7 @@ impl LanguageTable {
             return Ok(model);
         }
         let Some(config) = Text::of_file(&self.model) else {
-            let known = LANGUAGE_MODELS.iter().map(|(name, _)| *name);
+            let known = language_models().map(|(name, _)| name);
             let or = ", or the path of a config.json";
             return Err(unknown(text, "language_model.model", &self.model, known, or));
         };

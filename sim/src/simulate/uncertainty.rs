@@ -55,7 +55,7 @@ pub struct Errors {
     pub meeting_percent: f64,
     /// By how much parts of cut operators take longer than predicted.
     pub cut_bias_percent: f64,
-    /// Of that.
+    /// How far that itself may be off.
     pub cut_percent: f64,
 }
 

@@ -12,9 +12,9 @@ mod config;
 mod operators;
 mod task;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use bundled::{LANGUAGE_MODELS, language_model};
+pub use bundled::{language_model, language_models};
 pub use config::ConfigError;
 pub use task::{LanguageTask, StepStages, Turn};
 
@@ -23,7 +23,7 @@ use super::shape::DataType;
 
 /// A decoder-only transformer with gated feed-forward networks, the architecture
 /// of Llama and most models after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LanguageModel {
     /// Name: `llama3-8b`.
     pub name: String,
@@ -57,9 +57,7 @@ pub struct TokenStep {
 }
 
 /// How the weights of a language model are stored; activations have 16 bits.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightFormat {
     /// 4-bit integers.
