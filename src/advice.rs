@@ -4,10 +4,8 @@ use coexec_sim::explore::advice::{
     self, Certainty, Regret, Regrets, Robust, Sensitivity, best_single, sensitivities,
 };
 use coexec_sim::explore::{Answer, Found, Objective};
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::workload::Stage;
+use coexec_sim::{ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::{Explore, OneOrAll};

@@ -15,9 +15,8 @@ use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_sim::device::calibration::{Calibration, Group};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::input::Text;
 use coexec_sim::simulate::CUTS_GROUP;
+use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};

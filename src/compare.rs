@@ -2,11 +2,9 @@
 
 mod show;
 
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
-use coexec_sim::explore::{Objective, Strategy};
-use coexec_sim::scenario::Workload;
 use coexec_sim::workload::NETWORKS;
+use coexec_sim::{Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 

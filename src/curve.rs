@@ -4,11 +4,7 @@ use coexec_plots::palette::{BLUE, GREEN, INK, Shape, VERMILION};
 use coexec_plots::{Figure, Format, Mark, Unit};
 use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
 use coexec_sim::input::nearest;
-use coexec_sim::plan::{Axis, Placement, Plan};
-use coexec_sim::scenario::Scenario;
-use coexec_sim::simulate::Simulator;
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{Axis, Picos, Placement, Plan, Scenario, Simulator, Stage};
 
 use crate::failure::Failure;
 

@@ -1,7 +1,7 @@
 //! `coexec devices`: the profiles and scenarios there are, or one profile with
 //! the source of every value.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::Profile;
 use coexec_sim::scenario::{Bundled, BundledKind, bundled};
 use serde::Serialize;
 

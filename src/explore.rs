@@ -1,13 +1,10 @@
 //! `coexec explore`: who should compute what, and why.
 
-use coexec_sim::device::basis::Basis;
 use coexec_sim::explore::advice::Certainty;
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
-use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
 use crate::advice::{self, Advice, RobustEntry};

@@ -10,9 +10,9 @@ use coexec_hw::execute::ExecuteError;
 use coexec_hw::probe::ProbeError;
 use coexec_papers::ReproduceError;
 use coexec_plots::PlotError;
+use coexec_sim::SimulateError;
 use coexec_sim::input::{InputError, Place, Text};
 use coexec_sim::schedule::ScheduleError;
-use coexec_sim::simulate::SimulateError;
 use miette::{GraphicalReportHandler, LabeledSpan, MietteDiagnostic, NamedSource};
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 //! A timeline in text: one row a track, one character a slice of time.
 
+use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Timeline, Track};
-use coexec_sim::units::Picos;
 
 /// Characters of a row.
 const WIDTH: usize = 64;

@@ -1,12 +1,7 @@
 //! What is known of each processor, in words.
 
-use coexec_sim::device::basis::Basis;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{Known, Missing, known, known_in};
-use coexec_sim::workload::{DataType, Stage};
+use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario, Stage};
 use serde::Serialize;
 
 use crate::output;

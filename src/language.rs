@@ -3,18 +3,14 @@
 
 use std::path::Path;
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
-use coexec_sim::plan::PlanFile;
-use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::Footprint;
 use coexec_sim::simulate::generation::{
     Generation, GenerationBeside, GenerationPlan, PhaseReport, generate, generate_beside,
     generation_timeline, planned_stages,
 };
-use coexec_sim::units::{Bytes, Picos};
 use coexec_sim::workload::LanguageTask;
+use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
 use serde::Serialize;
 
 use crate::cli::{Common, Explore, OneOrAll, Simulate};

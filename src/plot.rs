@@ -3,7 +3,7 @@
 use coexec_fit::calibrate::learning;
 use coexec_fit::validate::point::Point;
 use coexec_plots::{Format, PlotError};
-use coexec_sim::input::Text;
+use coexec_sim::Text;
 
 use crate::cli::{Common, Figure, Plot};
 use crate::failure::Failure;

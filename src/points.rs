@@ -5,7 +5,7 @@ use std::path::Path;
 use coexec_fit::csv_rows;
 use coexec_fit::validate::point::{self, Point};
 use coexec_fit::validate::score::{error, is_in, worst};
-use coexec_sim::input::Text;
+use coexec_sim::Text;
 
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};

@@ -14,8 +14,7 @@ use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_plots::{Format, error_cdf, scatter};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::{Library, Profile};
 use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};

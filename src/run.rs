@@ -13,11 +13,8 @@ use coexec_fit::validate::choice::{Choices, choices};
 use coexec_hw::execute::{
     DeviceChoice, ExecuteError, Measured, NoiseFloor, ProgressEvent, Report, Request, execute,
 };
-use coexec_sim::input::InputError;
-use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::plan::PlanFile;
-use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::Pipeline;
+use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::cli::{Common, Run};

@@ -7,11 +7,7 @@ use coexec_fit::measure::{
     ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
     benchmark_gpu_network, digest, draw, runs,
 };
-use coexec_sim::device::gpu::Gpu;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::input::InputError;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::workload::Layer;
+use coexec_sim::{Gpu, InputError, Layer, Library, Profile};
 
 use crate::cli::{Common, RunFormat, Runs};
 use crate::failure::Failure;

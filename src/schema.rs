@@ -1,9 +1,8 @@
 //! `coexec schema`: the JSON Schema of a file format.
 
 use coexec_fit::measure::runs::Row;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::plan::PlanFile;
 use coexec_sim::scenario::ScenarioFile;
+use coexec_sim::{PlanFile, Profile};
 use schemars::schema_for;
 
 use crate::cli::{Schema, SchemaName};

@@ -2,18 +2,13 @@
 
 use std::path::Path;
 
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::{self, Strategy};
-use coexec_sim::input::Text;
-use coexec_sim::plan::{Plan, PlanFile};
-use coexec_sim::scenario::{Scenario, Workload};
 use coexec_sim::simulate::{
     BackgroundReport, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator,
     StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
 use serde::Serialize;
 
 use crate::cli::{Common, Simulate};

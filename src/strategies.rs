@@ -6,11 +6,9 @@ use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 use coexec_plots::palette::{MUTED, look};
 use coexec_plots::{Figure, Format, Mark, PlotError, ShareRow, Shares};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
-use coexec_sim::plan::{Axis, Plan, ProcessorKind};
-use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{Composition, Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
-use coexec_sim::workload::Stage;
+use coexec_sim::{Axis, Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::Common;

@@ -1,12 +1,8 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
-use coexec_sim::device::basis::Basis;
 use coexec_sim::explore::{Search, split_search};
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::scenario::Scenario;
 use coexec_sim::simulate::{Known, SimulateError, Simulator};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 

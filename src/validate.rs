@@ -7,7 +7,7 @@ use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Group, Validation, cut, validate};
-use coexec_sim::device::profile::Profile;
+use coexec_sim::Profile;
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};

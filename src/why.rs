@@ -6,7 +6,7 @@ use coexec_sim::kernel::gpu::language::LanguageKernel;
 use coexec_sim::kernel::npu::compiled;
 use coexec_sim::kernel::{cpu, gpu, npu};
 use coexec_sim::simulate::{Detail, PartReport, Prediction};
-use coexec_sim::units::{Bytes, Picos};
+use coexec_sim::{Bytes, Picos};
 
 /// More operators than this are not explained one by one.
 const MOST_EXPLAINED: usize = 6;

@@ -3,7 +3,7 @@
 //! Responsible for: writing values with a header, and reading them back, with the line of the
 //! first that is none. Not for: what the values mean.
 
-use coexec_sim::input::{InputError, Text};
+use coexec_sim::{InputError, Text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
-use coexec_sim::plan::synchronisation::Mechanism;
+use coexec_sim::Mechanism;
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
 use runs::ExecutedOn;
 

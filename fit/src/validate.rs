@@ -23,9 +23,8 @@ use std::collections::HashSet;
 
 use crate::measure::{ByProcessor, Run, SkippedRow};
 pub use coexec_sim::device::calibration::Group;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::statistics::quantile;
+use coexec_sim::{Library, Profile};
 use point::Point;
 
 /// A prediction counts as close within this part of the measured time.

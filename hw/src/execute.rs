@@ -26,12 +26,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use coexec_fit::measure::runs::Fingerprint;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::Unsupported;
-use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::plan::Plan;
 use coexec_sim::schedule::ScheduleError;
-use coexec_sim::workload::{DataType, Stage};
+use coexec_sim::{CoreSet, DataType, Plan, Profile, Stage, Unsupported};
 use half::f16;
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 //! Numbers to compute with: weights and inputs without a pattern, the same for the same
 //! seed, of a size that neither grows nor vanishes along a network.
 
-use coexec_sim::workload::Operator;
+use coexec_sim::Operator;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

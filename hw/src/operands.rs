@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::InstructionSet;
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, OperatorError, Reduction, Shape};
 use thiserror::Error;

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use coexec_fit::calibrate::interference::HeldOut;
 use coexec_fit::measure::runs::{Fingerprint, Measurement};
 use coexec_fit::validate::point::Point;
-use coexec_sim::device::profile::Profile;
+use coexec_sim::Profile;
 use core_affinity::CoreId;
 use serde::Serialize;
 use thiserror::Error;

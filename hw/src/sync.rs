@@ -15,8 +15,7 @@ mod round;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coexec_sim::plan::synchronisation::Mechanism as Modelled;
-use coexec_sim::units::Picos;
+use coexec_sim::{Mechanism as Modelled, Picos};
 
 use crate::opencl::signals::{FlagHome, Signals};
 use crate::opencl::{OpenClError, Runtime};

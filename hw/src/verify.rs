@@ -9,8 +9,7 @@
 
 mod reference;
 
-use coexec_sim::plan::Region;
-use coexec_sim::workload::Layer;
+use coexec_sim::{Layer, Region};
 use thiserror::Error;
 
 use crate::cpu::Element;

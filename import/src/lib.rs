@@ -40,7 +40,7 @@ use std::io::Cursor;
 pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
 
-use coexec_sim::workload::{Graph, Shape};
+use coexec_sim::{Graph, Shape};
 
 /// Format of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::model::{
     Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, as_extent, elements,
     written,
 };
-use coexec_sim::workload::DataType;
+use coexec_sim::DataType;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// What an open dimension is until it is refused.

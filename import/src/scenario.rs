@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{GivenInput, ImportOptions, Imported, ModelFormat, Replacement, import, imported, onnx};
+use coexec_sim::Measure;
 use coexec_sim::input::{InputError, Text, open, read_bytes};
 use coexec_sim::scenario::{InputTable, Overrides, Scenario, ScenarioFile};
-use coexec_sim::simulate::Measure;
 use coexec_sim::workload::{Node, OperatorTable, Shape, Source, Stage, fuse};
 
 /// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.

@@ -15,8 +15,7 @@ use super::onnx::messages::{
     TensorProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use super::{ImportError, ImportOptions, Imported, ModelFormat, import};
-use coexec_sim::workload::Graph;
-use coexec_sim::workload::Operator;
+use coexec_sim::{Graph, Operator};
 
 /// An ONNX model as it grows.
 pub(super) struct Builder(GraphProto);

@@ -11,7 +11,7 @@ use super::error::ImportError;
 use super::model::{
     Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, elements,
 };
-use coexec_sim::workload::DataType;
+use coexec_sim::DataType;
 use std::collections::HashSet;
 use table::Table;
 

@@ -15,7 +15,7 @@ mod predictors;
 mod runs;
 
 use super::{Comparison, Inputs, ReproduceError, mean, range, stages};
-use coexec_sim::simulate::SimulateError;
+use coexec_sim::SimulateError;
 use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 
 /// How much longer GPU kernels take on buffers than on images (Figure 2).

@@ -10,11 +10,9 @@ use coexec_fit::measure::benchmark_table::{self, Table};
 use coexec_fit::validate::figures;
 use coexec_fit::validate::flops_linear::FlopsLinear;
 use coexec_plots::figure::{Line, Picture};
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::input::InputError;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::statistics::median;
-use coexec_sim::workload::{DataType, Layer, Operator};
+use coexec_sim::{Cpu, DataType, InputError, Layer, Operator};
 
 /// Table of the synthetic networks: in a flat folder, and as the data set publishes it.
 const SYNTHETIC: [&str; 2] = ["tflite_nas_e2e.csv", "dataset/cnn/tflite_cnn_synthetic_e2e.csv"];

@@ -11,12 +11,10 @@ mod split;
 
 use super::{Comparison, Inputs, ReproduceError, curves, fastest, line};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy};
-use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::kernel::gpu;
-use coexec_sim::plan::Processor;
-use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::simulate::{Detail, execute};
 use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Window};
+use coexec_sim::{CoreSet, Library, Mechanism, Processor};
 
 /// Number format of both processors.
 const DATA_TYPE: DataType = DataType::F16;

@@ -14,14 +14,10 @@ mod table3;
 
 use super::{Comparison, Inputs, ReproduceError, curves, line, range};
 use coexec_sim::device::npu::Order;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
 use coexec_sim::explore::language::plan_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::SimulateError;
 use coexec_sim::simulate::generation::{Generation, GenerationPlan, PhaseReport, generate};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
+use coexec_sim::{Library, Mechanism, Profile, SimulateError, Strategy};
 
 /// Profile of the paper's phone.
 const PHONE: &str = "snapdragon-8gen3";

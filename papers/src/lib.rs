@@ -29,11 +29,8 @@ pub use fact::{Fact, FactGroup, Published};
 pub use report::{Group, Limit, Measure, Ours, Report, Role, Row, Summary};
 
 use coexec_plots::figure::{Curves, Drawing, Line, Picture};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::input::InputError;
-use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::simulate::SimulateError;
 use coexec_sim::workload::{Graph, Operator, Stage, fuse, network, operator_set};
+use coexec_sim::{CoreSet, InputError, Profile, SimulateError};
 
 /// A paper whose numbers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::VariantArray, strum::IntoStaticStr)]

@@ -8,13 +8,9 @@
 //! four gains are predicted.
 
 use super::{Comparison, Inputs, ReproduceError, fastest, range, stages};
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::layer_wise::ratios;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::simulate::{Pipeline, SimulateError, Simulator};
-use coexec_sim::workload::Stage;
+use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Stage};
 
 /// Networks of its Figure 3: ours, and the paper's in ids of facts.
 const NETWORKS: [(&str, &str); 5] = [

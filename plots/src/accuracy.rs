@@ -9,7 +9,7 @@ mod groups;
 
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::{Group, figures};
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 
 use crate::PlotError;
 use crate::axis::{Axis, Unit};

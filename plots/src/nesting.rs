@@ -4,8 +4,8 @@
 //! reader of a timeline relies on even where the timeline does not: slices lie
 //! inside the run and inside the slice that holds them. Not for: drawing.
 
+use coexec_sim::Picos;
 use coexec_sim::timeline::Stretch;
-use coexec_sim::units::Picos;
 
 /// A slice in its place.
 #[derive(Clone, Copy, Debug)]

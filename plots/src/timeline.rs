@@ -1,7 +1,7 @@
 //! The timeline of a run: one lane a track, counters below, one time axis.
 
+use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
-use coexec_sim::units::Picos;
 
 use crate::axis::{Axis, Unit};
 use crate::lanes::{self, Fill, Lane, Slab};

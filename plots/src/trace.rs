@@ -8,8 +8,8 @@
 //! nanosecond: each time is rounded to the nearest nanosecond, halves up. That never swaps
 //! two times, so nesting survives; a slice under half a nanosecond may lose its length.
 
+use coexec_sim::Picos;
 use coexec_sim::timeline::{Timeline, TrackKind};
-use coexec_sim::units::Picos;
 use serde_json::{Value, json};
 
 use crate::nesting::nest;

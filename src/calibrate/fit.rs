@@ -5,11 +5,8 @@ use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableF
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
-use coexec_sim::device::calibration::Calibration;
-use coexec_sim::device::gpu::KernelTable;
 use coexec_sim::device::npu::Npu;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::{Calibration, KernelTable, Library, Profile};
 
 use super::prior::Chosen;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_curve};
 use coexec_fit::measure::GpuRun;
-use coexec_sim::device::profile::Profile;
+use coexec_sim::Profile;
 
 use super::prior::Chosen;
 use crate::failure::Failure;

@@ -2,12 +2,9 @@
 
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::measure::GpuRun;
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::memory::Memory;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::input::InputError;
+use coexec_sim::{Cpu, Gpu, InputError, Profile};
 
 use crate::failure::Failure;
 

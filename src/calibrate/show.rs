@@ -3,8 +3,7 @@
 use coexec_fit::calibrate::cpu::FittedTable;
 use coexec_fit::calibrate::gpu::Fitted as Known;
 use coexec_fit::validate::score::Scored;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, Library};
 
 use super::fit::Fitted;
 use crate::{output, validate};

@@ -2,9 +2,7 @@
 
 use clap::Args;
 use coexec_sim::explore::{Effort, Objective, Strategy};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::scenario::Overrides;
+use coexec_sim::{Library, Mechanism, Overrides};
 
 use super::{ModelOptions, OneOrAll, one_or_all, picture};
 use crate::output::PicturePath;

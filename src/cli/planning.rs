@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use coexec_sim::explore::Strategy;
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
-use coexec_sim::input::InputError;
-use coexec_sim::scenario::{Overrides, Scenario};
+use coexec_sim::{InputError, Overrides, Scenario, Strategy};
 
 use super::{ModelOptions, OneOrAll, one_or_all, picture};
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::Library;
 
 use super::{Figure, RunFormat, picture};
 use crate::output::PicturePath;

@@ -1,9 +1,8 @@
 //! The tables and the figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
-use coexec_sim::explore::Strategy;
 use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
-use coexec_sim::plan::ProcessorKind;
+use coexec_sim::{ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
 use crate::known;

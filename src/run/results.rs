@@ -2,8 +2,8 @@
 
 use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
+use coexec_sim::DataType;
 use coexec_sim::statistics::median;
-use coexec_sim::workload::DataType;
 use serde::Serialize;
 
 use super::variants::Candidate;

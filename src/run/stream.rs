@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coexec_hw::execute::{Streamed, Streaming, Variant};
-use coexec_sim::scenario::Scenario;
+use coexec_sim::Scenario;
 use coexec_sim::simulate::Pipeline;
 use serde::Serialize;
 

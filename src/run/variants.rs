@@ -7,11 +7,10 @@ use coexec_fit::validate::gpu::predict;
 use coexec_hw::execute::{Clock, Variant};
 use coexec_sim::explore::{self, SearchOptions, Strategy};
 use coexec_sim::kernel::cpu::{CoreSet, execute};
-use coexec_sim::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
-use coexec_sim::scenario::{Scenario, Workload};
-use coexec_sim::simulate::{Measure, Simulator};
-use coexec_sim::units::Picos;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
+use coexec_sim::{
+    Axis, Measure, Picos, Placement, Plan, Processor, ProcessorKind, Scenario, Simulator, Workload,
+};
 
 use crate::failure::Failure;
 use crate::language;

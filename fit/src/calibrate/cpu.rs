@@ -25,8 +25,7 @@ use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, Library};
 
 use evidence::{Evidence, Usable};
 pub use fit::Known;

@@ -19,9 +19,9 @@ use rayon::prelude::*;
 use crate::measure::{GpuRun, SkippedRow};
 use crate::validate::gpu::{Predictor, deviations};
 use crate::validate::point::Point;
+use coexec_sim::Operator;
 use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::workload::Operator;
 
 pub use fit::{Fitted, TableFit, TradeOff};
 use spread::HeldOut;

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use nalgebra::DVector;
 
 use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use coexec_sim::Quantity;
 use coexec_sim::device::memory::{Interference, Memory};
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::simulate::memory::curve;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use serde::Serialize;

@@ -21,9 +21,7 @@ use crate::csv_rows;
 use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
 use crate::validate::score::score;
-use coexec_sim::device::gpu::{Gpu, KernelTable};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::workload::Operator;
+use coexec_sim::{Gpu, InputError, KernelTable, Operator, Text};
 
 /// Name of the series of the model linear in FLOPs.
 pub const FLOPS_LINEAR: &str = "FLOPs-linear";

@@ -24,9 +24,8 @@ use crate::measure::{Inference, SkippedRow};
 use crate::validate::point::Point;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::kernel::npu::compiled::Graph;
-use coexec_sim::plan::ProcessorKind;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, ProcessorKind};
 
 /// Error from which the loss grows linearly, and that is expected of a good fit: the same model
 /// differs by 5.6 % between two versions of the compiler (`data/aihub`).

@@ -19,9 +19,8 @@ use strum::{Display, EnumString};
 
 use super::{Run, Runs, SkippedRow};
 use coexec_import::{ImportOptions, ImportedScenario};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::plan::ProcessorKind;
 use coexec_sim::workload::{DataType, Graph, Stage, fuse};
+use coexec_sim::{InputError, ProcessorKind, Text};
 use row::Row;
 
 /// Name of the table in its folder.

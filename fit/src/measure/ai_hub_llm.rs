@@ -12,9 +12,8 @@ use serde::Deserialize;
 
 use super::{Run, Runs, SkippedRow};
 use crate::csv_rows;
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::plan::ProcessorKind;
 use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
+use coexec_sim::{InputError, ProcessorKind, Text};
 
 /// Names of the tables in their folder.
 const TABLE: &str = "aihub_llm.csv";

@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, end_to_end};
 use super::{OnCores, Runs};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::workload::{DataType, Layer, Operator};
+use coexec_sim::{DataType, InputError, Layer, Operator, Text};
 pub use operators::Networks;
 
 /// Reads the end-to-end table in `folder` for the phone whose columns are called

@@ -16,8 +16,8 @@ use csv::StringRecord;
 use super::benchmark_table::{self, OPERATIONS, Table, micros};
 use super::gaps::{Gap, Gaps};
 use super::{GpuRun, Runs, SkippedRow};
-use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Layer, Linked, Operator};
+use coexec_sim::{InputError, Text};
 use operators::{Feature, MAX_SIDE, linked, operator};
 
 /// What follows the device's name in the columns of its times.

@@ -16,8 +16,8 @@ use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::most_linked_column;
 use super::{Runs, SkippedRow};
-use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
+use coexec_sim::{InputError, Text};
 
 /// Element-wise operations that one launch merges: a product and a sum (a scaled
 /// residual, or a normalisation by trained statistics) and the activation behind

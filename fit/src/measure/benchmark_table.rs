@@ -11,8 +11,7 @@ use std::sync::Arc;
 use csv::{Position, StringRecord};
 
 use super::{CpuRun, OnCores, Runs, SkippedRow};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, InputError, Text};
 
 /// Names of the table of operations on GPUs.
 pub(super) const OPERATIONS: [&str; 3] =

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 use super::benchmark_gpu::operators::LINK;
 use super::benchmark_gpu::{FUSED_KERNEL, KERNEL_SUFFIX};
 use super::benchmark_table::Table;
-use coexec_sim::input::InputError;
-use coexec_sim::workload::Operator;
+use coexec_sim::{InputError, Operator};
 
 /// Side of the images that all networks of the data set read.
 const IMAGE_SIDE: u32 = 224;

@@ -21,10 +21,7 @@ use csv::StringRecord;
 
 use super::SkippedRow;
 use crate::csv_rows;
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::plan::Axis;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::workload::{DataType, Layer};
+use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Text};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
 pub use row::{COLUMNS, Row};

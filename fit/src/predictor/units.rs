@@ -7,11 +7,10 @@
 
 use arrayvec::ArrayVec;
 
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::cpu::{self, CoreSet, Library};
 use coexec_sim::kernel::{Unsupported, gpu};
 use coexec_sim::workload::{Class, DataType, Layer, Operator};
+use coexec_sim::{Cpu, Gpu};
 
 /// Most kernels an operator runs one after the other: Winograd's two transforms and
 /// its product.

@@ -16,12 +16,9 @@ use super::host_timed::{plan, predict};
 use crate::measure::ByHost;
 use crate::measure::runs::{ExecutedOn, Measurement};
 use crate::validate::gpu;
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::advice::{CONFIDENCE, DRAWS, times_faster};
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::Plan;
 use coexec_sim::simulate::{Errors, Simulator, known};
-use coexec_sim::workload::{Layer, Stage};
+use coexec_sim::{CoreSet, Layer, Library, Plan, Profile, Stage};
 
 /// Means over operators that were measured both cut and on each processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,10 +8,9 @@ mod baselines;
 use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::CpuRun;
-use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
-use coexec_sim::workload::DataType;
+use coexec_sim::{Calibration, DataType};
 
 pub(crate) use baselines::Baselines;
 

@@ -4,12 +4,8 @@
 //! processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
 //! prediction has seen both processors alone, and no cut.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::simulate::{CUTS_GROUP, Simulator};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::{Layer, Stage};
+use coexec_sim::{Layer, Library, Picos, Placement, Plan, Profile, Stage};
 
 use super::choice::{Way, by_operator, ways};
 use super::point::Point;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nalgebra::{Matrix2, Vector2};
 
-use coexec_sim::workload::Layer;
+use coexec_sim::Layer;
 
 /// `launch_us + us_per_operation * operations`.
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,9 @@ use std::collections::{HashMap, HashSet};
 use super::Validation;
 use super::point::Point;
 use crate::measure::GpuRun;
-use coexec_sim::device::calibration::Calibration;
-use coexec_sim::device::gpu::Gpu;
-use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::median;
-use coexec_sim::workload::{Layer, Operator};
+use coexec_sim::{Calibration, Gpu, Layer, Operator, Unsupported};
 
 pub(crate) use predictor::Predictor;
 

@@ -9,10 +9,9 @@ use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::GpuNetwork;
-use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::gpu::{Gpu, InferenceSpread};
-use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::gpu::execute;
+use coexec_sim::{Calibration, Unsupported};
 
 /// Group of whole inferences.
 const GROUP: &str = "gpu/end_to_end";

@@ -9,12 +9,7 @@ use super::Validation;
 use super::point::Point;
 use crate::measure::runs::ExecutedOn;
 use crate::measure::{ByHost, HostTimed};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
-use coexec_sim::simulate::Simulator;
-use coexec_sim::workload::Stage;
+use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Simulator, Stage};
 
 /// Each prediction beside its run, and the runs the profile cannot predict. `library` is
 /// what computed on the CPU cores.

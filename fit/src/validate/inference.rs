@@ -14,9 +14,7 @@ use super::point::Point;
 use super::roofline::{Roofline, Totals};
 use crate::measure::ai_hub::{Network, OnUnit};
 use crate::measure::{Inference, SkippedRow};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, Simulator};
+use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, ProcessorKind, Profile, Simulator};
 
 /// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish them, and
 /// four are what LiteRT's delegate for CPUs and its benchmark are commonly given.

@@ -9,11 +9,10 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use coexec_sim::device::calibration::Calibration;
 use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
 use coexec_sim::kernel::gpu::{correction, execute};
 use coexec_sim::kernel::{Execution, Unsupported};
-use coexec_sim::workload::Layer;
+use coexec_sim::{Calibration, Layer};
 
 /// Step of a parameter's logarithm in numerical derivatives: 1 %, far above the
 /// rounding to picoseconds.

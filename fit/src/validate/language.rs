@@ -11,12 +11,9 @@ use super::Validation;
 use super::point::Point;
 use crate::measure::SkippedRow;
 use crate::measure::ai_hub_llm::{Answer, OfLanguageModel, Phase};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
 use coexec_sim::explore::language::explore_language;
-use coexec_sim::plan::ProcessorKind;
 use coexec_sim::workload::{LanguageTask, Turn};
-use coexec_sim::{Library, Mechanism};
+use coexec_sim::{Library, Mechanism, ProcessorKind, Profile, Strategy};
 
 /// How long it takes by the profile, in microseconds; why nothing says so otherwise. On an NPU
 /// the products are in static graphs that are filled, as engines of language models run them.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::csv_rows;
 use crate::measure::Run;
-use coexec_sim::input::{InputError, Text};
+use coexec_sim::{InputError, Text};
 
 /// A prediction and the run it stands beside. Times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

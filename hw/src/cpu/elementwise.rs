@@ -1,6 +1,6 @@
 //! Element-wise functions, on their own or behind another operator.
 
-use coexec_sim::workload::Function;
+use coexec_sim::Function;
 
 use super::element::Element;
 

@@ -1,6 +1,6 @@
 //! Vector instructions: which the processor has, which kernels use them.
 
-use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::InstructionSet;
 use half::f16;
 
 use super::element::{Element, Kernels};

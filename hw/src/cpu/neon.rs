@@ -17,7 +17,7 @@ use std::arch::aarch64::{
     vreinterpretq_f16_u16, vreinterpretq_u16_f16, vst1_u16, vst1q_f32, vst1q_u16,
 };
 
-use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::InstructionSet;
 use half::f16;
 
 use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};

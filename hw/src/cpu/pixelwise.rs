@@ -7,8 +7,7 @@
 
 use std::ops::Range;
 
-use coexec_sim::plan::Region;
-use coexec_sim::workload::Shape;
+use coexec_sim::{Region, Shape};
 
 use crate::operands::{Stretches, indices, row_pixels};
 

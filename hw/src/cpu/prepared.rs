@@ -6,7 +6,7 @@
 
 mod run;
 
-use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
     self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, Reduction, Resize, Shape,

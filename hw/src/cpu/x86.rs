@@ -8,7 +8,7 @@ use std::arch::x86_64::{
     _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
-use coexec_sim::device::cpu::InstructionSet;
+use coexec_sim::InstructionSet;
 
 use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
 use super::vector::{Plain, Register, Vector, register, vector};

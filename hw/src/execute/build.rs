@@ -1,10 +1,9 @@
 //! From a workload and a plan to kernels, weights and memory.
 
-use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::plan::{Processor, ProcessorKind, Region};
 use coexec_sim::schedule::{Schedule, What};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
+use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
 use super::ExecuteError;
 use super::machine::Machine;

@@ -2,7 +2,7 @@
 //! reference, on what it really read. Lines that both sides of a chain computed count as
 //! read from either, once they were joined.
 
-use coexec_sim::plan::Region;
+use coexec_sim::Region;
 use coexec_sim::schedule::What;
 
 use super::ExecuteError;

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::kernel::cpu::CoreSet;
+use coexec_sim::{CoreSet, Cpu};
 
 use crate::opencl::{Description, DeviceKind};
 use crate::system::highest_clock;

@@ -3,11 +3,8 @@
 
 use std::sync::Arc;
 
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::plan::synchronisation::Mechanism as Modelled;
 use coexec_sim::workload::Layout;
+use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
 use super::place::Sharing;

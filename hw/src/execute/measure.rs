@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use coexec_sim::Picos;
+use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::statistics::median;
-use coexec_sim::units::Picos;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -16,7 +17,6 @@ use super::watch::Control;
 use super::{ExecuteError, Sharing};
 use crate::cpu::{Element, SPIN};
 use crate::sync::Mechanism;
-use coexec_sim::kernel::gpu::Launch;
 
 /// Runs of the window that decides whether a variant is warm.
 const WARM_WINDOW: usize = 5;

@@ -8,7 +8,7 @@
 //! no side waits for what waits for it; nothing is waited for that an in-order queue knows
 //! already; the host knows of everything the device did when a run ends.
 
-use coexec_sim::plan::Processor;
+use coexec_sim::Processor;
 use coexec_sim::schedule::{Command, CommandId, What};
 
 /// One of the two that meet.

@@ -1,7 +1,7 @@
 //! An operator on the processors that compute it: kernels and parts.
 
+use coexec_sim::Region;
 use coexec_sim::kernel::gpu::Launch;
-use coexec_sim::plan::Region;
 use coexec_sim::workload::{Layer, Layout};
 
 use super::machine::Team;

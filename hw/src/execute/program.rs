@@ -11,13 +11,9 @@ mod queue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::CoreSet;
 use coexec_sim::kernel::gpu::Launch;
-use coexec_sim::plan::{Plan, ProcessorKind};
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
 use super::ExecuteError;
 use super::build;

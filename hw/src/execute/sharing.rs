@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coexec_sim::Region;
 use coexec_sim::kernel::gpu::Kernel;
-use coexec_sim::plan::Region;
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
 
 use super::place::Sharing;

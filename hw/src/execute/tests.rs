@@ -9,10 +9,7 @@ mod streams;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use coexec_sim::input::Text;
-use coexec_sim::plan::synchronisation::Mechanism as Modelled;
-use coexec_sim::plan::{Axis, Placement, Plan};
-use coexec_sim::scenario::{Overrides, Scenario, Workload};
+use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 use super::program::Program;
 use super::*;

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use coexec_sim::Picos;
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
-use coexec_sim::units::Picos;
 use coexec_sim::workload::{Layout, Shape};
 
 use super::error::OpenClError;

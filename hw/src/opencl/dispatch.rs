@@ -2,7 +2,7 @@
 //! wants instead.
 
 use coexec_sim::kernel::gpu::{Kernel, Launch, Linearisation};
-use coexec_sim::workload::{Operator, Shape};
+use coexec_sim::{Operator, Shape};
 
 /// How a layer is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

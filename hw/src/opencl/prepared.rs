@@ -15,7 +15,7 @@ mod winograd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::plan::Region;
+use coexec_sim::Region;
 use coexec_sim::workload::{DataType, Layer, Layout, Shape};
 use opencl3::event::Event;
 

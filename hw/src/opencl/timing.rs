@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 use opencl3::event::Event;
 
 use super::error::OpenClError;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::units::{Bytes, Picos};
+use coexec_sim::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use coexec_sim::Quantity;
 use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
-use coexec_sim::device::quantity::Quantity;
 
 use crate::cpu::{Available as _, InstructionSet};
 use crate::system;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coexec_sim::Quantity;
 use coexec_sim::device::gpu::Link;
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
 

@@ -7,12 +7,9 @@
 use std::time::{Duration, Instant};
 
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, Repetition};
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::{Axis, Placement, Plan};
-use coexec_sim::simulate::Simulator;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
+use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
 use super::layers;
 use super::timed_layers::FINGERPRINT;

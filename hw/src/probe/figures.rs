@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coexec_fit::calibrate::interference;
-use coexec_sim::device::gpu::Gpu;
 use coexec_sim::device::power::Power;
-use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::{Gpu, Profile};
 
 use super::assemble::{jitter_percent, unfitted_cpu};
 use super::co_run::{Client, CoRuns};

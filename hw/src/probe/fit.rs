@@ -8,15 +8,10 @@ use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::calibrate::gpu::{self, Calibrated};
 use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
-use coexec_sim::device::basis::Basis;
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
-use coexec_sim::device::quantity::Quantity;
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
-use coexec_sim::workload::{Layer, Operator};
+use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, Quantity};
 
 use super::layers::sweep;
 use super::{ProbeError, TimeBudget};

@@ -2,8 +2,7 @@
 //! kernel was timed.
 
 use coexec_sim::device::gpu::{Gpu, GpuFamily, LinearLowering};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::{Profile, Quantity};
 
 use crate::opencl::{Description, DeviceKind};
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::device::gpu::HostPath;
-use coexec_sim::device::quantity::Quantity;
-use coexec_sim::units::Picos;
+use coexec_sim::{Picos, Quantity};
 
 use super::ProbeError;
 use super::statistics::{Measured, relative_deviation, repeated};

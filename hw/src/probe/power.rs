@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use coexec_sim::Quantity;
 use coexec_sim::device::power::{Power, ProcessorPower};
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 

@@ -3,9 +3,8 @@
 //!
 //! Invariant: an interval always holds its value, so that a profile takes both.
 
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, median, quantile, rounded};
-use coexec_sim::units::Picos;
+use coexec_sim::{Picos, Quantity};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

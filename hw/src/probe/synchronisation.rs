@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coexec_sim::Picos;
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
-use coexec_sim::units::Picos;
 
 use super::statistics::{Measured, micros};
 use super::{ProbeError, TimeBudget};

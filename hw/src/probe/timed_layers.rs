@@ -8,14 +8,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
 use coexec_sim::kernel::gpu::{Kernel, Launch, WINOGRAD_POINTS, WINOGRAD_TILE};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
-use coexec_sim::units::Picos;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Shape, Stage};
+use coexec_sim::{Cpu, Mechanism, Picos, Placement, Plan, Profile};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

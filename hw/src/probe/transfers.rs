@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
 
 use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 
 /// Commands on either side of one whose bounds are taken together with its own.
 const NEIGHBOURS: usize = 8;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 
 use super::{Mechanism, median};
 use crate::opencl::events::{Event, UserEvent, finish, flush, has_ended, hold, wait_for};

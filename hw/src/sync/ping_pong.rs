@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 
 use super::link::{check, has_announced, spin_until};
 use super::{Mechanism, flags};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use coexec_sim::units::Picos;
+use coexec_sim::Picos;
 
 use super::clock::Clock;
 use super::link::Link;

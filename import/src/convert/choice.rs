@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use super::{Converter, Step, Value, unsound};
 use crate::error::ImportError;
 use crate::model::{SourceNode, Work};
-use coexec_sim::workload::Source;
+use coexec_sim::Source;
 
 impl Converter<'_> {
     /// Operands: the condition, what the first branch has for each result, then the second.

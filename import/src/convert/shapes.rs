@@ -3,7 +3,7 @@
 use super::{Converter, Step, Value, axes, axis, unknown, unsound};
 use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape, wide};
-use coexec_sim::workload::Shape;
+use coexec_sim::Shape;
 
 impl Converter<'_> {
     pub(super) fn identity(&mut self, node: &SourceNode) -> Step<()> {

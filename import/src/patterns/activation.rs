@@ -5,7 +5,7 @@
 
 use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
-use coexec_sim::workload::Function;
+use coexec_sim::Function;
 
 /// Most nodes between `x` and the function, and behind it to the product.
 const MAX_STEPS: usize = 8;

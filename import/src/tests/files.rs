@@ -4,9 +4,7 @@ use proptest::prelude::*;
 
 use super::{Builder, described};
 use crate::{ImportOptions, Imported, ImportedScenario, ModelFormat, Replacement, import};
-use coexec_sim::input::Text;
-use coexec_sim::scenario::{Overrides, Scenario};
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, Overrides, Scenario, Text};
 
 /// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
 /// `sim/tests/inputs/README.md` says how it was made.

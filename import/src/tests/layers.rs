@@ -5,7 +5,7 @@ use prost::Message;
 use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportOptions, ModelFormat, import};
-use coexec_sim::workload::DataType;
+use coexec_sim::DataType;
 
 fn multiply_adds(model: Builder) -> u64 {
     model.import().unwrap().graph.macs()

@@ -1,12 +1,9 @@
 //! Bundled networks, written as an exporter would, are the same again.
 
 use super::Builder;
-use coexec_sim::workload::Layer;
-use coexec_sim::workload::Padding;
-use coexec_sim::workload::fuse;
-use coexec_sim::workload::network;
-use coexec_sim::workload::{Function, Operator, PoolKind};
-use coexec_sim::workload::{Graph, Node, Source};
+use coexec_sim::workload::{
+    Function, Graph, Layer, Node, Operator, Padding, PoolKind, Source, fuse, network,
+};
 
 /// A network of images as an ONNX model, channels first.
 fn written(graph: &Graph) -> Builder {

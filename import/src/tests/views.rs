@@ -2,7 +2,7 @@
 
 use super::{Builder, described};
 use crate::ImportError;
-use coexec_sim::workload::{DataType, Source};
+use coexec_sim::{DataType, Source};
 
 #[test]
 fn a_convolution_with_channels_first_is_one_with_channels_last() {

@@ -5,9 +5,7 @@
 
 use super::operators::Bench;
 use crate::{Comparison, ReproduceError};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Plan};
-use coexec_sim::workload::Stage;
+use coexec_sim::{Axis, Mechanism, Plan, Stage};
 
 /// The chains of the figure: the best, and one operator more.
 const BEST: usize = 8;

@@ -9,8 +9,7 @@
 use super::runs::{MODELS, Runs, System};
 use super::{VGG, XIAOMI9};
 use crate::{Comparison, ReproduceError, mean};
-use coexec_sim::plan::{Axis, Placement};
-use coexec_sim::workload::Stage;
+use coexec_sim::{Axis, Placement, Stage};
 
 const MEGABYTE: f64 = 1e6;
 

@@ -4,14 +4,11 @@ use super::chain::HALF;
 use super::runs::{Runs, System, options};
 use super::{STYLE, THREADS, XIAOMI9, YOLO, chain};
 use crate::{Comparison, ReproduceError, bundled, fastest};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Axis, Placement, Plan, computed};
 use coexec_sim::schedule::{ScheduleError, read_bytes};
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, hand_over_delay};
 use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Stage, Window};
+use coexec_sim::{CoreSet, Library, Mechanism, Profile, Strategy};
 
 /// Sets ours beside the published numbers of operators.
 pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {

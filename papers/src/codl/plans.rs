@@ -4,7 +4,7 @@ use super::runs::{MODELS, Runs, System};
 use super::{RETINAFACE, STYLE, XIAOMI9};
 use crate::{Comparison, ReproduceError, mean, picture};
 use coexec_plots::figure::{BarSeries, Bars, Drawing};
-use coexec_sim::plan::{Axis, Plan};
+use coexec_sim::{Axis, Plan};
 
 /// Chains of a model that the figure shows.
 const RANKS: usize = 5;

@@ -14,12 +14,10 @@ use super::runs::{MODELS, Runs};
 use crate::{Comparison, ReproduceError, fastest};
 use coexec_fit::predictor::{CodlPredictor, Job, KernelName};
 use coexec_fit::validate::flops_linear::{FlopsLinear, operations};
-use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{self, Library};
 use coexec_sim::kernel::gpu;
-use coexec_sim::plan::{Axis, Processor, ProcessorKind};
 use coexec_sim::simulate::{SimulateError, execute};
-use coexec_sim::workload::{Layer, Operator};
+use coexec_sim::{Axis, Layer, Operator, Processor, ProcessorKind, Profile};
 
 /// Part of the samples, in tenths, that the predictors are trained on.
 const TRAINED: usize = 7;

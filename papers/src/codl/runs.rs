@@ -2,15 +2,11 @@
 
 use std::collections::HashMap;
 
-use coexec_sim::device::gpu::KernelTable;
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::{CodlParts, Effort, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Plan};
-use coexec_sim::simulate::{Prediction, SimulateError, Simulator};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::Stage;
+use coexec_sim::{
+    Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, SimulateError,
+    Simulator, Stage,
+};
 
 use super::{THREADS, stages};
 use crate::{Inputs, ReproduceError};

@@ -3,9 +3,8 @@
 use super::{DATA_TYPE, MOST_THREADS, PHONES, fastest, options};
 use crate::{Comparison, Inputs, ReproduceError, graph};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::simulate::Simulator;
 use coexec_sim::workload::{Operator, Stage, fuse};
+use coexec_sim::{Library, Simulator};
 
 /// Microseconds in a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;

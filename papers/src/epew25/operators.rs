@@ -5,12 +5,7 @@ use rayon::prelude::*;
 use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
 use crate::{Comparison, Inputs, ReproduceError, mean, operators};
 use coexec_sim::explore::split_search;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::Plan;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::{SimulateError, Simulator};
-use coexec_sim::units::Picos;
-use coexec_sim::workload::{Layer, Stage};
+use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, SimulateError, Simulator, Stage};
 
 /// The paper's sets of operators: in ids of facts, and here.
 const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epew-conv")];

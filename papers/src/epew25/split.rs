@@ -3,14 +3,10 @@
 use super::{DATA_TYPE, MOST_THREADS, STEP, curves, fastest, line, options};
 use crate::{Comparison, Inputs, ReproduceError};
 use coexec_plots::figure::Line;
-use coexec_sim::device::profile::Profile;
 use coexec_sim::explore::{CurvePoint, latency_curve, split_search};
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan, Processor};
 use coexec_sim::simulate::{SimulateError, Simulator, execute};
-use coexec_sim::units::Picos;
 use coexec_sim::workload::{Layer, Linear, Operator, Stage};
+use coexec_sim::{Axis, Library, Mechanism, Picos, Placement, Plan, Processor, Profile};
 
 /// The phone of these sections.
 const PHONE: &str = "oneplus11";

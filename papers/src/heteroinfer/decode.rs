@@ -2,9 +2,7 @@
 
 use super::{FAST, LLAMA_8B, Runs, SLOW, id, task};
 use crate::{Comparison, ReproduceError, bundled};
-use coexec_sim::explore::Strategy as S;
-use coexec_sim::plan::Plan;
-use coexec_sim::simulate::Simulator;
+use coexec_sim::{Plan, Simulator, Strategy as S};
 
 pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
     let rate = |model, strategy, mechanism| {

@@ -2,7 +2,7 @@
 
 use super::{FAST, LLAMA_8B, Runs, id};
 use crate::{Comparison, ReproduceError};
-use coexec_sim::explore::Strategy as S;
+use coexec_sim::Strategy as S;
 use coexec_sim::simulate::generation::{Generation, PhaseReport};
 
 pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {

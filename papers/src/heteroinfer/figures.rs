@@ -4,9 +4,7 @@
 use super::{FAST, LLAMA_8B, Runs, curves, id, line, task};
 use crate::{Comparison, ReproduceError, picture};
 use coexec_plots::figure::{Drawing, HeatMap, Line, Picture};
-use coexec_sim::explore::Strategy as S;
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::simulate::SimulateError;
+use coexec_sim::{ProcessorKind, SimulateError, Strategy as S};
 
 /// What all figures are of.
 const OF: &str = "Llama-3-8B, 4-bit weights, Snapdragon 8 Gen 3";

@@ -5,10 +5,9 @@
 
 use super::{LLAMA_8B, Runs, id, task};
 use crate::{Comparison, ReproduceError, bundled};
-use coexec_sim::explore::Strategy as S;
-use coexec_sim::scenario::{Overrides, Scenario};
 use coexec_sim::simulate::BackgroundReport;
 use coexec_sim::simulate::generation::generate_beside;
+use coexec_sim::{Overrides, Scenario, Strategy as S};
 
 /// The scenario that describes the game.
 const SCENARIO: &str = "llama3-8b-beside-game";

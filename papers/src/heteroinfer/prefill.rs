@@ -4,8 +4,7 @@ use super::setting::order_speedup;
 use super::table3::{DOWN, on_gpu, on_npu};
 use super::{FAST, LENGTHS, LLAMA_8B, Runs, SLOW, id, range};
 use crate::{Comparison, ReproduceError};
-use coexec_sim::explore::Strategy as S;
-use coexec_sim::simulate::SimulateError;
+use coexec_sim::{SimulateError, Strategy as S};
 
 /// Lengths just above a standard size, where padding wastes most.
 const JUST_ABOVE: [u32; 3] = [135, 267, 525];

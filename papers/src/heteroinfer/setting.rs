@@ -3,8 +3,8 @@
 use super::table3::{SQUARE, Weight, on_gpu, on_npu};
 use super::{FAST, LLAMA_8B, Runs, id, task};
 use crate::{Comparison, ReproduceError};
+use coexec_sim::Strategy as S;
 use coexec_sim::device::npu::Order;
-use coexec_sim::explore::Strategy as S;
 use coexec_sim::plan::GraphCover;
 
 /// What exchanging the operands of FFN-up gains with 256 tokens.

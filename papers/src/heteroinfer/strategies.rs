@@ -3,9 +3,7 @@
 use super::table3::{DOWN, SQUARE, WIDE, Weight, on_gpu, on_npu};
 use super::{LLAMA_8B, Runs, task};
 use crate::{Comparison, ReproduceError};
-use coexec_sim::explore::Strategy;
-use coexec_sim::plan::ProcessorKind;
-use coexec_sim::simulate::SimulateError;
+use coexec_sim::{ProcessorKind, SimulateError, Strategy};
 
 /// How far a share may be off before it is another one.
 const SHARE_TOLERANCE: f64 = 0.1;

@@ -2,10 +2,9 @@
 
 use super::{Runs, id};
 use crate::{Comparison, ReproduceError};
-use coexec_sim::plan::Processor;
 use coexec_sim::simulate::{SimulateError, execute};
-use coexec_sim::units::Picos;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
+use coexec_sim::{Picos, Processor};
 
 /// How far the end of a range may be off before it is another range: 15 %.
 const RANGE_TOLERANCE: f64 = 0.15;

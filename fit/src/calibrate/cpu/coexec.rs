@@ -6,7 +6,7 @@
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
-use coexec_sim::device::basis::Basis;
+use coexec_sim::Basis;
 use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
 

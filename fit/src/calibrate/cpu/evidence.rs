@@ -8,10 +8,9 @@ use super::terms::Terms;
 use super::{FittedTable, Options, coexec, mixed, rates};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::cores;
-use coexec_sim::device::cpu::Cpu;
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
 use coexec_sim::kernel::cpu::{Library, NANOS_PER_MICRO};
-use coexec_sim::workload::DataType;
+use coexec_sim::{Cpu, DataType};
 
 /// A run that can be used.
 #[derive(Clone, Copy)]

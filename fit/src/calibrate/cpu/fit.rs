@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{coexec, terms::Terms};
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::Quantity;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 

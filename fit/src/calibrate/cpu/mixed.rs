@@ -9,10 +9,8 @@ use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cpu, MixedClusters};
-use coexec_sim::device::quantity::Quantity;
-use coexec_sim::kernel::cpu::Library;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, Library, Quantity};
 
 /// Relative error expected of a prediction, and where the loss turns from squares
 /// to absolute values: mixed core sets repeat to 3 to 9 % on the phone where they

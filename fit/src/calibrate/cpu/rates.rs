@@ -2,11 +2,8 @@
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
-use coexec_sim::device::basis::Basis;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
-use coexec_sim::device::quantity::Quantity;
-use coexec_sim::statistics;
-use coexec_sim::workload::DataType;
+use coexec_sim::{Basis, DataType, Quantity, statistics};
 
 /// Number of rates in a table.
 pub(super) const COUNT: usize = 22;

@@ -6,10 +6,8 @@
 //! model's time (up to its rounding to picoseconds), for any rates.
 
 use super::rates::{COUNT, RATES, table_mut, with};
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::cpu::{CoreSet, Group, Library, execute};
-use coexec_sim::workload::{DataType, Layer};
+use coexec_sim::{Cpu, DataType, Layer, Unsupported};
 
 /// Picoseconds in a nanosecond.
 const PICOS_PER_NANO: f64 = 1e3;

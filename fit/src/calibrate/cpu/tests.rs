@@ -3,8 +3,8 @@ use super::terms::Terms;
 use super::*;
 use crate::measure::OnCores;
 use crate::validate::cpu::predict;
+use coexec_sim::Quantity;
 use coexec_sim::device::cpu::MixedClusters;
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, Layer, Linear, Mean, Operator, Pool, PoolKind, Shape, Window,

@@ -12,11 +12,8 @@ use serde::Serialize;
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use crate::measure::GpuRun;
 use crate::validate::gpu::predict;
-use coexec_sim::device::basis::Basis;
-use coexec_sim::device::gpu::{Gpu, KernelTable};
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
-use coexec_sim::workload::Layer;
+use coexec_sim::{Basis, Gpu, KernelTable, Layer, Quantity};
 
 /// Error from which the loss grows linearly: 10 %, a few times the repeat noise.
 const LOSS_SCALE: f64 = 0.1;

@@ -12,12 +12,9 @@ use std::collections::HashSet;
 use thiserror::Error;
 
 use crate::measure::GpuRun;
-use coexec_sim::device::basis::Basis;
-use coexec_sim::device::gpu::{Gpu, KernelTable};
 use coexec_sim::device::memory::Memory;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::kernel::gpu::execute;
+use coexec_sim::{Basis, Gpu, KernelTable, Profile, Quantity};
 use hardware::Hardware;
 
 /// A phone as its profile has it.

@@ -15,12 +15,12 @@ use super::fit::{Sample, samples};
 use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
 use super::{Classified, deal};
 use crate::measure::GpuRun;
+use coexec_sim::Operator;
 use coexec_sim::device::gpu::{
     Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable,
 };
 use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::statistics::rounded;
-use coexec_sim::workload::Operator;
 
 /// Fewest distinct layers to learn from, and fewest that some fold keeps out.
 const FEWEST_LAYERS: usize = 20;

@@ -4,7 +4,7 @@ use super::*;
 use crate::validate::figures;
 use crate::validate::gpu::predict;
 use crate::validate::score::score;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::Quantity;
 use coexec_sim::workload::{Conv2d, DataType, Layer, Linear, Shape, Window};
 
 fn pixel4() -> Gpu {

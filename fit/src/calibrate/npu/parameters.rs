@@ -6,10 +6,9 @@
 
 use super::Known;
 use crate::calibrate::gpu::Fitted;
-use coexec_sim::device::basis::Basis;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
-use coexec_sim::device::quantity::Quantity;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::{Basis, Quantity};
 
 /// Rate of the vector unit over that of products, both for 8-bit integers over floats: near its
 /// free value on `data/aihub`.

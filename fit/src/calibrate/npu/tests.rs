@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::measure::Run;
 use crate::measure::ai_hub::{Format, Network, OnUnit, Runtime};
 use crate::validate::score::score;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::Quantity;
 use coexec_sim::workload::{fuse, network};
 
 /// Whole networks, timed by the model with `compiled`.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::row::Row;
 use super::{Format, Runtime};
 use crate::measure::SkippedRow;
-use coexec_sim::plan::ProcessorKind;
+use coexec_sim::ProcessorKind;
 
 /// A row that is used.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use serde::Deserialize;
 
 use super::super::Run;
 use super::{Format, Inference, Network, OnUnit, Runtime};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::plan::ProcessorKind;
+use coexec_sim::{InputError, ProcessorKind, Text};
 
 /// What to give where the table is none.
 const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";

@@ -14,8 +14,8 @@ use super::super::SkippedRow;
 use super::super::benchmark_gpu::{Columns, Part, whole_networks};
 use super::super::benchmark_table::Table;
 use super::super::gaps::most_linked_column;
-use coexec_sim::input::{InputError, Text};
 use coexec_sim::workload::{Elementwise, Function, Operator, Shape, Slice};
+use coexec_sim::{InputError, Text};
 
 /// The operators of each network in order, by name, and the rows that cannot be used.
 pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);

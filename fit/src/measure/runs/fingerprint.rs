@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use coexec_sim::input::Violation;
-use coexec_sim::input::{InputError, Text};
+use coexec_sim::input::{InputError, Text, Violation};
 
 /// What identifies the conditions of runs. What could not be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

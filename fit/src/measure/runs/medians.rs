@@ -8,9 +8,9 @@ use super::{ExecutedOn, Measurement, Network, RunTable};
 use crate::measure::benchmark_cpu::layers;
 use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family};
 use coexec_sim::kernel::cpu::separate_passes;
-use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, network};
+use coexec_sim::{Overrides, Scenario, Workload};
 
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are no outliers.

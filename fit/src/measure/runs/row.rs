@@ -5,9 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatch, ExecutedOn, Measurement, Repetition, operator};
-use coexec_sim::input::{InputError, Text};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::workload::DataType;
+use coexec_sim::{DataType, InputError, Mechanism, Text};
 
 /// Columns of a repetition alone; the others are the same in all rows of a run.
 const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];

@@ -9,8 +9,7 @@ use crate::measure::CpuRun;
 use crate::predictor::{CodlPredictor, Job, Regression};
 use crate::validate::flops_linear;
 use crate::validate::point::Point;
-use coexec_sim::device::cpu::Cpu;
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::{Cpu, Library};
 
 /// The baselines; those of networks for each core set and number format.
 pub(crate) struct Baselines<'a> {

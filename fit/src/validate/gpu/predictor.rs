@@ -6,9 +6,8 @@ use crate::validate::flops_linear::{ByGroup, operations};
 use crate::validate::interval::{Uncertainties, Uncertainty, around};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, TableSpread};
-use coexec_sim::kernel::Unsupported;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::workload::Layer;
+use coexec_sim::{Layer, Unsupported};
 
 /// A GPU's predictions, prepared once for many runs.
 pub(crate) struct Predictor<'a> {

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
-use coexec_sim::plan::Region;
-use coexec_sim::workload::Operator;
+use coexec_sim::{Operator, Region};
 
 use super::{Implementation, Prepared};
 use crate::cpu::element::Element;

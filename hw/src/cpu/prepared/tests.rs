@@ -4,7 +4,7 @@
 mod parts;
 mod refusals;
 
-use coexec_sim::plan::Region;
+use coexec_sim::Region;
 use coexec_sim::workload::{
     Concat, DataType, Dimension, Elementwise, Embedding, Interpolation, Linear, Linked, LocalResponseNorm,
     MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, Slice, Softmax, Transpose, Window,

@@ -1,12 +1,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::CoreSet;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan};
 use coexec_sim::schedule::{Memory, Schedule, schedule};
 use coexec_sim::workload::{DataType, GraphBuilder, Shape, Stage, Window, fuse};
+use coexec_sim::{Axis, CoreSet, Mechanism, Placement, Plan, Profile};
 use proptest::prelude::*;
 
 use super::*;

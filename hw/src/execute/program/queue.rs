@@ -7,9 +7,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use coexec_sim::plan::Region;
 use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
-use coexec_sim::units::Picos;
+use coexec_sim::{Picos, Region};
 
 use super::{Action, Program, Side};
 use crate::cpu::Element;

@@ -1,6 +1,6 @@
 //! Chains: what their parts reach over the cut, and what leaves them.
 
-use coexec_sim::plan::Axis;
+use coexec_sim::Axis;
 
 use super::*;
 

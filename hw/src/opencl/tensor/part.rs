@@ -4,8 +4,7 @@
 use cl3::command_queue::{
     enqueue_read_buffer, enqueue_read_buffer_rect, enqueue_write_buffer, enqueue_write_buffer_rect,
 };
-use coexec_sim::plan::Region;
-use coexec_sim::schedule;
+use coexec_sim::{Region, schedule};
 use opencl3::event::Event;
 use opencl3::memory::ClMem;
 use opencl3::types::CL_NON_BLOCKING;

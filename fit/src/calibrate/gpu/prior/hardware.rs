@@ -3,9 +3,8 @@
 use std::fmt;
 
 use super::{MissingConstant, Phone};
-use coexec_sim::device::gpu::KernelTable;
 use coexec_sim::device::gpu::family::Family;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::{KernelTable, Quantity};
 
 /// What the constants of a phone make to expect of its kernels.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::measure::runs::ExecutedOn;
-use coexec_sim::plan::Axis;
+use coexec_sim::Axis;
 use coexec_sim::workload::{
     Concat, Conv2d, DepthwiseConv2d, Dimension, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm,
     NormKind, Operator, Padding, Pool, PoolKind, Reshape, Shape, Slice, Softmax, Window,

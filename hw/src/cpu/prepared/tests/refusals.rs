@@ -1,7 +1,7 @@
 //! What cannot run is refused.
 
 use super::*;
-use coexec_sim::plan::Region;
+use coexec_sim::Region;
 use coexec_sim::workload::{Generic, GenericKind};
 
 #[test]
