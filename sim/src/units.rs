@@ -6,9 +6,8 @@
 //! Invariant: simulated time is an integer number of picoseconds.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, Sub};
 
+use derive_more::{Add, AddAssign, Mul, Sub, Sum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +21,7 @@ pub const PICOS_PER_SECOND: f64 = 1e12;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
+#[derive(Add, AddAssign, Sub, Mul, Sum)]
 pub struct Picos(pub u64);
 
 impl Picos {
@@ -83,39 +83,6 @@ impl Picos {
     }
 }
 
-impl Add for Picos {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Picos {
-    fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Picos {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
-    }
-}
-
-impl Mul<u64> for Picos {
-    type Output = Self;
-    fn mul(self, times: u64) -> Self {
-        Self(self.0 * times)
-    }
-}
-
-impl Sum for Picos {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::ZERO, Add::add)
-    }
-}
-
 impl fmt::Display for Picos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.as_micros();
@@ -135,30 +102,12 @@ impl fmt::Display for Picos {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
+#[derive(Add, AddAssign, Sum)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
     /// No bytes.
     pub const ZERO: Self = Self(0);
-}
-
-impl Add for Bytes {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::ZERO, Add::add)
-    }
 }
 
 impl fmt::Display for Bytes {
@@ -223,26 +172,8 @@ impl Watts {
 /// Energy, in joules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[derive(Add, AddAssign, Sum)]
 pub struct Joules(pub f64);
-
-impl Add for Joules {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Joules {
-    fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Sum for Joules {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self(0.0), Add::add)
-    }
-}
 
 impl fmt::Display for Joules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
