@@ -21,6 +21,8 @@ pub(crate) struct Advice {
     /// How sure it is that the plan found is faster than the best processor alone.
     pub(crate) certainty: Option<Certainty>,
     pub(crate) robust: Option<RobustEntry>,
+    /// How far the profile may be off.
+    pub(crate) errors: Errors,
 }
 
 /// What a choice by regret says of the plan that is best if every value holds, and of its own.
@@ -46,12 +48,12 @@ pub(crate) fn of(
     stages: &[Stage],
     (mut answer, known): (Answer, &[Known]),
 ) -> Result<Advice, Failure> {
+    let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
     let is_latency = scenario.options.objective == Objective::Latency && scenario.pipeline.is_none();
     if !is_latency {
         refuse(options, "for the latency of one batch")?;
-        return Ok(Advice { answer, instead: None, certainty: None, robust: None });
+        return Ok(Advice { answer, instead: None, certainty: None, robust: None, errors });
     }
-    let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
     let mut robust = None;
     if let Some(regret) = options.robust {
         let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, regret))?;
@@ -60,7 +62,7 @@ pub(crate) fn of(
         answer.prediction = found.found.prediction;
     }
     let Some(single) = best_single(&answer, &answer.plan).cloned() else {
-        return Ok(Advice { answer, instead: None, certainty: None, robust });
+        return Ok(Advice { answer, instead: None, certainty: None, robust, errors });
     };
     let certainty = advice::certainty(simulator, (stages, &answer.plan), &single, &errors)?;
     let is_sure = certainty.faster as f64 >= options.confidence * certainty.draws as f64;
@@ -72,7 +74,7 @@ pub(crate) fn of(
         let strategy = scenario.options.strategy;
         instead = Some(Found { strategy, plan, prediction, considered: answer.considered });
     }
-    Ok(Advice { answer, instead, certainty: Some(certainty), robust })
+    Ok(Advice { answer, instead, certainty: Some(certainty), robust, errors })
 }
 
 /// That nothing is asked for that is chosen `only` so.

@@ -13,6 +13,7 @@ mod compare;
 mod hardware;
 mod names;
 mod planning;
+mod profile;
 mod runs;
 
 pub(crate) use compare::Compare;
@@ -20,6 +21,7 @@ pub(crate) use hardware::{Probe, Run};
 pub(crate) use names::{Figure, OneOrAll, RunFormat, SchemaName};
 use names::{one_or_all, picture};
 pub(crate) use planning::{Explore, ScenarioOptions, Simulate};
+pub(crate) use profile::{NewProfile, Profile, ProfileCommand, ProfileError};
 pub(crate) use runs::{Calibrate, Plot, Report, Runs, Validate};
 
 /// Predicts how long neural-network operators take when split over the CPU
@@ -74,6 +76,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Measure this machine and write its device profile
     Probe(Probe),
+    /// Make the profile of a device that nobody measured, from its specification
+    Profile(Profile),
     /// Fit a profile's GPU and CPU to measured runs
     Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs

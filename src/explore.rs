@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::output::{OutputFile, or_dash, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::{self, Entry};
+use crate::trust::Trust;
 use crate::{curve, known, language, output, sweep};
 
 #[derive(Serialize)]
@@ -34,6 +35,7 @@ struct Document<'a> {
     /// With `--robust`.
     #[serde(skip_serializing_if = "Option::is_none")]
     robust: Option<&'a RobustEntry>,
+    trust: &'a Trust,
     /// What is known of each processor for these operators.
     known: &'a [Known],
     plan: PlanFile,
@@ -95,6 +97,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     };
     let advice = advice::of(options, &scenario, &mut simulator, stages, (answer, &known))?;
     let answer = &advice.answer;
+    let trust = Trust::of(&simulator, (stages, &answer.plan), advice.errors)?;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
@@ -116,6 +119,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             certainty: advice.certainty,
             found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
             robust: advice.robust.as_ref(),
+            trust: &trust,
             known: &known,
             plan,
             prediction: &answer.prediction,
@@ -125,7 +129,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known));
+    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, &trust));
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
 }
@@ -156,7 +160,7 @@ fn tell(
     scenario: &Scenario,
     stages: &[Stage],
     (advice, confidence): (&Advice, f64),
-    (entries, known): (&[Entry], &[Known]),
+    (entries, known, trust): (&[Entry], &[Known], &Trust),
 ) {
     let answer = &advice.answer;
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
@@ -168,10 +172,11 @@ fn tell(
     known::tell(known);
     let is_outside = answer.plan.placements.iter().any(shares_with_npu);
     let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, is_outside));
-    let verdict: Vec<String> = gap.into_iter().chain(advice.sentence(confidence)).collect();
-    if !verdict.is_empty() {
-        output::line(&format!("\n{}", verdict.join("\n")));
+    output::line("");
+    for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
+        output::line(&sentence);
     }
+    trust.tell(known, scenario);
     advice.tell_robust();
     operators(stages, answer);
 }

@@ -23,6 +23,7 @@ mod output;
 mod plot;
 mod points;
 mod probe;
+mod profile;
 mod progress;
 mod report;
 mod reproduce;
@@ -32,6 +33,7 @@ mod schema;
 mod simulate;
 mod strategies;
 mod sweep;
+mod trust;
 mod validate;
 mod why;
 mod workers;
@@ -65,6 +67,7 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Import(options) => import::run(options, common),
         cli::Command::Run(options) => run::run(options, common),
         cli::Command::Probe(options) => probe::run(options, common),
+        cli::Command::Profile(options) => profile::run(&options.command, common),
         cli::Command::Calibrate(options) => calibrate::run(options, common),
         cli::Command::Validate(options) => validate::run(options, common),
         cli::Command::Plot(options) => plot::run(options, common),

@@ -143,7 +143,7 @@ fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profil
 }
 
 /// The profiles that the data set has columns for, and their runs.
-fn of_data_set(
+pub(crate) fn of_data_set(
     folder: &Path,
     asked: &[Profile],
     common: &Common,

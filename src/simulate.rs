@@ -4,8 +4,8 @@ use std::path::Path;
 
 use coexec_sim::explore::{self, Strategy};
 use coexec_sim::simulate::{
-    BackgroundReport, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator,
-    StepKind, Stream, sample, timeline,
+    BackgroundReport, Errors, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples,
+    Simulator, StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::{OutputFile, PicturePath, or_dash, row};
+use crate::trust::Trust;
 use crate::{gantt, known, language, output, why};
 
 #[derive(Serialize)]
@@ -22,6 +23,7 @@ struct Document<'a> {
     device: &'a str,
     /// Where the plan came from.
     plan_origin: String,
+    trust: &'a Trust,
     /// What is known of each processor for these operators.
     known: &'a [Known],
     prediction: &'a Prediction,
@@ -49,6 +51,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let pipeline = pipeline(&scenario, pipeline_depth);
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
+    let trust = Trust::of(&simulator, (stages, &plan), Errors::of(&scenario.device, &known))?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples =
         options.samples.map(|count| sample(&simulator, stages, &plan, count as usize, options.seed));
@@ -61,6 +64,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             scenario: &scenario.name,
             device: &scenario.device.name,
             plan_origin: origin,
+            trust: &trust,
             known: &known,
             prediction: &prediction,
             plain_sharing_latency_ps: plain_sharing,
@@ -72,6 +76,8 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         parts(&prediction);
         report(&prediction, &timeline, &scenario.device);
         known::tell(&known);
+        output::line("");
+        trust.tell(&known, &scenario);
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));

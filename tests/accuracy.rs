@@ -253,3 +253,53 @@ fn the_npu_tables_are_what_the_bundled_measurements_give_and_so_are_the_profiles
         }
     }
 }
+
+/// Errors of profiles from specifications, each measured phone left out of the others in turn: what they may be on
+/// average, in percent, in the order of the command's columns.
+const LEFT_OUT: [(&str, f64); 6] = [
+    ("gpu/conv2d/unseen", 21.0),
+    ("gpu/end_to_end/unseen", 24.0),
+    ("cpu/one/float", 14.0),
+    ("cpu/several/float", 19.0),
+    ("cpu/one/quant", 13.0),
+    ("cpu/several/quant", 13.0),
+];
+
+#[test]
+fn profiles_from_specifications_are_as_good_as_they_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("errors.toml");
+    let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .current_dir(ROOT)
+        .args(["profile", "error", "--runs", "data/mobile-ml-benchmark", "--quiet", "--json", "--out"])
+        .arg(&made)
+        .output()
+        .unwrap();
+    assert!(outcome.status.success(), "{outcome:?}");
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    let devices = document["devices"].as_array().unwrap();
+    let mean = |of: &dyn Fn(&Value) -> f64| devices.iter().map(of).sum::<f64>() / devices.len() as f64;
+    for (kind, most) in LEFT_OUT {
+        let error = mean(&|device| device["mape_percent"][kind].as_f64().unwrap());
+        println!("{kind}: {error:.1} %");
+        assert!(error <= most, "{kind}: {error} % is above {most} %");
+    }
+    assert!(mean(&|device| device["choice_percent"].as_f64().unwrap()) >= 90.0);
+    assert!((88.0..=97.0).contains(&mean(&|device| device["in_interval_percent"].as_f64().unwrap())));
+    // What new profiles state is what the command finds.
+    let errors = |text: &str| -> Vec<(String, f64)> {
+        let table: toml::Table = text.parse().unwrap();
+        let groups = table["error"].as_array().unwrap().iter();
+        let figure = |group: &toml::Value| {
+            (group["name"].as_str().unwrap().to_owned(), group["mape_percent"].as_float().unwrap())
+        };
+        groups.map(figure).collect()
+    };
+    let stated = fs::read_to_string(Path::new(ROOT).join("fit/src/transfer/errors.toml")).unwrap();
+    let (stated, found) = (errors(&stated), errors(&fs::read_to_string(&made).unwrap()));
+    assert_eq!(stated.len(), found.len());
+    for (name, error) in found {
+        let known = stated.iter().find(|(stated, _)| *stated == name).unwrap().1;
+        assert!((known - error).abs() <= MARGIN_POINTS, "{name}: {error} %, stated {known} %");
+    }
+}

@@ -33,6 +33,7 @@ mod command {
     mod plans;
     mod plot;
     mod probe;
+    mod profile;
     mod repeatable;
     mod replay;
     mod report;

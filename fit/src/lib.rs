@@ -12,4 +12,6 @@ pub mod calibrate;
 pub mod csv_rows;
 pub mod measure;
 pub mod predictor;
+pub mod specification;
+pub mod transfer;
 pub mod validate;

@@ -15,6 +15,7 @@ mod mixed;
 mod rates;
 mod spread;
 mod terms;
+mod transfer;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,6 +31,7 @@ use coexec_sim::{DataType, Library};
 use evidence::{Evidence, Usable};
 pub use fit::Known;
 use spread::spreads;
+pub use transfer::{transfer, width};
 
 /// How to calibrate.
 #[derive(Clone, Copy, Debug)]

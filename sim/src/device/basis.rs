@@ -26,6 +26,8 @@ use strum::Display;
 pub enum Basis {
     /// Runs on this device.
     Measured,
+    /// What measured devices predict, carried over by the hardware; the error of doing so was measured.
+    Transferred,
     /// Rates of other devices, formats or kernels, by clocks, widths and instructions.
     Scaled,
     /// What nobody measured.

@@ -123,6 +123,21 @@ pub fn certainty(
     Ok(Certainty { over: single.strategy, draws: DRAWS, faster, errors: *errors })
 }
 
+/// What 90 % of [`DRAWS`] draws of `errors` lie between, of what a plan takes.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn interval(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    errors: &Errors,
+) -> Result<[Picos; 2], SimulateError> {
+    let mut drawn = latencies(simulator, (stages, plan), errors, 0..DRAWS)?;
+    drawn.sort_unstable();
+    let outside = drawn.len() / 20;
+    Ok([drawn[outside], drawn[drawn.len() - 1 - outside]])
+}
+
 /// In how many of [`DRAWS`] draws of `errors` a plan is faster than another.
 ///
 /// # Errors

@@ -99,7 +99,7 @@ impl Errors {
             .find(|known| known.processor == kind)
             .map(|known| known.basis)
         {
-            Some(Basis::Measured) => {
+            Some(Basis::Measured | Basis::Transferred) => {
                 let common = stated(kind, true).unwrap_or(10.0);
                 [common, stated(kind, false).unwrap_or(common)]
             }

@@ -97,7 +97,7 @@ pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
 }
 
 /// The table of these values, with that source.
-fn made_of<'a>(values: impl Iterator<Item = (&'a str, Quantity)>, source: &str) -> RuyRates {
+pub(super) fn made_of<'a>(values: impl Iterator<Item = (&'a str, Quantity)>, source: &str) -> RuyRates {
     let entry = |(key, quantity): (&str, Quantity)| {
         (key.to_owned(), toml::Value::try_from(quantity).expect("a quantity is a number or a table"))
     };
@@ -251,7 +251,7 @@ fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) ->
 
 /// Whether the cores of a cluster execute in order, or as slowly: Arm's little
 /// cores, and all but the fastest of cores that have no name to tell by.
-fn is_in_order(cpu: &Cpu, index: usize) -> bool {
+pub(super) fn is_in_order(cpu: &Cpu, index: usize) -> bool {
     let core = cpu.clusters[index].core;
     matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520)
         || (matches!(core, Core::Apple | Core::Other) && index > 0)

@@ -122,21 +122,22 @@ fn set_centre(gpu: &mut Gpu, table: KernelTable, hardware: &Hardware, others: &[
         if quantity.value <= 0.0 {
             continue;
         }
-        let own = hardware.expected(table, key);
+        let scale_of = |hardware: &Hardware| hardware.scale(table, key);
         let ratios: Vec<f64> = others
             .iter_mut()
             .filter_map(|(other, hardware)| {
                 let value = value_of(other, table, key)?;
-                let expected = own.and_then(|_| hardware.expected(table, key)).unwrap_or(1.0);
-                Some((value / expected).ln())
+                Some((value / scale_of(hardware).unwrap_or(1.0)).ln())
             })
             .collect();
-        let scale = match ratios.len() {
-            0 => 1.0,
-            count => (ratios.iter().sum::<f64>() / count as f64).exp(),
+        let centre = match ratios.len() {
+            0 => hardware.expected(table, key).unwrap_or(quantity.value),
+            count => {
+                let ratio = (ratios.iter().sum::<f64>() / count as f64).exp();
+                scale_of(hardware).unwrap_or(1.0) * ratio
+            }
         };
-        let unscaled = if ratios.is_empty() { quantity.value } else { 1.0 };
-        *quantity = Quantity::plain(own.unwrap_or(unscaled) * scale);
+        *quantity = Quantity::plain(centre);
     }
 }
 

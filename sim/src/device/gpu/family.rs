@@ -119,6 +119,8 @@ impl GpuFamily {
 pub struct Family {
     /// Whether a GPU is of the family by what its driver says of it, in lower case.
     pub(super) recognises: fn(words: &str) -> bool,
+    /// Who designs GPUs of the family; empty where nobody is known.
+    pub maker: &'static str,
     /// Threads of one wave (warp, wavefront) in the occupancy accounting of a GPU that was not fitted.
     pub wave_threads: u32,
     /// Where the delegate stores activations.

@@ -75,6 +75,9 @@ const CACHE_BYTES: f64 = 1e6;
 const LAST_LEVEL_BYTES: f64 = 1e7;
 /// Relative rise of a latency where data come from memory rather than from that cache.
 const SPILL_FACTOR: f64 = 0.5;
+/// Power of a GPU's arithmetic rate by which its launches take less time than another's
+/// (few-runs study, section 2: of 0, 0.3, 0.5, 0.8 and 1 phones prefer the last two).
+const LAUNCH_POWER: f64 = 0.8;
 /// Bytes a microsecond in 1 GB/s.
 const BYTES_PER_MICRO: f64 = 1e3;
 
@@ -104,8 +107,20 @@ impl Hardware {
     /// Time a compute unit takes for the products of one texel of one wave, at the
     /// peak rate, in microseconds.
     pub(super) fn texel_us(&self) -> f64 {
-        let rate_per_us = self.multiply_accumulates_per_cycle * self.clock_mhz / self.compute_units;
-        self.simd_width * TEXEL_PRODUCTS / rate_per_us
+        self.simd_width * TEXEL_PRODUCTS * self.compute_units / self.rate_per_us()
+    }
+
+    /// Multiply-accumulates that the whole GPU completes in a microsecond.
+    fn rate_per_us(&self) -> f64 {
+        self.multiply_accumulates_per_cycle * self.clock_mhz
+    }
+
+    /// What a parameter changes in proportion to from one phone to another; none where nothing is known of its kind.
+    pub(super) fn scale(&self, table: KernelTable, key: &str) -> Option<f64> {
+        if key == "launch_us" {
+            return Some(self.rate_per_us().powf(-LAUNCH_POWER));
+        }
+        self.expected(table, key)
     }
 
     /// What to expect of a parameter; none where nothing is known of its kind.

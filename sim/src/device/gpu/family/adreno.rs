@@ -29,6 +29,7 @@ pub(super) static ADRENO_7XX: Family = Family {
 };
 
 const BEFORE_6XX: Family = Family {
+    maker: "Qualcomm",
     wave_threads: 64,
     tile: |task| tile(task, 64.0),
     convolution_group_slices: 64,
@@ -42,6 +43,7 @@ const BEFORE_6XX: Family = Family {
 };
 
 const FROM_6XX: Family = Family {
+    maker: "Qualcomm",
     tile: |task| tile(task, 128.0),
     constant_bytes: 3584,
     softmax_passes: 2,

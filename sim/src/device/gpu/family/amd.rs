@@ -7,6 +7,7 @@ use super::{Family, Tile, TileTask, WinogradThresholds};
 const WAVEFRONT: u32 = 64;
 
 pub(super) static AMD: Family = Family {
+    maker: "AMD",
     recognises: |words| words.contains("advanced micro devices") || words.contains("radeon"),
     wave_threads: WAVEFRONT,
     tile,

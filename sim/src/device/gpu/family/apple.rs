@@ -8,6 +8,7 @@ use crate::workload::Layout;
 pub(super) static A9: Family = A9_RULES;
 
 const A9_RULES: Family = Family {
+    maker: "Apple",
     wave_threads: 32,
     layout: Layout::SlicedBuffer,
     tile: |task| tile(task, budget(task), Tile::new(1, 1, 1)),

@@ -10,6 +10,7 @@ const LAUNCH_US: f64 = 6.0;
 /// The delegate on a GPU without rules of its own. `LiteRT` also tries constant weights there; they are
 /// left out, as such GPUs' constant memory is not known.
 pub(super) const UNRECOGNISED: Family = Family {
+    maker: "",
     recognises: |_| false,
     wave_threads: 1,
     layout: Layout::Image,

@@ -4,6 +4,7 @@ use super::generic::UNRECOGNISED;
 use super::{Family, Tile, TileTask, number_behind};
 
 pub(super) static MIDGARD: Family = Family {
+    maker: "Arm",
     recognises: |words| number_behind(words, "mali-t").is_some(),
     wave_threads: 1,
     softmax_threads: 1024,
@@ -36,6 +37,7 @@ pub(super) static VALHALL_2: Family =
 
 /// Its 3x3 depthwise kernel is for 16-bit activations in textures, which is how the delegate stores them.
 const BIFROST: Family = Family {
+    maker: "Arm",
     wave_threads: 8,
     softmax_threads: 1024,
     tile: |task| bifrost_tile(task, LATER_LIMITS),

@@ -10,6 +10,7 @@ const WARP: u32 = 32;
 /// The delegate asks for groups of the size that the driver answers for the compiled kernel: NVIDIA's (driver
 /// 580) answers 256 for every kernel that was not compiled for a larger one, whatever its registers.
 pub(super) static NVIDIA: Family = Family {
+    maker: "NVIDIA",
     recognises: |words| words.contains("nvidia"),
     wave_threads: WARP,
     layout: Layout::SlicedBuffer,

@@ -12,6 +12,7 @@ const SLOW_LAUNCH_US: f64 = 45.0;
 /// measured on agree: 7x7 ones are summed by lone threads, and a 56x56 one takes a thread 14 reads, not 112
 /// (mobile-ml-benchmark data set).
 pub(super) static POWERVR: Family = Family {
+    maker: "Imagination",
     recognises: |words| words.contains("powervr") || words.contains("imagination"),
     wave_threads: 32,
     tile,

@@ -1,0 +1,217 @@
+//! The tables of a core that nobody measured, from those of measured cores.
+//!
+//! A CPU's time is a sum of rates times counts, so that rates, unlike a GPU's parameters, can be averaged one by one.
+//!
+//! Responsible for: which measured cores speak for another, and how their rates change with clock and
+//! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
+
+use super::rates::{COUNT, RATES, is_in_order, made_of, table_of, values};
+use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
+use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
+use coexec_sim::{Basis, Cpu, DataType, Quantity};
+
+/// Weight of a core of the same micro-architecture; others have 1 (few-runs study, section 5).
+const SAME_CORE: f64 = 8.0;
+
+/// Multiply-accumulates in 32-bit floating point that a core of `cpu.clusters[index]` completes in a cycle
+/// (vendors' and LLVM's pipeline descriptions; `data/socs` names them one by one).
+pub fn width(cpu: &Cpu, index: usize) -> f64 {
+    match cpu.clusters[index].core {
+        Core::CortexA53
+        | Core::CortexA55
+        | Core::CortexA57
+        | Core::CortexA72
+        | Core::CortexA73
+        | Core::CortexA75 => 4.0,
+        Core::CortexA76
+        | Core::CortexA77
+        | Core::CortexA78
+        | Core::CortexA510
+        | Core::CortexA520
+        | Core::CortexA710
+        | Core::CortexA715
+        | Core::CortexA720
+        | Core::NeoverseN1
+        | Core::NeoverseN2
+        | Core::Kryo
+        | Core::Other => 8.0,
+        Core::CortexX1
+        | Core::CortexX2
+        | Core::CortexX3
+        | Core::CortexX4
+        | Core::NeoverseV1
+        | Core::NeoverseV2
+        | Core::Oryon => 16.0,
+        // A generation's small cores have the half of its large ones, or a third.
+        Core::Apple if index > 0 => 4.0,
+        Core::Apple | Core::ExynosM1 | Core::ExynosM2 | Core::ExynosM3 | Core::ExynosM4 | Core::ExynosM5 => {
+            12.0
+        }
+    }
+}
+
+/// Whether a core executes in order. Apple's small ones do not: they belong with the others.
+fn is_little(cpu: &Cpu, index: usize) -> bool {
+    cpu.clusters[index].core != Core::Apple && is_in_order(cpu, index)
+}
+
+/// By what power of the width of a core's vectors a rate falls, and whether by that of the products' format.
+fn widths(key: &str) -> (f64, bool) {
+    match key {
+        "multiply_accumulate_ns" => (1.0, true),
+        "tile_ns" => (0.5, true),
+        "im2col_row_ns"
+        | "reference_multiply_accumulate_ns"
+        | "reference_tap_ns"
+        | "beyond_cache_element_ns"
+        | "operator_ns" => (0.25, false),
+        _ => (0.5, false),
+    }
+}
+
+/// Times of each rate in units of what hardware makes to expect, in the order of [`RATES`].
+fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
+    let (cluster, width) = (&cpu.clusters[index], width(cpu, index));
+    let products = match (data_type, cluster.dot_product) {
+        (DataType::I8, true) => 4.0 * width,
+        (DataType::I8, false) => 2.0 * width,
+        _ => width,
+    };
+    RATES.map(|rate| {
+        let (power, is_product) = widths(rate.key);
+        (if is_product { products } else { width }).powf(-power) / cluster.clock_mhz.value
+    })
+}
+
+/// The donors' clusters that speak for `cpu.clusters[index]`, with their weights: those that execute in order, or those
+/// that do not.
+fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
+    let core = cpu.clusters[index].core;
+    let clusters = donors.iter().flat_map(|donor| (0..donor.clusters.len()).map(move |other| (donor, other)));
+    let of_class = clusters.filter(|&(donor, other)| is_little(donor, other) == is_little(cpu, index));
+    let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE } else { 1.0 };
+    of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
+}
+
+/// What measured cores expect of the cores of `cpu.clusters[index]`: the weighted mean of the logarithms of their rates.
+fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &str) -> Option<RuyRates> {
+    let own = expected(cpu, index, data_type);
+    let (mut sums, mut weights) = ([0.0; COUNT], [0.0; COUNT]);
+    for (weight, donor, other) in alike(cpu, index, donors) {
+        let Some(table) = table_of(&donor.clusters[other], data_type) else { continue };
+        let theirs = expected(donor, other, data_type);
+        for (rate, value) in values(table).into_iter().enumerate().filter(|(_, value)| *value > 0.0) {
+            sums[rate] += weight * (value * own[rate] / theirs[rate]).ln();
+            weights[rate] += weight;
+        }
+    }
+    let known = (0..COUNT).filter(|&rate| weights[rate] > 0.0);
+    let rates: Vec<(&str, f64)> =
+        known.map(|rate| (RATES[rate].key, (sums[rate] / weights[rate]).exp())).collect();
+    let tables: Vec<(&Cluster, &RuyRates)> = donors
+        .iter()
+        .flat_map(|donor| &donor.clusters)
+        .filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?)))
+        .collect();
+    let median = |value: &dyn Fn(&Cluster, &RuyRates) -> f64| {
+        statistics::median(&tables.iter().map(|(cluster, table)| value(cluster, table)).collect::<Vec<_>>())
+    };
+    let fork_cycles = median(&|cluster, table| table.fork_us.value * cluster.clock_mhz.value)?;
+    let others = [
+        ("fork_us", fork_cycles / cpu.clusters[index].clock_mhz.value),
+        ("contention_factor", median(&|_, table| table.contention_factor.value)?),
+        ("whole_cluster_slowdown_factor", median(&|_, table| table.whole_cluster_slowdown_factor.value)?),
+    ];
+    let is_known = !rates.is_empty();
+    let quantities = rates.into_iter().chain(others);
+    let quantities = quantities.map(|(key, value)| (key, Quantity::plain(rounded(value, VALUE_DIGITS))));
+    is_known.then(|| RuyRates { basis: Basis::Transferred, ..made_of(quantities, source) })
+}
+
+/// XNNPACK's rates on the donors' core that is most alike, by clock, and products by width too.
+fn xnnpack(
+    cpu: &Cpu,
+    index: usize,
+    donors: &[Cpu],
+    of: fn(&Cluster) -> &Option<XnnpackRates>,
+) -> Option<XnnpackRates> {
+    let known = alike(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
+        let cluster = &donor.clusters[other];
+        let slower = cluster.clock_mhz.value / cpu.clusters[index].clock_mhz.value;
+        Some((weight, of(cluster).as_ref()?, slower, slower * width(donor, other) / width(cpu, index)))
+    });
+    let (_, table, slower, products) =
+        known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    let mut written = toml::Table::try_from(table).ok()?;
+    for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
+        let factor = if key == "multiply_accumulate_ns" { products } else { slower };
+        let quantity = value.clone().try_into::<Quantity>().ok()?;
+        *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
+    }
+    written.try_into().ok()
+}
+
+/// `cpu` with tables of TFLite's own kernels as measured cores predict them, and of XNNPACK as theirs scale.
+pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
+    let mut carried = cpu.clone();
+    for (index, cluster) in carried.clusters.iter_mut().enumerate() {
+        cluster.ruy_f32 = ruy(cpu, index, DataType::F32, donors, source);
+        cluster.ruy_i8 = ruy(cpu, index, DataType::I8, donors, source);
+        cluster.xnnpack_f32 = xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_f32);
+        cluster.xnnpack_i8 = xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_i8);
+        cluster.xnnpack_f16 =
+            xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_f16).filter(|_| cluster.f16_arithmetic);
+    }
+    let mixed = |of: fn(&Cpu) -> Option<&MixedClusters>| {
+        let known: Vec<&MixedClusters> = donors.iter().filter_map(of).collect();
+        let median = |value: fn(&MixedClusters) -> f64| {
+            let values: Vec<f64> = known.iter().map(|mixed| value(mixed)).collect();
+            statistics::median(&values).map(|value| Quantity::plain(rounded(value, VALUE_DIGITS)))
+        };
+        let (slowdown, fork) =
+            (median(|mixed| mixed.slowdown_factor.value), median(|mixed| mixed.fork_us.value));
+        Some(MixedClusters { source: source.to_owned(), slowdown_factor: slowdown?, fork_us: fork? })
+    };
+    carried.mixed_ruy_f32 = mixed(|cpu| cpu.mixed_ruy_f32.as_ref());
+    carried.mixed_ruy_i8 = mixed(|cpu| cpu.mixed_ruy_i8.as_ref());
+    carried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coexec_sim::Profile;
+
+    #[test]
+    fn a_core_that_is_its_own_only_donor_keeps_its_rates() {
+        let cpu = Profile::load("mi8se").unwrap().cpu;
+        let carried = transfer(&cpu, std::slice::from_ref(&cpu), "test");
+        for (own, carried) in cpu.clusters.iter().zip(&carried.clusters) {
+            let [own, carried] = [own, carried].map(|cluster| values(cluster.ruy_f32.as_ref().unwrap()));
+            for ((own, carried), rate) in own.iter().zip(carried).zip(&RATES) {
+                assert!((own - carried).abs() <= 1e-3 * own, "{}: {own} {carried}", rate.key);
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_of_twice_the_clock_takes_half() {
+        let slow = Profile::load("mi8se").unwrap().cpu;
+        let mut fast = slow.clone();
+        fast.clusters[0].clock_mhz.value *= 2.0;
+        let carried = transfer(&fast, &[slow.clone()], "test");
+        let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_f32.as_ref().unwrap().tile_ns.value;
+        assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
+        let rate = |cpu: &Cpu| cpu.clusters[0].ruy_i8.as_ref().unwrap().tile_ns.value;
+        assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn small_cores_are_not_predicted_by_large_ones() {
+        let [phone, other] = ["mi8se", "pixel4"].map(|name| Profile::load(name).unwrap().cpu);
+        let large_only = Cpu { clusters: other.clusters[..2].to_vec(), ..other };
+        let carried = transfer(&phone, &[large_only], "test");
+        let has = carried.clusters.iter().map(|cluster| cluster.ruy_f32.is_some());
+        assert_eq!(has.collect::<Vec<_>>(), [true, false]);
+    }
+}

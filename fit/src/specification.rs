@@ -1,0 +1,281 @@
+//! A device as its specification describes it: cores, GPU and memory, by name or by system-on-chip.
+//!
+//! Responsible for: what the tables of `data/socs` say of a name, and a profile whose hardware that is. Not for:
+//! how long kernels take there, which [`crate::transfer`] predicts; until then they are another device's.
+//! Invariant: what a table marks as uncertain is named in the profile's sources.
+
+mod known;
+
+use coexec_sim::device::cpu::{Cluster, Cpu};
+use coexec_sim::device::gpu::GpuFamily;
+use coexec_sim::device::memory::Memory;
+use coexec_sim::{Gpu, InputError, Profile, Quantity};
+
+use known::{CoreFacts, GpuFacts};
+pub use known::{SYSTEMS, System};
+
+/// Names of clusters, fastest first, by how many there are.
+const CLUSTER_NAMES: [&[&str]; 4] =
+    [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
+
+/// What one client, and two together, reach of a memory's peak (as the bundled phones' profiles assume).
+const ACHIEVED: [f64; 2] = [0.8, 0.9];
+
+/// Transfers a second of memories whose name rounds their clock, by that name, in 10^6.
+const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// A device in words, as a data sheet gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Specification {
+    /// System-on-chip: `Snapdragon 8 Gen 2`.
+    pub soc: String,
+    /// Clusters of cores, fastest first: `1xX4@3.4,5xA720@3.15,2xA520@2.27`, clocks in GHz.
+    pub cpu: String,
+    /// GPU and its clock in MHz: `adreno-750@903`; behind the name of a Mali its cores, `mali-g720mc12@1300`. `none`
+    /// where it is not to be modelled.
+    pub gpu: Option<String>,
+    /// Type, clock in MHz and bits of the memory: `lpddr5x-4800x64`.
+    pub memory: String,
+}
+
+impl Specification {
+    /// What is known of a system-on-chip, or of a phone that has one.
+    ///
+    /// # Errors
+    /// Nothing is known of that name.
+    pub fn of(name: &str) -> Result<Self, InputError> {
+        let System { soc, cpu, gpu, gpu_clock_mhz, memory, .. } = System::find(name)?;
+        let gpu = known::number(gpu_clock_mhz).map(|mhz| format!("{}@{mhz}", gpu.trim_end_matches('?')));
+        Ok(Self { soc: soc.clone(), cpu: cpu.clone(), gpu, memory: memory.clone() })
+    }
+
+    /// The profile of that hardware called `name`, with what is no hardware as `like` has it.
+    ///
+    /// # Errors
+    /// The text has a part that is none, or the name of a core or GPU of which nothing is known.
+    pub fn profile(&self, name: &str, like: &Profile) -> Result<Profile, InputError> {
+        Ok(Profile {
+            name: name.to_owned(),
+            title: format!("{} phone, from its specification", self.soc),
+            soc: self.soc.clone(),
+            aliases: Vec::new(),
+            memory: self.memory()?,
+            cpu: self.cpu(like)?,
+            gpu: match (self.gpu.as_deref(), &like.gpu) {
+                (None | Some("none"), _) | (_, None) => None,
+                (Some(text), Some(like)) => Some(gpu(text, like)?),
+            },
+            npu: None,
+            power: None,
+            used_fact: Vec::new(),
+            calibration: None,
+            ..like.clone()
+        })
+    }
+
+    fn memory(&self) -> Result<Memory, InputError> {
+        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz, bits";
+        let plain = self.memory.trim_end_matches('?');
+        let parts = plain.split_once('-').and_then(|(_, rest)| rest.split_once('x'));
+        let numbers = parts.and_then(|(clock, bits)| Some((positive(clock)?, positive(bits)?)));
+        let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", &self.memory, expected))?;
+        let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
+        let transfers = exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers);
+        let peak = transfers * bits / BITS_PER_BYTE / 1e3;
+        let share = |part: f64| Quantity::plain((part * peak * 10.0).round() / 10.0);
+        Ok(Memory {
+            source: format!(
+                "{} by its interface; {ACHIEVED:?} of the peak for one client and two assumed",
+                self.memory
+            ),
+            capacity_gb: None,
+            peak_bandwidth_gbps: share(1.0),
+            concurrent_bandwidth_gbps: ACHIEVED.map(share).to_vec(),
+            streams: None,
+            interference: Vec::new(),
+        })
+    }
+
+    fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
+        let texts: Vec<&str> = self.cpu.split(',').collect();
+        let names = texts.len().checked_sub(1).and_then(|index| CLUSTER_NAMES.get(index));
+        let names =
+            names.ok_or_else(|| refused("--cpu", &self.cpu, "1 to 4 clusters, separated by commas"))?;
+        let named = texts.iter().zip(*names);
+        let clusters = named.map(|(text, name)| cluster(text, name)).collect::<Result<_, InputError>>()?;
+        let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
+        let source = format!("{}; clocks and cores: specification", self.soc);
+        Ok(Cpu { source, mixed_cluster_factor, mixed_ruy_f32: None, mixed_ruy_i8: None, clusters })
+    }
+}
+
+/// A cluster from text like `5xA720@3.15`.
+fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
+    let parts = text.trim().split_once('x').and_then(|(count, rest)| Some((count, rest.split_once('@')?)));
+    let numbers = parts.and_then(|(count, (core, ghz))| Some((count.parse().ok()?, core, positive(ghz)?)));
+    let expected = "clusters as 5xA720@3.15: how many cores of which type at what clock, in GHz";
+    let (cores, core, ghz): (u32, &str, f64) = numbers.ok_or_else(|| refused("--cpu", text, expected))?;
+    let facts = CoreFacts::find(core)?;
+    Ok(Cluster {
+        name: name.to_owned().try_into().map_err(|_| refused("--cpu", text, expected))?,
+        core: facts.core(),
+        cores,
+        clock_mhz: Quantity::plain((ghz * 1e3).round()),
+        dot_product: facts.has(&facts.dot_product),
+        f16_arithmetic: facts.has(&facts.f16_arithmetic),
+        int8_matrix_product: facts.has(&facts.i8mm),
+        instruction_set: None,
+        l1_cache_bytes: None,
+        l2_cache_bytes: None,
+        ruy_f32: None,
+        ruy_i8: None,
+        xnnpack_f32: None,
+        xnnpack_f16: None,
+        xnnpack_i8: None,
+        coexec_f32: None,
+        source: format!("{}: {}", facts.name, facts.isa_source),
+    })
+}
+
+/// A GPU from text like `adreno-750@903`.
+fn gpu(text: &str, like: &Gpu) -> Result<Gpu, InputError> {
+    let expected = "a GPU as adreno-750@903: its name and its clock in MHz";
+    let parts = text.split_once('@').and_then(|(name, clock)| Some((name, positive(clock)?)));
+    let (name, clock_mhz) = parts.ok_or_else(|| refused("--gpu", text, expected))?;
+    let (facts, units) = GpuFacts::find(name)?;
+    let missing =
+        |what: &str| refused("--gpu", text, &format!("a GPU whose {what} the tables know, or none"));
+    let family: GpuFamily = facts.family().ok_or_else(|| missing("family"))?;
+    // Of an Adreno that it does not know the delegate counts one unit.
+    let is_single = family.rules().maker == "Qualcomm";
+    let units = units.or(facts.units()).or(is_single.then_some(1));
+    let compute_units = units.ok_or_else(|| missing("number of compute units"))?;
+    let rate =
+        facts.multiply_accumulates_per_cycle(compute_units).ok_or_else(|| missing("arithmetic rate"))?;
+    let source = |source: &str| format!("{name}: {source}");
+    let certainty = if facts.is_uncertain() { " (a value nobody verified)" } else { "" };
+    Ok(Gpu {
+        name: name.to_owned(),
+        source: source(&facts.family_source),
+        family,
+        compute_units,
+        simd_width: family.rules().wave_threads,
+        clock_mhz: Some(Quantity::of(clock_mhz, source(&facts.clock_source))),
+        multiply_accumulates_per_cycle: Some(Quantity::of(
+            rate,
+            source(&format!("{}{certainty}", facts.fma_source)),
+        )),
+        residency: Vec::new(),
+        residual: None,
+        memory: None,
+        language: None,
+        ..like.clone()
+    })
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+}
+
+fn refused(option: &'static str, found: &str, expected: &str) -> InputError {
+    InputError::Option { option, found: found.to_owned(), expected: expected.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{donors, transfer};
+
+    #[test]
+    fn every_known_system_makes_a_profile_or_says_what_is_not_known() {
+        let like = Profile::load("pixel4").unwrap();
+        let mut unknown = Vec::new();
+        for system in SYSTEMS.iter() {
+            match Specification::of(&system.soc).unwrap().profile("made", &like) {
+                Ok(profile) if profile.gpu.is_some() => {}
+                Ok(_) => unknown.push(system.soc.as_str()),
+                Err(error) => {
+                    assert!(error.to_string().contains("--gpu"), "{}: {error}", system.soc);
+                    unknown.push(&system.soc);
+                }
+            }
+        }
+        let expected = [
+            "Snapdragon 6 Gen 1",
+            "Snapdragon 7 Gen 1",
+            "Snapdragon 7s Gen 2",
+            "Snapdragon 7 Gen 3",
+            "Snapdragon 7s Gen 3",
+            "Snapdragon 7+ Gen 3",
+            "Snapdragon 8 Gen 5",
+            "Dimensity 9500",
+            "Exynos 2500",
+            "Apple A18",
+            "Apple A19",
+        ];
+        assert_eq!(unknown, expected);
+    }
+
+    #[test]
+    fn a_measured_phone_is_found_by_its_system_with_the_hardware_that_its_profile_has() {
+        for (name, measured) in
+            [("Snapdragon 855", "pixel4"), ("Helio P35", "galaxy-a03s"), ("iPhone XS", "iphone-xs")]
+        {
+            let measured = Profile::load(measured).unwrap();
+            let made = Specification::of(name).unwrap().profile("made", &measured).unwrap();
+            let clusters = |profile: &Profile| -> Vec<_> {
+                profile
+                    .cpu
+                    .clusters
+                    .iter()
+                    .map(|cluster| (cluster.core, cluster.cores, cluster.dot_product))
+                    .collect()
+            };
+            assert_eq!(clusters(&made)[0], clusters(&measured)[0], "{name}");
+            let [made, measured] = [made, measured].map(|profile| profile.gpu.unwrap());
+            assert_eq!(
+                (made.family, made.compute_units),
+                (measured.family, measured.compute_units),
+                "{name}"
+            );
+            let rate = |gpu: &Gpu| gpu.multiply_accumulates_per_cycle.as_ref().unwrap().value;
+            assert!((rate(&made) / rate(&measured) - 1.0).abs() < 1e-9, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_specification_is_named_with_what_would_be_one() {
+        let like = Profile::load("pixel4").unwrap();
+        let good = Specification {
+            soc: "mine".to_owned(),
+            cpu: "1xX4@3.4,5xA720@3.15,2xA520@2.27".to_owned(),
+            gpu: Some("adreno-750@903".to_owned()),
+            memory: "lpddr5x-4800x64".to_owned(),
+        };
+        let profile = good.profile("mine", &like).unwrap();
+        assert!((profile.memory.peak_bandwidth_gbps.value - 76.8).abs() < 1e-9);
+        let problem =
+            |specification: Specification| specification.profile("mine", &like).unwrap_err().to_string();
+        let cpu = |text: &str| problem(Specification { cpu: text.to_owned(), ..good.clone() });
+        assert!(cpu("5xA720").contains("--cpu is 5xA720, expected clusters as 5xA720@3.15"));
+        assert!(cpu("1xX99@3").contains("no core named \"x99\""));
+        assert!(cpu("1xX4@3,1xX4@3,1xX4@3,1xX4@3,1xX4@3").contains("1 to 4 clusters"));
+        let gpu = |text: &str| problem(Specification { gpu: Some(text.to_owned()), ..good.clone() });
+        assert!(gpu("adreno-750").contains("its name and its clock in MHz"));
+        assert!(gpu("mali-g76@700").contains("number of compute units"));
+        let memory = problem(Specification { memory: "lpddr5".to_owned(), ..good.clone() });
+        assert!(memory.contains("--memory is lpddr5"));
+    }
+
+    #[test]
+    fn what_was_made_reads_back_and_says_what_it_rests_on() {
+        let donors = donors();
+        let sheet = Specification::of("Dimensity 9300").unwrap().profile("made", &donors[0]).unwrap();
+        let made = transfer(&sheet, &donors).unwrap();
+        let text = coexec_sim::Text { name: "made.toml".to_owned(), content: made.to_toml().unwrap() };
+        let read = Profile::parse(&text).unwrap();
+        assert_eq!(read, made);
+        assert_eq!(read.gpu.unwrap().conv_generic.basis, coexec_sim::Basis::Transferred);
+    }
+}

@@ -1,0 +1,176 @@
+//! The tables of `data/socs`: what is publicly known of cores, GPUs and systems-on-chip.
+//!
+//! Responsible for: their rows, and finding one by a name as people write it. Not for: what follows from a row.
+//! Invariant: a cell that says `?` is not known, one that ends so is known but uncertain.
+
+use std::sync::LazyLock;
+
+use coexec_sim::device::cpu::Core;
+use coexec_sim::device::gpu::GpuFamily;
+use coexec_sim::{InputError, Text};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error, StrDeserializer};
+
+/// The systems-on-chip there are facts of.
+pub static SYSTEMS: LazyLock<Vec<System>> =
+    LazyLock::new(|| table(include_str!("../../../data/socs/socs.csv")));
+static CORES: LazyLock<Vec<CoreFacts>> =
+    LazyLock::new(|| table(include_str!("../../../data/socs/cores.csv")));
+static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/gpus.csv")));
+
+fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
+    let text = Text { name: "data/socs".to_owned(), content: content.to_owned() };
+    crate::csv_rows::read(&text, "", |_| None).expect("a test reads the tables, which are bundled")
+}
+
+/// A system-on-chip.
+#[derive(Clone, Debug, Deserialize)]
+pub struct System {
+    /// Its name: `Snapdragon 8 Gen 2`.
+    pub soc: String,
+    /// Some phones that have it, separated by commas.
+    pub phones: String,
+    pub(super) cpu: String,
+    pub(super) gpu: String,
+    pub(super) gpu_clock_mhz: String,
+    pub(super) memory: String,
+}
+
+impl System {
+    /// The system-on-chip of that name, or of the phone of that name, in whatever case.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(name: &str) -> Result<&'static Self, InputError> {
+        let name = name.trim().to_lowercase();
+        // A phone's maker may be left out.
+        let is_phone = |phone: &str| format!(" {}", phone.to_lowercase()).ends_with(&format!(" {name}"));
+        let is = |system: &&Self| system.soc.to_lowercase() == name || system.phones.split(',').any(is_phone);
+        let found = SYSTEMS.iter().find(is);
+        found.ok_or_else(|| {
+            unknown("system-on-chip or phone", &name, SYSTEMS.iter().map(|system| system.soc.as_str()))
+        })
+    }
+}
+
+/// A core type.
+#[derive(Debug, Deserialize)]
+pub(super) struct CoreFacts {
+    #[serde(rename = "core")]
+    pub(super) name: String,
+    /// The core that it is by another name.
+    base_core: String,
+    vendor: String,
+    pub(super) f16_arithmetic: String,
+    pub(super) dot_product: String,
+    pub(super) i8mm: String,
+    pub(super) isa_source: String,
+}
+
+/// Cores that kernel libraries do not tell from the one before.
+const SUCCESSORS: [(&str, Core); 5] = [
+    ("cortex-a725", Core::CortexA720),
+    ("cortex-x925", Core::CortexX4),
+    ("c1-ultra", Core::CortexX4),
+    ("c1-premium", Core::CortexX4),
+    ("c1-pro", Core::CortexA720),
+];
+
+impl CoreFacts {
+    /// The core of that name; Arm's without `cortex-` too.
+    pub(super) fn find(name: &str) -> Result<&'static Self, InputError> {
+        let name = name.to_lowercase();
+        let arm = format!("cortex-{name}");
+        let found = CORES.iter().find(|core| core.name == name || core.name == arm);
+        let found =
+            found.ok_or_else(|| unknown("core", &name, CORES.iter().map(|core| core.name.as_str())))?;
+        if found.isa_source.is_empty() { Self::find(&found.base_core) } else { Ok(found) }
+    }
+
+    pub(super) fn has(&self, answer: &str) -> bool {
+        answer.starts_with("yes") && !self.isa_source.is_empty()
+    }
+
+    /// Its micro-architecture, as kernel libraries tell them apart.
+    pub(super) fn core(&self) -> Core {
+        let successor = SUCCESSORS.iter().find(|(name, _)| *name == self.name).map(|(_, core)| *core);
+        let family = self.name.split('-').next().unwrap_or_default();
+        let named = [self.name.as_str(), family].into_iter().find_map(parsed);
+        let of_apple = (self.vendor == "Apple").then_some(Core::Apple);
+        of_apple.or(successor).or(named).unwrap_or(Core::Other)
+    }
+}
+
+/// A GPU.
+#[derive(Debug, Deserialize)]
+pub(super) struct GpuFacts {
+    gpu: String,
+    coexec_family: String,
+    pub(super) family_source: String,
+    compute_units: String,
+    f32_fma_per_cycle_per_unit: String,
+    f32_fma_per_cycle_total: String,
+    pub(super) fma_source: String,
+    /// Multiply-accumulates in 16 bits for one in 32.
+    f16_ratio: String,
+    pub(super) clock_source: String,
+}
+
+impl GpuFacts {
+    /// The GPU of that name, and how many cores the name says it has: `mali-g720mc12`.
+    pub(super) fn find(name: &str) -> Result<(&'static Self, Option<u32>), InputError> {
+        let name = name.to_lowercase();
+        let cores = ["mc", "mp"].into_iter().find_map(|letters| {
+            let (model, count) = name.rsplit_once(letters)?;
+            Some((model.trim_end_matches('-').to_owned(), count.parse().ok()?))
+        });
+        let (model, units) = cores.map_or((name.clone(), None), |(model, count)| (model, Some(count)));
+        // Arm calls a Mali with ray tracing Immortalis.
+        let plain = model.replace("immortalis", "mali");
+        let found = GPUS.iter().find(|gpu| gpu.gpu == model || gpu.gpu == plain);
+        let found = found.ok_or_else(|| unknown("GPU", &name, GPUS.iter().map(|gpu| gpu.gpu.as_str())))?;
+        Ok((found, units))
+    }
+
+    pub(super) fn family(&self) -> Option<GpuFamily> {
+        parsed(self.coexec_family.trim_end_matches('?'))
+    }
+
+    /// Compute units, where the model alone says how many.
+    pub(super) fn units(&self) -> Option<u32> {
+        number(&self.compute_units).map(|units| units as u32)
+    }
+
+    /// Multiply-accumulates in 16 bits a cycle.
+    pub(super) fn multiply_accumulates_per_cycle(&self, compute_units: u32) -> Option<f64> {
+        let by_unit = || Some(number(&self.f32_fma_per_cycle_per_unit)? * f64::from(compute_units));
+        Some(number(&self.f32_fma_per_cycle_total).or_else(by_unit)? * number(&self.f16_ratio)?)
+    }
+
+    /// Whether anything that times are scaled by was not verified.
+    pub(super) fn is_uncertain(&self) -> bool {
+        let cells = [
+            &self.coexec_family,
+            &self.f32_fma_per_cycle_total,
+            &self.f16_ratio,
+            &self.f32_fma_per_cycle_per_unit,
+        ];
+        cells.iter().any(|cell| cell.ends_with('?'))
+    }
+}
+
+/// The number that a cell begins with.
+pub(super) fn number(cell: &str) -> Option<f64> {
+    let digits = cell.find(|character: char| !character.is_ascii_digit() && character != '.');
+    cell[..digits.unwrap_or(cell.len())].parse().ok()
+}
+
+/// The variant of that name.
+fn parsed<T: DeserializeOwned>(name: &str) -> Option<T> {
+    T::deserialize(StrDeserializer::<Error>::new(name)).ok()
+}
+
+fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> InputError {
+    InputError::Unknown { what, name: name.to_owned(), known: known.map(str::to_owned).collect() }
+}

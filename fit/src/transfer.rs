@@ -1,0 +1,222 @@
+//! A device that nobody measured, from what measured ones predict.
+//!
+//! Parameters of kernel models cannot be told apart by runs (a latency trades against a throughput), so that
+//! averages of several phones' parameters predict badly. Averages of their predictions do not: each measured
+//! phone's kernels are carried over by clock, arithmetic rate and bandwidth, the logarithms of what they predict
+//! for a sample of launches are averaged, and one set of parameters is fitted to that. It predicts as the average
+//! does, to 0.3 points of error on the six phones measured (the correction that is learned of measured runs gains
+//! nothing here).
+//!
+//! Responsible for: times of kernels, and of an inference beside its launches; how far they are off. Not for: the
+//! device's hardware, which a specification says ([`crate::specification`]). Invariant: nothing measured on the device
+//! is used.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use coexec_sim::device::gpu::HostPath;
+use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
+use coexec_sim::workload::{Conv2d, NETWORKS, fuse};
+use coexec_sim::{Basis, Cpu, DataType, Gpu, KernelTable, Layer, Library, Operator, Profile, Quantity};
+
+use crate::calibrate::cpu;
+use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};
+use crate::calibrate::gpu::{self, Options};
+use crate::measure::{ByProcessor, GpuRun};
+use crate::validate::gpu::predict;
+use crate::validate::point::Point;
+use crate::validate::{Group, validate};
+use serde::{Deserialize, Serialize};
+
+/// Weight of a GPU of the same maker; others have 1 (few-runs study, section 2).
+const SAME_FAMILY: f64 = 8.0;
+/// Power of the fastest core's arithmetic rate by which an inference takes less beside its launches (the same).
+const HOST_POWER: f64 = 0.75;
+/// Groups of the grouped convolutions of the sample, which bundled networks do not have.
+const GROUPS: u32 = 8;
+
+/// The launches whose predictions are averaged: those of the bundled networks, each once, and their dense
+/// convolutions in groups.
+static SAMPLE: LazyLock<Vec<GpuRun>> = LazyLock::new(|| {
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut known = HashSet::new();
+    for (_, _, network) in NETWORKS {
+        for stage in fuse(&network().with_data_type(DataType::F32)) {
+            let grouped = grouped(&stage.layer);
+            layers.extend(
+                [Some(stage.layer), grouped]
+                    .into_iter()
+                    .flatten()
+                    .filter(|layer| known.insert(layer.clone())),
+            );
+        }
+    }
+    let run = |what| GpuRun { network: String::new(), what, measured_us: 0.0, deviation_us: None, line: 0 };
+    layers.into_iter().map(run).collect()
+});
+
+/// A convolution in groups, where its channels make whole ones.
+fn grouped(layer: &Layer) -> Option<Layer> {
+    let Operator::Conv2d(conv) = &layer.operator else { return None };
+    let divides = |channels: u32| channels.is_multiple_of(4 * GROUPS);
+    let whole = divides(conv.input.channels) && divides(conv.output_channels);
+    whole.then(|| Layer { operator: Operator::Conv2d(Conv2d { groups: GROUPS, ..*conv }), ..layer.clone() })
+}
+
+/// The bundled devices whose kernels were measured under TFLite, on CPU and GPU, and whole inferences too.
+///
+/// # Panics
+/// Never: a test holds that bundled profiles parse.
+pub fn donors() -> Vec<Profile> {
+    let bundled = Profile::bundled().expect("bundled profiles parse");
+    let is_measured = |profile: &Profile| {
+        profile.gpu.as_ref().is_some_and(|gpu| gpu.host.is_some()) && !profile.cpu.has_only_coexec()
+    };
+    bundled.into_iter().filter(is_measured).collect()
+}
+
+/// The errors of profiles made so, each measured device left out of the others in turn, all together: what
+/// `coexec profile error` computes.
+///
+/// # Panics
+/// Never: a test holds that the bundled file is what the command writes.
+pub fn errors() -> Vec<Group> {
+    let table: Errors = toml::from_str(include_str!("transfer/errors.toml")).expect("a bundled file parses");
+    table.error
+}
+
+/// A file of errors.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Errors {
+    /// By group, worst first.
+    pub error: Vec<Group>,
+}
+
+/// `sheet`, whose hardware alone counts, with kernel times as `donors` predict them.
+///
+/// # Errors
+/// A profile lacks a hardware constant of its GPU.
+pub fn transfer(sheet: &Profile, donors: &[Profile]) -> Result<Profile, MissingConstant> {
+    let names: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
+    let source = format!("predicted by {}, carried over by the hardware", names.join(", "));
+    let cpus: Vec<Cpu> = donors.iter().map(|donor| donor.cpu.clone()).collect();
+    let gpu = match &sheet.gpu {
+        Some(gpu) => {
+            Some(Gpu { host: host(sheet, donors, &source), ..kernels(sheet, gpu, donors, &source)? })
+        }
+        None => None,
+    };
+    let cpu = cpu::transfer(&sheet.cpu, &cpus, &source);
+    Ok(Profile { cpu, gpu, calibration: None, used_fact: Vec::new(), ..sheet.clone() })
+}
+
+/// Student's t of five devices, the six measured ones without one: 95 % of its draws are below.
+const STUDENT_95: f64 = 2.015;
+
+/// Predictions of each device beside its runs, by the profile that [`transfer`] makes of it with the others as
+/// donors. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
+/// (few-runs study, section 2).
+///
+/// # Errors
+/// As [`transfer`].
+pub fn leave_one_out(devices: &[(Profile, ByProcessor)]) -> Result<Vec<Vec<Point>>, MissingConstant> {
+    let predicted = |(profile, runs): &(Profile, ByProcessor)| {
+        let others = devices.iter().map(|(other, _)| other).filter(|other| other.name != profile.name);
+        let made = transfer(profile, &others.cloned().collect::<Vec<_>>())?;
+        let points = validate(&made, runs, None, Library::Ruy).points;
+        Ok(points.into_iter().map(|point| Point { unseen: true, ..point }).collect())
+    };
+    let points: Vec<Vec<Point>> = devices.iter().map(predicted).collect::<Result<_, _>>()?;
+    let within = |(index, own): (usize, &Vec<Point>)| {
+        let others =
+            || points.iter().enumerate().filter(move |(other, _)| *other != index).map(|(_, points)| points);
+        let mut widths: HashMap<&str, Option<f64>> = HashMap::new();
+        for point in own {
+            widths.entry(&point.group).or_insert_with(|| half_width(others(), kind(&point.group)));
+        }
+        let bounded = |point: &Point| {
+            let factor = widths[point.group.as_str()].map(f64::exp);
+            let (low_us, high_us) =
+                (factor.map(|by| point.predicted_us / by), factor.map(|by| point.predicted_us * by));
+            Point { low_us, high_us, ..point.clone() }
+        };
+        own.iter().map(bounded).collect()
+    };
+    Ok(points.iter().enumerate().map(within).collect())
+}
+
+/// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
+fn kind(group: &str) -> (&str, &str) {
+    let (processor, rest) = group.split_once('/').unwrap_or((group, ""));
+    (processor, if processor == "gpu" { rest } else { rest.rsplit('/').next().unwrap_or_default() })
+}
+
+/// Half the width of an interval in logarithms, of the errors of some devices' points.
+fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: (&str, &str)) -> Option<f64> {
+    let squares = devices.filter_map(|points| {
+        let alike = points.iter().filter(|point| kind(&point.group) == of);
+        let errors: Vec<f64> = alike.map(|point| (point.measured_us / point.predicted_us).ln()).collect();
+        // Bias and spread together are the mean square.
+        (!errors.is_empty())
+            .then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
+    });
+    let squares: Vec<f64> = squares.collect();
+    (!squares.is_empty()).then(|| STUDENT_95 * (squares.iter().sum::<f64>() / squares.len() as f64).sqrt())
+}
+
+/// The GPU with kernel tables that predict as the donors' do on average.
+fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Result<Gpu, MissingConstant> {
+    let bare = Gpu { residual: None, residency: Vec::new(), ..gpu.clone() };
+    let centre = |others: Vec<Profile>, base: &Gpu| {
+        Prior::Profiles(others).centre(Phone { gpu: base, memory: &sheet.memory }, &SAMPLE)
+    };
+    let mut carried: Vec<(f64, Gpu)> = Vec::new();
+    for donor in donors {
+        let Some(own) = &donor.gpu else { continue };
+        // What fits into its registers was fitted together with its times.
+        let base = Gpu { residency: own.residency.clone(), ..bare.clone() };
+        let weight = if own.family.rules().maker == gpu.family.rules().maker { SAME_FAMILY } else { 1.0 };
+        carried.push((weight, centre(vec![donor.clone()], &base)?));
+    }
+    let average = |run: &GpuRun| {
+        let known =
+            carried.iter().filter_map(|(weight, gpu)| Some((weight, predict(&run.what, gpu).ok()?.ln())));
+        let (sum, weights) =
+            known.fold((0.0, 0.0), |(sum, all), (weight, log)| (sum + weight * log, all + weight));
+        (weights > 0.0).then(|| GpuRun { measured_us: (sum / weights).exp(), ..run.clone() })
+    };
+    let predicted: Vec<GpuRun> = SAMPLE.iter().filter_map(average).collect();
+    let options = Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new() };
+    let base = centre(donors.to_vec(), &bare)?;
+    let mut fitted = gpu::calibrate(&base, &predicted, &options, &|_, _| {}).gpu;
+    for &table in KernelTable::ALL {
+        if let Some(parameters) = fitted.parameters_mut(table) {
+            *parameters.basis = Basis::Transferred;
+        }
+    }
+    Ok(fitted)
+}
+
+/// What an inference takes beside its launches: medians over the donors.
+fn host(sheet: &Profile, donors: &[Profile], source: &str) -> Option<HostPath> {
+    let rate = |cpu: &Cpu| cpu.clusters.first().map(|cluster| cluster.clock_mhz.value * cpu::width(cpu, 0));
+    let own = rate(&sheet.cpu)?;
+    let known: Vec<(f64, &HostPath)> = donors
+        .iter()
+        .filter_map(|donor| {
+            Some(((rate(&donor.cpu)? / own).powf(HOST_POWER), donor.gpu.as_ref()?.host.as_ref()?))
+        })
+        .collect();
+    let median = |value: &dyn Fn(f64, &HostPath) -> f64| {
+        let values: Vec<f64> = known.iter().map(|(slower, host)| value(*slower, host)).collect();
+        statistics::median(&values).map(|value| Quantity::plain(rounded(value, VALUE_DIGITS)))
+    };
+    Some(HostPath {
+        source: source.to_owned(),
+        submit_us: median(&|slower, host| slower * host.submit_us.value)?,
+        read_back_us: median(&|slower, host| slower * host.read_back_us.value)?,
+        kernel_factor: median(&|_, host| host.kernel_factor.value)?,
+        gap_us: median(&|_, host| host.gap_us.value)?,
+        traffic_us_per_byte: median(&|_, host| host.traffic_us_per_byte.value)?,
+    })
+}

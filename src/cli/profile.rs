@@ -1,0 +1,55 @@
+//! Profiles of devices that nobody measured: `coexec profile`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `coexec profile`.
+#[derive(Debug, Args)]
+pub(crate) struct Profile {
+    #[command(subcommand)]
+    pub(crate) command: ProfileCommand,
+}
+
+/// What to do about profiles.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// Make the profile of a device from its specification and what measured devices predict
+    New(NewProfile),
+    /// How far such profiles are off: each measured device left out of the others in turn
+    Error(ProfileError),
+}
+
+/// `coexec profile new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewProfile {
+    /// System-on-chip, or a phone that has it; lists those that are known where nothing is given
+    #[arg(long, value_name = "NAME")]
+    pub(crate) soc: Option<String>,
+    /// Clusters of cores, fastest first: how many of which type at what clock, in GHz
+    #[arg(long, value_name = "1xX4@3.4,5xA720@3.15,2xA520@2.27")]
+    pub(crate) cpu: Option<String>,
+    /// GPU and its clock in MHz; a Mali with its number of cores, as mali-g720mc12@1300; or none
+    #[arg(long, value_name = "adreno-750@903")]
+    pub(crate) gpu: Option<String>,
+    /// Type of memory, its clock in MHz and its bits
+    #[arg(long, value_name = "lpddr5x-4800x64")]
+    pub(crate) memory: Option<String>,
+    /// Measured devices to leave out of those whose predictions are averaged
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
+    /// Profile to write; it is called as the file is
+    #[arg(long, value_name = "PROFILE.toml", default_value = "my-phone.toml")]
+    pub(crate) out: PathBuf,
+}
+
+/// `coexec profile error`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileError {
+    /// Folder of the mobile-ml-benchmark data set
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) runs: PathBuf,
+    /// Write the errors by group, all devices together: what new profiles state
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+}

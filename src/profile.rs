@@ -1,0 +1,266 @@
+//! `coexec profile`: profiles of devices that nobody measured, and how far they are off.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use coexec_fit::calibrate::gpu::prior::MissingConstant;
+use coexec_fit::specification::{SYSTEMS, Specification};
+use coexec_fit::transfer::{self, Errors, errors, leave_one_out, transfer};
+use coexec_fit::validate::Group;
+use coexec_fit::validate::point::Point;
+use coexec_fit::validate::score::{Scored, score};
+use coexec_sim::{Calibration, InputError, Profile, Text};
+use serde::Serialize;
+
+use crate::cli::{Common, NewProfile, ProfileCommand, ProfileError};
+use crate::failure::Failure;
+use crate::output::{self, OutputFile, row};
+use crate::report;
+
+pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result<(), Failure> {
+    match command {
+        ProfileCommand::New(options) => new(options, common),
+        ProfileCommand::Error(options) => error(options, common),
+    }
+}
+
+/// A hardware constant that a profile lacks.
+fn missing(constant: &MissingConstant) -> Failure {
+    Failure::usage(constant.to_string(), "add the key to the profile")
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    out: &'a Path,
+    device: &'a str,
+    /// Errors of profiles made so, on measured devices.
+    error: &'a [Group],
+}
+
+fn new(options: &NewProfile, common: &Common) -> Result<(), Failure> {
+    let Some(specification) = specification(options)? else {
+        list(common);
+        return Ok(());
+    };
+    let mut donors = transfer::donors();
+    donors.retain(|donor| !options.without.contains(&donor.name));
+    let name = options.out.file_stem().unwrap_or_default().to_string_lossy();
+    let sheet = like(&specification, &name, &donors)?;
+    let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
+    let names: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
+    let names = names.join(", ");
+    let error = errors();
+    profile.calibration = Some(Calibration {
+        source: format!("no run on this device; errors: {names} left out of each other in turn"),
+        error: error.clone(),
+        ..Calibration::default()
+    });
+    let content = profile.to_toml();
+    if let Ok(content) = &content {
+        Profile::parse(&Text { name: options.out.display().to_string(), content: content.clone() })?;
+    }
+    output::write(&[OutputFile::encoded(&options.out, content)?])?;
+    if common.json {
+        output::json(&Made { out: &options.out, device: &profile.name, error: &error });
+    } else {
+        tell(&specification, &names, &error);
+        let file = options.out.display();
+        output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
+        output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
+    }
+    Ok(())
+}
+
+/// The hardware that was specified; what is none is as on a measured device with a GPU of the same maker.
+fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile, Failure> {
+    let maker = |profile: &Profile| profile.gpu.as_ref().map(|gpu| gpu.family.rules().maker);
+    let sheets = donors.iter().map(|donor| Ok((maker(donor), specification.profile(name, donor)?)));
+    let sheets: Vec<_> = sheets.collect::<Result<_, InputError>>()?;
+    let alike = sheets.iter().find(|(donor, sheet)| *donor == maker(sheet)).or(sheets.first());
+    let nothing =
+        || Failure::usage("no bundled device was measured", "use a build with its bundled profiles");
+    alike.map(|(_, sheet)| sheet.clone()).ok_or_else(nothing)
+}
+
+/// Prints what a profile was made of, and how far such profiles are off.
+fn tell(specification: &Specification, donors: &str, error: &[Group]) {
+    let Specification { soc, cpu, gpu, memory } = specification;
+    let gpu = gpu.as_deref().unwrap_or("not known");
+    output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, memory {memory}; no NPU, power not known"));
+    output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
+    output::line("How far that is off, each of them left out in turn:\n");
+    let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| *kind == group.name);
+    let percent = |value: f64| format!("{value:.1} %");
+    let cells = |group: &Group| {
+        let Group { name, n, mape_percent, p95_ape_percent, bias_percent, .. } = group;
+        row![name, n, percent(*mape_percent), percent(*bias_percent), percent(*p95_ape_percent)]
+    };
+    let header = ["group", "runs", "MAPE", "bias", "95th"];
+    output::table(&header, error.iter().filter(is_headline).map(cells));
+}
+
+/// What was given of a device; nothing where nothing was.
+fn specification(options: &NewProfile) -> Result<Option<Specification>, Failure> {
+    let NewProfile { soc, cpu, gpu, memory, .. } = options;
+    let given = |part: &Option<String>, known: String| part.clone().unwrap_or(known);
+    let known = match (soc, cpu, memory) {
+        (None, None, _) | (None, _, None) => return Ok(None),
+        (name, Some(_), Some(_)) => {
+            Specification { soc: given(name, "a system-on-chip".to_owned()), ..Specification::default() }
+        }
+        (Some(name), ..) => Specification::of(name)?,
+    };
+    let gpu = gpu.clone().or(known.gpu);
+    Ok(Some(Specification {
+        cpu: given(cpu, known.cpu),
+        gpu,
+        memory: given(memory, known.memory),
+        soc: known.soc,
+    }))
+}
+
+/// Lists the systems-on-chip there are facts of.
+fn list(common: &Common) {
+    let rows = SYSTEMS.iter().map(|system| row![system.soc, system.phones]);
+    output::table(&["--soc", "phones"], rows);
+    common.note("name one, or give --cpu, --gpu and --memory");
+}
+
+/// The headline figures: kinds of groups, and what they are.
+const KINDS: [(&str, &str); 7] = [
+    ("gpu/conv2d/unseen", "GPU conv2d"),
+    ("gpu/depthwise_conv2d/unseen", "GPU depthwise"),
+    ("gpu/end_to_end/unseen", "GPU networks"),
+    ("cpu/one/float", "CPU float, 1 core"),
+    ("cpu/several/float", "several"),
+    ("cpu/one/quant", "CPU int8, 1 core"),
+    ("cpu/several/quant", "several"),
+];
+
+/// The kind of a group: of a CPU's, whether one core or several of a cluster ran.
+fn kind(group: &str) -> &str {
+    let Some((cores, format)) = group.strip_prefix("cpu/").and_then(|rest| rest.split_once('/')) else {
+        return group;
+    };
+    let threads: Vec<u32> = cores.chars().filter_map(|letter| letter.to_digit(10)).collect();
+    match (threads.as_slice(), format) {
+        ([1], "float") => "cpu/one/float",
+        ([1], _) => "cpu/one/quant",
+        ([_], "float") => "cpu/several/float",
+        ([_], _) => "cpu/several/quant",
+        (_, "float") => "cpu/mixed/float",
+        (_, _) => "cpu/mixed/quant",
+    }
+}
+
+#[derive(Serialize)]
+struct LeftOut {
+    device: String,
+    /// MAPE by kind, in percent.
+    mape_percent: BTreeMap<&'static str, f64>,
+    /// Networks whose faster of GPU and CPU is predicted to be it, in percent.
+    choice_percent: f64,
+    /// Networks, and layers on the GPU, whose time is in the 90 % interval, in percent.
+    in_interval_percent: f64,
+}
+
+/// Figures of a device: an error for each kind, right choices, and intervals that hold.
+const FIGURES: usize = KINDS.len() + 2;
+
+impl LeftOut {
+    fn figures(&self) -> [f64; FIGURES] {
+        let errors = KINDS.map(|(kind, _)| self.mape_percent[kind]);
+        let mut figures = [self.choice_percent; FIGURES];
+        figures[..KINDS.len()].copy_from_slice(&errors);
+        figures[KINDS.len() + 1] = self.in_interval_percent;
+        figures
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    devices: Vec<LeftOut>,
+    /// All devices together, worst first.
+    groups: Vec<Scored>,
+}
+
+fn error(options: &ProfileError, common: &Common) -> Result<(), Failure> {
+    let measured = report::of_data_set(&options.runs, &transfer::donors(), common)?;
+    let measured: Vec<_> = measured.into_iter().map(|(profile, measured)| (profile, measured.runs)).collect();
+    let points = leave_one_out(&measured).map_err(|error| missing(&error))?;
+    let devices: Vec<LeftOut> =
+        measured.iter().zip(&points).map(|((profile, _), points)| left_out(&profile.name, points)).collect();
+    let renamed =
+        points.concat().into_iter().map(|point| Point { group: kind(&point.group).to_owned(), ..point });
+    let groups = score(&renamed.collect::<Vec<_>>());
+    if let Some(path) = &options.out {
+        let is_stated = |group: &&Group| !group.name.ends_with("/all");
+        let error = groups.iter().map(|scored| &scored.group).filter(is_stated).cloned().collect();
+        output::write(&[OutputFile::encoded(path, toml::to_string(&Errors { error }))?])?;
+    }
+    if common.json {
+        output::json(&Document { devices, groups });
+        return Ok(());
+    }
+    let titles = KINDS.map(|(_, title)| title);
+    let header = [&["left out"], &titles[..], &["GPU or CPU right", "in interval"]].concat();
+    let cells = |name: &str, figures: [f64; FIGURES]| {
+        let figures = figures.map(|percent| format!("{percent:.1} %"));
+        std::iter::once(name.to_owned()).chain(figures).collect::<Vec<_>>()
+    };
+    let mut mean = [0.0; FIGURES];
+    for device in &devices {
+        for (mean, figure) in mean.iter_mut().zip(device.figures()) {
+            *mean += figure / devices.len() as f64;
+        }
+    }
+    let rows = devices.iter().map(|device| cells(&device.device, device.figures()));
+    output::table(&header, rows.chain([cells("mean", mean)]));
+    Ok(())
+}
+
+fn left_out(name: &str, points: &[Point]) -> LeftOut {
+    // A device counts each of its core sets alike.
+    let groups = score(points);
+    let mape = |of: &str| {
+        let alike: Vec<f64> = groups
+            .iter()
+            .filter(|scored| kind(&scored.group.name) == of)
+            .map(|scored| scored.group.mape_percent)
+            .collect();
+        alike.iter().sum::<f64>() / alike.len() as f64
+    };
+    let held: Vec<bool> = points
+        .iter()
+        .filter_map(|point| Some(point.low_us? <= point.measured_us && point.measured_us <= point.high_us?))
+        .collect();
+    LeftOut {
+        device: name.to_owned(),
+        mape_percent: KINDS.into_iter().map(|(kind, _)| (kind, mape(kind))).collect(),
+        choice_percent: choice_percent(points),
+        in_interval_percent: share(&held),
+    }
+}
+
+/// Networks of which the faster of the GPU and the best CPU cores in floating point is predicted to be it.
+fn choice_percent(points: &[Point]) -> f64 {
+    let mut networks: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
+    for point in points {
+        let processor = usize::from(point.group.starts_with("cpu/"));
+        if point.group == "gpu/end_to_end" || (processor == 1 && point.group.ends_with("/float")) {
+            let best = networks.entry(&point.network).or_insert([[f64::INFINITY; 2]; 2]);
+            for (best, time) in best.iter_mut().zip([point.predicted_us, point.measured_us]) {
+                best[processor] = best[processor].min(time);
+            }
+        }
+    }
+    let both = networks.values().filter(|times| times.iter().flatten().all(|time| time.is_finite()));
+    let right: Vec<bool> = both
+        .map(|[predicted, measured]| (predicted[0] < predicted[1]) == (measured[0] < measured[1]))
+        .collect();
+    share(&right)
+}
+
+fn share(of: &[bool]) -> f64 {
+    100.0 * of.iter().filter(|&&is| is).count() as f64 / of.len() as f64
+}
