@@ -233,7 +233,7 @@ mod tests {
                     .collect()
             };
             assert_eq!(clusters(&made)[0], clusters(&measured)[0], "{name}");
-            let [made, measured] = [made, measured].map(|profile| profile.gpu.unwrap());
+            let (made, measured) = (made.gpu.unwrap(), measured.gpu.unwrap());
             assert_eq!(
                 (made.family, made.compute_units),
                 (measured.family, measured.compute_units),

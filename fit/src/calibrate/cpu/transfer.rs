@@ -199,7 +199,7 @@ mod tests {
         let slow = Profile::load("mi8se").unwrap().cpu;
         let mut fast = slow.clone();
         fast.clusters[0].clock_mhz.value *= 2.0;
-        let carried = transfer(&fast, &[slow.clone()], "test");
+        let carried = transfer(&fast, std::slice::from_ref(&slow), "test");
         let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_f32.as_ref().unwrap().tile_ns.value;
         assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
         let rate = |cpu: &Cpu| cpu.clusters[0].ruy_i8.as_ref().unwrap().tile_ns.value;
