@@ -7,8 +7,8 @@ fn a_phone_s_name_is_enough_for_a_plan_with_its_interval_and_what_it_rests_on() 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     let file = file.to_str().unwrap();
-    let unknown = coexec(words(&format!("profile new --soc Pixel-7-Pro --out {file}")));
-    unknown.assert_refused(&["there is no system-on-chip or phone named \"pixel-7-pro\""]);
+    let unknown = coexec(words(&format!("profile new --soc pixel-70-pro --out {file}")));
+    unknown.assert_refused(&["there is no system-on-chip or phone named \"pixel 70 pro\""]);
     let text = coexec(["profile", "new", "--soc", "Pixel 7 Pro", "--out", file]).stdout;
     for expected in ["Tensor G2: CPU 2xX1@2.85", "GPU mali-g710mp7@848", "gpu/end_to_end/unseen", "no NPU"] {
         assert!(text.contains(expected), "{expected}: {text}");

@@ -43,10 +43,11 @@ impl System {
     /// # Errors
     /// There is none.
     pub fn find(name: &str) -> Result<&'static Self, InputError> {
-        let name = name.trim().to_lowercase();
+        let plain = |name: &str| name.trim().to_lowercase().replace('-', " ");
+        let name = plain(name);
         // A phone's maker may be left out.
-        let is_phone = |phone: &str| format!(" {}", phone.to_lowercase()).ends_with(&format!(" {name}"));
-        let is = |system: &&Self| system.soc.to_lowercase() == name || system.phones.split(',').any(is_phone);
+        let is_phone = |phone: &str| format!(" {}", plain(phone)).ends_with(&format!(" {name}"));
+        let is = |system: &&Self| plain(&system.soc) == name || system.phones.split(',').any(is_phone);
         let found = SYSTEMS.iter().find(is);
         found.ok_or_else(|| {
             unknown("system-on-chip or phone", &name, SYSTEMS.iter().map(|system| system.soc.as_str()))
