@@ -5,7 +5,7 @@ use std::path::Path;
 
 use coexec_fit::measure::{
     ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
-    benchmark_gpu_network, digest, draw, runs,
+    benchmark_gpu_network, digest, draw, litert, runs,
 };
 use coexec_sim::{Gpu, InputError, Layer, Library, Profile};
 
@@ -36,7 +36,14 @@ pub(crate) struct Measured {
 
 /// The CPU kernels that made the runs.
 pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
-    options.library.map_or_else(|| Library::of_runs(&profile.cpu), Into::into)
+    let usual = match options.format {
+        Some(RunFormat::BenchmarkModel | RunFormat::LitertBenchmark) => Library::Xnnpack,
+        None
+        | Some(RunFormat::Coexec | RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) => {
+            Library::of_runs(&profile.cpu)
+        }
+    };
+    options.library.unwrap_or(usual)
 }
 
 impl Measured {
@@ -170,8 +177,24 @@ pub(crate) fn measured(
             let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
             of_chip(path, "ai-hub-llm", ("times of language models", chip), runs, common)
         }
+        RunFormat::BenchmarkModel => of_tool(profile, path, litert::Tool::BenchmarkModel, common),
+        RunFormat::LitertBenchmark => of_tool(profile, path, litert::Tool::LitertBenchmark, common),
         RunFormat::Coexec => own(profile, path, common),
     }
+}
+
+/// What LiteRT's tools measured of models in a folder.
+fn of_tool(
+    profile: &Profile,
+    folder: &Path,
+    tool: litert::Tool,
+    common: &Common,
+) -> Result<Measured, Failure> {
+    let runs = litert::read(folder, tool, &profile.cpu)?;
+    if !runs.gpu_networks.is_empty() {
+        gpu_of(profile)?;
+    }
+    of_chip(folder, "LiteRT", ("inferences", &profile.name), runs, common)
 }
 
 /// What AI Hub published of a chip, of `data`; says how much of `what` there is.

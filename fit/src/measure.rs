@@ -13,6 +13,7 @@ pub mod benchmark_table;
 pub mod digest;
 pub mod draw;
 mod gaps;
+pub mod litert;
 pub mod runs;
 
 use std::sync::Arc;

@@ -16,6 +16,10 @@ pub(crate) enum RunFormat {
     AiHub,
     /// Qualcomm AI Hub's rates of language models, as data/aihub has them: `aihub_llm.csv`
     AiHubLlm,
+    /// A folder of NAME.tflite, and the text that TFLite's `benchmark_model` printed in NAME.txt or NAME.log
+    BenchmarkModel,
+    /// A folder of NAME.tflite, and what `litert-benchmark --result_json` wrote in NAME.json
+    LitertBenchmark,
 }
 
 /// A file format with a schema.

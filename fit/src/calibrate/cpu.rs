@@ -16,6 +16,7 @@ mod rates;
 mod spread;
 mod terms;
 mod transfer;
+mod xnnpack;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,7 +45,7 @@ pub struct Options<'a> {
     /// CPUs of other devices, whose tables say what to expect of a core type
     /// before any run; generic figures of its class do where there are none.
     pub others: &'a [Cpu],
-    /// The kernels that ran. XNNPACK's rates cannot be fitted: its runs are left out.
+    /// The kernels that ran. XNNPACK's rates are moved from those that the base has.
     pub library: Library,
     /// What the tables' `source` says.
     pub source: &'a str,

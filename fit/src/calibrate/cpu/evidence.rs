@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::fit::{Observation, Prior, Work};
 use super::rates::table_mut;
 use super::terms::Terms;
-use super::{FittedTable, Options, coexec, mixed, rates};
+use super::xnnpack::Counts;
+use super::{FittedTable, Options, coexec, mixed, rates, xnnpack};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::cores;
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
@@ -81,7 +82,10 @@ impl<'a> Evidence<'a> {
                 let works = layers.iter().flat_map(|layer| CoexecWork::of_layer(layer, &caches, threads));
                 Work::Coexec(works.collect())
             }
-            (library, data_type) => return Err(format!("there is no fit of {library} in {data_type}")),
+            (Library::Xnnpack, _) => Work::Xnnpack(Counts::of(run, cpu, group)?),
+            (library @ Library::Coexec, data_type) => {
+                return Err(format!("there is no fit of {library} in {data_type}"));
+            }
         };
         let cluster = group.cluster;
         let is_here = |runs: &TableRuns| runs.cluster == cluster && runs.data_type == data_type;
@@ -90,6 +94,7 @@ impl<'a> Evidence<'a> {
             let prior = match work {
                 Work::Ruy(_) => rates::prior(cpu, cluster, data_type, others),
                 Work::Coexec(_) => coexec::prior(cpu, cluster),
+                Work::Xnnpack(_) => xnnpack::prior(&cpu.clusters[cluster], data_type)?,
             };
             self.tables.push(TableRuns { cluster, data_type, prior, observations: Vec::new() });
         }
@@ -113,12 +118,14 @@ impl<'a> Evidence<'a> {
                 observations.iter().filter(|run| seen(run.network)).collect();
             let mut parameters = prior.fit(&observations);
             let cluster = &mut cpu.clusters[*cluster];
-            if self.library == Library::Coexec {
-                cluster.coexec_f32 = Some(coexec::table(&parameters, source));
-            } else {
-                let is_used = |rate| observations.iter().any(|run| run.work.uses(rate));
-                let table = rates::table(&mut parameters, is_used, source);
-                *table_mut(cluster, *data_type) = Some(table);
+            match self.library {
+                Library::Coexec => cluster.coexec_f32 = Some(coexec::table(&parameters, source)),
+                Library::Xnnpack => xnnpack::write(cluster, *data_type, &parameters, source),
+                Library::Ruy => {
+                    let is_used = |rate| observations.iter().any(|run| run.work.uses(rate));
+                    let table = rates::table(&mut parameters, is_used, source);
+                    *table_mut(cluster, *data_type) = Some(table);
+                }
             }
             tables.push(FittedTable {
                 cluster: cluster.name.as_str().to_owned(),

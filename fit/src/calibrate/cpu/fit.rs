@@ -8,6 +8,7 @@
 use nalgebra::DVector;
 use serde::Serialize;
 
+use super::xnnpack::Counts;
 use super::{coexec, terms::Terms};
 use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
@@ -80,6 +81,8 @@ pub(super) enum Work {
     Ruy(Box<Terms>),
     /// Of coexec's own.
     Coexec(Vec<CoexecWork>),
+    /// Of XNNPACK.
+    Xnnpack(Counts),
 }
 
 impl Work {
@@ -87,6 +90,7 @@ impl Work {
     fn nanos(&self, values: &[f64]) -> f64 {
         match self {
             Self::Ruy(terms) => terms.nanos(values),
+            Self::Xnnpack(counts) => counts.nanos(values),
             Self::Coexec(works) => {
                 let costs = coexec::costs(values);
                 works.iter().map(|work| costs.time(work)).sum()
@@ -98,7 +102,7 @@ impl Work {
     pub(super) fn uses(&self, rate: usize) -> bool {
         match self {
             Self::Ruy(terms) => terms.uses(rate),
-            Self::Coexec(_) => true,
+            Self::Coexec(_) | Self::Xnnpack(_) => true,
         }
     }
 }

@@ -87,7 +87,7 @@ pub(super) const RATES: [Rate; COUNT] = [
 ];
 
 /// Why a table can be made of keys and read by them.
-const KEYS: &str = "a test holds that the keys are those of a table";
+pub(super) const KEYS: &str = "a test holds that the keys are those of a table";
 
 /// A table with these values, in which everything else is free.
 pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
@@ -106,10 +106,15 @@ pub(super) fn made_of<'a>(values: impl Iterator<Item = (&'a str, Quantity)>, sou
     table.try_into().expect(KEYS)
 }
 
+/// The quantity of that key, where a table has one.
+pub(super) fn quantity_of(table: &toml::Table, key: &str) -> Option<Quantity> {
+    table.get(key).map(|value| value.clone().try_into().expect(KEYS))
+}
+
 /// The rates of a table, in the order of [`RATES`].
 pub(super) fn values(table: &RuyRates) -> [f64; COUNT] {
     let table = toml::Table::try_from(table).expect(KEYS);
-    let at = |key: &str| table.get(key).map(|value| value.clone().try_into::<Quantity>().expect(KEYS).value);
+    let at = |key: &str| quantity_of(&table, key).map(|quantity| quantity.value);
     RATES.map(|rate| match (at(rate.key), rate.absent) {
         (Some(value), _) => value,
         (None, Absent::As(general)) => at(general).expect(KEYS),

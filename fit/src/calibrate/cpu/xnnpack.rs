@@ -1,0 +1,171 @@
+//! The rates of XNNPACK: how far they are from those of the base, and the table of what was fitted.
+//!
+//! Nobody publishes times of single layers under XNNPACK, and whole networks do not tell sixteen rates apart: the fit
+//! moves the base's rates, all together, in groups that work alike, and hardly each by itself.
+//!
+//! Responsible for: what is expected, and how much of each rate a run is made of. Not for: the fit (`fit`). Invariant: a
+//! rate that no run is of moves with its group alone.
+
+use super::fit::{Known, Parameter, Prior, Scale};
+use super::rates::{KEYS, quantity_of};
+use crate::calibrate::least_squares::Stop;
+use crate::measure::CpuRun;
+use crate::validate::cpu::predict;
+use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
+use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
+use coexec_sim::{Basis, DataType};
+
+/// Rates that are slow together, by the number of their group.
+const RATES: [(&str, usize); 16] = [
+    ("multiply_accumulate_ns", 0),
+    ("tile_ns", 0),
+    ("tap_ns", 0),
+    ("beyond_l1_ns", 1),
+    ("beyond_l3_ns", 1),
+    ("input_byte_ns", 1),
+    ("allocated_byte_ns", 1),
+    ("gemv_weight_ns", 1),
+    ("depthwise_tap_ns", 2),
+    ("large_depthwise_tap_ns", 2),
+    ("element_wise_ns", 3),
+    ("sigmoid_ns", 3),
+    ("pool_tap_ns", 3),
+    ("copy_element_ns", 3),
+    ("operator_ns", 4),
+    ("convolution_ns", 4),
+];
+const GROUPS: usize = 5;
+/// Keys of the parameters behind the rates.
+const FORK: &str = "fork_us";
+const CONTENTION: &str = "contention_factor";
+const MEMORY_CONTENTION: &str = "memory_contention_factor";
+
+/// Standard deviations of logarithms: of all rates together (a base may be another class of core), of a group and of each
+/// (few-runs study, section 5: 0.3, 0.25 and 0.3 for rates carried over from measured cores; the first two are wider here, as
+/// XNNPACK's were never measured); of a fork, and of the contention itself.
+const COMMON_DEVIATION: f64 = 0.7;
+const GROUP_DEVIATION: f64 = 0.4;
+const SINGLE_DEVIATION: f64 = 0.3;
+const FORK_DEVIATION: f64 = 1.0;
+const CONTENTION_DEVIATION: f64 = 0.06;
+/// What a fit may find for the contention: the profile's range.
+const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
+/// Relative error expected of a prediction.
+const EXPECTED_ERROR: f64 = 0.05;
+/// When a fit has converged: far below what two runs of one network differ by.
+const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
+
+/// A rate that adds less than a nanosecond to any network.
+const NEXT_TO_NOTHING_NS: f64 = 1e-15;
+
+/// How much of each rate a run of a network is made of, where no thread waits for another.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    /// Units of each rate, then forks.
+    units: Vec<f64>,
+    further_threads: f64,
+}
+
+impl Counts {
+    /// Of `run` on the cores of `group`: what it would take if one rate were a nanosecond and all others next to nothing.
+    pub(super) fn of(run: &CpuRun, cpu: &Cpu, group: Group) -> Result<Self, String> {
+        let base = base(&cpu.clusters[group.cluster], run.what.data_type)?;
+        let mut cpu = cpu.clone();
+        let keys = RATES.iter().map(|(key, _)| *key).chain([FORK]);
+        let units = keys.map(|key| {
+            let value = |other: &str| match other {
+                FORK if other == key => 1.0 / NANOS_PER_MICRO,
+                _ if other == key => 1.0,
+                // Where there is no work at all no thread is woken.
+                _ if other.ends_with("_ns") => NEXT_TO_NOTHING_NS,
+                _ => 0.0,
+            };
+            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) =
+                Some(with(base, |other| Some(value(other))));
+            Ok(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
+        });
+        let further_threads = f64::from(group.threads.saturating_sub(1));
+        Ok(Self { units: units.collect::<Result<_, String>>()?, further_threads })
+    }
+
+    /// Time in nanoseconds, with those values of the parameters.
+    pub(super) fn nanos(&self, values: &[f64]) -> f64 {
+        let (rates, others) = values.split_at(RATES.len());
+        let work: f64 = self.units.iter().zip(rates).map(|(units, value)| units * value).sum();
+        let forks = self.units[RATES.len()] * others[0];
+        work * (1.0 + others[1] * self.further_threads) + forks
+    }
+}
+
+/// What is expected of a cluster: the base's rates.
+pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, String> {
+    let table = toml::Table::try_from(base(cluster, data_type)?).expect(KEYS);
+    let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
+    let rate = |&(key, group): &(&'static str, usize)| Parameter {
+        key,
+        scale: Scale::Logarithm,
+        expected: value(key).max(f64::MIN_POSITIVE).ln(),
+        deviation: SINGLE_DEVIATION,
+        shares: vec![0, 1 + group],
+    };
+    let fork = (value(FORK) * NANOS_PER_MICRO).max(f64::MIN_POSITIVE).ln();
+    let others = [
+        (FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
+        (CONTENTION, Scale::Factor(CONTENTION_RANGE), value(CONTENTION), CONTENTION_DEVIATION),
+    ];
+    let others = others.map(|(key, scale, expected, deviation)| Parameter {
+        key,
+        scale,
+        expected,
+        deviation,
+        shares: Vec::new(),
+    });
+    Ok(Prior {
+        parameters: RATES.iter().map(rate).chain(others).collect(),
+        shared: [COMMON_DEVIATION].into_iter().chain([GROUP_DEVIATION; GROUPS]).collect(),
+        expected_error: EXPECTED_ERROR,
+        stop: STOP,
+    })
+}
+
+/// Writes what is known into the cluster's table.
+pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known], source: &str) {
+    let Some(base) = table_mut(cluster, data_type).take() else { return };
+    let value = |key: &str| {
+        let key = if key == MEMORY_CONTENTION { CONTENTION } else { key };
+        known.iter().find(|known| known.key == key).map(|known| known.value)
+    };
+    let table = with(&base, value);
+    let fitted = XnnpackRates { basis: Basis::Measured, source: source.to_owned(), ..table };
+    *table_mut(cluster, data_type) = Some(fitted);
+}
+
+/// The base with the values that there are, and nothing for slowdowns that whole networks do not tell.
+fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
+    let mut table = toml::Table::try_from(base).expect(KEYS);
+    for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
+        if let Some(value) = value(key) {
+            *entry = toml::Value::Float(value);
+        }
+    }
+    table.try_into().expect(KEYS)
+}
+
+fn base(cluster: &Cluster, data_type: DataType) -> Result<&XnnpackRates, String> {
+    let table = match data_type {
+        DataType::F32 => &cluster.xnnpack_f32,
+        DataType::F16 => &cluster.xnnpack_f16,
+        DataType::I8 => &cluster.xnnpack_i8,
+        DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => &None,
+    };
+    let missing = || format!("the base has no XNNPACK rates in {data_type} for {}", cluster.name.as_str());
+    table.as_ref().ok_or_else(missing)
+}
+
+fn table_mut(cluster: &mut Cluster, data_type: DataType) -> &mut Option<XnnpackRates> {
+    match data_type {
+        DataType::F16 => &mut cluster.xnnpack_f16,
+        DataType::I8 => &mut cluster.xnnpack_i8,
+        DataType::F32 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => &mut cluster.xnnpack_f32,
+    }
+}
