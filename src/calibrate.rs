@@ -5,6 +5,7 @@ mod learning;
 pub(crate) mod prior;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use coexec_fit::calibrate::cpu::FittedTable;
@@ -15,7 +16,6 @@ use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_sim::device::calibration::{Calibration, Group};
-use coexec_sim::simulate::CUTS_GROUP;
 use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
-    let cuts_of_base = stated_cuts(&profile);
+    let stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         source,
         runs_digest,
         date: options.date.clone(),
-        error: with_cuts(errors.iter().map(|scored| scored.group.clone()).collect(), cuts_of_base),
+        error: with_stated(errors.iter().map(|scored| scored.group.clone()).collect(), stated),
         ..fitted.spreads.clone()
     });
     write(&profile, &fitted, curve.as_deref(), options)?;
@@ -111,17 +111,11 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a profile states of its cuts.
-fn stated_cuts(profile: &Profile) -> Option<Group> {
-    let groups = profile.calibration.iter().flat_map(|calibration| &calibration.error);
-    groups.into_iter().find(|group| group.name == CUTS_GROUP).cloned()
-}
-
-/// Errors that say something of cuts: what the base did, where no cut is among the runs.
-fn with_cuts(mut errors: Vec<Group>, of_base: Option<Group>) -> Vec<Group> {
-    if errors.iter().all(|group| group.name != CUTS_GROUP) {
-        errors.extend(of_base);
-    }
+/// The errors that were found, and what the base states of processors, and of cuts, that nothing was found of.
+fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
+    let of = |group: &Group| group.name.split('/').next().unwrap_or_default().to_owned();
+    let found: BTreeSet<String> = errors.iter().map(of).collect();
+    errors.extend(stated.into_iter().filter(|group| !found.contains(&of(group))));
     errors
 }
 

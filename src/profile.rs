@@ -187,7 +187,8 @@ struct Document {
 fn error(options: &ProfileError, common: &Common) -> Result<(), Failure> {
     let measured = report::of_data_set(&options.runs, &transfer::donors(), common)?;
     let measured: Vec<_> = measured.into_iter().map(|(profile, measured)| (profile, measured.runs)).collect();
-    let points = leave_one_out(&measured).map_err(|error| missing(&error))?;
+    let points =
+        leave_one_out(&measured, options.networks as usize, options.seed).map_err(|error| missing(&error))?;
     let devices: Vec<LeftOut> =
         measured.iter().zip(&points).map(|((profile, _), points)| left_out(&profile.name, points)).collect();
     let renamed =

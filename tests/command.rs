@@ -25,6 +25,7 @@ mod command {
     mod import;
     mod language;
     mod library;
+    mod litert;
     mod machines;
     mod memories;
     mod own_runs;

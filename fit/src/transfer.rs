@@ -11,7 +11,7 @@
 //! device's hardware, which a specification says ([`crate::specification`]). Invariant: nothing measured on the device
 //! is used.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use coexec_sim::device::gpu::HostPath;
@@ -22,7 +22,7 @@ use coexec_sim::{Basis, Cpu, DataType, Gpu, KernelTable, Layer, Library, Operato
 use crate::calibrate::cpu;
 use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};
 use crate::calibrate::gpu::{self, Options};
-use crate::measure::{ByProcessor, GpuRun};
+use crate::measure::{ByProcessor, CpuRun, GpuNetwork, GpuRun, draw};
 use crate::validate::gpu::predict;
 use crate::validate::point::Point;
 use crate::validate::{Group, validate};
@@ -114,16 +114,25 @@ pub fn transfer(sheet: &Profile, donors: &[Profile]) -> Result<Profile, MissingC
 const STUDENT_95: f64 = 2.015;
 
 /// Predictions of each device beside its runs, by the profile that [`transfer`] makes of it with the others as
-/// donors. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
+/// donors, and that is then fitted to whole inferences of `networks` networks, drawn with a seed, on GPU and CPU; those
+/// have no prediction. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
 /// (few-runs study, section 2).
 ///
 /// # Errors
 /// As [`transfer`].
-pub fn leave_one_out(devices: &[(Profile, ByProcessor)]) -> Result<Vec<Vec<Point>>, MissingConstant> {
+pub fn leave_one_out(
+    devices: &[(Profile, ByProcessor)],
+    networks: usize,
+    seed: u64,
+) -> Result<Vec<Vec<Point>>, MissingConstant> {
     let predicted = |(profile, runs): &(Profile, ByProcessor)| {
         let others = devices.iter().map(|(other, _)| other).filter(|other| other.name != profile.name);
         let made = transfer(profile, &others.cloned().collect::<Vec<_>>())?;
-        let points = validate(&made, runs, None, Library::Ruy).points;
+        let names = runs.gpu_networks.iter().map(|run| run.network.as_str());
+        let drawn = draw::networks(names, networks, seed);
+        let fitted = if drawn.is_empty() { made } else { fitted(made, runs, &drawn) };
+        let mut points = validate(&fitted, runs, None, Library::Ruy).points;
+        points.retain(|point| !drawn.contains(point.network.as_str()));
         Ok(points.into_iter().map(|point| Point { unseen: true, ..point }).collect())
     };
     let points: Vec<Vec<Point>> = devices.iter().map(predicted).collect::<Result<_, _>>()?;
@@ -143,6 +152,18 @@ pub fn leave_one_out(devices: &[(Profile, ByProcessor)]) -> Result<Vec<Vec<Point
         own.iter().map(bounded).collect()
     };
     Ok(points.iter().enumerate().map(within).collect())
+}
+
+/// The profile, fitted to whole inferences of some networks.
+fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profile {
+    let gpu_networks: Vec<GpuNetwork> =
+        runs.gpu_networks.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
+    let cpu: Vec<CpuRun> =
+        runs.cpu.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
+    let source = "drawn networks";
+    let options = cpu::Options { folds: 2, seed: 0, others: &[], library: Library::Ruy, source };
+    let gpu = made.gpu.map(|gpu| gpu::few::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
+    Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
 
 /// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
@@ -192,6 +213,10 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
     for &table in KernelTable::ALL {
         if let Some(parameters) = fitted.parameters_mut(table) {
             *parameters.basis = Basis::Transferred;
+            for (_, quantity) in parameters.quantities {
+                // How well the fit to the average knows a parameter says nothing of the device.
+                *quantity = Quantity::plain(quantity.value);
+            }
         }
     }
     Ok(fitted)

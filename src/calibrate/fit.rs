@@ -1,12 +1,12 @@
 //! The fit of a profile's processors to the runs there are on them.
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
-use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit};
+use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, few};
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::npu::Npu;
-use coexec_sim::{Calibration, KernelTable, Library, Profile};
+use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
 
 use super::prior::Chosen;
 use crate::failure::Failure;
@@ -102,6 +102,12 @@ fn fit_host(
     fitted: &mut Fitted,
 ) {
     let Some(gpu) = &mut profile.gpu else { return };
+    if folds.is_empty() && gpu.conv_generic.basis == Basis::Transferred {
+        // Nothing was measured of its kernels either.
+        fitted.held_out.extend(few::held_out(gpu, networks, options.source));
+        *gpu = few::fit(gpu, networks, options.source).unwrap_or_else(|| gpu.clone());
+        return;
+    }
     let Some(fit) = host::fit(gpu, networks, options.source) else { return };
     gpu.host = Some(fit.host);
     fitted.host = fit.parameters;

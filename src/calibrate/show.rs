@@ -102,12 +102,12 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
 
 /// Where in the profile a table of the CPU is.
 pub(super) fn cpu_key(fit: &FittedTable) -> String {
-    let table = match (fit.library, fit.data_type) {
-        (Library::Coexec, _) => "coexec_f32",
-        (_, DataType::I8) => "ruy_i8",
-        _ => "ruy_f32",
+    let format = match (fit.library, fit.data_type) {
+        (Library::Ruy | Library::Xnnpack, DataType::I8) => "i8",
+        (Library::Xnnpack, DataType::F16) => "f16",
+        (Library::Ruy | Library::Xnnpack | Library::Coexec, _) => "f32",
     };
-    format!("cpu.{}.{table}", fit.cluster)
+    format!("cpu.{}.{}_{format}", fit.cluster, fit.library)
 }
 
 #[cfg(test)]

@@ -49,7 +49,13 @@ pub(crate) struct ProfileError {
     /// Folder of the mobile-ml-benchmark data set
     #[arg(long, value_name = "FOLDER")]
     pub(crate) runs: PathBuf,
+    /// Fit each profile to whole inferences of so many of its networks, drawn at random, and predict the others
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000))]
+    pub(crate) networks: u32,
+    /// Seed of what is drawn
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
     /// Write the errors by group, all devices together: what new profiles state
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(long, value_name = "FILE.toml", conflicts_with = "networks")]
     pub(crate) out: Option<PathBuf>,
 }

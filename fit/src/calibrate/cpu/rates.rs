@@ -151,6 +151,8 @@ impl Deviations {
     const CLASS: Self = Self { common: 1.0, kind: 0.5, single: 0.5 };
     /// Where other devices' fitted rates say what such cores need.
     const PROFILES: Self = Self { common: 0.5, kind: 0.5, single: 0.3 };
+    /// Where the base's own rates were carried over from measured cores (few-runs study, section 5).
+    const TRANSFERRED: Self = Self { common: 0.3, kind: 0.25, single: 0.3 };
 }
 
 /// Relative error expected of a prediction; cross-validated errors are flat from 1 to 2.5 %.
@@ -170,14 +172,21 @@ const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 /// A fitted table of another device and the cluster it is of.
 type Alike<'a> = (&'a Cluster, &'a RuyRates);
 
-/// What cores like those of `cpu.clusters[index]` need, in cycles, at its clock: medians over
+/// What cores like those of `cpu.clusters[index]` need, in cycles, at its clock: what its own table carries over from
+/// measured cores, where it does; else medians over
 /// the fitted tables of `others` that are of the same micro-architecture, or else of the same
 /// class; generic figures of the class where there are none.
 pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
     let cluster = &cpu.clusters[index];
     let class = usize::from(is_in_order(cpu, index));
-    let alike = alike(cpu, index, data_type, others);
-    let deviations = if alike.is_empty() { Deviations::CLASS } else { Deviations::PROFILES };
+    let own = table_of(cluster, data_type).filter(|table| table.basis == Basis::Transferred);
+    let (alike, deviations) = if let Some(table) = own {
+        (vec![(cluster, table)], Deviations::TRANSFERRED)
+    } else {
+        let alike = alike(cpu, index, data_type, others);
+        let deviations = if alike.is_empty() { Deviations::CLASS } else { Deviations::PROFILES };
+        (alike, deviations)
+    };
     let known: Vec<(f64, [f64; COUNT])> =
         alike.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
     let clock_mhz = cluster.clock_mhz.value;

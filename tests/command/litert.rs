@@ -1,0 +1,102 @@
+//! Results of LiteRT's tools: read, validated, and fitted to.
+
+use std::fs;
+use std::path::Path;
+
+use coexec_sim::Profile;
+
+use crate::{coexec_in, words};
+
+/// What `litert-benchmark` of ai-edge-litert 2.3.0 writes of the test network, with other times and threads.
+fn result(threads: u32, median_ms: f64) -> String {
+    format!(
+        r#"{{"model": "/data/tiny.tflite", "model_size_mb": 0.02, "accelerators": ["CPU"], "signature": "<placeholder signature>",
+        "fully_accelerated": true, "num_threads": {threads}, "latency": {{"init_ms": 1.1, "warmup_first_ms": 0.2, "warmup_avg_ms": 0.1,
+        "num_warmup_runs": 5, "avg_ms": {median_ms}, "min_ms": 0.01, "max_ms": 0.1, "median_ms": {median_ms}, "std_ms": 0.01,
+        "p5_ms": 0.01, "p95_ms": 0.09, "num_runs": 100}}, "throughput_mb_s": 100.0}}"#
+    )
+}
+
+/// What `benchmark_model` prints, without its other options.
+fn text(gpu: u32, micros: f64) -> String {
+    format!(
+        "STARTING!\nLog parameter values verbosely: [0]\nMin num runs: [50]\nNum threads: [2]\nGraph: [/data/local/tmp/tiny.tflite]\n\
+         #threads used for CPU inference: [2]\nUse gpu: [{gpu}]\nLoaded model /data/local/tmp/tiny.tflite\n\
+         Initialized session in 0.855ms.\ncount=50 first=900 curr=33 min=32 max=900 avg={micros} std=45\n\n\
+         Inference timings in us: Init: 855, First inference: 900, Warmup (avg): 48.1, Inference (avg): {micros}\n"
+    )
+}
+
+fn folder_with(files: &[(&str, String)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("import/tests/inputs/tiny.tflite");
+    fs::copy(model, folder.path().join("tiny.tflite")).unwrap();
+    for (name, content) in files {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn times_of_whole_networks_move_the_rates_of_xnnpack() {
+    let folder = folder_with(&[("one.json", result(1, 0.5)), ("two.json", result(2, 0.3))]);
+    let validate = |profile: &str| {
+        let line = format!("validate --profile {profile} --runs . --format litert-benchmark --json");
+        let document = coexec_in(folder.path(), words(&line)).json();
+        let groups = document["groups"].as_array().unwrap().clone();
+        let names: Vec<&str> = groups.iter().map(|group| group["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"cpu/1large/float") && names.contains(&"cpu/1large1med/float"), "{names:?}");
+        groups.iter().find(|group| group["name"] == "cpu/1large/float").unwrap()["mape_percent"]
+            .as_f64()
+            .unwrap()
+    };
+    let before = validate("pixel4");
+    let line = "calibrate --base pixel4 --runs . --format litert-benchmark --out fitted.toml --json";
+    let document = coexec_in(folder.path(), words(line)).json();
+    assert_eq!(document["cpu_tables"][0]["library"], "xnnpack");
+    assert!(validate("fitted.toml") < 0.3 * before, "{before}");
+    let fitted = Profile::load(folder.path().join("fitted.toml").to_str().unwrap()).unwrap().cpu;
+    let base = Profile::load("pixel4").unwrap().cpu;
+    assert_ne!(fitted.clusters[0].xnnpack_f32, base.clusters[0].xnnpack_f32);
+    assert_eq!(fitted.clusters[0].ruy_f32, base.clusters[0].ruy_f32);
+}
+
+#[test]
+fn a_time_on_the_gpu_moves_a_profile_from_a_specification() {
+    let folder = folder_with(&[("gpu.txt", text(1, 4_000.0)), ("cpu.log", text(0, 300.0))]);
+    coexec_in(folder.path(), words("profile new --soc pixel-5 --out mine.toml --json")).json();
+    let error = |profile: &str| {
+        let line = format!("validate --profile {profile} --runs . --format benchmark-model --json");
+        let document = coexec_in(folder.path(), words(&line)).json();
+        let groups = document["groups"].as_array().unwrap().clone();
+        let group = groups.iter().find(|group| group["name"] == "gpu/end_to_end/all").unwrap().clone();
+        group["mape_percent"].as_f64().unwrap()
+    };
+    let before = error("mine.toml");
+    let line = "calibrate --base mine.toml --runs . --format benchmark-model --out better.toml";
+    coexec_in(folder.path(), words(line));
+    assert!(error("better.toml") < 0.2 * before, "{before}");
+    let better = fs::read_to_string(folder.path().join("better.toml")).unwrap();
+    assert!(better.contains("gpu/conv2d/unseen"), "what it states of single kernels is kept");
+}
+
+#[test]
+fn results_that_cannot_be_used_are_named_with_why() {
+    let folder = folder_with(&[
+        ("good.json", result(1, 0.5)),
+        ("other.json", result(1, 0.5).replace("tiny.tflite", "absent.tflite")),
+        ("bad.json", "{}".to_owned()),
+        ("many.json", result(64, 0.5)),
+    ]);
+    let line = "validate --profile pixel4 --runs . --format litert-benchmark";
+    let outcome = coexec_in(folder.path(), words(line));
+    for expected in
+        ["absent.tflite is not in the folder", "is no result of litert-benchmark", "has no 64 cores"]
+    {
+        assert!(outcome.stderr.contains(expected), "{expected}: {}", outcome.stderr);
+    }
+    let empty = folder_with(&[]);
+    let outcome =
+        coexec_in(empty.path(), words("validate --profile pixel4 --runs . --format benchmark-model"));
+    outcome.assert_refused(&["beside NAME.tflite"]);
+}
