@@ -265,27 +265,67 @@ const LEFT_OUT: [(&str, f64); 6] = [
     ("cpu/several/quant", 13.0),
 ];
 
+/// What `coexec profile error` finds: the document, and the mean of a figure over the phones.
+fn left_out(more: &[&str]) -> Value {
+    let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+        .current_dir(ROOT)
+        .args(["profile", "error", "--runs", "data/mobile-ml-benchmark", "--quiet", "--json"])
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(outcome.status.success(), "{outcome:?}");
+    serde_json::from_slice(&outcome.stdout).unwrap()
+}
+
+fn mean(document: &Value, of: &dyn Fn(&Value) -> f64) -> f64 {
+    let devices = document["devices"].as_array().unwrap();
+    devices.iter().map(of).sum::<f64>() / devices.len() as f64
+}
+
+/// The same after so many whole inferences, over draws of the networks: GPU networks, and CPU networks in both formats.
+const AFTER_FEW: [(&str, &[(&str, f64)]); 2] = [
+    ("3", &[("gpu/end_to_end/unseen", 8.0)]),
+    (
+        "10",
+        &[
+            ("gpu/end_to_end/unseen", 5.2),
+            ("cpu/one/float", 4.0),
+            ("cpu/several/float", 6.5),
+            ("cpu/one/quant", 4.0),
+            ("cpu/several/quant", 6.5),
+        ],
+    ),
+];
+const DRAWS: [&str; 5] = ["0", "1", "2", "3", "4"];
+
+#[test]
+fn few_inferences_of_a_phone_make_a_profile_from_a_specification_good() {
+    for (networks, limits) in AFTER_FEW {
+        let documents = DRAWS.map(|seed| left_out(&["--networks", networks, "--seed", seed]));
+        for (kind, most) in limits {
+            let errors = documents
+                .iter()
+                .map(|document| mean(document, &|device| device["mape_percent"][*kind].as_f64().unwrap()));
+            let error = errors.sum::<f64>() / DRAWS.len() as f64;
+            println!("{kind} after {networks} networks: {error:.1} %");
+            assert!(error <= *most, "{kind} after {networks} networks: {error} % is above {most} %");
+        }
+    }
+}
+
 #[test]
 fn profiles_from_specifications_are_as_good_as_they_state() {
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("errors.toml");
-    let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
-        .current_dir(ROOT)
-        .args(["profile", "error", "--runs", "data/mobile-ml-benchmark", "--quiet", "--json", "--out"])
-        .arg(&made)
-        .output()
-        .unwrap();
-    assert!(outcome.status.success(), "{outcome:?}");
-    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
-    let devices = document["devices"].as_array().unwrap();
-    let mean = |of: &dyn Fn(&Value) -> f64| devices.iter().map(of).sum::<f64>() / devices.len() as f64;
+    let document = left_out(&["--out", made.to_str().unwrap()]);
     for (kind, most) in LEFT_OUT {
-        let error = mean(&|device| device["mape_percent"][kind].as_f64().unwrap());
+        let error = mean(&document, &|device| device["mape_percent"][kind].as_f64().unwrap());
         println!("{kind}: {error:.1} %");
         assert!(error <= most, "{kind}: {error} % is above {most} %");
     }
-    assert!(mean(&|device| device["choice_percent"].as_f64().unwrap()) >= 90.0);
-    assert!((88.0..=97.0).contains(&mean(&|device| device["in_interval_percent"].as_f64().unwrap())));
+    assert!(mean(&document, &|device| device["choice_percent"].as_f64().unwrap()) >= 90.0);
+    let in_interval = mean(&document, &|device| device["in_interval_percent"].as_f64().unwrap());
+    assert!((88.0..=97.0).contains(&in_interval), "{in_interval}");
     // What new profiles state is what the command finds.
     let errors = |text: &str| -> Vec<(String, f64)> {
         let table: toml::Table = text.parse().unwrap();
