@@ -111,11 +111,12 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The errors that were found, and what the base states of processors, and of cuts, that nothing was found of.
+/// The errors that were found, and what the base states of processors, and of cuts, that nothing was found of; worst first.
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     let of = |group: &Group| group.name.split('/').next().unwrap_or_default().to_owned();
     let found: BTreeSet<String> = errors.iter().map(of).collect();
     errors.extend(stated.into_iter().filter(|group| !found.contains(&of(group))));
+    errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
     errors
 }
 
