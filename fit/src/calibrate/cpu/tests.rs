@@ -195,7 +195,30 @@ fn rates_of_coexec_s_kernels_that_made_the_times_are_found_again() {
         calibration.cpu.clusters[1].coexec_f32.is_some() && calibration.cpu.clusters[0].coexec_f32.is_none()
     );
     assert_eq!(calibration.tables[0].library, Library::Coexec);
-    let xnnpack = Options { library: Library::Xnnpack, ..OPTIONS };
-    let refused = calibrate(&cpu(), &table, &xnnpack, &|_, _| ());
+}
+
+#[test]
+fn rates_of_xnnpack_move_to_those_that_made_the_times_and_only_where_the_base_has_some() {
+    let base = coexec_sim::Profile::load("pixel4").unwrap().cpu;
+    let mut truth = base.clone();
+    let rates = truth.clusters[1].xnnpack_f32.as_mut().unwrap();
+    rates.multiply_accumulate_ns.value *= 1.6;
+    rates.tile_ns.value *= 1.4;
+    rates.fork_us.value = 20.0;
+    rates.contention_factor.value = 0.05;
+    let mut table = runs(&base, &["1med", "3med"], 1..31);
+    for run in &mut table {
+        run.measured_us = predict(run, &truth, Library::Xnnpack).unwrap();
+    }
+    let options = Options { library: Library::Xnnpack, ..OPTIONS };
+    let calibration = calibrate(&base, &table, &options, &|_, _| ());
+    let errors =
+        calibration.held_out.iter().map(|point| (point.predicted_us / point.measured_us - 1.0).abs());
+    let worst = errors.fold(0.0, f64::max);
+    assert!(worst < 0.1, "{worst}");
+    assert_eq!(calibration.cpu.clusters[0], base.clusters[0]);
+    let mut bare = base;
+    bare.clusters[1].xnnpack_f32 = None;
+    let refused = calibrate(&bare, &table, &options, &|_, _| ());
     assert_eq!(refused.left_out.len(), table.len());
 }

@@ -198,9 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_slower_at_arithmetic_is_found_to_be() {
-        let logs: Vec<f64> =
-            FACTORS.iter().map(|(on, _)| if *on == On::Throughput { 0.5 } else { 0.0 }).collect();
+    fn a_device_that_is_slower_is_found_to_be() {
+        let logs: Vec<f64> = FACTORS.iter().map(|(on, _)| if *on == On::All { 0.5 } else { 0.0 }).collect();
         let slow = moved(&phone(), &logs);
         let runs = networks(&slow);
         let fitted = fit(&phone(), &runs[..4], "test").unwrap();
