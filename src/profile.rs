@@ -51,7 +51,7 @@ fn new(options: &NewProfile, common: &Common) -> Result<(), Failure> {
     let names = names.join(", ");
     let error = errors();
     profile.calibration = Some(Calibration {
-        source: format!("no run on this device; errors: {names} left out of each other in turn"),
+        source: "no run on this device; errors: measured devices left out of each other in turn".to_owned(),
         error: error.clone(),
         ..Calibration::default()
     });

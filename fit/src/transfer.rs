@@ -4,8 +4,7 @@
 //! averages of several phones' parameters predict badly. Averages of their predictions do not: each measured
 //! phone's kernels are carried over by clock, arithmetic rate and bandwidth, the logarithms of what they predict
 //! for a sample of launches are averaged, and one set of parameters is fitted to that. It predicts as the average
-//! does, to 0.3 points of error on the six phones measured (the correction that is learned of measured runs gains
-//! nothing here).
+//! does; the correction that is learned of measured runs gains nothing here.
 //!
 //! Responsible for: times of kernels, and of an inference beside its launches; how far they are off. Not for: the
 //! device's hardware, which a specification says ([`crate::specification`]). Invariant: nothing measured on the device
@@ -13,6 +12,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
 
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
@@ -26,10 +27,9 @@ use crate::measure::{ByProcessor, CpuRun, GpuNetwork, GpuRun, draw};
 use crate::validate::gpu::predict;
 use crate::validate::point::Point;
 use crate::validate::{Group, validate};
-use serde::{Deserialize, Serialize};
 
 /// Weight of a GPU of the same maker; others have 1 (few-runs study, section 2).
-const SAME_FAMILY: f64 = 8.0;
+const SAME_MAKER: f64 = 8.0;
 /// Power of the fastest core's arithmetic rate by which an inference takes less beside its launches (the same).
 const HOST_POWER: f64 = 0.75;
 /// Groups of the grouped convolutions of the sample, which bundled networks do not have.
@@ -141,7 +141,7 @@ pub fn leave_one_out(
             || points.iter().enumerate().filter(move |(other, _)| *other != index).map(|(_, points)| points);
         let mut widths: HashMap<&str, Option<f64>> = HashMap::new();
         for point in own {
-            widths.entry(&point.group).or_insert_with(|| half_width(others(), kind(&point.group)));
+            widths.entry(&point.group).or_insert_with(|| half_width(others(), error_class(&point.group)));
         }
         let bounded = |point: &Point| {
             let factor = widths[point.group.as_str()].map(f64::exp);
@@ -167,7 +167,7 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
 }
 
 /// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
-fn kind(group: &str) -> (&str, &str) {
+fn error_class(group: &str) -> (&str, &str) {
     let (processor, rest) = group.split_once('/').unwrap_or((group, ""));
     (processor, if processor == "gpu" { rest } else { rest.rsplit('/').next().unwrap_or_default() })
 }
@@ -175,7 +175,7 @@ fn kind(group: &str) -> (&str, &str) {
 /// Half the width of an interval in logarithms, of the errors of some devices' points.
 fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: (&str, &str)) -> Option<f64> {
     let squares = devices.filter_map(|points| {
-        let alike = points.iter().filter(|point| kind(&point.group) == of);
+        let alike = points.iter().filter(|point| error_class(&point.group) == of);
         let errors: Vec<f64> = alike.map(|point| (point.measured_us / point.predicted_us).ln()).collect();
         // Bias and spread together are the mean square.
         (!errors.is_empty())
@@ -196,7 +196,7 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
         let Some(own) = &donor.gpu else { continue };
         // What fits into its registers was fitted together with its times.
         let base = Gpu { residency: own.residency.clone(), ..bare.clone() };
-        let weight = if own.family.rules().maker == gpu.family.rules().maker { SAME_FAMILY } else { 1.0 };
+        let weight = if own.family.rules().maker == gpu.family.rules().maker { SAME_MAKER } else { 1.0 };
         carried.push((weight, centre(vec![donor.clone()], &base)?));
     }
     let average = |run: &GpuRun| {

@@ -74,14 +74,15 @@ impl Counts {
         let keys = RATES.iter().map(|(key, _)| *key).chain([FORK]);
         let units = keys.map(|key| {
             let value = |other: &str| match other {
-                FORK if other == key => 1.0 / NANOS_PER_MICRO,
-                _ if other == key => 1.0,
+                FORK if other == key => Some(1.0 / NANOS_PER_MICRO),
+                _ if other == key => Some(1.0),
                 // Where there is no work at all no thread is woken.
-                _ if other.ends_with("_ns") => NEXT_TO_NOTHING_NS,
-                _ => 0.0,
+                _ if other.ends_with("_ns") => Some(NEXT_TO_NOTHING_NS),
+                FORK | CONTENTION | MEMORY_CONTENTION => Some(0.0),
+                // What is not fitted stays the base's, as in the table that is written.
+                _ => None,
             };
-            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) =
-                Some(with(base, |other| Some(value(other))));
+            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(with(base, value));
             Ok(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
         });
         let further_threads = f64::from(group.threads.saturating_sub(1));
@@ -140,7 +141,7 @@ pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known],
     *table_mut(cluster, data_type) = Some(fitted);
 }
 
-/// The base with the values that there are, and nothing for slowdowns that whole networks do not tell.
+/// The base with the values that there are.
 fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
     let mut table = toml::Table::try_from(base).expect(KEYS);
     for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
