@@ -129,7 +129,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, &trust));
+    let check = options.place.run_command(&scenario);
+    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, (&trust, &check)));
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
 }
@@ -160,7 +161,7 @@ fn tell(
     scenario: &Scenario,
     stages: &[Stage],
     (advice, confidence): (&Advice, f64),
-    (entries, known, trust): (&[Entry], &[Known], &Trust),
+    (entries, known, (trust, check)): (&[Entry], &[Known], (&Trust, &str)),
 ) {
     let answer = &advice.answer;
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
@@ -176,7 +177,7 @@ fn tell(
     for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
-    trust.tell(known, scenario);
+    trust.tell(known, check);
     advice.tell_robust();
     operators(stages, answer);
 }

@@ -33,6 +33,7 @@ mod schema;
 mod simulate;
 mod strategies;
 mod sweep;
+mod this_machine;
 mod trust;
 mod validate;
 mod why;

@@ -225,6 +225,11 @@ impl OutputFile {
         Self { path: path.to_owned(), content: content.into() }
     }
 
+    /// The same content in another file.
+    pub(crate) fn copied_to(&self, path: &Path) -> Self {
+        Self::new(path, self.content.clone())
+    }
+
     /// The file of what was encoded as text, unless that failed.
     pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self, Failure> {
         content.map(|content| Self::new(path, content)).map_err(|error| Failure::write(path, error))

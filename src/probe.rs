@@ -13,6 +13,7 @@ use crate::cli::{Common, Probe};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile, or_dash, row};
 use crate::progress::Progress;
+use crate::this_machine::last_probe;
 use crate::{points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
     let tell = |step: &str| progress.tell(&format!("{:>4} s  {step}", started.elapsed().as_secs()));
     let probed = probe(&how, &tell)?;
     drop(progress);
-    write(&probed, options)?;
+    write(&probed, options, common)?;
     for warning in &probed.warnings {
         common.note(format_args!("warning: {warning}"));
     }
@@ -126,16 +127,26 @@ fn date(options: &Probe) -> Result<String, Failure> {
         .ok_or_else(|| Failure::usage("this system does not tell the date", "give it with --date"))
 }
 
-/// Writes the profile and what else is asked for.
-fn write(probed: &Probed, options: &Probe) -> Result<(), Failure> {
-    let mut files = vec![OutputFile::encoded(&options.out, probed.profile.to_toml())?];
+/// Writes the profile and what else is asked for, and keeps a copy for `run`.
+fn write(probed: &Probed, options: &Probe, common: &Common) -> Result<(), Failure> {
+    let profile = OutputFile::encoded(&options.out, probed.profile.to_toml())?;
+    let copy = last_probe().map(|path| (profile.copied_to(&path), path));
+    let mut files = vec![profile];
     if let Some(path) = &options.points {
         files.push(points::file(path, &probed.held_out)?);
     }
     if let Some(path) = &options.runs {
         files.extend(output::runs(path, &probed.runs, &probed.fingerprint)?);
     }
-    output::write(&files)
+    output::write(&files)?;
+    let Some((copy, path)) = copy else { return Ok(()) };
+    // Where nothing can be kept, `run` takes the profile by its name.
+    let folder = path.parent().map_or(Ok(()), output::make_folder);
+    match folder.and_then(|()| output::write(&[copy])) {
+        Ok(()) => common.note(format_args!("note: `coexec run` takes {} unless told", path.display())),
+        Err(error) => common.note(format_args!("warning: `coexec run` needs a --device: {error}")),
+    }
+    Ok(())
 }
 
 fn show(probed: &Probed, groups: &[Scored]) {

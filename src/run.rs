@@ -23,7 +23,7 @@ use crate::output::{OutputFile, or_dash, row};
 use crate::progress::Progress;
 use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
 use crate::validate::worth;
-use crate::{output, workers};
+use crate::{output, this_machine, workers};
 use results::Row;
 use stream::Stream;
 use variants::{Candidate, Maker, Processors};
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.refuse_beside(options.plan.as_deref())?;
-    let scenario = options.place.load()?;
+    let (scenario, predicts) = this_machine::scenario(options, common)?;
     let written = written_plan(options, common, &scenario)?;
     let pipeline = pipeline(&scenario, written.as_ref().and_then(|written| written.pipeline_depth));
     let plan = written.map(|written| written.plan);
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         workers::keep_on_their_cores(options.device.gpu_cores)?;
     }
     let (cores, plan_name) = (core_sets(options, &scenario)?, file_name(&plan_path));
-    let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name };
+    let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
     let groups = maker.groups(plan.as_ref())?;
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         warnings: &warnings,
         variants: &rows,
         left_out: &left_out,
-        choices: choices(&scenario.device, &measurements, scenario.library),
+        choices: predicts.then(|| choices(&scenario.device, &measurements, scenario.library)).flatten(),
         mape_percent: mape_percent(&rows),
         stream: stream.as_ref(),
     };
@@ -273,7 +273,8 @@ fn write(
 /// The plan as it ran, of a model of several operators.
 fn plan_text(scenario: &Scenario, groups: &[Vec<Candidate>], pipeline: Option<&Pipeline>) -> Option<String> {
     let Workload::Model(stages) = &scenario.workload else { return None };
-    let plan = &groups.first()?.first().filter(|_| stages.len() > 1)?.variant.plan;
+    let first = groups.first()?.first()?;
+    let plan = &Some(first).filter(|first| first.is_plan && stages.len() > 1)?.variant.plan;
     let file = PlanFile::new(&scenario.name, &scenario.device, stages, plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))

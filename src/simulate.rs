@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         report(&prediction, &timeline, &scenario.device);
         known::tell(&known);
         output::line("");
-        trust.tell(&known, &scenario);
+        trust.tell(&known, &options.place.run_command(&scenario));
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));

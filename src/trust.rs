@@ -2,7 +2,7 @@
 
 use coexec_sim::explore::advice::interval;
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::{Basis, Picos, Plan, Scenario, Stage};
+use coexec_sim::{Basis, Picos, Plan, Stage};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ impl Trust {
     }
 
     /// Prints the interval, what the times of each processor rest on, and what checks the answer.
-    pub(crate) fn tell(&self, known: &[Known], scenario: &Scenario) {
+    pub(crate) fn tell(&self, known: &[Known], check: &str) {
         let [low, high] = self.interval_ps;
         let basis = known.iter().filter(|known| known.basis != Basis::NotKnown).map(|known| {
             let Known { processor, basis, .. } = known;
@@ -39,6 +39,6 @@ impl Trust {
         });
         output::line(&format!("Between {low} and {high} in 90 % of draws of the profile's errors"));
         output::line(&format!("Basis: {}", basis.collect::<Vec<_>>().join(", ")));
-        output::line(&format!("Verify on the phone: coexec run {} --out runs.csv", scenario.name));
+        output::line(&format!("Verify on the phone: {check}"));
     }
 }

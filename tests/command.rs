@@ -52,6 +52,9 @@ mod command {
 /// Devices that are bundled.
 const DEVICES: [&str; 3] = ["oneplus11", "pixel4", "snapdragon-8gen3"];
 
+/// Folder that the command keeps data in, where a test wants it to.
+const DATA_HOME: &str = "kept";
+
 /// What a run of the command left behind.
 struct Outcome {
     status: i32,
@@ -96,6 +99,7 @@ fn coexec_in<I: IntoIterator<Item = S>, S: AsRef<std::ffi::OsStr>>(folder: &Path
     let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
         .args(arguments)
         .current_dir(folder)
+        .env("XDG_DATA_HOME", folder.join(DATA_HOME))
         .output()
         .expect("the command was built with this test");
     let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");

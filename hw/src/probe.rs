@@ -37,13 +37,17 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
-use crate::execute::{cores_beside, gpu_of};
+use crate::execute::{DeviceChoice, cores_beside, gpu_of};
+use crate::fingerprint::processor_name;
 use crate::opencl::{Device, OpenClError};
 use cores::CoreGroup;
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
 /// measuring.
 const MAX_NOISE: f64 = 0.5;
+
+/// What a machine that nobody measured is called.
+const UNMEASURED: &str = "this-machine";
 
 /// What to probe and how.
 #[derive(Clone, Debug)]
@@ -231,6 +235,35 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
             assemble::measured(&bench, warnings)
         });
         probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The machine as its system and driver describe it, of which nothing was measured: enough to run on, and
+/// nothing to predict with. It has a GPU where `choice` wants one and there is a device, or one is named.
+///
+/// # Errors
+/// The device that is named is not there or cannot be cut so.
+pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
+    let device = match Device::select(&choice.opencl) {
+        _ if !choice.gpu => None,
+        Ok(whole) => Some(gpu_of(whole, choice.compute_units, &mut Vec::new())?),
+        Err(_) if choice.opencl.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let description = device.as_ref().map(Device::description);
+    let cores = cores_beside(description);
+    let cores = if cores.is_empty() { cores_beside(None) } else { cores };
+    Ok(Profile {
+        name: UNMEASURED.to_owned(),
+        title: UNMEASURED.replace('-', " "),
+        soc: processor_name(),
+        aliases: Vec::new(),
+        cpu: assemble::unfitted_cpu(&cores::groups(Path::new("/"), &cores)),
+        gpu: description.map(graphics::unfitted),
+        npu: None,
+        power: None,
+        calibration: None,
+        ..graphics::template()
     })
 }
 

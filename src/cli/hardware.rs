@@ -74,7 +74,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// `coexec probe`.
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// Profile to write
+    /// Profile to write; `coexec run` takes it from now on unless a --device is named
     #[arg(long, value_name = "PROFILE.toml")]
     pub(crate) out: PathBuf,
     #[command(flatten)]

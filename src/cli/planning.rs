@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
-use coexec_sim::{InputError, Overrides, Scenario, Strategy};
+use coexec_sim::{InputError, Overrides, Profile, Scenario, Strategy};
 
 use super::{ModelOptions, OneOrAll, one_or_all, picture};
 use crate::failure::Failure;
@@ -38,9 +38,31 @@ impl ScenarioOptions {
 
     /// The scenario, read or imported.
     pub(crate) fn load(&self) -> Result<Scenario, InputError> {
+        self.overridden(self.overrides.profile.clone())
+    }
+
+    /// The scenario on `device`, whatever others are named.
+    pub(crate) fn load_on(&self, device: Profile) -> Result<Scenario, InputError> {
+        self.overridden(Some(Box::new(device)))
+    }
+
+    fn overridden(&self, profile: Option<Box<Profile>>) -> Result<Scenario, InputError> {
         let strategy = self.strategy.and_then(OneOrAll::one);
-        let overrides = Overrides { strategy, ..self.overrides.clone() };
+        let overrides = Overrides { strategy, profile, ..self.overrides.clone() };
         coexec_import::load(&self.scenario, &overrides, &self.how.import())
+    }
+
+    /// Whether --device was given.
+    pub(crate) fn names_device(&self) -> bool {
+        self.overrides.device.is_some()
+    }
+
+    /// What measures `scenario` on its device.
+    pub(crate) fn run_command(&self, scenario: &Scenario) -> String {
+        let device = self.overrides.device.as_ref().unwrap_or(&scenario.device.name);
+        let strategy = self.strategy.and_then(OneOrAll::one);
+        let strategy = strategy.map_or(String::new(), |strategy| format!(" --strategy {}", strategy.name()));
+        format!("coexec run {} --device {device}{strategy} --out runs.csv", scenario.name)
     }
 }
 

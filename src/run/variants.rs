@@ -46,6 +46,8 @@ pub(super) struct Maker<'a> {
     pub(super) splits: u32,
     /// Name of the plan's file.
     pub(super) plan_name: String,
+    /// Whether the profile tells times; otherwise nothing is searched for or predicted.
+    pub(super) predicts: bool,
 }
 
 impl Processors {
@@ -103,18 +105,19 @@ impl Maker<'_> {
             (Measure::Operators, [_]) => simulator.from_the_call(),
             _ => simulator.measuring(measure),
         };
-        let mut plans = Vec::new();
-        plans.push(match plan {
-            Some(plan) => plan.clone(),
-            None => explore::explore(&mut simulator, stages, &scenario.options)?.plan,
-        });
+        let plan = match plan {
+            Some(plan) => Some(plan.clone()),
+            None if !self.predicts => None,
+            None => Some(explore::explore(&mut simulator, stages, &scenario.options)?.plan),
+        };
+        let mut plans = Vec::from_iter(plan.clone());
         if self.processors.gpu {
             plans.push(self.everywhere(stages, Placement::GPU));
         }
         if let [stage] = stages {
             plans.extend(self.cuts(stage).map(|cut| self.everywhere(stages, cut)));
         }
-        if self.processors.cpu && stages.len() == 1 {
+        if self.processors.cpu && (stages.len() == 1 || !self.predicts) {
             plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::cpu(cores))));
         } else if self.processors.cpu {
             let options = SearchOptions {
@@ -125,10 +128,9 @@ impl Maker<'_> {
             // Not every operator has a kernel on the CPU model; then there is no such plan.
             plans.extend(explore::explore(&mut simulator, stages, &options).ok().map(|answer| answer.plan));
         }
-        let plan = plans[0].clone();
         let mut group = self.group(&mut simulator, stages, plans, measure);
         for candidate in &mut group {
-            candidate.is_plan = candidate.variant.plan == plan;
+            candidate.is_plan = plan.as_ref() == Some(&candidate.variant.plan);
         }
         Ok(group)
     }
@@ -143,7 +145,7 @@ impl Maker<'_> {
     ) -> Vec<Candidate> {
         let candidate = |plan: Plan| self.candidate(simulator, stages, plan, measure);
         let mut group: Vec<Candidate> = distinct(plans).into_iter().map(candidate).collect();
-        let by_host = group.iter().find_map(|candidate| by_host(candidate, simulator));
+        let by_host = group.iter().find_map(|candidate| self.by_host(candidate, simulator));
         group.extend(by_host);
         group
     }
@@ -223,7 +225,7 @@ impl Maker<'_> {
         plan: Plan,
         measure: Measure,
     ) -> Candidate {
-        let predicted_us = self.predicted(simulator, stages, &plan);
+        let predicted_us = self.predicts.then(|| self.predicted(simulator, stages, &plan)).flatten();
         let operator = match stages {
             [stage] => Some((stage.name.clone(), stage.layer.clone())),
             _ => None,
@@ -252,17 +254,18 @@ impl Maker<'_> {
             (None, ..) => plan(),
         }
     }
-}
 
-/// A single operator on the GPU alone as the host sees it, its copies included; none of
-/// other candidates, or where the host is asked already. What cuts are compared with.
-fn by_host(candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
-    let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
-    if !is_alone || candidate.variant.clock == Clock::Host {
-        return None;
+    /// A single operator on the GPU alone as the host sees it, its copies included; none of
+    /// other candidates, or where the host is asked already. What cuts are compared with.
+    fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
+        let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
+        if !is_alone || candidate.variant.clock == Clock::Host {
+            return None;
+        }
+        let Variant { stages, plan, .. } = &candidate.variant;
+        let predicted = || simulator.latency(stages, plan).ok().map(Picos::as_micros);
+        let predicted_us = self.predicts.then(predicted).flatten();
+        let variant = Variant { clock: Clock::Host, ..candidate.variant.clone() };
+        Some(Candidate { variant, predicted_us, ..candidate.clone() })
     }
-    let Variant { stages, plan, .. } = &candidate.variant;
-    let predicted_us = simulator.latency(stages, plan).ok().map(Picos::as_micros);
-    let variant = Variant { clock: Clock::Host, ..candidate.variant.clone() };
-    Some(Candidate { variant, predicted_us, ..candidate.clone() })
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::{Outcome, coexec_in};
+use crate::{DATA_HOME, Outcome, coexec_in};
 
 /// A quick probe that stops early: seconds of measurements.
 const SECONDS: u64 = 20;
@@ -29,6 +29,7 @@ fn probe(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Out
         // How well a loaded machine is predicted is no question here.
         .args(["probe", "--quick", "--date", "2026-01-01", "--max-error", "1000000"])
         .args(arguments)
+        .env("XDG_DATA_HOME", folder.join(DATA_HOME))
         .envs(environment.iter().copied())
         .current_dir(folder)
         .output()
@@ -106,6 +107,8 @@ fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
     let document: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(document["device"], "here");
     let content = fs::read_to_string(folder.path().join("here.toml")).unwrap();
+    let kept = folder.path().join(DATA_HOME).join("coexec/last-probe.toml");
+    assert_eq!(fs::read_to_string(kept).unwrap(), content);
     let profile: toml::Table = content.parse().unwrap();
     let peak = value(&profile, &["memory", "peak_bandwidth_gbps"]);
     for capacity in profile["memory"]["concurrent_bandwidth_gbps"].as_array().unwrap() {

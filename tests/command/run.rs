@@ -9,7 +9,7 @@ use std::process::Command;
 
 use coexec_fit::measure::runs::read;
 
-use crate::{Outcome, coexec_in, words};
+use crate::{DATA_HOME, Outcome, coexec_in, words};
 
 /// A small operator.
 const SMALL: &str = "\
@@ -64,7 +64,11 @@ pub(super) fn folder() -> tempfile::TempDir {
 /// Runs the command with settings of the environment.
 pub(super) fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("coexec"));
-    command.args(words(line)).current_dir(folder).envs(settings.iter().copied());
+    command
+        .args(words(line))
+        .current_dir(folder)
+        .env("XDG_DATA_HOME", folder.join(DATA_HOME))
+        .envs(settings.iter().copied());
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Outcome {
@@ -79,7 +83,7 @@ pub(super) fn has_device() -> bool {
     let folder = folder();
     let outcome = coexec_in(
         folder.path(),
-        words("run small.toml --threads 1 --repetitions 5 --out probe.csv --max-spread 1000"),
+        words("run small.toml --device pixel4 --threads 1 --repetitions 5 --out probe.csv --max-spread 1000"),
     );
     if outcome.status == 4 {
         let required = std::env::var("COEXEC_REQUIRE_OPENCL").is_ok_and(|value| value == "1");
@@ -112,11 +116,39 @@ pub(super) fn assert_nothing_written(folder: &Path) {
     assert!(names.is_empty(), "{names:?}");
 }
 
+/// `device = "pixel4"` stands in the scenario, and this is no Pixel 4.
+#[test]
+fn a_machine_that_nobody_measured_has_no_predictions() {
+    let folder = folder();
+    let run = |options: &str| {
+        let line = format!("run small.toml {options} --repetitions 5 --out runs.csv --json {ANY_SPREAD}");
+        coexec_in(folder.path(), words(&line))
+    };
+    let outcome = run("--strategy cpu-only --threads 1");
+    assert!(outcome.stderr.contains("coexec probe"), "{}", outcome.stderr);
+    let document = outcome.json();
+    assert_eq!(document["device"], "this-machine");
+    assert_eq!(document["variants"].as_array().unwrap().len(), 1);
+    assert!(document["variants"][0]["median_us"].as_f64().unwrap() > 0.0);
+    assert!(document["variants"][0]["predicted_us"].is_null() && document["choices"].is_null());
+    run("--strategy optimal").assert_refused(&["no plan can be found", "probe"]);
+
+    let kept = folder.path().join(DATA_HOME).join("coexec");
+    fs::create_dir_all(&kept).unwrap();
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/device-profiles/moto-edge-plus-2022.toml");
+    fs::copy(profile, kept.join("last-probe.toml")).unwrap();
+    let outcome = run("--strategy cpu-only --threads 1");
+    assert!(outcome.stderr.contains("last-probe.toml"), "{}", outcome.stderr);
+    let document = outcome.json();
+    assert_eq!(document["device"], "moto-edge-plus-2022");
+    assert!(document["variants"][0]["predicted_us"].as_f64().unwrap() > 0.0);
+}
+
 #[test]
 fn cores_alone_are_measured_without_any_device() {
     let folder = folder();
     let line = format!(
-        "run small.toml --strategy cpu-only --threads 1 --repetitions 7 --out runs.csv --json {ANY_SPREAD}"
+        "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 7 --out runs.csv --json {ANY_SPREAD}"
     );
     let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
     let outcome = coexec_with(folder.path(), &nowhere, &line);
@@ -140,8 +172,9 @@ fn both_processors_and_the_plan_are_measured_and_read_back() {
         return;
     }
     let folder = folder();
-    let line =
-        format!("run chain.toml --threads 1 --repetitions 6 --seed 3 --out runs.csv --json {ANY_SPREAD}");
+    let line = format!(
+        "run chain.toml --device pixel4 --threads 1 --repetitions 6 --seed 3 --out runs.csv --json {ANY_SPREAD}"
+    );
     let document = coexec_in(folder.path(), words(&line)).json();
     let variants = document["variants"].as_array().unwrap();
     let ran = |what: &str, processor: &str| {
@@ -164,7 +197,7 @@ fn both_processors_and_the_plan_are_measured_and_read_back() {
     assert_eq!(validated.json()["unusable"].as_array().unwrap().len(), 0, "{}", validated.stdout);
     // The plan lies beside the runs and can be given back.
     let line = format!(
-        "run chain.toml --threads 1 --repetitions 5 --plan runs.plan.toml --out again.csv --json {ANY_SPREAD}"
+        "run chain.toml --device pixel4 --threads 1 --repetitions 5 --plan runs.plan.toml --out again.csv --json {ANY_SPREAD}"
     );
     assert_eq!(coexec_in(folder.path(), words(&line)).status, 0);
 }
@@ -181,7 +214,7 @@ fn a_plan_that_cuts_an_operator_is_run_as_written() {
                 { processor = \"gpu\", channels = 32 },\n]\n";
     fs::write(folder.path().join("cut.toml"), plan).unwrap();
     let line = format!(
-        "run small.toml --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+        "run small.toml --device pixel4 --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
     );
     let document = coexec_in(folder.path(), words(&line)).json();
     let variants = document["variants"].as_array().unwrap();
@@ -206,7 +239,7 @@ fn a_plan_that_cuts_along_the_height_is_run_as_written() {
                 { processor = \"gpu\", rows = 7 },\n]\n";
     fs::write(folder.path().join("cut.toml"), plan).unwrap();
     let line = format!(
-        "run small.toml --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+        "run small.toml --device pixel4 --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
     );
     let document = coexec_in(folder.path(), words(&line)).json();
     let variants = document["variants"].as_array().unwrap();
@@ -228,7 +261,7 @@ fn the_choice_of_a_cut_is_held_against_all_that_were_measured() {
     }
     let folder = folder();
     let line = format!(
-        "run small.toml --threads 1 --strategy any-split --splits 1 --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+        "run small.toml --device pixel4 --threads 1 --strategy any-split --splits 1 --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
     );
     let document = coexec_in(folder.path(), words(&line)).json();
     let variants = document["variants"].as_array().unwrap();
@@ -267,7 +300,7 @@ fn measuring_the_same_again_agrees_within_the_intervals_and_the_noise_floor() {
     let mut documents: Vec<serde_json::Value> = Vec::new();
     for number in 0..MEASUREMENTS {
         let line = format!(
-            "run small.toml --threads 1 --splits 1 --repetitions 25 --seed 7 --out runs{number}.csv --json {ANY_SPREAD}"
+            "run small.toml --device pixel4 --threads 1 --splits 1 --repetitions 25 --seed 7 --out runs{number}.csv --json {ANY_SPREAD}"
         );
         documents.push(coexec_in(folder.path(), words(&line)).json());
         let names = |document: &serde_json::Value| -> Vec<String> {
@@ -293,8 +326,9 @@ fn an_operator_is_also_cut_where_no_search_would() {
         return;
     }
     let folder = folder();
-    let line =
-        format!("run small.toml --threads 1 --splits 3 --repetitions 5 --out runs.csv --json {ANY_SPREAD}");
+    let line = format!(
+        "run small.toml --device pixel4 --threads 1 --splits 3 --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
+    );
     let document = coexec_in(folder.path(), words(&line)).json();
     let variants = document["variants"].as_array().unwrap();
     let processors: Vec<&str> =
@@ -328,8 +362,7 @@ fn a_set_of_operators_is_measured_one_by_one_until_the_time_is_over() {
 #[test]
 fn times_that_spread_too_far_are_kept_but_refused() {
     let folder = folder();
-    let line =
-        "run small.toml --strategy cpu-only --threads 1 --repetitions 20 --out runs.csv --max-spread 0";
+    let line = "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 20 --out runs.csv --max-spread 0";
     let outcome = coexec_in(folder.path(), words(line));
     // A median may be known exactly where the clock is coarse.
     if outcome.status != 0 {

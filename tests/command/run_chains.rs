@@ -44,7 +44,7 @@ fn a_chained_plan_is_measured_beside_its_prediction_and_written_down_as_it_ran()
     let folder = folder();
     fs::write(folder.path().join("block.toml"), BLOCK).unwrap();
     fs::write(folder.path().join("chained.toml"), plan(5)).unwrap();
-    let line = "run block.toml --plan chained.toml --threads 1 --repetitions 6 --seed 3 --out runs.csv \
+    let line = "run block.toml --device pixel4 --plan chained.toml --threads 1 --repetitions 6 --seed 3 --out runs.csv \
                 --json --max-spread 1000";
     let document = coexec_in(folder.path(), words(line)).json();
     let variants = document["variants"].as_array().unwrap();
@@ -69,7 +69,7 @@ fn a_chain_found_by_a_strategy_runs_as_it_was_explored() {
     for strategy in ["codl", "optimal"] {
         let explore = format!("explore block.toml --strategy {strategy} --threads 1 --out found.toml --json");
         coexec_in(folder.path(), words(&explore)).json();
-        let run = "run block.toml --plan found.toml --threads 1 --repetitions 5 --time-limit 1 --out runs.csv \
+        let run = "run block.toml --device pixel4 --plan found.toml --threads 1 --repetitions 5 --time-limit 1 --out runs.csv \
                    --json --max-spread 1000";
         let document = coexec_in(folder.path(), words(run)).json();
         assert!(document["variants"][0]["verified_elements"].as_u64().unwrap() > 0, "{strategy}: {document}");

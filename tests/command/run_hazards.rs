@@ -12,7 +12,7 @@ use crate::{coexec_in, words};
 #[test]
 fn hardware_that_is_not_there_ends_with_status_4() {
     let folder = folder();
-    let line = "run small.toml --threads 1 --out runs.csv";
+    let line = "run small.toml --device pixel4 --threads 1 --out runs.csv";
     let nowhere = [("OPENCL_DYLIB_PATH", "/nonexistent/libOpenCL.so")];
     let outcome = coexec_with(folder.path(), &nowhere, line);
     assert_failed(
@@ -41,7 +41,8 @@ fn a_run_that_does_not_end_is_given_up_in_time() {
     }
     let folder = folder();
     let started = Instant::now();
-    let line = "run long.toml --strategy gpu-only --run-limit 0.05 --out runs.csv --gpu-cores 1";
+    let line =
+        "run long.toml --device pixel4 --strategy gpu-only --run-limit 0.05 --out runs.csv --gpu-cores 1";
     let outcome = coexec_in(folder.path(), words(line));
     assert_failed(folder.path(), &outcome, 3, &["did not finish", "within 50 ms", "--run-limit"]);
     assert!(started.elapsed() < Duration::from_mins(2), "{:?}", started.elapsed());
@@ -58,7 +59,7 @@ fn what_does_not_fit_into_the_device_s_memory_ends_with_status_3() {
     let outcome = coexec_with(
         folder.path(),
         &one_gigabyte,
-        "run large.toml --strategy gpu-only --repetitions 5 --out runs.csv --max-spread 1000",
+        "run large.toml --device pixel4 --strategy gpu-only --repetitions 5 --out runs.csv --max-spread 1000",
     );
     if outcome.status != 0 {
         assert_failed(folder.path(), &outcome, 3, &["out of memory on the OpenCL device", "536870912 bytes"]);
@@ -80,7 +81,8 @@ fn start(folder: &Path, line: &str) -> Child {
 fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
     let folder = folder();
     fs::write(folder.path().join("runs.csv"), "the old file").unwrap();
-    let line = "run small.toml --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
+    let line =
+        "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
     let mut child = start(folder.path(), line);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     // It has started to measure.
@@ -109,10 +111,10 @@ fn arguments_that_make_no_sense_are_refused() {
         }
         assert_nothing_written(folder.path());
     };
-    refused("run small.toml --out runs.csv --repetitions 2", &["5..=100000"]);
-    refused("run small.toml --out runs.csv --run-limit 0", &["seconds above 0"]);
-    refused("run small.toml --out missing/runs.csv", &["there is no folder missing"]);
-    refused("run small.toml --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
-    refused("run small.toml --out runs.csv --plan none.toml", &["cannot read none.toml"]);
+    refused("run small.toml --device pixel4 --out runs.csv --repetitions 2", &["5..=100000"]);
+    refused("run small.toml --device pixel4 --out runs.csv --run-limit 0", &["seconds above 0"]);
+    refused("run small.toml --device pixel4 --out missing/runs.csv", &["there is no folder missing"]);
+    refused("run small.toml --device pixel4 --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
+    refused("run small.toml --device pixel4 --out runs.csv --plan none.toml", &["cannot read none.toml"]);
     refused("run small.toml", &["--out"]);
 }

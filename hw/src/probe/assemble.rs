@@ -18,6 +18,7 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
 use super::co_run::CoRuns;
+use super::cores::CoreGroup;
 use super::figures::{Bandwidth, Figures, Notes, figures};
 use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
 use super::synchronisation::Mechanisms;
@@ -77,14 +78,14 @@ fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Note
 }
 
 /// Clusters whose rates are not known yet.
-pub(super) fn unfitted_cpu(bench: &Bench<'_>) -> Cpu {
+pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
     let assumed = "assumed: cores of several clusters do not slow each other down";
     Cpu {
         source: "probe: cores as the operating system tells them".to_owned(),
         mixed_cluster_factor: Quantity::of(1.0, assumed),
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
-        clusters: cores::clusters(&bench.groups),
+        clusters: cores::clusters(groups),
     }
 }
 
@@ -168,7 +169,7 @@ fn profile(
     let how = fit::FitOptions { source: &source, seed: options.seed, residual: !options.quick };
     let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;
     let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &budget)?;
-    let fitted_cpu = fit::cpu(&unfitted_cpu(bench), &on_cpu.measurements, &how, &budget)?;
+    let fitted_cpu = fit::cpu(&unfitted_cpu(&bench.groups), &on_cpu.measurements, &how, &budget)?;
     let what = format!("probe, {}", options.date);
     let host = launches.host_path(&format!("{what}: kernels that do nothing"));
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };

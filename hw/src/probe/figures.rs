@@ -120,7 +120,8 @@ pub(super) fn figures(
     };
     let power = power::measure(runtime, &bench.groups, quick, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
-    let profile = Profile { cpu: unfitted_cpu(bench), gpu: Some(base.clone()), ..graphics::template() };
+    let profile =
+        Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };
     let machine = &mut Machine::of(Some(Arc::clone(runtime)), bench.cores());
     let budget = bench.budget(shares::GPU_LAYERS);
     let mut sweeper = Sweeper { machine, profile: &profile, quick, seed: options.seed, budget };

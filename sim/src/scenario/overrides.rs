@@ -1,16 +1,20 @@
 //! What a caller says instead of the scenario file.
 
+use crate::device::profile::Profile;
 use crate::explore::{Effort, Objective, Strategy};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 
 /// What a caller says instead of the scenario file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Overrides {
     /// Device profile: a bundled name, an alias, or a file
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub device: Option<String>,
+    /// A device that is in no file; goes before its name
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub profile: Option<Box<Profile>>,
     /// Images (or sequences of tokens) at once
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub batch: Option<u32>,

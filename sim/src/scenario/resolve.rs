@@ -54,6 +54,9 @@ impl ScenarioFile {
 
     /// The device the caller names, else the one the file names.
     fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile, InputError> {
+        if let Some(profile) = &overrides.profile {
+            return Ok(Profile::clone(profile));
+        }
         match (&overrides.device, &self.device) {
             (Some(name), _) => Profile::load(name),
             (None, None) => Profile::load(DEFAULT_DEVICE),
