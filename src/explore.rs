@@ -171,8 +171,7 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    let is_outside = answer.plan.placements.iter().any(shares_with_npu);
-    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, is_outside));
+    let gap = gap_percent(answer, scenario.options.objective).map(distance);
     output::line("");
     for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
         output::line(&sentence);
@@ -191,16 +190,9 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
     answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
 }
 
-/// Whether the NPU computes a part beside others, of which the bound says nothing.
-fn shares_with_npu(placement: &Placement) -> bool {
-    placement.is_cut() && placement.uses(ProcessorKind::Npu)
-}
-
-fn distance(gap_percent: f64, is_outside: bool) -> String {
-    let what = "of plans with whole operators on any processor and cuts between CPU and GPU";
-    if is_outside {
-        format!("The bound is one {what}; this plan shares operators with the NPU")
-    } else if gap_percent <= OPTIMAL_PERCENT {
+fn distance(gap_percent: f64) -> String {
+    let what = "of plans with whole operators and cuts along one axis, on any processors";
+    if gap_percent <= OPTIMAL_PERCENT {
         format!("This plan is optimal {what}")
     } else {
         format!("At most {gap_percent:.2} % from the best {what}")

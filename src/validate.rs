@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::choice::{Choices, choices};
+use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Group, Validation, cut, validate};
@@ -29,6 +30,8 @@ struct Document<'a> {
     unpredicted: &'a [SkippedRow],
     /// What choosing among the measured ways to run an operator by prediction is worth.
     choices: Option<&'a Choices>,
+    /// Networks that ran under a plan and on processors alone, the worst first.
+    planned: &'a [PlannedNetwork],
 }
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
@@ -45,6 +48,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
         validate(&profile, &measured.runs, seen.as_ref().map(|seen| &seen.runs), library);
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
+    let planned = &planned_networks(&measured.measurements);
     let groups = &kept(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
@@ -60,12 +64,16 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
             unusable: &measured.runs.left_out,
             unpredicted: &left_out,
             choices: choices.as_ref(),
+            planned,
         });
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
         if let Some(choices) = choices {
             output::line(&format!("\n{}", worth(choices)));
+        }
+        if let Some(harm) = harm(planned) {
+            output::line(&format!("\n{harm}"));
         }
         points::show_worst(&points, options.worst);
     }
@@ -129,6 +137,21 @@ fn show(groups: &[Scored]) {
         [cells(scored), vec![rank, roofline]].concat()
     };
     output::keyed_table(&header, 1, groups.iter().map(row));
+}
+
+/// What plans of whole networks were worth, in words; none where none ran.
+fn harm(planned: &[PlannedNetwork]) -> Option<String> {
+    let worst = planned.first()?;
+    let speedup = planned.iter().map(|one| -one.relative.ln()).sum::<f64>() / planned.len() as f64;
+    Some(format!(
+        "of {} networks that ran under a plan and on processors alone (each once a session), {} took more than 2 % \
+         longer under the plan; speedup {:.2} over the faster processor alone on average, {:.2} at worst ({})",
+        planned.len(),
+        planned.iter().filter(|one| one.is_harmed()).count(),
+        speedup.exp(),
+        worst.relative.recip(),
+        worst.network
+    ))
 }
 
 /// What the choice of a cut is worth, in words.

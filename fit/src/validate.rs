@@ -15,6 +15,7 @@ pub mod host_timed;
 pub mod inference;
 pub mod interval;
 pub mod language;
+pub mod plans;
 pub mod point;
 pub mod roofline;
 pub mod score;

@@ -7,7 +7,7 @@ use coexec_fit::validate::gpu::predict;
 use coexec_hw::execute::{Clock, Variant};
 use coexec_sim::explore::{self, SearchOptions, Strategy};
 use coexec_sim::kernel::cpu::{CoreSet, execute};
-use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
+use coexec_sim::workload::{Layer, Stage};
 use coexec_sim::{
     Axis, Measure, Picos, Placement, Plan, Processor, ProcessorKind, Scenario, Simulator, Workload,
 };
@@ -182,10 +182,10 @@ impl Maker<'_> {
         let by_height = both && matches!(strategy, Strategy::HeightSplit | Strategy::AnySplit);
         let channels = operator.splittable_channels().filter(|_| by_channels);
         let rows = operator.splittable_rows().filter(|_| by_height);
-        let axes = [(Axis::Channels, channels, CHANNELS_PER_SLICE), (Axis::Height, rows, 1)];
-        axes.into_iter().flat_map(move |(axis, all, unit)| {
+        let axes = [(Axis::Channels, channels), (Axis::Height, rows)];
+        axes.into_iter().flat_map(move |(axis, all)| {
             let all = all.unwrap_or(0);
-            self.places(all, unit).flat_map(move |first| {
+            self.places(all, axis.unit()).flat_map(move |first| {
                 let extents = [first, all - first];
                 self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(axis, cores, extents))
             })

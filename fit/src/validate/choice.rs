@@ -51,7 +51,7 @@ const GOOD: f64 = 0.9;
 
 /// Part of the faster processor's time beyond which advice that takes longer does harm: what repetitions of
 /// one way differ by on a quiet machine.
-const HARMLESS: f64 = 1.02;
+pub(super) const HARMLESS: f64 = 1.02;
 
 /// A way to run an operator, in microseconds.
 #[derive(Clone)]

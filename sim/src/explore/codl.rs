@@ -20,7 +20,7 @@ use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, wid
 use crate::schedule::read_bytes;
 use crate::simulate::hand_over_delay;
 use crate::units::{Bytes, Picos};
-use crate::workload::{CHANNELS_PER_SLICE, Stage};
+use crate::workload::Stage;
 
 /// The ratio goes in tenths (section 3).
 const TENTHS: u32 = 10;
@@ -107,8 +107,8 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, 
 fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<[u32; 2]> {
     let all = axis.extent(&stage.layer.operator)?;
     let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
-    let unit = if axis == Axis::Channels { CHANNELS_PER_SLICE } else { 1 };
-    let first = ((exact / f64::from(unit)).round() as u32).max(1) * unit;
+    let unit = f64::from(axis.unit());
+    let first = ((exact / unit).round() as u32).max(1) * axis.unit();
     (first < all).then(|| [first, all - first])
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One programme over labels gives both (`program`). Stages are decided in their order. A label says when the
 //! queue of each processor ends, when the last join did, and where every result lies that is still read;
-//! from each label a stage goes to a processor, is cut between CPU and GPU, or begins a chain (`moves`).
+//! from each label a stage goes to a processor, is cut between several, or begins a chain (`moves`).
 //! Processors run ahead of each other as far as the graph lets them, so that branches need no rules of their
 //! own.
 //!
@@ -11,7 +11,7 @@
 //! chains among them are learnt from, and the best is changed at random as long as that helps (`walk`).
 //! Relaxed, whatever depends on more than a label knows is taken at its best, and labels are merged instead of
 //! dropped: the least final label is a bound that no plan goes below, of all those that give whole operators
-//! to CPU, GPU or NPU, or cut them between CPU and GPU along one axis. The argument stands in the book.
+//! to CPU, GPU or NPU, or cut them between any of these along one axis. The argument stands in the book.
 //!
 //! Energy adds up: what the device draws idle all the while, and what each part adds. The energy-delay product
 //! does not; where it is least, it is the least `E + m T` for some `m`, the ratio of energy and time there,
@@ -25,6 +25,7 @@ mod model;
 mod moves;
 mod planned;
 mod program;
+mod shares;
 mod tables;
 mod walk;
 
@@ -75,6 +76,8 @@ struct Budget {
     changes: usize,
     /// Most stages of a chain, of a search and of a bound.
     longest: [usize; 2],
+    /// Labels that a bound tries where more of them may bring it closer.
+    of_bound: usize,
 }
 
 /// Stages up to which a workload is searched as its effort says; of larger ones less is kept, so that the time
@@ -83,6 +86,11 @@ const LARGE: usize = 150;
 
 /// How many times larger a workload is of which a bound keeps less: it tries fewer moves.
 const BOUNDS: usize = 3;
+
+/// Times a bound at which the best plan known is close to it, and how many times more labels are kept where it
+/// is not.
+const CLOSE: f64 = 1.01;
+const WIDER: usize = 4;
 
 /// Labels that are kept in any case.
 const NARROWEST: usize = 8;
@@ -95,20 +103,21 @@ impl Budget {
         let stages = model.stages.len();
         let open: usize = model.live.iter().map(Vec::len).sum();
         let wide = (open / (stages * OPEN).max(1)).max(1);
-        let (labels, rounds, changes) = match effort {
-            Effort::Quick => ([20, 100], 3, 100),
-            Effort::Normal => ([60, 300], 8, 300),
-            Effort::Thorough => ([120, 2_000], 8, 4_000),
+        let (labels, rounds, changes, of_bound) = match effort {
+            Effort::Quick => ([20, 100], 3, 100, 0),
+            Effort::Normal => ([60, 300], 8, 300, 700_000),
+            Effort::Thorough => ([120, 2_000], 8, 4_000, 3_000_000),
         };
         let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
-        let of_bound = less(BOUNDS * labels[1], 40).min(labels[1]);
+        let relaxed = less(BOUNDS * labels[1], 40).min(labels[1]);
         let least = |labels: usize| labels.min(NARROWEST);
-        let labels = [less(labels[0], 8), of_bound].map(|labels| (labels / wide).max(least(labels)));
+        let labels = [less(labels[0], 8), relaxed].map(|labels| (labels / wide).max(least(labels)));
         Self {
             labels,
             rounds: less(rounds, 2),
             changes: less(changes, 10),
             longest: [less(32, 8), less(64, 8)],
+            of_bound,
         }
     }
 }
@@ -222,9 +231,19 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
-    let limits = Limits { width: budget.labels[1], cost: known };
-    let mover = Mover { model, chains: &chains, contention: None };
-    Programme::new(mover, limits).run(1).bound
+    let mut limits = Limits { width: budget.labels[1], cost: known };
+    let (mut bound, mut considered) = (0.0_f64, 0);
+    loop {
+        let mover = Mover { model, chains: &chains, contention: None };
+        let mut programme = Programme::new(mover, limits);
+        bound = bound.max(programme.run(1).bound);
+        considered += programme.considered;
+        let is_close = known <= bound * CLOSE || !programme.has_merged;
+        if is_close || considered * (1 + WIDER) > budget.of_bound {
+            return bound;
+        }
+        limits.width *= WIDER;
+    }
 }
 
 /// What the objective makes of time and energy; for the energy-delay product, what the better

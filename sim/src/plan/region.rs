@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::workload::{Layer, Operator, Shape};
+use crate::workload::{CHANNELS_PER_SLICE, Layer, Operator, Shape};
 
 /// What an operator is cut along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,15 @@ impl Axis {
         match self {
             Self::Channels => operator.splittable_channels().or_else(|| operator.separate_channels()),
             Self::Height => operator.separate_rows(),
+        }
+    }
+
+    /// Channels or rows that a GPU's kernels compute together: a GPU's part starts at a multiple of them, and
+    /// ends at one or with the output.
+    pub const fn unit(self) -> u32 {
+        match self {
+            Self::Channels => CHANNELS_PER_SLICE,
+            Self::Height => 1,
         }
     }
 }

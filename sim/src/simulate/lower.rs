@@ -1,5 +1,6 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
+use super::alone::compiler;
 use super::memory::cluster_client;
 use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
 use super::{Detail, SimulateError, Simulator};
@@ -244,7 +245,8 @@ impl Pricing<'_, '_> {
             return Ok(());
         }
         let mut graphs = Vec::new();
-        if let (Processor::Npu(cover), Operator::Linear(_)) = (by, &layer.operator) {
+        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| compiler(npu, layer));
+        if let (Processor::Npu(cover), Operator::Linear(_), None) = (by, &layer.operator, compiler) {
             graphs = self.graphs(stage, region, cover)?;
         }
         let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
@@ -274,7 +276,7 @@ impl Pricing<'_, '_> {
     }
 
     /// Rows of the graphs that compute a part of a product of activations and trained
-    /// weights: of other operators the compiler knows all extents beforehand.
+    /// weights, where products are handed over one by one.
     fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>, SimulateError> {
         let device = self.simulator.device;
         let npu = device.systolic().ok_or_else(|| SimulateError::absent("NPU", device))?;

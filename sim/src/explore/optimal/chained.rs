@@ -39,18 +39,20 @@ impl Mover<'_, '_, '_> {
             if !self.is_relaxed() {
                 lines = Some(self.chains.lines(model, end, cutting.axis, cut));
             }
-            Place { at, ready: step.now.queues[GPU], lines: [0; 2] }
+            let ready = step.now.queues[GPU];
+            let usable = if self.is_relaxed() { ready.min(step.now.queues[CPU]) } else { ready };
+            Place { at, ready, usable, of_npu: false, lines: [0; 2] }
         } else {
             goes_on = self.close(&mut step, (position, end, cutting), cut, goes_on);
-            Place { at: At::With(joined(model.own_memory)), ready: step.now.join, lines: [0; 2] }
+            Place::with(joined(model.own_memory), step.now.join)
         };
         let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, goes_on };
         self.meanwhile(&mut step, &decided, end);
-        let places = self.places(&step, position, end, |stage| {
+        let (now, places) = self.behind(&step, position, end, |stage| {
             let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
             Place { lines: own_lines.copied().unwrap_or_default(), ..own }
         });
-        Some((step.now, places, decided))
+        Some((now, places, decided))
     }
 
     /// Both processors work through a chain that they can start with; its cut.
@@ -83,7 +85,7 @@ impl Mover<'_, '_, '_> {
         let joined_at = parts + lost + model.meeting(end - 1, is_relaxed).join;
         (step.now.queues[CPU], step.now.join) = (joined_at, joined_at);
         let goes_on = goes_on || others.is_some();
-        let together = Place { at: At::With(joined(model.own_memory)), ready: joined_at, lines: [0; 2] };
+        let together = Place::with(joined(model.own_memory), joined_at);
         if goes_on {
             let results = step.results.iter_mut().filter(|(_, place)| is_other(place));
             results.for_each(|(_, place)| *place = together);
@@ -145,8 +147,7 @@ impl Mover<'_, '_, '_> {
             if stage > position && was_apart {
                 // Joined some time in between: only the join's own time is sure.
                 step.now.queues[CPU] += self.model.meeting(input, true).join;
-                let everywhere =
-                    Place { at: At::With(joined(self.model.own_memory)), ready: Picos::ZERO, lines: [0; 2] };
+                let everywhere = Place::with(joined(self.model.own_memory), Picos::ZERO);
                 let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
                 apart.for_each(|(_, place)| *place = everywhere);
             }

@@ -35,7 +35,8 @@ impl ChainTables {
             for end in 1..=model.stages.len() {
                 let Some(cuts) = model.cuts(end - 1, axis) else { continue };
                 let lowest = model.run_start[end - 1].max(end.saturating_sub(longest));
-                for cut in 1..cuts.all {
+                let unit = if relaxed { 1 } else { axis.unit() };
+                for cut in (unit..cuts.all).step_by(unit as usize) {
                     let lines = model.widened(end, axis, cut, lowest);
                     for (set, ways) in by_set.iter_mut().enumerate() {
                         let cutting = Cutting { axis, cores: set as u8 };

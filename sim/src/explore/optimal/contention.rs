@@ -10,7 +10,8 @@ use foldhash::fast::FixedState;
 
 use super::label::Cutting;
 use super::model::Model;
-use super::moves::Move;
+use super::moves::{GPU, Move, shared_placement};
+use super::shares::Members;
 use crate::explore::SearchOptions;
 use crate::explore::channel_split::CoRunCache;
 use crate::explore::explorer::Explorer;
@@ -22,20 +23,32 @@ use crate::workload::Stage;
 /// What a chain loses of what its stages lose one by one: on average over the chains of bundled networks.
 const CHAIN_PART: f64 = 0.75;
 
+/// The part of an operator that is moved first between those that share it, and how many times less is at last.
+const COARSEST_SHARE: u32 = 8;
+const FINER: u32 = 16;
+
 /// What was asked so far.
 pub(super) struct Contention<'e, 'a> {
     inside: Simulator<'a>,
     options: &'e SearchOptions,
     alone: CoRunCache,
     chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
+    /// The best shares of a kind of operator that is alone.
+    shares: HashMap<(usize, Cutting, Members), [u32; 3], FixedState>,
     /// What a kind of operator loses at its balanced cut.
     balanced: HashMap<(usize, Cutting), Picos, FixedState>,
 }
 
 impl<'e, 'a> Contention<'e, 'a> {
     pub(super) fn new(explorer: &Explorer<'e, 'a>) -> Self {
-        let (alone, chains, balanced) = (CoRunCache::default(), HashMap::default(), HashMap::default());
-        Self { inside: explorer.parts.inside(), options: explorer.options, alone, chains, balanced }
+        Self {
+            inside: explorer.parts.inside(),
+            options: explorer.options,
+            alone: CoRunCache::default(),
+            chains: HashMap::default(),
+            shares: HashMap::default(),
+            balanced: HashMap::default(),
+        }
     }
 
     /// What a stage loses that is cut there; nothing where it cannot be simulated so.
@@ -43,15 +56,82 @@ impl<'e, 'a> Contention<'e, 'a> {
         let Some(cuts) = model.cuts(stage, cutting.axis) else { return Picos::ZERO };
         let cores = model.core_sets[cutting.cores as usize];
         let placement = Placement::cpu_and_gpu(cutting.axis, cores, [cut, cuts.all - cut]);
-        let of = (model.kind(stage), &model.stages[stage]);
-        let Ok((together, _)) = self.alone.of(&mut self.inside, of, self.options, placement) else {
-            return Picos::ZERO;
-        };
-        let meeting = model.meeting(stage, false);
-        let gather = meeting.gather.scale(f64::from(cuts.all - cut) / f64::from(cuts.all));
+        let gather =
+            model.meeting(stage, false).gather.scale(f64::from(cuts.all - cut) / f64::from(cuts.all));
         let cpu = cuts.cpu[cutting.cores as usize][cut as usize].time;
         let gpu = cuts.gpu[cut as usize].time + gather;
-        together.saturating_sub(cpu.max(gpu) + meeting.join)
+        self.of_placement(model, stage, placement, cpu.max(gpu))
+    }
+
+    /// What a stage loses that is placed so and whose longest part takes so long alone.
+    pub(super) fn of_placement(
+        &mut self,
+        model: &Model<'_>,
+        stage: usize,
+        placement: Placement,
+        longest: Picos,
+    ) -> Picos {
+        let of = (model.kind(stage), &model.stages[stage]);
+        match self.alone.of(&mut self.inside, of, self.options, placement) {
+            Ok((together, _)) => together.saturating_sub(longest + model.meeting(stage, false).join),
+            Err(_) => Picos::ZERO,
+        }
+    }
+
+    /// What shares of a stage lose.
+    pub(super) fn of_shares(
+        &mut self,
+        model: &Model<'_>,
+        stage: usize,
+        (cutting, members): (Cutting, Members),
+        counts: [u32; 3],
+    ) -> Picos {
+        let Some(shares) = model.shares(stage, cutting.axis) else { return Picos::ZERO };
+        let longest = shares.ends(members, counts, [Picos::ZERO; 3]).into_iter().max();
+        let placement = shared_placement(model, cutting, counts);
+        self.of_placement(model, stage, placement, longest.unwrap_or_default())
+    }
+
+    /// The shares with which a stage alone takes least, from some on that take least without contention:
+    /// rows or channels go from one part to another as long as that helps, fewer and fewer at a time.
+    pub(super) fn best_shares(
+        &mut self,
+        model: &Model<'_>,
+        stage: usize,
+        (cutting, members): (Cutting, Members),
+        first: [u32; 3],
+    ) -> [u32; 3] {
+        let key = (model.kind(stage), cutting, members);
+        if let Some(&known) = self.shares.get(&key) {
+            return known;
+        }
+        let of = (model.kind(stage), &model.stages[stage]);
+        let mut time = |counts: [u32; 3]| {
+            let placement = shared_placement(model, cutting, counts);
+            self.alone
+                .of(&mut self.inside, of, self.options, placement)
+                .map_or(Picos(u64::MAX), |time| time.0)
+        };
+        let mut best = (time(first), first);
+        let unit = if members[GPU] { cutting.axis.unit() } else { 1 };
+        let mut moved = (first.iter().sum::<u32>() / COARSEST_SHARE / unit).max(1);
+        let finest = (moved / FINER).max(1);
+        while moved >= finest {
+            let pairs = (0..9).map(|pair| (pair / 3, pair % 3));
+            let count = moved * unit;
+            let possible = pairs.filter(|&(from, to)| from != to && members[to] && best.1[from] > count);
+            let tried = possible.map(|(from, to)| {
+                let mut counts = best.1;
+                (counts[from], counts[to]) = (counts[from] - count, counts[to] + count);
+                (time(counts), counts)
+            });
+            match tried.min_by_key(|tried| tried.0).filter(|tried| tried.0 < best.0) {
+                Some(better) => best = better,
+                None => moved /= 2,
+            }
+        }
+        self.shares.insert(key, best.1);
+        best.1
     }
 
     /// What a chain loses.

@@ -32,6 +32,11 @@ pub(super) enum At {
 pub(super) struct Place {
     pub(super) at: At,
     pub(super) ready: Picos,
+    /// No stage that reads it starts to compute before: of parts that are apart, in a chain that goes on, the
+    /// earlier one's end.
+    pub(super) usable: Picos,
+    /// Whether the NPU computed all of it, so that the graph in which it did can go on with it.
+    pub(super) of_npu: bool,
     /// Of a cut result: how far the CPU's part reaches, and from where on the GPU's.
     pub(super) lines: [u32; 2],
 }
@@ -92,6 +97,11 @@ impl At {
 }
 
 impl Place {
+    /// Of a result that is whole from then on.
+    pub(super) fn with(holders: Holders, ready: Picos) -> Self {
+        Self { at: At::With(holders), ready, usable: ready, of_npu: false, lines: [0; 2] }
+    }
+
     fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Apart(_), At::Apart(_)) => {
@@ -99,7 +109,11 @@ impl Place {
             }
             (At::With(_), _) | (_, At::With(_)) => true,
         };
-        has_lines && self.ready <= other.ready.max(passed) && self.at.is_no_worse_than(other.at)
+        has_lines
+            && self.ready <= other.ready.max(passed)
+            && self.usable <= other.usable.max(passed)
+            && (self.of_npu || !other.of_npu)
+            && self.at.is_no_worse_than(other.at)
     }
 }
 
@@ -223,6 +237,8 @@ fn by_cell(labels: &[Label], cell: u64, by_places: bool) -> Vec<Label> {
         (known.bound, known.rank) = (known.bound.min(label.bound), known.rank.min(label.rank));
         for (known, place) in known.places.iter_mut().zip(&label.places) {
             known.ready = known.ready.min(place.ready);
+            known.usable = known.usable.min(place.usable);
+            known.of_npu |= place.of_npu;
             known.at = known.at.either(place.at);
         }
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::Weights;
+use super::shares::ShareTable;
 use super::tables::{Cost, CutTable, OperatorTable, Pricing};
 use crate::device::gpu::{Direction, LinkTransfer};
 use crate::device::profile::Profile;
@@ -80,6 +81,9 @@ pub(in crate::explore) struct Model<'e> {
     /// Stages that each read the one before are a run; where the run of a stage starts and ends.
     pub(super) run_start: Vec<usize>,
     pub(super) run_end: Vec<usize>,
+    /// At each position, what the stages read that read nothing of stages behind it; none where one of them
+    /// reads no result, or they are many.
+    pub(super) next: Vec<Vec<Vec<usize>>>,
     /// From each position, the next from which on every stage waits for the one before it.
     pub(super) meets: Vec<usize>,
 }
@@ -144,6 +148,7 @@ impl<'e> Model<'e> {
             submission,
             read_back,
             live: live(stages),
+            next: next(stages),
             readers: readers(stages),
             run_start,
             run_end,
@@ -166,9 +171,22 @@ impl<'e> Model<'e> {
         self.table(stage).cuts[axis as usize].as_ref()
     }
 
+    /// The parts of a stage along `axis` where the NPU has one.
+    pub(super) fn shares(&self, stage: usize, axis: Axis) -> Option<&ShareTable> {
+        self.table(stage).shares[axis as usize].as_ref()
+    }
+
     /// What meetings over the result of a stage take; at least, for a relaxed programme.
     pub(super) fn meeting(&self, stage: usize, relaxed: bool) -> &Meeting {
         if relaxed { &self.least_meeting } else { &self.meetings[stage] }
+    }
+
+    /// What the queue of each processor has at most, at the least times, of hand-overs and joins of so many
+    /// results.
+    pub(super) fn before_computing(&self, results: usize) -> [Picos; 3] {
+        let Meeting { to_cpu, to_gpu, to_npu, beside_gpu, join, .. } = self.least_meeting;
+        [to_cpu.max(beside_gpu) + join, to_gpu, to_npu.max(beside_gpu)]
+            .map(|each| Picos(each.0.saturating_mul(results as u64)))
     }
 
     /// Whether some processor can compute a stage.
@@ -257,7 +275,13 @@ impl<'e> Model<'e> {
                     of(cuts.least[0][cut], ProcessorKind::Cpu) + of(cuts.least[1][cut], ProcessorKind::Gpu)
                 })
             });
-            cpu.chain([of(table.gpu, ProcessorKind::Gpu)]).chain(cuts).fold(f64::INFINITY, f64::min)
+            let shares = table
+                .shares
+                .iter()
+                .flatten()
+                .map(|shares| shares.least_work(busy.map(|busy| picosecond * busy), joule));
+            let alone = cpu.chain([of(table.gpu, ProcessorKind::Gpu)]);
+            alone.chain(cuts).chain(shares).fold(f64::INFINITY, f64::min)
         };
         let by_kind: Vec<f64> = self.tables.iter().map(of_table).collect();
         let mut sums = vec![0.0; self.stages.len() + 1];
@@ -311,6 +335,27 @@ fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
         live[stage + 1..=last.max(stage)].iter_mut().for_each(|live| live.push(stage));
     }
     live
+}
+
+/// Stages that may be next, above which it is not asked which of them can start first.
+const MOST_NEXT: usize = 8;
+
+/// At each position, the inputs of the stages that read nothing of stages behind it, each once; none where
+/// one reads no result, or they are more than [`MOST_NEXT`].
+fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
+    let mut next: Vec<Option<Vec<Vec<usize>>>> = vec![Some(Vec::new()); stages.len() + 1];
+    for (index, stage) in stages.iter().enumerate() {
+        let first = stage.inputs.iter().max().map_or(0, |&input| input + 1);
+        for at in &mut next[first..=index] {
+            let Some(known) = at else { continue };
+            if stage.inputs.is_empty() || known.len() == MOST_NEXT {
+                *at = None;
+            } else if !known.contains(&stage.inputs) {
+                known.push(stage.inputs.clone());
+            }
+        }
+    }
+    next.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {

@@ -10,8 +10,9 @@ use super::chains::ChainTables;
 use super::contention::Contention;
 use super::label::{At, Cutting, Label, Place, Progress};
 use super::model::Model;
+use super::shares::{Members, Shared};
 use super::tables::{Cost, Way};
-use crate::plan::ProcessorKind;
+use crate::plan::{Placement, Processor, ProcessorKind};
 use crate::schedule::Holders;
 use crate::units::Picos;
 
@@ -26,6 +27,11 @@ pub(super) enum Move {
     Cut {
         cutting: Cutting,
         cut: u32,
+    },
+    /// The stage between the NPU and others: how many rows or channels each computes.
+    Shared {
+        cutting: Cutting,
+        counts: [u32; 3],
     },
     /// The stages before `end` as a chain, the last one cut there.
     Chain {
@@ -44,6 +50,8 @@ pub(super) enum Trial {
     Gpu,
     Npu,
     Cut(Cutting),
+    /// Between the NPU and others; relaxed, with a range of what the NPU computes.
+    Shared(Cutting, Members, Option<usize>),
     /// A chain up to a stage, whose parts are brought together behind it.
     Closing {
         end: usize,
@@ -75,6 +83,7 @@ pub(super) struct Mover<'m, 'e, 'a> {
 pub(super) const BOTH: [ProcessorKind; 2] = [ProcessorKind::Cpu, ProcessorKind::Gpu];
 pub(super) const CPU: usize = ProcessorKind::Cpu as usize;
 pub(super) const GPU: usize = ProcessorKind::Gpu as usize;
+const NPU: usize = ProcessorKind::Npu as usize;
 
 impl Step {
     pub(super) fn find(&self, stage: usize) -> Option<usize> {
@@ -106,6 +115,9 @@ impl Mover<'_, '_, '_> {
             Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
             Trial::Npu => (self.whole(&mut step, position, ProcessorKind::Npu, 0)?, Move::Npu),
             Trial::Cut(cutting) => self.cut(&mut step, position, cutting)?,
+            Trial::Shared(cutting, members, range) => {
+                self.shared(&mut step, position, (cutting, members, range))?
+            }
             Trial::Closing { end, cutting } => return self.chain(step, position, (end, cutting), None),
             Trial::Open { end, cutting, first, behind } => {
                 return self.chain(step, position, (end, cutting), Some((first, behind)));
@@ -113,17 +125,18 @@ impl Mover<'_, '_, '_> {
         };
         let end = position + 1;
         self.meanwhile(&mut step, &decided, end);
-        Some((step.now, self.places(&step, position, end, |_| own), decided))
+        let (now, places) = self.behind(&step, position, end, |_| own);
+        Some((now, places, decided))
     }
 
-    /// The places of results that are read behind `end`; `own` says those of stages from `position` on.
-    pub(super) fn places(
+    /// Queues and places of results that are read behind `end`; `own` says those of stages from `position` on.
+    pub(super) fn behind(
         &self,
         step: &Step,
         position: usize,
         end: usize,
         own: impl Fn(usize) -> Place,
-    ) -> Vec<Place> {
+    ) -> (Progress, Vec<Place>) {
         // Both are in the order of the stages, and what is still read then is read now.
         let mut before = step.results.iter();
         let place = |&stage: &usize| {
@@ -131,19 +144,37 @@ impl Mover<'_, '_, '_> {
             known.map_or_else(|| own(stage), |result| result.1)
         };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
-        let [cpu, gpu, npu] = step.now.queues;
+        let mut now = step.now;
+        if self.is_relaxed() {
+            self.pass_idle_time(&mut now, &places, end);
+        }
+        let [cpu, gpu, npu] = now.queues;
         // What every queue has passed already is no constraint.
         let on_gpu = |place: &Place| match place.at {
-            At::With(holders) if holders.has_all(joined(false)) => gpu.max(step.now.join),
+            At::With(holders) if holders.has_all(joined(false)) => gpu.max(now.join),
             At::With(_) | At::Apart(_) => gpu,
         };
         let uses_npu = self.model.uses_npu;
         for place in &mut places {
             if place.ready <= cpu && place.ready <= on_gpu(place) && (!uses_npu || place.ready <= npu) {
-                place.ready = Picos::ZERO;
+                (place.ready, place.usable) = (Picos::ZERO, Picos::ZERO);
             }
         }
-        places
+        (now, places)
+    }
+
+    /// Relaxed: queues go on to where the next stage can start to compute, less what hand-overs and joins may
+    /// take there before. Otherwise labels that are alike would differ in how long ago a processor was used.
+    fn pass_idle_time(&self, now: &mut Progress, places: &[Place], position: usize) {
+        let model = self.model;
+        let live = &model.live[position];
+        let usable =
+            |input: &usize| live.binary_search(input).map_or(Picos::ZERO, |found| places[found].usable);
+        let start = |inputs: &Vec<usize>| inputs.iter().map(usable).max().unwrap_or_default();
+        let Some(earliest) = model.next[position].iter().map(start).min() else { return };
+        for (queue, before) in now.queues.iter_mut().zip(model.before_computing(live.len())) {
+            *queue = (*queue).max(earliest.saturating_sub(before));
+        }
     }
 
     /// What comes behind the last stage: parts are joined, and the host gets the GPU's result.
@@ -191,7 +222,7 @@ impl Mover<'_, '_, '_> {
         let start = step.now.queues[CPU].max(if is_relaxed { ready } else { last });
         let end = start + join.unwrap_or_default();
         (step.now.queues[CPU], step.now.join) = (end, end);
-        let together = Place { at: At::With(joined(self.model.own_memory)), ready: end, lines: [0; 2] };
+        let together = Place::with(joined(self.model.own_memory), end);
         step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = together);
     }
 
@@ -220,7 +251,7 @@ impl Mover<'_, '_, '_> {
         step.now.queues[by as usize] += cost.time;
         step.now.joules += cost.joules;
         let ready = step.now.queues[by as usize];
-        Some(Place { at: At::With(Holders::one(by)), ready, lines: [0; 2] })
+        Some(Place { of_npu: by == ProcessorKind::Npu, ..Place::with(Holders::one(by), ready) })
     }
 
     /// Copies what a stage reads of the workload's inputs to a GPU with memory of its own.
@@ -237,11 +268,7 @@ impl Mover<'_, '_, '_> {
         let on_npu = model.on_npu[stage];
         let own = if self.is_relaxed() { on_npu.least } else { on_npu.within };
         let is_ready = |&input: &usize| {
-            input + 1 < step.now.graph
-                || step.find(input).is_some_and(|found| match step.results[found].1.at {
-                    At::With(holders) => holders.has(ProcessorKind::Npu),
-                    At::Apart(_) => false,
-                })
+            input + 1 < step.now.graph || step.find(input).is_some_and(|found| step.results[found].1.of_npu)
         };
         if step.now.graph > 0 && model.stages[stage].inputs.iter().all(is_ready) {
             return own;
@@ -288,15 +315,63 @@ impl Mover<'_, '_, '_> {
         let end = end + meeting.join;
         (step.now.queues[CPU], step.now.join) = (end, end);
         let lines = if model.own_memory { [cut, cuts.all] } else { [0; 2] };
-        let place = Place { at: At::With(joined(model.own_memory)), ready: end, lines };
+        let place = Place { lines, ..Place::with(joined(model.own_memory), end) };
         Some((place, Move::Cut { cutting, cut }))
+    }
+
+    /// The NPU and others each compute a part of a stage, and join.
+    fn shared(
+        &mut self,
+        step: &mut Step,
+        stage: usize,
+        (cutting, members, range): (Cutting, Members, Option<usize>),
+    ) -> Option<(Place, Move)> {
+        let model = self.model;
+        let shares = model.shares(stage, cutting.axis)?;
+        for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
+            for &input in &model.stages[stage].inputs {
+                self.cross(step, by, input);
+            }
+        }
+        if members[GPU] {
+            self.inputs_onto_gpu(step, stage);
+        }
+        let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
+        let of_npu = shares.of_npu(range);
+        let Shared { mut end, mut counts } = shares.balanced(members, starts, of_npu)?;
+        match &mut self.contention {
+            None => {
+                // The GPU's next kernel waits for the join, the NPU's does not.
+                step.now.queues[NPU] = shares.ends(members, [0, 0, of_npu[0]], starts)[NPU];
+                step.now.joules += shares.least_joules(members);
+            }
+            Some(contention) => {
+                counts = shares.in_units(counts, cutting.axis)?;
+                let together = contention.best_shares(model, stage, (cutting, members), counts);
+                let tried = [counts, together].map(|counts| {
+                    let ends = shares.ends(members, counts, starts);
+                    let last = ends.into_iter().max().unwrap_or_default();
+                    (last + contention.of_shares(model, stage, (cutting, members), counts), ends, counts)
+                });
+                let ends;
+                (end, ends, counts) = tried.into_iter().min_by_key(|tried| tried.0)?;
+                for by in [GPU, NPU].into_iter().filter(|&by| members[by]) {
+                    step.now.queues[by] = ends[by];
+                }
+                step.now.joules += shares.joules(counts);
+            }
+        }
+        let end = end + model.meeting(stage, self.is_relaxed()).join;
+        (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
+        let holders = joined(model.own_memory).with(ProcessorKind::Npu);
+        Some((Place::with(holders, end), Move::Shared { cutting, counts }))
     }
 
     /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
     /// waited for.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
         let joins = match decided {
-            Move::Cut { .. } | Move::Chain { stays_open: false, .. } => true,
+            Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. } => true,
             Move::Chain { stays_open: true, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => false,
         };
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
@@ -305,11 +380,18 @@ impl Mover<'_, '_, '_> {
             let Some(found) = step.find(input) else { continue };
             let place = &mut step.results[found].1;
             *place = match place.at {
-                At::Apart(_) => Place { at: At::With(joined(false)), ready: Picos::ZERO, lines: [0; 2] },
+                At::Apart(_) => Place::with(joined(false), Picos::ZERO),
                 At::With(holders) => Place { at: At::With(holders.with(ProcessorKind::Cpu)), ..*place },
             };
         }
     }
+}
+
+/// The CPU's part first, the GPU's last.
+pub(super) fn shared_placement(model: &Model<'_>, cutting: Cutting, counts: [u32; 3]) -> Placement {
+    let cores = Processor::Cpu(model.core_sets[cutting.cores as usize]);
+    let [cpu, gpu, npu] = counts;
+    Placement::cut(cutting.axis, [(cores, cpu), (Processor::NPU, npu), (Processor::Gpu, gpu)])
 }
 
 /// Who has a result whose parts were joined.

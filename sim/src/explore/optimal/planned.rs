@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::label::Cutting;
 use super::model::Model;
-use super::moves::Move;
+use super::moves::{Move, shared_placement};
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Placement, Plan};
 
@@ -19,9 +19,8 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
         let continued = match decided {
             Move::Chain { goes_on: true, cutting, .. } => open.get(&cutting).copied(),
-            Move::Chain { goes_on: false, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu | Move::Cut { .. } => {
-                None
-            }
+            Move::Chain { goes_on: false, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => None,
+            Move::Cut { .. } | Move::Shared { .. } => None,
         };
         let is_read = |chain: u32| {
             let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);
@@ -33,6 +32,7 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
             Move::Gpu => placements.push(Placement::GPU),
             Move::Npu => placements.push(Placement::NPU),
             Move::Cut { cutting, cut } => placements.extend(placed(model, position, cutting, cut)),
+            Move::Shared { cutting, counts } => placements.push(shared_placement(model, cutting, counts)),
             Move::Chain { cutting, cut, stays_open, goes_on, .. } => {
                 let is_read_later = stays_open && model.live[end].contains(&(end - 1));
                 let known = open.get(&cutting).copied().filter(|_| goes_on || is_read_later);

@@ -7,6 +7,7 @@
 use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
 use super::model::Model;
 use super::moves::{Move, Mover, Trial};
+use super::shares::{NPU_RANGES, WITH_NPU};
 use crate::plan::Axis;
 use crate::units::Picos;
 
@@ -58,6 +59,8 @@ pub(super) struct Programme<'m, 'e, 'a> {
     labels: Vec<Vec<Label>>,
     /// Labels that were made.
     pub(super) considered: usize,
+    /// Whether labels were merged, so that with more of them a bound may be higher.
+    pub(super) has_merged: bool,
 }
 
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
@@ -68,7 +71,16 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let at = |position: usize| by_weights.iter().map(|areas| areas[position]).collect();
         let areas = (0..=mover.model.stages.len()).map(at).collect();
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
-        Self { mover, limits, weights, areas, decisions: Vec::new(), labels, considered: 0 }
+        Self {
+            mover,
+            limits,
+            weights,
+            areas,
+            decisions: Vec::new(),
+            labels,
+            considered: 0,
+            has_merged: false,
+        }
     }
 
     /// Runs it; what is asked of the `finals` best final labels.
@@ -105,12 +117,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let (width, uses_npu) = (self.limits.width, self.mover.model.uses_npu);
         let is_relaxed = self.mover.is_relaxed();
         if is_relaxed && labels.len() > BEFORE_DOMINANCE * width {
+            self.has_merged = true;
             labels = squeezed(labels, 2 * width, uses_npu);
         } else if !is_relaxed && labels.len() > 2 * BEFORE_DOMINANCE * width {
             labels = leading(labels, 2 * BEFORE_DOMINANCE * width);
         }
         labels = undominated(labels, uses_npu);
         if labels.len() > width {
+            self.has_merged = true;
             labels = if is_relaxed { squeezed(labels, width, uses_npu) } else { leading(labels, width) };
         }
         labels
@@ -125,6 +139,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let behind = (from + self.mover.chains.longest).min(self.labels.len());
         for labels in &mut self.labels[from.min(behind)..behind] {
             if labels.len() > EARLY_MERGE * width {
+                self.has_merged = true;
                 *labels = merged(std::mem::take(labels), BEFORE_DOMINANCE * width, uses_npu);
             }
         }
@@ -140,6 +155,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let best_set = (0..table.cpu.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)));
         trials.extend(best_set.map(Trial::Cpu));
         for axis in Axis::ALL {
+            if model.shares(position, axis).is_some() {
+                let cutting = Cutting { axis, cores: best_set.unwrap_or_default() as u8 };
+                let ranges = if self.mover.is_relaxed() { NPU_RANGES } else { 1 };
+                for range in 0..ranges {
+                    let range = self.mover.is_relaxed().then_some(range);
+                    trials.extend(WITH_NPU.map(|members| Trial::Shared(cutting, members, range)));
+                }
+            }
             if model.cuts(position, axis).is_some() {
                 for cores in 0..sets {
                     let cutting = Cutting { axis, cores: cores as u8 };

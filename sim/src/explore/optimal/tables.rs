@@ -6,15 +6,17 @@
 use std::ops::Range;
 
 use super::NEVER;
+use super::shares::ShareTable;
 use crate::explore::{Objective, SearchOptions};
-use crate::kernel::Phases;
+use crate::kernel::{Phase, PhaseKind, Phases};
+use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Processor, Region, Span};
 use crate::simulate::{Detail, Simulator, above_idle, has_own_memory};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
 /// Cuts of an operator along one axis that are priced; of longer ones every second, third and so on.
-const PRICED_CUTS: u32 = 8_192;
+pub(super) const PRICED_CUTS: u32 = 8_192;
 
 /// What a processor takes for something.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +69,8 @@ pub(super) struct OperatorTable {
     pub(super) npu: Cost,
     /// Along each of [`Axis::ALL`], where it can be cut and both processors have kernels.
     pub(super) cuts: [Option<CutTable>; 2],
+    /// The same where the NPU takes part.
+    pub(super) shares: [Option<ShareTable>; 2],
 }
 
 /// Prices of the parts along one axis.
@@ -85,16 +89,55 @@ pub(super) struct CutTable {
     pub(super) best_cpu: Vec<Cost>,
     /// What moving the bytes of both parts takes, however they are scheduled.
     pub(super) moving: Vec<Picos>,
-    /// For each core set.
+    /// For each core set; such as hardware can be given.
     pub(super) ways: Vec<Ways>,
+    /// Of the CPU, and of the GPU.
+    pub(super) traffic: [Traffic; 2],
 }
 
-/// Time, energy, bytes that count as traffic, and the highest rate of it in bytes a picosecond.
+/// What a processor moves for parts of an operator, at least: so much for each row or channel, less what it
+/// saves in all where small parts fit into caches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Traffic {
+    /// Bytes for each row or channel.
+    pub(super) bytes: f64,
+    pub(super) saved: f64,
+    /// Bytes a picosecond, at most.
+    pub(super) rate: f64,
+    /// From the start of a part to the first byte, at least.
+    pub(super) lead: Picos,
+}
+
+impl Traffic {
+    const NONE: Self = Self { bytes: f64::INFINITY, saved: 0.0, rate: 0.0, lead: Picos::ZERO };
+
+    /// Of parts with so many rows or channels each, of which every `step`th number is priced: between two of
+    /// them no less moves than at the lower one.
+    pub(super) fn of(parts: impl Iterator<Item = (u32, Priced)> + Clone, step: u32) -> Self {
+        let known = parts.filter(|(count, part)| *count > 0 && part.cost.is_known());
+        let each = |&(count, part): &(u32, Priced)| part.bytes / f64::from(count);
+        let Some(largest) = known.clone().max_by_key(|(count, _)| *count) else { return Self::NONE };
+        let bytes = each(&largest);
+        let less = |(count, part): (u32, Priced)| bytes * f64::from(count + step - 1) - part.bytes;
+        let saved = known.clone().map(less).fold(0.0, f64::max);
+        let rate = known.clone().map(|(_, part)| part.rate).fold(0.0, f64::max);
+        let lead = known.map(|(_, part)| part.lead).min().unwrap_or_default();
+        Self { bytes, saved, rate, lead }
+    }
+}
+
+/// Time, energy, bytes that count as traffic, the highest rate of it in bytes a picosecond, and the time before
+/// the first of them.
 #[derive(Clone, Copy)]
-struct Priced {
-    cost: Cost,
+pub(super) struct Priced {
+    pub(super) cost: Cost,
     bytes: f64,
     rate: f64,
+    lead: Picos,
+}
+
+impl Priced {
+    const NOTHING: Self = Self { cost: Cost::NOTHING, bytes: 0.0, rate: 0.0, lead: Picos::ZERO };
 }
 
 /// Asks the kernel models.
@@ -107,12 +150,18 @@ impl Pricing<'_, '_> {
     pub(super) fn table(&self, layer: &Layer) -> OperatorTable {
         let whole = |by| self.price(layer, by).cost;
         let cores = || self.options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
-        OperatorTable {
-            cpu: cores().map(whole).collect(),
-            gpu: whole(Processor::Gpu),
-            npu: whole(Processor::NPU),
-            cuts: Axis::ALL.map(|axis| self.cuts(layer, axis)),
-        }
+        let npu = whole(Processor::NPU);
+        let cuts = Axis::ALL.map(|axis| self.cuts(layer, axis));
+        let of = |axis: Axis| ShareTable::new(self, layer, axis, cuts[axis as usize].as_ref());
+        let shares = Axis::ALL.map(|axis| if npu.is_known() { of(axis) } else { None });
+        OperatorTable { cpu: cores().map(whole).collect(), gpu: whole(Processor::Gpu), npu, cuts, shares }
+    }
+
+    /// What a processor takes for a part of an operator that it shares. Where the CPU sleeps for a predicted
+    /// time, it may have handed the NPU's over before (`simulate` says when).
+    pub(super) fn part(&self, part: &Layer, by: Processor) -> Priced {
+        let is_early = self.options.synchronisation == Mechanism::SleepThenPoll;
+        self.priced(part, by, is_early && matches!(by, Processor::Npu(_)))
     }
 
     /// The joules of phases above idle, where they count.
@@ -124,10 +173,19 @@ impl Pricing<'_, '_> {
     }
 
     fn price(&self, layer: &Layer, by: Processor) -> Priced {
+        self.priced(layer, by, false)
+    }
+
+    fn priced(&self, layer: &Layer, by: Processor, is_handed_over: bool) -> Priced {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
-            return Priced { cost: Cost::NEVER, bytes: 0.0, rate: 0.0 };
+            return Priced { cost: Cost::NEVER, ..Priced::NOTHING };
         };
-        let cost = Cost { time: phases.duration(), joules: self.joules(&phases, &detail) };
+        let is_hidden = |phase: &&Phase| is_handed_over && phase.kind == PhaseKind::Launch;
+        let length =
+            |phases: &mut dyn Iterator<Item = &Phase>| -> Picos { phases.map(|phase| phase.duration).sum() };
+        let hidden = length(&mut phases.as_slice().iter().filter(is_hidden));
+        let lead = length(&mut phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0));
+        let cost = Cost { time: phases.duration() - hidden, joules: self.joules(&phases, &detail) };
         // Beside others a processor counts for what the memory moves for one client, at most.
         let alone = self.together(1);
         let (mut bytes, mut rate) = (0.0, 0.0_f64);
@@ -137,7 +195,7 @@ impl Pricing<'_, '_> {
             bytes += counted;
             rate = rate.max(counted / duration.max(1.0));
         }
-        Priced { cost, bytes, rate }
+        Priced { cost, bytes, rate, lead: lead.saturating_sub(hidden) }
     }
 
     /// What the memory moves for so many clients, in bytes a picosecond.
@@ -150,7 +208,7 @@ impl Pricing<'_, '_> {
         let step = all.div_ceil(PRICED_CUTS);
         let part = |by: Processor, range: Range<u32>| {
             if range.is_empty() {
-                return Priced { cost: Cost::NOTHING, bytes: 0.0, rate: 0.0 };
+                return Priced::NOTHING;
             }
             self.price(&Region::along(axis, Span::from(range)).part_of(layer), by)
         };
@@ -175,15 +233,23 @@ impl Pricing<'_, '_> {
         let moving = (0..=all as usize).map(|cut| self.moving(cpu.iter().map(|of| of[cut]), gpu[cut]));
         let moving = moving.collect();
         let costs = |priced: &Vec<Priced>| -> Vec<Cost> { priced.iter().map(|part| part.cost).collect() };
-        Some(self.cut_table((step, all), cpu.iter().map(costs).collect(), costs(&gpu), moving))
+        let of_cpu = cpu.iter().flat_map(|priced| (0..).zip(priced.iter().copied()));
+        let of_gpu = (0..).zip(gpu.iter().copied()).map(|(cut, priced)| (all - cut, priced));
+        let traffic = [Traffic::of(of_cpu, step), Traffic::of(of_gpu, step)];
+        Some(self.cut_table(
+            (step, all, axis.unit()),
+            cpu.iter().map(costs).collect(),
+            costs(&gpu),
+            (moving, traffic),
+        ))
     }
 
     fn cut_table(
         &self,
-        (step, all): (u32, u32),
+        (step, all, unit): (u32, u32, u32),
         cpu: Vec<Vec<Cost>>,
         gpu: Vec<Cost>,
-        moving: Vec<Picos>,
+        (moving, traffic): (Vec<Picos>, [Traffic; 2]),
     ) -> CutTable {
         let cuts = 0..=all as usize;
         let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Cost::NEVER, least_known);
@@ -200,10 +266,10 @@ impl Pricing<'_, '_> {
                 let (cpu, gpu) = (of_cores[cut as usize], gpu[cut as usize]);
                 Way { cpu: cpu.time, gpu: gpu.time, joules: cpu.joules + gpu.joules, cut }
             };
-            self.best_ways((1..all).step_by(step as usize).map(way).collect())
+            self.best_ways((unit..all).step_by(step.next_multiple_of(unit) as usize).map(way).collect())
         };
         let ways = cpu.iter().map(ways).collect();
-        CutTable { all, cpu, gpu, least, best_cpu, moving, ways }
+        CutTable { all, cpu, gpu, least, best_cpu, moving, ways, traffic }
     }
 
     /// Those of `ways` that may be part of a best plan.
@@ -225,12 +291,17 @@ impl Pricing<'_, '_> {
         ways
     }
 
+    /// What the memory moves for several at most, in bytes a picosecond.
+    pub(super) fn most_together(&self) -> f64 {
+        (2..=3).map(|clients| self.together(clients)).fold(0.0, f64::max)
+    }
+
     /// No schedule moves the bytes of two parts faster than this.
     fn moving(&self, cpu: impl Iterator<Item = Priced>, gpu: Priced) -> Picos {
         if has_own_memory(self.parts.device()) {
             return Picos::ZERO;
         }
-        let both = (2..=3).map(|clients| self.together(clients)).fold(0.0, f64::max);
+        let both = self.most_together();
         let of = |cpu: Priced| {
             let rate = cpu.rate.max(gpu.rate).max(both.min(cpu.rate + gpu.rate));
             if rate > 0.0 { Picos(((cpu.bytes + gpu.bytes) / rate) as u64) } else { Picos::ZERO }

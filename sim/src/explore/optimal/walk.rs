@@ -8,8 +8,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::model::Model;
+use super::moves::{CPU, GPU};
+use super::shares::WITH_NPU;
 use crate::explore::explorer::Explorer;
-use crate::plan::{Axis, Placement, Plan, ProcessorKind};
+use crate::kernel::cpu::CoreSet;
+use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
 use crate::simulate::SimulateError;
 
 /// Seed of the walk.
@@ -29,7 +32,7 @@ pub(super) fn improved(
     let mut best = (explorer.cost_of(&plan)?, plan);
     let mut simulated = 0;
     for _ in 0..changes {
-        let Some(changed) = changed(model, &best.1, &mut random) else { continue };
+        let Some(changed) = changed(model, &best.1, &mut random).and_then(in_units) else { continue };
         // A change may leave a chain that is none, or an operator without a kernel.
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
@@ -38,6 +41,26 @@ pub(super) fn improved(
         }
     }
     Ok((best.1, simulated))
+}
+
+/// The plan with every cut beside a GPU's part moved to where such a part can start; none where another part
+/// would be empty.
+fn in_units(mut plan: Plan) -> Option<Plan> {
+    for placement in plan.placements.iter_mut().filter(|placement| placement.uses(ProcessorKind::Gpu)) {
+        let Some(axis) = placement.axis() else { continue };
+        let end = placement.parts().map(|part| part.region.span(axis).end).max()?;
+        let moved = |line: u32| if line == end { line } else { line - line % axis.unit() };
+        let in_units = placement.parts().map(|Part { by, region }| {
+            let Span { start, end } = region.span(axis);
+            Part { by, region: Region::along(axis, Span::new(moved(start), moved(end))) }
+        });
+        let parts: Vec<Part> = in_units.collect();
+        if parts.iter().any(|part| part.region.span(axis).is_empty()) {
+            return None;
+        }
+        *placement = Placement::of(&parts).ok()?;
+    }
+    Some(plan)
 }
 
 /// One change; none where it would change nothing.
@@ -61,6 +84,9 @@ fn place_anew(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut Cha
         (0, _) => Placement::GPU,
         (1, _) => Placement::cpu(cores),
         (2, _) if model.uses_npu => Placement::NPU,
+        (_, _) if model.uses_npu && random.random_bool(0.5) => {
+            shared_with_npu(model, stage, (axis, cores), random)?
+        }
         (_, Some(cuts)) => {
             let cut = random.random_range(1..cuts.all);
             Placement::cpu_and_gpu(axis, cores, [cut, cuts.all - cut])
@@ -71,8 +97,30 @@ fn place_anew(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut Cha
     Some(())
 }
 
+/// Channels or rows of a stage between the NPU and one or both of the others.
+fn shared_with_npu(
+    model: &Model<'_>,
+    stage: usize,
+    (axis, cores): (Axis, CoreSet),
+    random: &mut ChaCha8Rng,
+) -> Option<Placement> {
+    let all = axis.extent(&model.stages[stage].layer.operator).filter(|&all| all > 1)?;
+    let members = *WITH_NPU.choose(random)?;
+    let mut share = |is_member: bool| {
+        let most = if random.random_bool(0.5) { all } else { all.div_ceil(8).max(2) };
+        if is_member { random.random_range(1..most) } else { 0 }
+    };
+    let [cpu, gpu] = [CPU, GPU].map(|by| share(members[by]));
+    let npu = all.checked_sub(cpu + gpu).filter(|&npu| npu > 0)?;
+    let shares = [(Processor::Cpu(cores), cpu), (Processor::NPU, npu), (Processor::Gpu, gpu)];
+    Some(Placement::cut(axis, shares))
+}
+
 /// The cut of a stage, and with it of its chain, a little to one side.
 fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    if plan.placements[stage].uses(ProcessorKind::Npu) {
+        return move_shares(&mut plan.placements[stage], random);
+    }
     let (axis, _) = plan.placements[stage].cpu_and_gpu_extents()?;
     let cores = plan.placements[stage].cores()?;
     let chain = plan.chain(stage);
@@ -87,6 +135,25 @@ fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaC
         let cut = (moved.max(1.0) as u32).min(cuts.all - 1);
         plan.placements[other] = Placement::cpu_and_gpu(axis, cores, [cut, cuts.all - cut]);
     }
+    Some(())
+}
+
+/// Some rows or channels of an operator from one of its parts to another.
+fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()> {
+    let axis = placement.axis()?;
+    let mut shares: Vec<(Processor, u32)> =
+        placement.parts().map(|part| (part.by, part.region.span(axis).length())).collect();
+    let [from, to] = [0; 2].map(|_: usize| random.random_range(0..shares.len()));
+    let all: u32 = shares.iter().map(|share| share.1).sum();
+    let most = ((f64::from(all) * FARTHEST) as u32).max(1);
+    let moved = random.random_range(1..=most).min(shares[from].1 - 1);
+    shares[from].1 -= moved;
+    shares[to].1 += moved;
+    let parts = shares.iter().scan(0, |end, &(by, count)| {
+        let first = std::mem::replace(end, *end + count);
+        Some(Part { by, region: Region::along(axis, Span::new(first, first + count)) })
+    });
+    *placement = Placement::of(&parts.collect::<Vec<Part>>()).ok()?;
     Some(())
 }
 

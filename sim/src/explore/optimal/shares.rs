@@ -1,0 +1,266 @@
+//! Operators of which the NPU computes a part, beside the CPU, the GPU or both.
+//!
+//! Responsible for: what each processor takes for so many rows or channels, and the shares with which all of
+//! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
+//! processor takes less than its table says, wherever its part lies.
+
+use super::NEVER;
+use super::tables::{Cost, CutTable, PRICED_CUTS, Priced, Pricing, Traffic};
+use crate::plan::{Axis, Processor, ProcessorKind, Region, Span};
+use crate::units::Picos;
+use crate::workload::Layer;
+
+/// Numbers of rows or channels that are priced for the NPU; what lies between takes no less than the next
+/// lower one, as arrays are filled in steps.
+const PRICED_SHARES: u32 = 512;
+
+/// Two ends that differ by less are one.
+const SAME_END: Picos = Picos(1_000);
+
+/// Who takes part in a share.
+pub(super) type Members = [bool; 3];
+
+/// All ways to share with the NPU: the GPU, the CPU, both.
+pub(super) const WITH_NPU: [Members; 3] = [[false, true, true], [true, false, true], [true, true, true]];
+
+/// What processors take for parts of one operator along one axis.
+#[derive(Debug)]
+pub(super) struct ShareTable {
+    /// All rows or channels.
+    pub(super) all: u32,
+    /// Of each processor (the CPU: its best core set), for as many as the index says or more; nothing where it
+    /// has no kernel.
+    costs: [Vec<Cost>; 3],
+    /// For one of them, at least: picoseconds and joules.
+    rates: [(f64, f64); 3],
+    traffic: [Traffic; 3],
+    /// What the memory moves for several at most, in bytes a picosecond.
+    together: f64,
+}
+
+/// Relaxed, how much the NPU computes of what it shares is decided to be between two of these: otherwise a bound
+/// would not know how long the NPU is busy.
+const NPU_FRACTIONS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
+
+/// Ranges of what the NPU may compute.
+pub(super) const NPU_RANGES: usize = NPU_FRACTIONS.len() - 1;
+
+/// Shares of one operator, and when the last of them ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shared {
+    pub(super) end: Picos,
+    pub(super) counts: [u32; 3],
+}
+
+impl ShareTable {
+    /// Of a layer that the NPU has a kernel for, and its cuts between CPU and GPU where there are any.
+    pub(super) fn new(
+        pricing: &Pricing<'_, '_>,
+        layer: &Layer,
+        axis: Axis,
+        cuts: Option<&CutTable>,
+    ) -> Option<Self> {
+        let all = axis.extent(&layer.operator).filter(|&all| all > 1)?;
+        let priced = |by: &[Processor], most: u32| least_of_more(pricing, (layer, axis, all), by, most);
+        let (npu, of_npu) = priced(&[Processor::NPU], PRICED_SHARES);
+        let cores: Vec<Processor> =
+            pricing.options.core_sets.iter().map(|&cores| Processor::Cpu(cores)).collect();
+        let [(cpu, of_cpu), (gpu, of_gpu)] = match (cuts, axis) {
+            // Parts of as many channels are alike wherever they lie.
+            (Some(cuts), Axis::Channels) => {
+                let of_gpu = cuts.least[1].iter().rev().copied().collect();
+                [(cuts.least[0].clone(), cuts.traffic[0]), (of_gpu, cuts.traffic[1])]
+            }
+            (_, Axis::Height) | (None, _) => [priced(&cores, u32::MAX), priced(&[Processor::Gpu], u32::MAX)],
+        };
+        let (costs, traffic) = ([cpu, gpu, npu], [of_cpu, of_gpu, of_npu]);
+        let can = |kind: ProcessorKind| costs[kind as usize][1].is_known();
+        let is_shared = can(ProcessorKind::Npu) && (can(ProcessorKind::Cpu) || can(ProcessorKind::Gpu));
+        let rates = [0, 1, 2].map(|by: usize| rate(&costs[by]));
+        let together = pricing.most_together();
+        is_shared.then_some(Self { all, costs, rates, traffic, together })
+    }
+
+    /// The rows or channels that the NPU may have in all, or in one of [`NPU_RANGES`].
+    pub(super) fn of_npu(&self, range: Option<usize>) -> [u32; 2] {
+        let part = |fraction: f64| (f64::from(self.all) * fraction) as u32;
+        let [first, last] =
+            range.map_or([0.0, 1.0], |range| [NPU_FRACTIONS[range], NPU_FRACTIONS[range + 1]]);
+        [part(first).max(1), part(last).max(1)]
+    }
+
+    /// The shares of `members` with which the last ends first, where each can start then and the NPU has so
+    /// many. What is returned as the end is no later than that of any such shares: parts take what they take
+    /// alone, and the memory moves no more than it can for all of them.
+    pub(super) fn balanced(
+        &self,
+        members: Members,
+        starts: [Picos; 3],
+        [npu_least, npu_most]: [u32; 2],
+    ) -> Option<Shared> {
+        let those = || (0..3).filter(|&by| members[by]);
+        let others = those().count() as u32 - 1;
+        if self.all <= others || npu_least > self.all - others {
+            return None;
+        }
+        let least = [1, 1, npu_least];
+        let largest = [self.all, self.all, npu_most].map(|most| most.min(self.all - others) as usize);
+        let end_with = |by: usize, count: u32| starts[by] + self.costs[by][count as usize].time;
+        let mut low = those().map(|by| end_with(by, least[by])).max()?;
+        if low >= NEVER {
+            return None;
+        }
+        let most = |end: Picos| {
+            [0, 1, 2].map(|by: usize| {
+                let possible = if members[by] { &self.costs[by][..=largest[by]] } else { &[] };
+                possible.partition_point(|cost| starts[by] + cost.time <= end).saturating_sub(1) as u32
+            })
+        };
+        let suffices = |end: Picos| {
+            let most = most(end);
+            most.iter().sum::<u32>() >= self.all
+                && self.bytes(self.filled(most)) <= self.moved(members, starts, end)
+        };
+        let mut high = those().map(|by| end_with(by, self.all - others)).min()?.max(low).min(NEVER);
+        while !suffices(high) {
+            if high >= NEVER {
+                return None;
+            }
+            high = Picos(high.0.saturating_mul(2)).min(NEVER);
+        }
+        if suffices(low) {
+            high = low;
+        }
+        while high > low + SAME_END {
+            let middle = Picos(low.0.midpoint(high.0));
+            if suffices(middle) { high = middle } else { low = middle }
+        }
+        Some(Shared { end: low, counts: self.filled(most(high)) })
+    }
+
+    /// Bytes that the memory can have moved for `members` at `end`: of each from where it has handed over its
+    /// part, for several no more than it moves together.
+    fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
+        let mut active: Vec<usize> = (0..3).filter(|&by| members[by]).collect();
+        let first = |by: usize| starts[by] + self.traffic[by].lead;
+        let mut moved = 0.0;
+        let mut until = end;
+        while let Some(last) = active.iter().copied().max_by_key(|&by| first(by)) {
+            let rates = active.iter().map(|&by| self.traffic[by].rate);
+            let (sum, one) = rates.fold((0.0, 0.0_f64), |(sum, one), rate| (sum + rate, one.max(rate)));
+            let rate = one.max(self.together.min(sum));
+            moved += until.saturating_sub(first(last)).0 as f64 * rate;
+            until = until.min(first(last));
+            active.retain(|&by| by != last);
+        }
+        moved
+    }
+
+    /// The shares that move least of those in which each computes no more than so many, and one at least where
+    /// it may.
+    fn filled(&self, most: [u32; 3]) -> [u32; 3] {
+        let mut order = [0, 1, 2];
+        order.sort_by(|&one: &usize, &other| self.traffic[one].bytes.total_cmp(&self.traffic[other].bytes));
+        let mut counts = most.map(|most| most.min(1));
+        let mut left = self.all.saturating_sub(counts.iter().sum());
+        for by in order {
+            let more = left.min(most[by] - counts[by]);
+            counts[by] += more;
+            left -= more;
+        }
+        counts
+    }
+
+    /// What the parts of so many have to move, at least.
+    fn bytes(&self, counts: [u32; 3]) -> f64 {
+        let of = |by: usize| f64::from(counts[by]) * self.traffic[by].bytes - self.traffic[by].saved;
+        [0, 1, 2].into_iter().filter(|&by| counts[by] > 0).map(of).sum()
+    }
+
+    /// What shares of `members` take in energy at least.
+    pub(super) fn least_joules(&self, members: Members) -> f64 {
+        let rates = (0..3).filter(|&by| members[by]).map(|by| self.rates[by].1);
+        f64::from(self.all) * rates.fold(f64::INFINITY, f64::min)
+    }
+
+    /// What any shares cost at least, where a picosecond of each processor and a joule cost so much.
+    pub(super) fn least_work(&self, busy: [f64; 3], joule: f64) -> f64 {
+        let known = (0..3).filter(|&by| self.costs[by][1].is_known());
+        let of = known.map(|by| busy[by] * self.rates[by].0 + joule * self.rates[by].1);
+        f64::from(self.all) * of.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The same shares but for a few channels that the GPU takes over, whose part is the last and starts with a
+    /// whole unit; none where nobody has as many to give.
+    pub(super) fn in_units(&self, counts: [u32; 3], axis: Axis) -> Option<[u32; 3]> {
+        let [cpu, gpu, npu] = counts;
+        let moved = if gpu > 0 { (self.all - gpu) % axis.unit() } else { 0 };
+        match (npu > moved, cpu > moved) {
+            (true, _) => Some([cpu, gpu + moved, npu - moved]),
+            (false, true) => Some([cpu - moved, gpu + moved, npu]),
+            (false, false) => None,
+        }
+    }
+
+    /// When the part of each member ends that starts then.
+    pub(super) fn ends(&self, members: Members, counts: [u32; 3], starts: [Picos; 3]) -> [Picos; 3] {
+        let end = |by: usize| starts[by] + self.costs[by][counts[by] as usize].time;
+        [0, 1, 2].map(|by| if members[by] { end(by) } else { Picos::ZERO })
+    }
+
+    pub(super) fn joules(&self, counts: [u32; 3]) -> f64 {
+        (0..3).map(|by: usize| self.costs[by][counts[by] as usize].joules).sum()
+    }
+}
+
+/// For each number of rows or channels up to all, the least that any of `by` takes for as many or more; and
+/// what they move.
+fn least_of_more(
+    pricing: &Pricing<'_, '_>,
+    (layer, axis, all): (&Layer, Axis, u32),
+    by: &[Processor],
+    most: u32,
+) -> (Vec<Cost>, Traffic) {
+    let step = all.div_ceil(most.min(PRICED_CUTS));
+    let mut least = vec![Cost::NOTHING];
+    let mut traffic = Vec::new();
+    for count in 1..=all {
+        if count % step != 0 && count != all && count > step {
+            least.push(least[count as usize - 1]);
+            continue;
+        }
+        let parts = parts(layer, axis, (count, all));
+        let priced = parts.iter().flat_map(|part| by.iter().map(|&by| pricing.part(part, by)));
+        let priced: Vec<Priced> = priced.filter(|part| part.cost.is_known()).collect();
+        least.push(priced.iter().map(|part| part.cost).reduce(Cost::least).unwrap_or(Cost::NEVER));
+        traffic.extend(priced.into_iter().map(|part| (count, part)));
+    }
+    for count in (1..all as usize).rev() {
+        least[count] = least[count].least(least[count + 1]);
+    }
+    (least, Traffic::of(traffic.into_iter(), step))
+}
+
+/// The layers that differ of so many rows or channels at either end and in the middle.
+fn parts(layer: &Layer, axis: Axis, (count, all): (u32, u32)) -> Vec<Layer> {
+    let at = |first: u32| Region::along(axis, Span::new(first, first + count)).part_of(layer);
+    let mut parts = vec![at(0)];
+    if axis == Axis::Height {
+        for first in [all - count, (all - count) / 2] {
+            let part = at(first);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+    }
+    parts
+}
+
+/// What one row or channel takes at least, in picoseconds and joules.
+fn rate(costs: &[Cost]) -> (f64, f64) {
+    let each = |of: &dyn Fn(&Cost) -> f64| {
+        let rates = costs.iter().enumerate().skip(1).map(|(count, cost)| of(cost) / count as f64);
+        rates.fold(f64::INFINITY, f64::min)
+    };
+    (each(&|cost| cost.time.0 as f64), each(&|cost| cost.joules))
+}
