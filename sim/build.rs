@@ -1,5 +1,5 @@
-//! Lists the device profiles and scenario files that come with the crate, so that adding one takes its
-//! file alone.
+//! Lists the device profiles, networks and scenario files that come with the crate, so that adding one
+//! takes its file alone.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -7,7 +7,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    for folder in ["device-profiles", "scenarios"] {
+    for folder in ["device-profiles", "networks", "scenarios"] {
         let list = bundled(&root, folder)?;
         fs::write(out.join(folder).with_extension("rs"), list)?;
         println!("cargo::rerun-if-changed=../{folder}");

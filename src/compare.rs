@@ -3,7 +3,7 @@
 mod show;
 
 use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
-use coexec_sim::workload::NETWORKS;
+use coexec_sim::workload::networks;
 use coexec_sim::{Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -112,7 +112,7 @@ fn rows(
     common: &Common,
 ) -> Result<(Vec<StrategyRow>, Vec<SkippedRow>), Failure> {
     let scenarios = names(&options.scenarios, &|name| {
-        (name == "all").then(|| NETWORKS.iter().map(|(name, ..)| (*name).to_owned()).collect())
+        (name == "all").then(|| networks().map(|(name, _)| name.to_owned()).collect())
     });
     let bundled = Profile::bundled()?;
     let devices = names(&options.devices, &|name| {

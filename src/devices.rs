@@ -89,13 +89,14 @@ fn device(profile: Profile) -> Device {
 /// Prints what is known of a profile in each format, and the profile as it would be written, sources
 /// included.
 fn show(profile: &Profile, common: &Common) -> Result<(), Failure> {
+    let unwritable = |error: toml::ser::Error| {
+        Failure::usage(format!("the profile cannot be written: {error}"), "see where it holds no number")
+    };
     if common.json {
-        output::json(profile);
+        output::json(&toml::Table::try_from(profile).map_err(unwritable)?);
         return Ok(());
     }
-    let text = toml::to_string_pretty(profile).map_err(|error| {
-        Failure::usage(format!("the profile cannot be shown as TOML: {error}"), "use --json")
-    })?;
+    let text = toml::to_string_pretty(profile).map_err(unwritable)?;
     output::line(&format!("{}\n\n{}", comments(&formats(profile)), text.trim_end()));
     Ok(())
 }

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
-use coexec_sim::workload::{Conv2d, NETWORKS, fuse};
-use coexec_sim::{Basis, Cpu, DataType, Gpu, KernelTable, Layer, Library, Operator, Profile, Quantity};
+use coexec_sim::workload::{Conv2d, fuse, network, networks};
+use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, Profile, Quantity};
 
 use crate::calibrate::cpu;
 use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};
@@ -40,8 +40,8 @@ const GROUPS: u32 = 8;
 static SAMPLE: LazyLock<Vec<GpuRun>> = LazyLock::new(|| {
     let mut layers: Vec<Layer> = Vec::new();
     let mut known = HashSet::new();
-    for (_, _, network) in NETWORKS {
-        for stage in fuse(&network().with_data_type(DataType::F32)) {
+    for graph in networks().filter_map(|(name, _)| network(name)) {
+        for stage in fuse(&graph) {
             let grouped = grouped(&stage.layer);
             layers.extend(
                 [Some(stage.layer), grouped]

@@ -13,7 +13,7 @@ use coexec_sim::plan::synchronisation::Mechanism;
 use coexec_sim::plan::{Axis, Placement, Plan, ProcessorKind};
 use coexec_sim::simulate::{Measure, Prediction, Simulator, StepKind};
 use coexec_sim::units::Picos;
-use coexec_sim::workload::{DataType, Layer, Linear, NETWORKS, Operator, Stage, fuse};
+use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage, fuse, network};
 
 const SUBMIT_US: f64 = 700.0;
 const READ_BACK_US: f64 = 300.0;
@@ -34,7 +34,7 @@ fn pixel4(has_host: bool) -> Profile {
 }
 
 fn networks() -> impl Iterator<Item = (&'static str, Vec<Stage>)> {
-    NETWORKS.iter().map(|(name, _, build)| (*name, fuse(&build())))
+    coexec_sim::workload::networks().filter_map(|(name, _)| Some((name, fuse(&network(name)?))))
 }
 
 /// Two linear layers in a row.

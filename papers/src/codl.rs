@@ -38,7 +38,7 @@ const STYLE: usize = 4;
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
     let mut runs = Runs::new(inputs, comparison.published(BUFFERS)?)?;
     for (phone, (_, soc)) in PHONES.iter().enumerate() {
-        for (model, (_, id, _)) in MODELS.iter().enumerate() {
+        for (model, (_, id)) in MODELS.iter().enumerate() {
             comparison.row(format!("{soc}/{id}/codl-latency"), runs.of(phone, model, System::Codl)?.millis());
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::fact::{self, Fact, FactBars, FactGroup, Published};
 use super::report::{Group, Ours, Report, Role, Row};
-use super::{Inputs, Paper, ReproduceError, bundled, picture};
+use super::{Inputs, Paper, ReproduceError, bundled};
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 
 /// A report in the making.
@@ -16,7 +16,6 @@ pub struct Comparison {
     sets: BTreeMap<String, Vec<String>>,
     /// What coexec says of each fact, by its id.
     found: BTreeMap<String, Ours>,
-    figures: Vec<Picture>,
 }
 
 impl Comparison {
@@ -33,7 +32,7 @@ impl Comparison {
         for fact in paper.facts().filter(|fact| !fact.sets.is_empty()) {
             sets.entry(fact.id.clone()).or_default().extend(fact.sets.iter().cloned());
         }
-        Self { paper, sets, found: BTreeMap::new(), figures: Vec::new() }
+        Self { paper, sets, found: BTreeMap::new() }
     }
 
     /// The published number called `id`.
@@ -57,19 +56,13 @@ impl Comparison {
         self.found.insert(id.into(), Ours::Finding { text: text.into(), agrees });
     }
 
-    /// Adds a figure.
-    pub fn figure(&mut self, figure: Picture) {
-        self.figures.push(figure);
-    }
-
     /// The report: each fact in one row.
     ///
     /// # Errors
     /// A number of ours is beside no fact, or nothing is said of a fact.
     pub fn finish(mut self) -> Result<Report, ReproduceError> {
         let file = fact::of(self.paper);
-        let mut figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<Vec<_>, _>>()?;
-        figures.append(&mut self.figures);
+        let figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<_, _>>()?;
         let groups = file.group.iter().map(|group| self.group(group)).collect::<Result<Vec<_>, _>>()?;
         match self.found.keys().next() {
             Some(id) => Err(self.no_fact(id)),
@@ -86,12 +79,14 @@ impl Comparison {
         let because = fact.because.clone().or_else(|| group.because.clone());
         let ours = self.found.remove(&fact.id);
         let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
-        let role = if ours.is_none() {
+        // What sets a value needs no number beside it, unless something else is said of it.
+        let sets = self.sets.get(&fact.id).filter(|_| ours.is_some() || because.is_none());
+        let role = if let Some(sets) = sets {
+            Role::Fitted { sets: sets.clone() }
+        } else if ours.is_none() {
             let because = because.or_else(|| group.without_data.clone());
             let problem = || format!("nothing is said of {} of {}", fact.id, self.paper.name());
             Role::NotReproduced { because: bundled(because, problem)? }
-        } else if let Some(sets) = self.sets.get(&fact.id) {
-            Role::Fitted { sets: sets.clone() }
         } else {
             because.or(repeated).map_or(Role::Predicted, |because| Role::NotCounted { because })
         };
@@ -115,8 +110,9 @@ impl Comparison {
                 values,
             }));
         }
-        let drawing = Bars { y: bars.y.clone(), categories: bars.categories.clone(), series };
-        Ok(picture(&bars.name, &bars.title, &bars.subtitle, Drawing::GroupedBars(drawing)))
+        let FactBars { name, title, subtitle, y, categories, .. } = bars.clone();
+        let drawing = Drawing::GroupedBars(Bars { y, categories, series });
+        Ok(Picture { name, title, subtitle, drawing })
     }
 
     fn no_fact(&self, id: &str) -> ReproduceError {

@@ -4,12 +4,11 @@
 //! data set where its folder is given, and not told otherwise. No model of ours enters
 //! but in the share of convolutions.
 
-use super::{Comparison, Inputs, ReproduceError, curves, fastest, line};
+use super::{Comparison, Inputs, ReproduceError, fastest};
 use coexec_fit::measure::benchmark_cpu;
 use coexec_fit::measure::benchmark_table::{self, Table};
 use coexec_fit::validate::figures;
 use coexec_fit::validate::flops_linear::FlopsLinear;
-use coexec_plots::figure::{Line, Picture};
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::statistics::median;
 use coexec_sim::{Cpu, DataType, InputError, Layer, Operator};
@@ -18,8 +17,6 @@ use coexec_sim::{Cpu, DataType, InputError, Layer, Operator};
 const SYNTHETIC: [&str; 2] = ["tflite_nas_e2e.csv", "dataset/cnn/tflite_cnn_synthetic_e2e.csv"];
 /// Column of the networks' FLOPs.
 const FLOPS: &str = "FLOPS";
-/// Points of a figure: every so many networks.
-const SHOWN: usize = 4;
 
 /// Linear fits of times from FLOPs: in ids of facts, and the environment of the times.
 const FROM_FLOPS: [(&str, &str); 3] = [
@@ -58,7 +55,6 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
             .row(format!("all/{id}/linear-fit-mape-between-environments"), linear_fit_mape_percent(&pairs));
     }
     comparison.row("all/dataset/synthetic-cnns", table.numbers(FLOPS)?.len() as f64);
-    comparison.figure(figure(&table)?);
     let cpu = &inputs.profile("pixel4")?.cpu;
     let cores = fastest(inputs.profile("pixel4")?, 1)?;
     let (networks, _) = benchmark_cpu::networks(folder)?;
@@ -86,25 +82,6 @@ fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
 fn pairs(table: &Table<'_>, from: &str, to: &str) -> Result<Vec<(f64, f64)>, InputError> {
     let pairs = table.numbers(from)?.into_iter().zip(table.numbers(to)?);
     Ok(pairs.filter_map(|(from, to)| Some((from?, to?))).collect())
-}
-
-fn figure(table: &Table<'_>) -> Result<Picture, InputError> {
-    let published = |name: &str, column: &str| {
-        let shown = pairs(table, FLOPS, column)?.into_iter().step_by(SHOWN);
-        let mut points: Vec<_> = shown.map(|(flops, micros)| (flops / 1e9, micros / 1e3)).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Ok::<_, InputError>(Line { is_published: true, ..line(name, points) })
-    };
-    Ok(curves(
-        "edgesys24-flops",
-        "Latency against FLOPs",
-        "every fourth synthetic network of the data set (Figure 2)",
-        ["GFLOPs", "latency (ms)"],
-        vec![
-            published("Pixel 4, one large core", "pixel4|1large|float|mean")?,
-            published("Pixel 4, GPU", "pixel4|gpu|float|mean")?,
-        ],
-    ))
 }
 
 /// MAPE of ordinary least squares with a constant, in percent.

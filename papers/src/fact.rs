@@ -80,7 +80,7 @@ pub struct FactGroup {
 }
 
 /// A bar chart of facts, each beside ours.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactBars {
     pub(crate) name: String,
@@ -95,7 +95,7 @@ pub(crate) struct FactBars {
 }
 
 /// Bars of one kind: ids of facts, one a category.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactSeries {
     pub(crate) name: String,

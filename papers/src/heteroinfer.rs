@@ -5,14 +5,13 @@
 
 mod decode;
 mod energy;
-mod figures;
 mod interference;
 mod prefill;
 mod setting;
 mod strategies;
 mod table3;
 
-use super::{Comparison, Inputs, ReproduceError, curves, line, range};
+use super::{Comparison, Inputs, ReproduceError, range};
 use coexec_sim::device::npu::Order;
 use coexec_sim::explore::language::plan_language;
 use coexec_sim::simulate::generation::{Generation, GenerationPlan, PhaseReport, generate};
@@ -49,8 +48,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     decode::compare(comparison, runs)?;
     energy::compare(comparison, runs)?;
     interference::compare(comparison, runs)?;
-    setting::compare(comparison, runs)?;
-    figures::draw(comparison, runs)
+    setting::compare(comparison, runs)
 }
 
 /// Runs language models on the phone.

@@ -28,7 +28,6 @@ pub use comparison::Comparison;
 pub use fact::{Fact, FactGroup, Published};
 pub use report::{Group, Limit, Measure, Ours, Report, Role, Row, Summary};
 
-use coexec_plots::figure::{Curves, Drawing, Line, Picture};
 use coexec_sim::workload::{Graph, Operator, Stage, fuse, network, operator_set};
 use coexec_sim::{CoreSet, InputError, Profile, SimulateError};
 
@@ -171,21 +170,6 @@ fn range(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// One line of a figure, of ours.
-fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.into(), is_published: false, points }
-}
-
-/// A figure.
-fn picture(name: &str, title: &str, subtitle: &str, drawing: Drawing) -> Picture {
-    Picture { name: name.to_owned(), title: title.to_owned(), subtitle: subtitle.to_owned(), drawing }
-}
-
-/// A figure of lines.
-fn curves(name: &str, title: &str, subtitle: &str, [x, y]: [&str; 2], lines: Vec<Line>) -> Picture {
-    picture(name, title, subtitle, Drawing::Curves(Curves { x: x.to_owned(), y: y.to_owned(), lines }))
 }
 
 /// Every published number of `paper` beside ours.

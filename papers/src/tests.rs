@@ -137,7 +137,7 @@ fn a_number_of_no_fact_and_a_fact_without_a_number_are_errors_that_name_it() {
     let error = comparison.published("no/such/fact").unwrap_err();
     assert!(error.to_string().contains("no/such/fact"), "{error}");
     let error = comparison.clone().finish().unwrap_err();
-    assert!(error.to_string().contains("resnet-18/throughput-gain"), "{error}");
+    assert!(error.to_string().contains("resnet-50/throughput-gain"), "{error}");
     for fact in Paper::UnifiedSplitting.facts() {
         comparison.row(fact.id.clone(), 1.0);
     }

@@ -1,11 +1,11 @@
-//! The bar chart: bars over categories, side by side or behind each other.
+//! The bar chart: bars over categories, side by side.
 
 use crate::PlotError;
 use crate::axis::Axis;
 use crate::font;
 use crate::frame::{Figure, Item};
 use crate::legend::Legend;
-use crate::picture::{Bars, check, check_series, colours};
+use crate::picture::{Bars, MOST_SERIES, check, colours};
 
 // Lengths are in figure pixels.
 
@@ -14,26 +14,26 @@ const THICKNESS: f64 = 11.0;
 /// Between the bars of two categories.
 const GAP: f64 = 12.0;
 
-/// Bars side by side, or each behind the one before.
-pub(crate) fn figure(shown: &Bars, is_stacked: bool) -> Result<Figure, PlotError> {
-    check_series(shown.series.len())?;
+/// Bars side by side.
+pub(crate) fn figure(shown: &Bars) -> Result<Figure, PlotError> {
+    let count = shown.series.len();
+    if count > MOST_SERIES {
+        return Err(PlotError::TooMany { what: "series", count, limit: MOST_SERIES });
+    }
     for series in &shown.series {
         series.values.iter().flatten().try_for_each(|&value| check(&series.name, value))?;
     }
     let colours = colours(shown.series.iter().map(|series| series.is_published));
-    let rows = if is_stacked { 1.0 } else { shown.series.len() as f64 };
-    let step = rows * THICKNESS + GAP;
+    let step = count as f64 * THICKNESS + GAP;
     let (mut bars, mut ends) = (Vec::new(), Vec::new());
     for category in 0..shown.categories.len() {
         let mut top = category as f64 * step + GAP / 2.0;
-        let mut left = 0.0;
         for (series, &colour) in shown.series.iter().zip(&colours) {
             if let Some(value) = series.values.get(category).copied().flatten() {
-                bars.push(Item::Filled([(left, top), (left + value, top + THICKNESS)], colour));
-                ends.push(left + value);
-                left += if is_stacked { value } else { 0.0 };
+                bars.push(Item::Filled([(0.0, top), (value, top + THICKNESS)], colour));
+                ends.push(value);
             }
-            top += if is_stacked { 0.0 } else { THICKNESS };
+            top += THICKNESS;
         }
     }
     let named = shown.categories.iter().enumerate();

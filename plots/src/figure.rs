@@ -21,10 +21,6 @@ pub struct Picture {
 pub enum Drawing {
     /// Bars side by side.
     GroupedBars(Bars),
-    /// Bars on top of each other.
-    StackedBars(Bars),
-    /// Lines over numbers.
-    Curves(Curves),
     /// Shaded cells.
     HeatMap(HeatMap),
 }
@@ -53,7 +49,7 @@ pub struct Bars {
     pub y: String,
     /// What stands below the bars.
     pub categories: Vec<String>,
-    /// One bar, or part of a bar, a category.
+    /// One bar a category.
     pub series: Vec<BarSeries>,
 }
 
@@ -66,26 +62,4 @@ pub struct BarSeries {
     pub is_published: bool,
     /// Heights, from 0 on, one a category; none where there is no bar.
     pub values: Vec<Option<f64>>,
-}
-
-/// Lines over numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Curves {
-    /// What the axis from left to right counts, with the unit.
-    pub x: String,
-    /// What the heights are, with the unit.
-    pub y: String,
-    /// The lines.
-    pub lines: Vec<Line>,
-}
-
-/// One line, or single points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
-    /// What it is.
-    pub name: String,
-    /// Whether it is a paper's: its points are then drawn as hollow markers without a line.
-    pub is_published: bool,
-    /// Its points, left to right.
-    pub points: Vec<(f64, f64)>,
 }

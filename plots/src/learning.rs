@@ -11,6 +11,7 @@ use crate::frame::Figure;
 use crate::legend::Row;
 use crate::mark::Mark;
 use crate::palette::look;
+use crate::picture::check;
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
@@ -18,8 +19,6 @@ const PLOT: (f64, f64) = (520.0, 360.0);
 const MOST_SERIES: usize = 30;
 /// Errors below this are drawn as this, in percent: an axis of decades has no 0.
 const LEAST_ERROR: f64 = 0.01;
-/// Errors above this are refused, in percent.
-const LARGEST_ERROR: f64 = 1e9;
 /// Where no rows stand on the axis, as a part of the fewest.
 const NO_ROWS: f64 = 0.3;
 const LINE_WIDTH: f64 = 2.0;
@@ -40,7 +39,7 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
     // In the order in which they first occur.
     let mut curves: Vec<(&str, Errors)> = Vec::new();
     for point in points {
-        check(point)?;
+        check(&format!("{} with {} rows", point.series, point.rows), point.mape_percent)?;
         let index = curves.iter().position(|(name, _)| *name == point.series).unwrap_or(curves.len());
         if index == curves.len() {
             curves.push((&point.series, Errors::new()));
@@ -87,17 +86,6 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
         figure.legend.rows.push(Row::of(mark, colour, &[name, &most, &last]));
     }
     Ok(figure)
-}
-
-fn check(point: &LearningPoint) -> Result<(), PlotError> {
-    if (0.0..=LARGEST_ERROR).contains(&point.mape_percent) {
-        return Ok(());
-    }
-    Err(PlotError::BadPoint {
-        what: format!("{} with {} rows", point.series, point.rows),
-        found: format!("mape_percent is {}", point.mape_percent),
-        expected: format!("a number from 0 to {LARGEST_ERROR}"),
-    })
 }
 
 #[cfg(test)]

@@ -30,8 +30,6 @@ mod nesting;
 pub mod palette;
 mod picture;
 mod shares;
-#[cfg(test)]
-mod test_figures;
 mod timeline;
 mod trace;
 
@@ -73,47 +71,23 @@ impl Format {
 
 /// Why a figure was not drawn.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlotError {
     /// The file name does not tell the format.
     #[error("cannot tell the format of the figure {}: its name must end in .svg or .png", path.display())]
-    UnknownFormat {
-        /// The name of the file that was to be written.
-        path: PathBuf,
-    },
+    UnknownFormat { path: PathBuf },
     /// A point with a value that cannot be drawn.
     #[error("cannot draw the point of {what}: {found}, expected {expected}")]
-    BadPoint {
-        /// What the point is of.
-        what: String,
-        /// The value, with its key.
-        found: String,
-        /// What it must be.
-        expected: String,
-    },
+    BadPoint { what: String, found: String, expected: String },
     /// More of a thing than one figure can tell apart.
     #[error("the figure would show {count} {what}, and at most {limit} can be told apart; show fewer")]
-    TooMany {
-        /// The things.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// The most that can be shown.
-        limit: usize,
-    },
+    TooMany { what: &'static str, count: usize, limit: usize },
     /// A figure without a point.
     #[error("the figure '{title}' has no point to draw")]
-    NoPoints {
-        /// Title of the figure.
-        title: String,
-    },
+    NoPoints { title: String },
     /// More rows than one figure can show.
     #[error("the figure would be {height} pixels tall, and at most {limit} can be drawn; show fewer tracks")]
-    TooTall {
-        /// Height the rows need, in figure pixels.
-        height: u32,
-        /// Largest height, in figure pixels.
-        limit: u32,
-    },
+    TooTall { height: u32, limit: u32 },
     /// The drawing library refused.
     #[error("cannot draw the figure: {0}")]
     Draw(String),
@@ -140,3 +114,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod test_figures;

@@ -78,7 +78,7 @@ struct Station {
     rings: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ring {
     Core(u32),
     Queue(u32),

@@ -23,7 +23,7 @@ pub mod program;
 pub mod trace;
 
 use background_load::{BATCH, FrameQueue, STEADY};
-use calendar::{Calendar, Ticket};
+use calendar::Calendar;
 use fluid::{SharedMemory, Traffic, later};
 use program::Task;
 
@@ -32,7 +32,7 @@ pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
 pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId, Work};
 pub use trace::{NoTrace, Recorder, TraceSink};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// All the task waited for has finished.
     TaskStart(TaskId),
@@ -59,12 +59,10 @@ struct Progress {
 }
 
 /// Runs programs one after the other, in buffers it keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Engine {
     calendar: Calendar<Event>,
     memory: SharedMemory,
-    /// The pending [`Event::FlowEnd`] and its date.
-    flow_end: Option<(Ticket, Picos)>,
     tasks: Vec<Progress>,
     events: u64,
     frame_queue: FrameQueue,
@@ -73,14 +71,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that has run nothing.
     pub fn new() -> Self {
-        Self {
-            calendar: Calendar::new(),
-            memory: SharedMemory::new(),
-            flow_end: None,
-            tasks: Vec::new(),
-            events: 0,
-            frame_queue: FrameQueue::new(),
-        }
+        Self::default()
     }
 
     /// Runs `program` on processors that share a memory of `capacity`, reports
@@ -137,7 +128,6 @@ impl Engine {
     fn reset(&mut self, program: &Program) {
         self.calendar.clear();
         self.memory.reset();
-        self.flow_end = None;
         self.events = 0;
         self.tasks.clear();
         self.tasks.extend(program.tasks.iter().map(|task| Progress {
@@ -173,7 +163,7 @@ impl<S: TraceSink> Run<'_, S> {
                 if self.background.is_some() && frame_queue.left == 0 {
                     break;
                 }
-                if frame_queue.take_due() {
+                if std::mem::take(&mut frame_queue.turn_is_due) {
                     // What begins may end at this very time.
                     self.take_turn();
                     continue;
@@ -231,9 +221,7 @@ impl<S: TraceSink> Run<'_, S> {
     fn end_phase(&mut self, task: TaskId) {
         let now = self.engine.calendar.now();
         let progress = &mut self.engine.tasks[task.index()];
-        let specification = &self.program.tasks[task.index()];
-        let index = progress.phase - specification.first_phase;
-        self.sink.phase(task, specification.processor, index, progress.phase_start, now);
+        self.sink.phase(task, progress.phase_start, now);
         progress.phase += 1;
         self.proceed(task);
     }
@@ -241,9 +229,7 @@ impl<S: TraceSink> Run<'_, S> {
     fn finish_task(&mut self, task: TaskId) {
         let Engine { calendar, tasks, .. } = &mut *self.engine;
         let now = calendar.now();
-        let progress = &mut tasks[task.index()];
-        progress.finish = now;
-        self.sink.task(task, self.program.tasks[task.index()].processor, progress.start, now);
+        tasks[task.index()].finish = now;
         for successor in self.program.successors(task) {
             let waits_for = &mut tasks[successor.index()].waits_for;
             *waits_for -= 1;
@@ -259,7 +245,6 @@ impl<S: TraceSink> Run<'_, S> {
 
     /// Ends every flow that is due, not only the one that was dated.
     fn end_flows(&mut self) {
-        self.engine.flow_end = None;
         while let Some(task) = self.engine.memory.take_ended(self.engine.calendar.now()) {
             match task {
                 BATCH => self.end_batch(),
@@ -271,25 +256,13 @@ impl<S: TraceSink> Run<'_, S> {
 
     /// Shares the memory among the flows there are, and dates the end of the next.
     fn share_memory(&mut self) {
-        let Engine { calendar, memory, flow_end, .. } = &mut *self.engine;
+        let Engine { calendar, memory, .. } = &mut *self.engine;
         let now = calendar.now();
         let date = memory.settle(now, self.capacity);
         self.sink.memory(now, BytesPerSecond(memory.rates().map(|(_, rate)| rate.0).sum()));
         for (task, rate) in memory.rates() {
             self.sink.flow(now, task, rate);
         }
-        if flow_end.map(|(_, date)| date) == date {
-            return;
-        }
-        if let Some((ticket, _)) = *flow_end {
-            calendar.cancel(ticket);
-        }
-        *flow_end = date.map(|date| (calendar.push(date, Event::FlowEnd), date));
-    }
-}
-
-impl Default for Engine {
-    fn default() -> Self {
-        Self::new()
+        calendar.move_to(date, Event::FlowEnd);
     }
 }

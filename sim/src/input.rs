@@ -69,31 +69,17 @@ impl Violation {
 
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum InputError {
     /// The file is not there or cannot be read.
     #[error("cannot read {file}: {reason}")]
-    Unreadable {
-        /// Path.
-        file: String,
-        /// What the system says.
-        reason: String,
-    },
+    Unreadable { file: String, reason: String },
     /// The file is larger than any input may be.
     #[error("{file} has more than {limit} bytes")]
-    TooLarge {
-        /// Path.
-        file: String,
-        /// Most bytes an input of its kind may have.
-        limit: u64,
-    },
+    TooLarge { file: String, limit: u64 },
     /// The file is no UTF-8 text.
     #[error("{file} is not UTF-8 text: byte {offset} is the first bad one")]
-    NotText {
-        /// Path.
-        file: String,
-        /// Offset of the first bad byte.
-        offset: usize,
-    },
+    NotText { file: String, offset: usize },
     /// The text does not parse, a key has the wrong type or is unknown, a value cannot be, or a
     /// part does not fit the rest or what it names.
     #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
@@ -109,14 +95,7 @@ pub enum InputError {
     },
     /// An option of the caller cannot be.
     #[error("{option} is {found}, expected {expected}")]
-    Option {
-        /// The option, as the command line spells it.
-        option: &'static str,
-        /// What it says.
-        found: String,
-        /// What would be accepted.
-        expected: String,
-    },
+    Option { option: &'static str, found: String, expected: String },
     /// A model of another tool cannot be imported.
     #[error("{file}: {message}")]
     Model {

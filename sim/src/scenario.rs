@@ -5,7 +5,6 @@
 //! Invariant: a [`Scenario`] is valid: its graph chains, its core sets exist on
 //! its device, its processors are there.
 
-mod assemble;
 mod bundled;
 mod language;
 mod overrides;
@@ -15,7 +14,6 @@ mod workload;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use assemble::InputTable;
 pub use bundled::{Bundled, BundledKind, bundled};
 pub use language::LanguageTable;
 pub use overrides::Overrides;
@@ -26,6 +24,7 @@ use crate::input::{InputError, Text};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::{BackgroundWork, Measure, Pipeline, SimulateError, Simulator};
+pub use crate::workload::InputTable;
 use crate::workload::{DataType, LanguageTask, OperatorTable, Stage};
 use bundled::BUNDLED;
 

@@ -144,15 +144,11 @@ pub struct Setting {
 
 /// Why a plan has no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ScheduleError {
     /// The plan is for another workload.
     #[error("the plan has {placements} placements, the workload {stages} operators")]
-    PlanLength {
-        /// Placements of the plan.
-        placements: usize,
-        /// Operators of the workload.
-        stages: usize,
-    },
+    PlanLength { placements: usize, stages: usize },
     /// Parts that are no placement of an operator.
     #[error(transparent)]
     Placement(#[from] PlacementError),

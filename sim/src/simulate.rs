@@ -61,36 +61,20 @@ pub const LONGEST_RUN: Picos = Picos(24 * 3_600 * 1_000_000_000_000);
 
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum SimulateError {
     /// The device lacks a processor the plan uses.
     #[error("{device} has no {processor} in its profile")]
-    Absent {
-        /// The processor.
-        processor: &'static str,
-        /// The device.
-        device: String,
-    },
+    Absent { processor: &'static str, device: String },
     /// No processor was offered.
     #[error("no processor was offered: allow a CPU core set or use a device with a GPU")]
     NothingToUse,
     /// The strategy plans other workloads.
     #[error("{strategy} plans {plans} alone")]
-    OtherWorkload {
-        /// The strategy.
-        strategy: &'static str,
-        /// What it plans.
-        plans: &'static str,
-    },
+    OtherWorkload { strategy: &'static str, plans: &'static str },
     /// The grid of cuts is finer than any search needs.
     #[error("{operator} has {points} cuts at this step, more than the {most} a search prices")]
-    GridTooFine {
-        /// The operator.
-        operator: String,
-        /// Cuts asked for.
-        points: u32,
-        /// Cuts allowed.
-        most: u32,
-    },
+    GridTooFine { operator: String, points: u32, most: u32 },
     /// The plan has no schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
@@ -99,44 +83,23 @@ pub enum SimulateError {
     Unsupported(#[from] Unsupported),
     /// A GPU's own memory cannot hold what the plan gives it.
     #[error("the plan leaves {needed} with the GPU, whose own memory holds {capacity}")]
-    GpuMemoryFull {
-        /// Weights, and tensors of the largest operator.
-        needed: Bytes,
-        /// What the memory holds.
-        capacity: Bytes,
-    },
+    GpuMemoryFull { needed: Bytes, capacity: Bytes },
     /// The NPU has no graphs for that many rows.
     #[error("no static graphs of the NPU cover the {rows} rows of {operator}")]
-    NoGraph {
-        /// Rows to cover.
-        rows: u32,
-        /// The operator.
-        operator: String,
-    },
+    NoGraph { rows: u32, operator: String },
     /// The profile has no bandwidth of graphs of whole steps of a language model.
     #[error(
         "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so nothing is known of language models in graphs"
     )]
-    NoTokenGraphs {
-        /// The device.
-        device: String,
-    },
+    NoTokenGraphs { device: String },
     /// The background load renders more frames than a run keeps.
     #[error(
         "background.frames_per_second makes {frames} frames in this run, more than the {most} it may have"
     )]
-    TooManyFrames {
-        /// Frames asked for.
-        frames: u64,
-        /// Frames allowed.
-        most: u64,
-    },
+    TooManyFrames { frames: u64, most: u64 },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
-    TooLong {
-        /// The operator, or the run.
-        what: String,
-    },
+    TooLong { what: String },
 }
 
 impl SimulateError {

@@ -17,9 +17,8 @@ const PICOS_PER_MICRO: f64 = 1e6;
 pub const PICOS_PER_SECOND: f64 = 1e12;
 
 /// A point in, or a length of, simulated time, in picoseconds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[derive(Add, AddAssign, Sub, Mul, Sum)]
 pub struct Picos(pub u64);
@@ -98,9 +97,8 @@ impl fmt::Display for Picos {
 }
 
 /// An amount of memory or traffic, in bytes.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[derive(Add, AddAssign, Sum)]
 pub struct Bytes(pub u64);

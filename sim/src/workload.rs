@@ -5,6 +5,7 @@
 //! number here depends on a device. Invariant: an [`Operator`] carries every
 //! dimension it needs, so a kernel model sees one operator and nothing else.
 
+pub(crate) mod assemble;
 mod fuse;
 mod graph;
 mod language_model;
@@ -14,6 +15,7 @@ mod operator;
 mod operator_sets;
 mod shape;
 
+pub use assemble::InputTable;
 pub use fuse::{Stage, fuse};
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{
@@ -21,7 +23,7 @@ pub use language_model::{
     language_models,
 };
 pub use layer::{Layer, Linked};
-pub use networks::{NETWORKS, Network, network};
+pub use networks::{network, networks};
 pub use operator::*;
 pub use operator_sets::{OPERATOR_SETS, OperatorSet, operator_set};
 pub use shape::{DataType, Dimension, Layout, Padding, Shape, Tensor};

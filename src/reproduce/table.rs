@@ -22,7 +22,7 @@ fn print_group(group: &Group, is_judged: bool) {
     let rows: Vec<Vec<String>> = group
         .worst_first()
         .into_iter()
-        .filter(|row| row.ours.is_some())
+        .filter(|row| is_shown(row))
         .map(|row| line(row, group.published.measure))
         .collect();
     if rows.is_empty() {
@@ -32,6 +32,11 @@ fn print_group(group: &Group, is_judged: bool) {
     output::table(&["where", "device", "workload", "what", "published", "coexec", "deviation", "role"], rows);
     notes(group);
     output::line("");
+}
+
+/// Whether a row stands in the table of its group: what is not reproduced has one of its own.
+fn is_shown(row: &Row) -> bool {
+    !matches!(row.role, Role::NotReproduced { .. })
 }
 
 /// The notes of a group: of all its rows, of each row, and why one is not counted.
@@ -106,6 +111,7 @@ fn line(row: &Row, measure: Measure) -> Vec<String> {
     let deviation = match row.deviation {
         Some(deviation) if measure == Measure::Percent => format!("{deviation:+.1} %"),
         Some(deviation) => format!("{deviation:+.1} points"),
+        None if row.ours.is_none() => "-".to_owned(),
         None if row.disagrees() => "differs".to_owned(),
         None => "agrees".to_owned(),
     };
@@ -164,7 +170,7 @@ fn not_reproduced(report: &Report) {
 pub(super) fn totals(entries: &[PaperEntry]) {
     let groups = entries.iter().flat_map(|entry| entry.report.groups.iter().map(move |group| (entry, group)));
     let mut groups: Vec<(&PaperEntry, &Group)> =
-        groups.filter(|(_, group)| group.rows.iter().any(|row| row.ours.is_some())).collect();
+        groups.filter(|(_, group)| group.rows.iter().any(is_shown)).collect();
     groups.sort_by_key(|(entry, group)| group.holds() || entry.only.is_some());
     if groups.is_empty() {
         return;

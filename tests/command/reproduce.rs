@@ -26,7 +26,7 @@ fn a_figure_is_written_for_each_table_and_the_folder_made() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = coexec_in(folder.path(), words(QUICK).chain(["--plots", "figures"]));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    for name in ["speedup-linear", "speedup-conv", "networks", "synchronisation-linear", "crossover"] {
+    for name in ["speedup-linear", "speedup-conv", "networks", "synchronisation-linear"] {
         let figure = fs::read_to_string(folder.path().join(format!("figures/epew25-{name}.svg"))).unwrap();
         assert!(figure.contains("<svg"), "{name}");
     }

@@ -2,24 +2,21 @@
 
 use super::runs::{MODELS, Runs, System};
 use super::{RETINAFACE, STYLE, XIAOMI9};
-use crate::{Comparison, ReproduceError, mean, picture};
-use coexec_plots::figure::{BarSeries, Bars, Drawing};
+use crate::{Comparison, ReproduceError, mean};
 use coexec_sim::{Axis, Plan};
 
-/// Chains of a model that the figure shows.
-const RANKS: usize = 5;
+/// Longest chains of a model that are published.
+const RANKS: usize = 3;
 
 /// What operators are cut along, and what both dimensions gain (section 7.3).
 pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
     let mut cut = [0.0; 2];
-    let (mut shares, mut gains) = (Vec::new(), Vec::new());
+    let mut gains = Vec::new();
     for model in 0..MODELS.len() {
         let hybrid = runs.of(XIAOMI9, model, System::Unchained)?;
-        let all = hybrid.plan.placements.len() as f64;
         let along = [Axis::Height, Axis::Channels]
             .map(|axis| hybrid.plan.placements.iter().filter(|one| one.axis() == Some(axis)).count() as f64);
         cut = [cut[0] + along[0], cut[1] + along[1]];
-        shares.push([along[0], along[1], all - along[0] - along[1]].map(|part| 100.0 * part / all));
         for single in [System::ByHeight, System::ByChannels] {
             gains.push(runs.of(XIAOMI9, model, single)?.millis() / hybrid.millis());
         }
@@ -38,25 +35,7 @@ pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result
     ] {
         comparison.row(of_style(what), runs.of(XIAOMI9, STYLE, system)?.millis());
     }
-    let names = ["height", "output channels", "not cut"].map(str::to_owned);
-    comparison.figure(picture(
-        "codl-dimensions",
-        "What operators are cut along",
-        "CoDL's base plan on the Xiaomi 9 (Figure 17); published: 77 % height, 23 % channels",
-        Drawing::StackedBars(bars("operators (%)", names, &shares)),
-    ));
     Ok(())
-}
-
-/// Bars of each model: one series a name, with its value for each model.
-fn bars<const COUNT: usize>(y: &str, names: [String; COUNT], of_models: &[[f64; COUNT]]) -> Bars {
-    let series = names.into_iter().enumerate().map(|(which, name)| BarSeries {
-        name,
-        is_published: false,
-        values: of_models.iter().map(|values| Some(values[which])).collect(),
-    });
-    let categories = MODELS.iter().map(|(.., name)| (*name).to_owned()).collect();
-    Bars { y: y.to_owned(), categories, series: series.collect() }
 }
 
 /// Lengths of the chains of a plan, longest first.
@@ -74,37 +53,23 @@ fn chain_lengths(plan: &Plan) -> [f64; RANKS] {
 /// Which operators are chained, and the sharing that saves (section 7.4).
 pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
     let (mut chained, mut less) = (Vec::new(), Vec::new());
-    let (mut sharing, mut lengths) = (Vec::new(), Vec::new());
     for model in 0..MODELS.len() {
         let plan = runs.of(XIAOMI9, model, System::Codl)?.plan;
         let [without, with] = [System::Unchained, System::Codl].map(|system| runs.of(XIAOMI9, model, system));
         let [without, with] = [without?.sharing_millis(), with?.sharing_millis()];
         chained.push(100.0 * plan.chains.iter().flatten().count() as f64 / plan.placements.len() as f64);
         less.push(100.0 * (1.0 - with / without));
-        sharing.push([without, with]);
-        lengths.push(chain_lengths(&plan));
+        if model == RETINAFACE {
+            let of = |what: &str| format!("xiaomi-9/retinaface/{what}");
+            comparison.row(of("sharing-overhead-reduction-by-chains"), less[model]);
+            comparison.row(of("sharing-overhead-without-chains"), without);
+            comparison.row(of("sharing-overhead-with-chains"), with);
+            for (rank, length) in (1..).zip(chain_lengths(&plan)) {
+                comparison.row(of(&format!("chain-length-rank-{rank}")), length);
+            }
+        }
     }
     comparison.row("xiaomi-9/5-models/ops-in-chains-mean", mean(&chained));
     comparison.row("xiaomi-9/5-models/sharing-overhead-reduction-by-chains-mean", mean(&less));
-    comparison.row("xiaomi-9/retinaface/sharing-overhead-reduction-by-chains", less[RETINAFACE]);
-    comparison.row("xiaomi-9/retinaface/sharing-overhead-without-chains", sharing[RETINAFACE][0]);
-    comparison.row("xiaomi-9/retinaface/sharing-overhead-with-chains", sharing[RETINAFACE][1]);
-    for (rank, length) in (1..=3).zip(lengths[RETINAFACE]) {
-        comparison.row(format!("xiaomi-9/retinaface/chain-length-rank-{rank}"), length);
-    }
-    let names = ["without chains", "with chains"].map(str::to_owned);
-    comparison.figure(picture(
-        "codl-sharing-overhead",
-        "Data sharing overhead",
-        "without and with chains on the Xiaomi 9 (Figure 20); RetinaFace published: 118 and 65 ms",
-        Drawing::GroupedBars(bars("overhead (ms)", names, &sharing)),
-    ));
-    let names = std::array::from_fn(|rank| format!("chain {}", rank + 1));
-    comparison.figure(picture(
-        "codl-chains",
-        "Operators in chains",
-        "the longest chains of each model on the Xiaomi 9 (Figure 19)",
-        Drawing::StackedBars(bars("operators", names, &lengths)),
-    ));
     Ok(())
 }

@@ -11,13 +11,13 @@ use coexec_sim::{
 use super::{THREADS, stages};
 use crate::{Inputs, ReproduceError};
 
-/// Its models: our network, and the paper's name in the ids of facts and in figures.
-pub(super) const MODELS: [(&str, &str, &str); 5] = [
-    ("codl-retinaface", "retinaface", "RetinaFace"),
-    ("codl-yolov2", "yolov2", "YOLOv2"),
-    ("codl-vgg16", "vgg-16", "VGG-16"),
-    ("codl-posenet", "posenet", "PoseNet"),
-    ("codl-fast-style-transfer", "fast-style-transfer", "Fast Style Transfer"),
+/// Its models: our network, and its name in the ids of facts.
+pub(super) const MODELS: [(&str, &str); 5] = [
+    ("codl-retinaface", "retinaface"),
+    ("codl-yolov2", "yolov2"),
+    ("codl-vgg16", "vgg-16"),
+    ("codl-posenet", "posenet"),
+    ("codl-fast-style-transfer", "fast-style-transfer"),
 ];
 /// Its phones: our profile, and the system-on-chip in the ids of facts; Snapdragons first.
 pub(super) const PHONES: [(&str, &str); 4] = [

@@ -1,12 +1,11 @@
 //! Sections 1 and 3: one linear layer on one phone, cut by cut.
 
-use super::{DATA_TYPE, MOST_THREADS, STEP, curves, fastest, line, options};
+use super::{DATA_TYPE, MOST_THREADS, STEP, fastest, options};
 use crate::{Comparison, Inputs, ReproduceError};
-use coexec_plots::figure::Line;
-use coexec_sim::explore::{CurvePoint, latency_curve, split_search};
+use coexec_sim::explore::split_search;
 use coexec_sim::simulate::{SimulateError, Simulator, execute};
 use coexec_sim::workload::{Layer, Linear, Operator, Stage};
-use coexec_sim::{Axis, Library, Mechanism, Picos, Placement, Plan, Processor, Profile};
+use coexec_sim::{Axis, Library, Mechanism, Placement, Plan, Processor, Profile};
 
 /// The phone of these sections.
 const PHONE: &str = "oneplus11";
@@ -23,9 +22,6 @@ const WIDE: u32 = 3_072;
 
 /// The cuts that sections 3.1 and 3.2 measure: channels of the GPU, in ids of facts.
 const CUTS: [(u32, &str); 2] = [(2_378, "plain"), (2_480, "augmented")];
-
-/// Fewest channels of the GPU that the curve shows, as the paper's figure 5.
-const FIRST_DRAWN: u32 = 2_048;
 
 /// Output channels on both sides of the spike of figure 5.
 const SPIKE: [u32; 2] = [2_500, 2_520];
@@ -70,65 +66,14 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     let [high, low] = SPIKE.map(|channels| on_gpu(&layer(NARROW, channels)));
     comparison.row("spike/ratio", high? / low?);
     comparison.row("vit/longest-linear-us", gpu_only.max(on_gpu(&layer(WIDE, NARROW))?));
-    let points = latency_curve(&simulator, &whole, &options(one))?;
-    let lines = lines_of_cuts(comparison, &points)?;
-    comparison.figure(curves(
-        "cut-of-a-layer",
-        "A linear layer of ViT-B/32, 50x768 to 3072, cut between CPU and GPU",
-        "OnePlus 11, one CPU thread; markers: measured (EPEW'25, sections 3.1 and 3.2)",
-        ["output channels of the GPU", "time (us)"],
-        lines,
-    ));
-    crossover(comparison, |stage| Ok([on_gpu(stage)?, alone(device, stage, Processor::Cpu(three))?]))
-}
-
-/// Where the CPU with three threads stops being faster than the GPU on 50x3072 (figure 2).
-fn crossover(
-    comparison: &mut Comparison,
-    times: impl Fn(&Stage) -> Result<[f64; 2], SimulateError>,
-) -> Result<(), ReproduceError> {
+    // Where the CPU with three threads stops being faster than the GPU on 50x3072 (figure 2).
     let mut last = 0;
-    let (mut of_gpu, mut of_cpu) = (Vec::new(), Vec::new());
     for channels in (STEP..=NARROW).step_by(STEP as usize) {
-        let [gpu, cpu] = times(&layer(WIDE, channels))?;
-        if cpu < gpu {
+        let stage = layer(WIDE, channels);
+        if alone(device, &stage, Processor::Cpu(three))? < on_gpu(&stage)? {
             last = channels;
         }
-        of_gpu.push((f64::from(channels), gpu));
-        of_cpu.push((f64::from(channels), cpu));
     }
     comparison.row("crossover/channels", f64::from(last));
-    let published = comparison.published("crossover/channels")?;
-    comparison.figure(curves(
-        "crossover",
-        "Linear layers of 50x3072 on the OnePlus 11",
-        &format!("the paper's curves cross at {published} channels (EPEW'25, figure 2)"),
-        ["output channels", "time (us)"],
-        vec![line("GPU", of_gpu), line("CPU, 3 threads", of_cpu)],
-    ));
     Ok(())
-}
-
-/// Times over the GPU's channels of the layer that section 3 cuts, each after what was
-/// measured.
-fn lines_of_cuts(comparison: &Comparison, points: &[CurvePoint]) -> Result<Vec<Line>, ReproduceError> {
-    type Time = fn(&CurvePoint) -> Option<Picos>;
-    let kinds: [(&str, &str, Time); 3] = [
-        ("GPU", "gpu-us", |point| point.gpu),
-        ("CPU", "cpu-us", |point| point.cpu),
-        ("both", "latency-us", |point| point.together),
-    ];
-    let mut lines = Vec::new();
-    for (name, quantity, time) in kinds {
-        let measured = CUTS.map(|(channels, key)| {
-            Ok((f64::from(channels), comparison.published(&format!("split/{key}/{quantity}"))?))
-        });
-        let measured = measured.into_iter().collect::<Result<_, ReproduceError>>()?;
-        lines.push(Line { name: format!("{name}, measured"), is_published: true, points: measured });
-        let drawn = points.iter().filter(|point| point.gpu_channels >= FIRST_DRAWN);
-        let ours = drawn.filter_map(|point| Some((f64::from(point.gpu_channels), time(point)?.as_micros())));
-        let name = if name == "both" { name.to_owned() } else { format!("{name} alone") };
-        lines.push(line(name, ours.collect()));
-    }
-    Ok(lines)
 }

@@ -20,47 +20,9 @@ pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64, ReproduceError> {
 const TALL: Weight = Weight { output: 14336, input: 4096 };
 const LONG: Weight = Weight { output: 4096, input: 14336 };
 
-/// Tokens read and generated in the tasks of Table 4, which bundled scenarios run.
-const TASKS: [(&str, [f64; 2]); 3] = [
-    ("multi-turn-dialogue-belle-multiturn-chat", [54.0, 374.0]),
-    ("simple-qa-gsm8k", [296.0, 340.0]),
-    ("long-text-processing-longbench-triviaqa", [1787.0, 5.0]),
-];
-
 pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
-    constants(comparison, runs);
     npu(comparison, runs)?;
-    throughput(comparison, runs)?;
-    for (task, tokens) in TASKS {
-        for (phase, tokens) in ["prefill", "decoding"].into_iter().zip(tokens) {
-            comparison.row(format!("all/{task}/mean-{phase}-tokens"), tokens);
-        }
-    }
-    Ok(())
-}
-
-/// Numbers that the profile holds as they were published.
-fn constants(comparison: &mut Comparison, runs: Runs<'_>) {
-    let device = runs.device;
-    let (npu, sync, memory) = (device.systolic(), &device.sync, &device.memory);
-    let array = npu.map_or(f64::NAN, |npu| f64::from(npu.array_dimension));
-    comparison.row(id("gpu-npu/synchronisation-clfinish"), sync.blocking_finish.notification_us.value);
-    comparison.row(id("npu/systolic-array-size"), array);
-    comparison.row(id("dram/theoretical-peak-bandwidth"), memory.peak_bandwidth_gbps.value);
-    comparison.row(id("dram/achievable-bandwidth"), memory.capacity(3).as_gigabytes());
-    for end in ["low", "high"] {
-        let granularity = sync.sleep_then_poll.sleep_granularity_us.value;
-        comparison.row(id(&format!("usleep/granularity-{end}")), granularity);
-    }
-    let poll = sync.sleep_then_poll.notification_us.value;
-    comparison.finding(id("fast-sync-poll/time"), format!("{poll} us assumed"), (1.0..10.0).contains(&poll));
-    let kernels = device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
-    let submission = kernels.map_or(f64::NAN, |kernels| kernels.submission_us.value);
-    let agrees = (10.0..100.0).contains(&submission);
-    comparison.finding(id("prefill-gpu-submission/time"), format!("{submission} us assumed"), agrees);
-    let sizes = npu.map_or(&[][..], |npu| npu.graph_sizes.as_slice());
-    let agrees = [128, 256, 512].iter().all(|size| sizes.contains(size));
-    comparison.finding(id("padding/standard-sizes"), format!("{sizes:?}"), agrees);
+    throughput(comparison, runs)
 }
 
 fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {

@@ -17,10 +17,8 @@ pub struct Calibration {
     /// The measured runs.
     pub source: String,
     /// Digest of the runs, by which `validate` knows them again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_digest: Option<String>,
     /// When the fit was made, as its maker wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Cross-validated errors: each network predicted by a fit without it. Worst first.
     #[serde(default)]
@@ -29,7 +27,6 @@ pub struct Calibration {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_table: Vec<TableSpread>,
     /// How far predictions of whole inferences on the GPU may be off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_inference: Option<InferenceSpread>,
     /// How far predictions on each CPU core set may be off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -16,6 +16,7 @@ use arrayvec::ArrayString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::basis::Basis;
 use super::check::Checker;
 use super::quantity::Quantity;
 
@@ -44,10 +45,8 @@ pub struct Cpu {
     pub mixed_cluster_factor: Quantity,
     /// The same for TFLite's own kernels on 32-bit floating point, where it has
     /// been fitted; takes the place of `mixed_cluster_factor`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_ruy_f32: Option<MixedClusters>,
     /// The same for TFLite's own kernels on 8-bit integers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_ruy_i8: Option<MixedClusters>,
     /// Clusters, fastest first.
     #[serde(rename = "cluster")]
@@ -76,31 +75,22 @@ pub struct Cluster {
     #[serde(default)]
     pub int8_matrix_product: bool,
     /// Vector instructions that coexec's own kernels use; NEON where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_set: Option<InstructionSet>,
     /// First-level data cache of a core, in bytes; 32 KiB where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l1_cache_bytes: Option<u32>,
     /// Second-level cache of a core, in bytes; 512 KiB where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_cache_bytes: Option<u32>,
     /// Rates of TFLite's own kernels on 32-bit floating point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruy_f32: Option<RuyRates>,
     /// Rates of TFLite's own kernels on 8-bit integers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruy_i8: Option<RuyRates>,
     /// Rates of XNNPACK on 32-bit floating point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xnnpack_f32: Option<XnnpackRates>,
     /// Rates of XNNPACK on 16-bit floating point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xnnpack_f16: Option<XnnpackRates>,
     /// Rates of XNNPACK on 8-bit integers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xnnpack_i8: Option<XnnpackRates>,
     /// Rates of coexec's own kernels on 32-bit floating point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coexec_f32: Option<CoexecRates>,
     /// Where the table's values come from.
     pub source: String,
@@ -144,6 +134,22 @@ fn no_change() -> Quantity {
     Quantity::plain(1.0)
 }
 
+impl Cluster {
+    /// What the rates of each table that it has rest on, by the table's key.
+    pub fn rate_bases(&self) -> impl Iterator<Item = (&'static str, Basis)> {
+        let ruy = [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)];
+        let xnnpack = [
+            ("xnnpack_f32", &self.xnnpack_f32),
+            ("xnnpack_f16", &self.xnnpack_f16),
+            ("xnnpack_i8", &self.xnnpack_i8),
+        ];
+        let coexec = self.coexec_f32.as_ref().map(|rates| ("coexec_f32", rates.basis));
+        let ruy = ruy.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis)));
+        ruy.chain(xnnpack.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis))))
+            .chain(coexec)
+    }
+}
+
 impl Cpu {
     /// Checks what the types cannot say: 1 to [`MAX_CLUSTERS`] clusters with
     /// names of their own, listed by falling clock, and every value in range.
@@ -177,12 +183,8 @@ impl Cpu {
 
     /// Whether its tables describe coexec's own kernels and no other library's.
     pub fn has_only_coexec(&self) -> bool {
-        let others = |cluster: &Cluster| {
-            let ruy = [&cluster.ruy_f32, &cluster.ruy_i8];
-            let xnnpack = [&cluster.xnnpack_f32, &cluster.xnnpack_f16, &cluster.xnnpack_i8];
-            ruy.iter().any(|rates| rates.is_some()) || xnnpack.iter().any(|rates| rates.is_some())
-        };
-        self.clusters.iter().any(|cluster| cluster.coexec_f32.is_some()) && !self.clusters.iter().any(others)
+        let mut tables = self.clusters.iter().flat_map(Cluster::rate_bases).peekable();
+        tables.peek().is_some() && tables.all(|(key, _)| key == "coexec_f32")
     }
 }
 

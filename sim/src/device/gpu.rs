@@ -54,11 +54,9 @@ pub struct Gpu {
     /// Most threads the driver allows in one work-group of a compiled kernel.
     pub max_work_group_size: u32,
     /// Clock under load, in 10^6 cycles per second. Only the prior of a fit needs it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<Quantity>,
     /// Multiply-accumulates in 16-bit floating point that the whole GPU completes in
     /// a cycle. Only the prior of a fit needs it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiply_accumulates_per_cycle: Option<Quantity>,
     /// How a linear layer of several rows reaches the delegate.
     #[serde(default)]
@@ -70,13 +68,10 @@ pub struct Gpu {
     /// Generic convolution; also matrix products of more than one row.
     pub conv_generic: ConvGenericKernel,
     /// Grouped convolution; `conv_generic` stands in where it is missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grouped_conv: Option<ConvGenericKernel>,
     /// Winograd F(4x4, 3x3) convolution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winograd: Option<WinogradKernel>,
     /// Convolution with its weights in constant memory (Adreno, NVIDIA).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conv_constants: Option<ConvConstantsKernel>,
     /// Matrix-vector product.
     pub fully_connected: FullyConnectedKernel,
@@ -91,17 +86,13 @@ pub struct Gpu {
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
     /// What was learned of the launches that these tables miss.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<Residual>,
     /// What a whole inference takes beside its launches, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPath>,
     /// Memory of its own, where it does not share that of the other processors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<OwnMemory>,
     /// Kernels for models whose weights alone are integers; the delegate's stand in
     /// where they are missing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<LanguageKernels>,
 }
 

@@ -20,7 +20,6 @@ pub struct Memory {
     /// Where the values come from that name no source of their own.
     pub source: String,
     /// How much it holds, in 10^9 bytes, where all phones of this name have as much.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_gb: Option<Quantity>,
     /// What the interface moves at best: transfer rate times bus width.
     pub peak_bandwidth_gbps: Quantity,
@@ -33,7 +32,6 @@ pub struct Memory {
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
     /// How many streams an accelerator's traffic consists of where it competes. Absent:
     /// one each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Streams>,
     /// How clients suffer from what the others want to move, beyond sharing the
     /// capacity; a client without an entry does not.

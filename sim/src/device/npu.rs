@@ -39,10 +39,8 @@ pub struct Npu {
     pub name: String,
     /// Products that are handed over one by one, in static graphs: what engines of language models
     /// do that share products between processors. Absent: nothing is known of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub systolic: Option<SystolicArrays>,
     /// Networks that are compiled as a whole. Absent: products alone run here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompiledGraphs>,
 }
 
@@ -59,7 +57,6 @@ pub struct SystolicArrays {
     pub array_dimension: u32,
     /// Arrays that work on folds of their own, in rounds. Absent where nobody knows:
     /// then no round is ever partly filled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrays: Option<u32>,
     /// A: clock of an array times the number of arrays. A latency only tells the
     /// product of the two.
@@ -70,7 +67,6 @@ pub struct SystolicArrays {
     /// is stored in: 2 where weights are dequantised to 16-bit floats first.
     pub element_bytes: u32,
     /// Products of 8-bit integers. Absent: they run as floats do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer: Option<Integer>,
     /// Memory bandwidth the NPU draws while nobody else uses the memory.
     pub bandwidth_gbps: Quantity,
@@ -84,10 +80,8 @@ pub struct SystolicArrays {
     #[serde(default)]
     pub graph_sizes: Vec<u32>,
     /// How the compiler blocks a stationary operand that does not fit on chip.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub column_block: Option<ColumnBlock>,
     /// The path for one token. Absent: one row runs as any other count does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub decode: Option<Decode>,
     /// What it takes to make graphs for a row count that has none.
     pub graph_preparation: GraphPreparation,

@@ -26,10 +26,8 @@ pub struct Power {
     /// Cores of each CPU cluster, in the order of the profile's CPU clusters.
     pub cluster: Vec<ProcessorPower>,
     /// The GPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<ProcessorPower>,
     /// The NPU, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub npu: Option<ProcessorPower>,
 }
 
@@ -42,7 +40,6 @@ pub struct ProcessorPower {
     /// While it computes.
     pub active_watts: Quantity,
     /// While it spins on a flag; absent for a processor that never does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub polling_watts: Option<Quantity>,
     /// While it waits without spinning, or has nothing to do.
     pub idle_watts: Quantity,

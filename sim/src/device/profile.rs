@@ -47,7 +47,6 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_fact: Vec<UsedFact>,
     /// What its fitted values were fitted on, and how well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
 }
 

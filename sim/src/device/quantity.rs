@@ -47,7 +47,6 @@ enum Written {
 struct Sourced {
     value: f64,
     source: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ci95: Option<[f64; 2]>,
 }
 

@@ -11,6 +11,8 @@
 //! uses this processor puts that many commands before each batch, and one that waits
 //! for another processor in between puts one.
 
+use std::mem::take;
+
 use super::fluid::{Traffic, later};
 use super::{ClientId, Event, ProcessorId, Run, TaskId, TraceSink};
 use crate::units::{Bytes, Picos};
@@ -56,15 +58,16 @@ pub struct Frames {
 }
 
 /// Who has the processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Occupant {
+    #[default]
     Nobody,
     Program,
     Background,
 }
 
 /// Where the frames and the queue are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FrameQueue {
     occupant: Occupant,
     /// The program's next command, once it could start, and when it was handed over.
@@ -78,48 +81,23 @@ pub(super) struct FrameQueue {
     /// When each task had everything it waits for outside the queue.
     handed_over: Vec<Picos>,
     /// When the program's latest commands ended, by their number modulo the depth.
-    ends: [Picos; MAX_QUEUE_DEPTH],
+    ends: Vec<Picos>,
     /// Commands of the program that have ended.
     ended: usize,
     /// Tasks of the program that have not finished.
     pub(super) left: usize,
     /// Whether the processor may change hands, once everything at this time has been
     /// handled.
-    turn_is_due: bool,
+    pub(super) turn_is_due: bool,
 }
 
 impl FrameQueue {
-    pub(super) fn new() -> Self {
-        Self {
-            occupant: Occupant::Nobody,
-            head: None,
-            batch: None,
-            batches_left: 0,
-            frame_start: Picos::ZERO,
-            frame_runs: false,
-            frames: Frames::default(),
-            handed_over: Vec::new(),
-            ends: [Picos::ZERO; MAX_QUEUE_DEPTH],
-            ended: 0,
-            left: 0,
-            turn_is_due: false,
-        }
-    }
-
     pub(super) fn reset(&mut self, tasks: usize) {
-        self.handed_over.clear();
-        self.handed_over.resize(tasks, Picos::ZERO);
-        *self = Self { handed_over: std::mem::take(&mut self.handed_over), left: tasks, ..Self::new() };
-    }
-
-    /// Whether a turn is due; it no longer is.
-    pub(super) fn take_due(&mut self) -> bool {
-        std::mem::take(&mut self.turn_is_due)
-    }
-
-    /// What a task waited for outside the queue has finished.
-    pub(super) fn note_host(&mut self, task: TaskId, now: Picos) {
-        self.handed_over[task.index()] = now;
+        let (mut handed_over, mut ends) = (take(&mut self.handed_over), take(&mut self.ends));
+        handed_over.clear();
+        handed_over.resize(tasks, Picos::ZERO);
+        ends.resize(MAX_QUEUE_DEPTH, Picos::ZERO);
+        *self = Self { handed_over, ends, left: tasks, ..Self::default() };
     }
 
     /// Counts a frame that took `length`, or has taken it so far.
@@ -175,7 +153,7 @@ impl<S: TraceSink> Run<'_, S> {
         }
         let now = self.engine.calendar.now();
         for successor in self.program.successors(task) {
-            self.engine.frame_queue.note_host(successor, now);
+            self.engine.frame_queue.handed_over[successor.index()] = now;
         }
     }
 

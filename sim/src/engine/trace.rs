@@ -5,44 +5,14 @@
 //! Invariant: a sink sees and never decides; a run with [`NoTrace`] compiles to
 //! code without a trace.
 
-use crate::engine::program::{ProcessorId, TaskId};
+use crate::engine::program::TaskId;
 use crate::units::{BytesPerSecond, Picos};
-
-/// A phase that ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhaseRow {
-    /// Whose phase.
-    pub task: TaskId,
-    /// Where, unless a delay.
-    pub processor: Option<ProcessorId>,
-    /// Which of the task's phases.
-    pub index: u32,
-    /// First picosecond.
-    pub start: Picos,
-    /// First picosecond after it.
-    pub end: Picos,
-}
-
-/// A task that ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskRow {
-    /// Which task.
-    pub task: TaskId,
-    /// Where, unless a delay.
-    pub processor: Option<ProcessorId>,
-    /// First picosecond.
-    pub start: Picos,
-    /// First picosecond after it.
-    pub end: Picos,
-}
 
 /// Keeps everything, in flat lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorder {
-    /// Phases, by end.
-    pub phases: Vec<PhaseRow>,
-    /// Tasks, by end.
-    pub tasks: Vec<TaskRow>,
+    /// Phases, by end: whose, first picosecond, first picosecond after it.
+    pub phases: Vec<(TaskId, Picos, Picos)>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
     /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
@@ -66,7 +36,6 @@ impl Recorder {
     /// Forgets everything; keeps the buffers.
     pub fn clear(&mut self) {
         self.phases.clear();
-        self.tasks.clear();
         self.memory.clear();
         self.flows.clear();
         self.background.clear();
@@ -75,22 +44,9 @@ impl Recorder {
 
 /// Receives what happens, in the order of the ends.
 pub trait TraceSink {
-    /// Phase `index` of `task` ran from `start` to `end`; a delay has one phase
-    /// and no processor.
+    /// The next phase of `task` ran from `start` to `end`.
     #[inline]
-    fn phase(
-        &mut self,
-        _task: TaskId,
-        _processor: Option<ProcessorId>,
-        _index: u32,
-        _start: Picos,
-        _end: Picos,
-    ) {
-    }
-
-    /// `task` ran from `start` to `end`.
-    #[inline]
-    fn task(&mut self, _task: TaskId, _processor: Option<ProcessorId>, _start: Picos, _end: Picos) {}
+    fn phase(&mut self, _task: TaskId, _start: Picos, _end: Picos) {}
 
     /// A frame of the background load was on its way from `start` to `end`.
     #[inline]
@@ -113,12 +69,8 @@ pub struct NoTrace;
 impl TraceSink for NoTrace {}
 
 impl TraceSink for Recorder {
-    fn phase(&mut self, task: TaskId, processor: Option<ProcessorId>, index: u32, start: Picos, end: Picos) {
-        self.phases.push(PhaseRow { task, processor, index, start, end });
-    }
-
-    fn task(&mut self, task: TaskId, processor: Option<ProcessorId>, start: Picos, end: Picos) {
-        self.tasks.push(TaskRow { task, processor, start, end });
+    fn phase(&mut self, task: TaskId, start: Picos, end: Picos) {
+        self.phases.push((task, start, end));
     }
 
     fn background(&mut self, start: Picos, end: Picos) {

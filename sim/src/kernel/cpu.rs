@@ -9,7 +9,6 @@
 pub mod coexec;
 mod core_set;
 mod makespan;
-mod rate_table;
 pub mod ruy;
 mod tally;
 mod team;
@@ -27,7 +26,6 @@ use crate::units::Picos;
 use crate::workload::{Class, DataType, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
-pub use rate_table::{RateTable, rate_table};
 use tally::Tally;
 
 /// Most threads one core set has: the cores of today's phones.
@@ -36,9 +34,8 @@ pub const MAX_THREADS: usize = 8;
 pub const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display, VariantArray,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, Display, VariantArray)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -207,6 +204,22 @@ fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
         | Class::Generic(_) => None,
     };
     (if quantised.is_some() { DataType::I8 } else { DataType::F32 }, quantised)
+}
+
+/// Key of the rate table of a cluster that `library` computes products with in `format`; none where it is
+/// not modelled.
+pub fn rate_table(library: Library, format: DataType) -> Option<&'static str> {
+    match (library, format) {
+        (Library::Ruy, DataType::F32) => Some("ruy_f32"),
+        (Library::Ruy, DataType::I8 | DataType::I8Dynamic) => Some("ruy_i8"),
+        (Library::Xnnpack, DataType::F32) => Some("xnnpack_f32"),
+        (Library::Xnnpack, DataType::F16) => Some("xnnpack_f16"),
+        (Library::Xnnpack, DataType::I8 | DataType::I8Dynamic) => Some("xnnpack_i8"),
+        (Library::Coexec, DataType::F32) => Some("coexec_f32"),
+        (Library::Ruy, DataType::F16)
+        | (Library::Coexec, DataType::F16 | DataType::I8 | DataType::I8Dynamic)
+        | (_, DataType::W4A16 | DataType::W8A16) => None,
+    }
 }
 
 fn unsupported(layer: &Layer, reason: String) -> Unsupported {

@@ -3,7 +3,7 @@
 //!
 //! Responsible for: the operators that are matrix products, the operands' order,
 //! on-chip capacity and the re-reads it forces, padding to static graphs. Not
-//! for: making graphs while a network runs ([`GraphCache`] tells its cost to
+//! for: making graphs while a network runs ([`graph_preparation`] tells its cost to
 //! whoever does it), or operators that are no products, which another
 //! processor takes. Invariant: the time is the larger of compute and traffic in
 //! each graph, behind its dispatch.
@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use self::cost::Cost;
 use self::graphs::Cover;
-pub use self::graphs::{GraphCache, graph_preparation, pieces};
+pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
 use super::{Execution, Phase, PhaseKind, Phases, Unsupported};

@@ -60,7 +60,9 @@ pub struct PlannedOperator {
 
 /// How an operator is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(strum::Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Partition {
     /// Not at all: one share.
     None,

@@ -41,45 +41,23 @@ struct Stored {
 
 /// Why parts are no placement of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlacementError {
     /// More parts than there may be.
     #[error("found {found} parts, expected at most {MAX_PARTS}")]
-    TooManyParts {
-        /// Parts given.
-        found: usize,
-    },
+    TooManyParts { found: usize },
     /// Parts on different CPU core sets.
     #[error("found parts on {first} and {second}, expected one CPU core set an operator")]
-    TwoCoreSets {
-        /// The first.
-        first: String,
-        /// Another.
-        second: String,
-    },
+    TwoCoreSets { first: String, second: String },
     /// An operator that cannot be cut along an axis.
     #[error("the {processor}'s part of {operator} is some of its {what}, which cannot be computed alone")]
-    CannotCut {
-        /// The operator.
-        operator: String,
-        /// Whose part.
-        processor: ProcessorKind,
-        /// Channels or rows.
-        what: &'static str,
-    },
+    CannotCut { operator: String, processor: ProcessorKind, what: &'static str },
     /// A part with nothing in it.
     #[error("the {processor}'s part of {operator} is empty")]
-    Empty {
-        /// The operator.
-        operator: String,
-        /// Whose part.
-        processor: ProcessorKind,
-    },
+    Empty { operator: String, processor: ProcessorKind },
     /// Parts that leave something out, or overlap.
     #[error("the parts of {operator} overlap, or do not cover its output")]
-    Uncovered {
-        /// The operator.
-        operator: String,
-    },
+    Uncovered { operator: String },
 }
 
 impl Placement {

@@ -24,9 +24,8 @@ use crate::device::sync::Sync;
 use crate::units::{Bytes, Picos};
 
 /// How one processor learns that another is done.
-#[derive(
-    Copy, Clone, PartialEq, Eq, Debug, Hash, Serialize, Deserialize, JsonSchema, VariantArray, Display,
-)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, VariantArray, Display)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]

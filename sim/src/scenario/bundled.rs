@@ -5,7 +5,7 @@ use strum::VariantArray;
 
 use super::{LanguageTable, ScenarioFile};
 use crate::input::Text;
-use crate::workload::{NETWORKS, OPERATOR_SETS, language_models};
+use crate::workload::{OPERATOR_SETS, language_models, networks};
 
 /// Device of a bundled language model: the phone of `HeteroInfer` (SOSP'25).
 const LANGUAGE_DEVICE: &str = "snapdragon-8gen3";
@@ -51,10 +51,9 @@ pub fn bundled() -> Vec<Bundled> {
     });
     let of =
         |kind| move |(name, title): (&'static str, &str)| Bundled { kind, name, title: title.to_owned() };
-    let networks = NETWORKS.iter().map(|&(name, summary, _)| (name, summary));
     let sets = OPERATOR_SETS.iter().map(|&(name, summary, _)| (name, summary));
     scenarios
-        .chain(networks.map(of(BundledKind::Network)))
+        .chain(networks().map(of(BundledKind::Network)))
         .chain(sets.map(of(BundledKind::OperatorSet)))
         .chain(language_models().map(of(BundledKind::LanguageModel)))
         .collect()

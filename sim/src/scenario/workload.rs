@@ -1,9 +1,9 @@
 //! What a scenario file runs.
 
 use super::resolve::{refused, unknown};
-use super::{Overrides, ScenarioFile, WORKLOADS, Workload, assemble};
+use super::{Overrides, ScenarioFile, WORKLOADS, Workload};
 use crate::input::{InputError, Text};
-use crate::workload::{Graph, Layer, NETWORKS, OPERATOR_SETS, Stage, fuse, network, operator_set};
+use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 
 impl ScenarioFile {
     /// The model, the set of operators or the language model, whichever it has.
@@ -25,7 +25,7 @@ impl ScenarioFile {
         }
         match (&self.network, &self.operator_set, &self.operator) {
             (Some(wanted), None, None) => {
-                let known = NETWORKS.iter().map(|(name, ..)| *name);
+                let known = networks().map(|(name, _)| name);
                 let graph = network(wanted).ok_or_else(|| unknown(text, "network", wanted, known, ""))?;
                 let graph = graph.with_data_type(data_type);
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))

@@ -141,18 +141,22 @@ impl BackgroundWork {
 }
 
 #[cfg(test)]
-impl BackgroundWork {
-    /// A game of 60 frames a second that asks for a sixth of the GPU's time.
-    pub(super) fn game() -> Self {
-        Self {
-            title: "game".to_owned(),
-            source: "test".to_owned(),
-            frames_per_second: Quantity::plain(60.0),
-            gpu_us: Quantity::plain(2_800.0),
-            batches: 7,
-            gpu_bytes: Quantity::plain(2e7),
-            cpu_gbps: Quantity::plain(6.0),
-            queue_depth: None,
+mod tests {
+    use super::*;
+
+    impl BackgroundWork {
+        /// A game of 60 frames a second that asks for a sixth of the GPU's time.
+        pub(in crate::simulate) fn game() -> Self {
+            Self {
+                title: "game".to_owned(),
+                source: "test".to_owned(),
+                frames_per_second: Quantity::plain(60.0),
+                gpu_us: Quantity::plain(2_800.0),
+                batches: 7,
+                gpu_bytes: Quantity::plain(2e7),
+                cpu_gbps: Quantity::plain(6.0),
+                queue_depth: None,
+            }
         }
     }
 }

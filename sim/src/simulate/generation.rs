@@ -12,10 +12,12 @@ mod report;
 mod timeline;
 mod written;
 
+use std::collections::BTreeSet;
+
 use crate::device::npu::Order;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
-use crate::kernel::npu::GraphCache;
+use crate::kernel::npu::graph_preparation;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Placement, Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
@@ -96,6 +98,15 @@ impl GenerationPlan {
             npu.order = self.order.unwrap_or(npu.order);
         }
         device
+    }
+
+    /// Who computes the prompt of a turn.
+    ///
+    /// # Errors
+    /// The plan has fewer turns than the task.
+    fn prefill_plan(&self, task: &LanguageTask, turn: usize) -> Result<&StepPlan, SimulateError> {
+        let (placements, stages) = (self.prefill.len(), task.turns.len());
+        self.prefill.get(turn).ok_or_else(|| ScheduleError::PlanLength { placements, stages }.into())
     }
 
     /// The step that reads the prompt of a turn, and how often it is run.
@@ -222,23 +233,20 @@ struct GenerationRun<'a> {
     simulator: Simulator<'a>,
     task: &'a LanguageTask,
     plan: &'a GenerationPlan,
-    /// Graphs made so far, where none lie ready.
-    made: GraphCache,
+    /// Rows of the graphs made so far, where none lie ready.
+    made: BTreeSet<u32>,
 }
 
 impl<'a> GenerationRun<'a> {
     fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
         let simulator = plan.in_graphs(Simulator::new(variant, library)).inside();
-        Self { simulator, task, plan, made: GraphCache::empty() }
+        Self { simulator, task, plan, made: BTreeSet::new() }
     }
 }
 
 impl GenerationRun<'_> {
     fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
-        let plan = self.plan.prefill.get(turn).ok_or(ScheduleError::PlanLength {
-            placements: self.plan.prefill.len(),
-            stages: self.task.turns.len(),
-        })?;
+        let plan = self.plan.prefill_plan(self.task, turn)?;
         let (step, times) = self.plan.prefill_steps(self.task, turn);
         let cost = self.step(&self.plan.stages(self.task, step), plan)?;
         Ok(Cost::default().then(cost, times))
@@ -325,8 +333,12 @@ impl GenerationRun<'_> {
     /// Making the graphs of a prompt's length, where none lie ready.
     fn online_preparation(&mut self, turn: Turn, device: &Profile) -> Picos {
         match device.systolic() {
-            Some(npu) if self.plan.graphs == Graphs::MadeOnline && self.plan.uses_npu() => {
-                self.made.prepare(npu, turn.prompt_tokens)
+            Some(npu)
+                if self.plan.graphs == Graphs::MadeOnline
+                    && self.plan.uses_npu()
+                    && self.made.insert(turn.prompt_tokens) =>
+            {
+                graph_preparation(npu, turn.prompt_tokens)
             }
             _ => Picos::ZERO,
         }

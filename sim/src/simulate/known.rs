@@ -9,8 +9,10 @@ use serde::Serialize;
 
 use super::{SimulateError, execute};
 use crate::device::basis::Basis;
+use crate::device::cpu::Cluster;
 use crate::device::npu::Npu;
 use crate::device::profile::Profile;
+use crate::kernel::Unsupported;
 use crate::kernel::cpu::{self, CoreSet, Library};
 use crate::plan::{Processor, ProcessorKind};
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
@@ -95,7 +97,9 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
         ProcessorKind::Cpu => {
             let of = |format| {
                 let table = cpu::rate_table(library, format);
-                let of = |cluster| table.and_then(|table| (table.basis)(cluster));
+                let of = |cluster: &Cluster| {
+                    cluster.rate_bases().find(|(key, _)| Some(*key) == table).map(|(_, basis)| basis)
+                };
                 device.cpu.clusters.iter().filter_map(of).max().unwrap_or(Basis::NotKnown)
             };
             match format {
@@ -141,21 +145,10 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
 
 /// Why there is no time, without the operator.
 fn reason(error: &SimulateError) -> String {
-    match error {
-        SimulateError::Unsupported(unsupported) => {
-            format!("{}: {}", unsupported.operator, unsupported.reason)
-        }
-        SimulateError::Absent { .. }
-        | SimulateError::NothingToUse
-        | SimulateError::OtherWorkload { .. }
-        | SimulateError::GridTooFine { .. }
-        | SimulateError::Schedule(_)
-        | SimulateError::GpuMemoryFull { .. }
-        | SimulateError::NoGraph { .. }
-        | SimulateError::NoTokenGraphs { .. }
-        | SimulateError::TooLong { .. }
-        | SimulateError::TooManyFrames { .. } => error.to_string(),
+    if let SimulateError::Unsupported(Unsupported { operator, reason, .. }) = error {
+        return format!("{operator}: {reason}");
     }
+    error.to_string()
 }
 
 /// What gives a processor times in `format`.
@@ -169,9 +162,8 @@ fn remedy(device: &Profile, library: Library, kind: ProcessorKind, format: DataT
             match (other, cpu::rate_table(library, format)) {
                 (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
                 (None, Some(table)) => format!(
-                    "add [cpu.cluster.{}] to each cluster of the profile, or write data_type = \"f32\" in the \
-                     scenario for another format",
-                    table.key
+                    "add [cpu.cluster.{table}] to each cluster of the profile, or write data_type = \"f32\" in the \
+                     scenario for another format"
                 ),
                 (None, None) => format!(
                     "write data_type = \"f32\" in the scenario: no CPU library is modelled in {format}"

@@ -1,5 +1,7 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
+use std::borrow::Cow;
+
 use super::alone::compiler;
 use super::memory::cluster_client;
 use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
@@ -135,28 +137,25 @@ impl Lowered {
     pub(crate) fn write(&self, program: &mut Program, stretch: &[f64]) {
         program.clear();
         for (index, task) in self.tasks.iter().enumerate() {
-            let stretched = stretch.get(index).map(|&factor| task.phases.scaled(factor));
-            let mut phases = stretched.as_ref().unwrap_or(&task.phases);
-            let elsewhere;
-            if self.spares_the_memory(task) {
-                elsewhere = phases.without_traffic();
-                phases = &elsewhere;
-            }
-            let id = task.add(phases, program);
+            let id = self.add(index, stretch.get(index).copied(), program);
             for &predecessor in &task.predecessors {
                 program.after(id, predecessor);
             }
         }
     }
 
-    /// Adds the task of that index at the end of its processor's queue, without what it
-    /// waits for.
-    pub(super) fn add(&self, index: usize, program: &mut Program) -> TaskId {
+    /// Adds the task of that index at the end of its processor's queue, stretched by a factor where there is
+    /// one, without what it waits for.
+    pub(super) fn add(&self, index: usize, stretch: Option<f64>, program: &mut Program) -> TaskId {
         let task = &self.tasks[index];
-        if self.spares_the_memory(task) {
-            return task.add(&task.phases.without_traffic(), program);
+        let mut phases = Cow::Borrowed(&task.phases);
+        if let Some(factor) = stretch {
+            phases = Cow::Owned(phases.scaled(factor));
         }
-        task.add(&task.phases, program)
+        if self.spares_the_memory(task) {
+            phases = Cow::Owned(phases.without_traffic());
+        }
+        task.add(&phases, program)
     }
 
     fn spares_the_memory(&self, task: &PricedCommand) -> bool {

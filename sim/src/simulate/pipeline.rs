@@ -229,7 +229,7 @@ impl Written {
                 }
                 let segment = step - steps[batch];
                 for index in (0..segments.len()).filter(|&index| segments[index] == segment) {
-                    let task = lowered.add(index, program);
+                    let task = lowered.add(index, None, program);
                     program.after(task, written.gaps[batch]);
                     for &before in &lowered.tasks[index].predecessors {
                         program.after(task, written.tasks[batch][before.0 as usize]);

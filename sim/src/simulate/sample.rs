@@ -62,31 +62,51 @@ pub fn sample(
     count: usize,
     seed: u64,
 ) -> Result<Samples, SimulateError> {
-    let lowered = Lowered::new(stages, plan, simulator)?;
-    let device = simulator.device;
-    let work = simulator.background_work();
-    let count = count.max(1);
-    let mut latencies: Vec<Picos> = (0..count as u64)
-        .into_par_iter()
-        .map_init(
-            // The tasks are lowered, with the host path; the engine alone is run.
-            || Simulator::new(device, simulator.library).beside(work),
-            |simulator, sample| {
-                let stretch: Vec<f64> = lowered
-                    .tasks
-                    .iter()
-                    .enumerate()
-                    .map(|(index, task)| stretch(&device.jitter, task, seed, sample, index as u64))
-                    .collect();
-                simulator.execute(&lowered, &stretch, &mut NoTrace)
-            },
-        )
-        .collect::<Result<_, _>>()?;
+    let jitter = &simulator.device.jitter;
+    let samples = (0..count.max(1) as u64).collect();
+    let mut latencies = stretched(simulator, (stages, plan), samples, |sample, index, task| {
+        stretch(jitter, task, seed, (sample << TASK_BITS) | index as u64)
+    })?;
     latencies.sort_unstable();
     Ok(summarise(&latencies, seed))
 }
 
-fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, sample: u64, index: u64) -> f64 {
+/// Latencies of a plan, one a run, with the time of each command multiplied by what `factor` says of it in
+/// that run.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub(super) fn stretched<Run: Copy + Send>(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    runs: Vec<Run>,
+    factor: impl Fn(Run, usize, &PricedCommand) -> f64 + Sync,
+) -> Result<Vec<Picos>, SimulateError> {
+    let lowered = Lowered::new(stages, plan, simulator)?;
+    let (device, library, work) = (simulator.device, simulator.library, simulator.background_work());
+    // The tasks are lowered, with the host path; the engine alone is run.
+    let engine = || Simulator::new(device, library).beside(work);
+    let latency = |engine: &mut Simulator<'_>, run: Run| {
+        let tasks = lowered.tasks.iter().enumerate();
+        let stretch: Vec<f64> = tasks.map(|(index, task)| factor(run, index, task)).collect();
+        engine.execute(&lowered, &stretch, &mut NoTrace)
+    };
+    runs.into_par_iter().map_init(engine, latency).collect()
+}
+
+/// The factor on a time whose logarithm's mean absolute deviation is so many percent, where it is off by that.
+pub(super) fn factor(percent: f64) -> f64 {
+    (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
+}
+
+/// A draw of the standard normal distribution.
+pub(super) fn normal(seed: u64, stream: u64) -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(stream);
+    StandardNormal.sample(&mut random)
+}
+
+fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, stream: u64) -> f64 {
     if !task.computes() {
         return 1.0;
     }
@@ -95,10 +115,7 @@ fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, sample: u64, index:
         ProcessorKind::Gpu => jitter.gpu_percent.value,
         ProcessorKind::Npu => jitter.npu_percent.as_ref().map_or(0.0, |percent| percent.value),
     };
-    let mut stream = ChaCha8Rng::seed_from_u64(seed);
-    stream.set_stream((sample << TASK_BITS) | index);
-    let normal: f64 = StandardNormal.sample(&mut stream);
-    (normal * percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
+    factor(normal(seed, stream) * percent)
 }
 
 /// `latencies` are sorted and at least one.

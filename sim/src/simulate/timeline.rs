@@ -35,9 +35,9 @@ pub fn timeline(
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
-    for row in &recorder.phases {
+    for &(task, start, end) in &recorder.phases {
         // Rows come by end, and a task's phases end one after the other.
-        spans[row.task.0 as usize].push((row.start, row.end));
+        spans[task.0 as usize].push((start, end));
     }
     for (task, spans) in lowered.tasks.iter().zip(&spans) {
         drawing.task(&stages[task.stage].name, task, spans);

@@ -6,19 +6,14 @@
 
 use std::ops::Range;
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, PricedCommand, Share};
-use super::sample::MEAN_ABSOLUTE_DEVIATION;
+use super::lower::{PricedCommand, Share};
+use super::sample::{self, MEAN_ABSOLUTE_DEVIATION, factor, stretched};
 use super::{Known, SimulateError, Simulator};
 use crate::device::basis::Basis;
 use crate::device::calibration::Group;
 use crate::device::profile::Profile;
-use crate::engine::NoTrace;
 use crate::plan::{Plan, ProcessorKind};
 use crate::schedule::What;
 use crate::units::Picos;
@@ -153,17 +148,16 @@ impl Deviation {
     }
 }
 
-/// By how much a time is multiplied that is so many percent off; a mean absolute error is drawn as a normal
-/// number of that mean absolute deviation.
-fn factor(percent: f64) -> f64 {
-    (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
-}
-
 /// By how much cuts take longer than predicted, and how far that spreads, of errors of predictions.
 fn of_cuts(group: &Group) -> [f64; 2] {
     let bias_percent = 100.0 * ((1.0 + group.bias_percent / 100.0).recip() - 1.0);
     let beyond = (group.p95_ape_percent - group.bias_percent.abs()).max(0.0);
     [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
+}
+
+/// A normal number of that index in a draw.
+fn normal(draw: u64, index: u64) -> f64 {
+    sample::normal(SEED, (draw << STAGE_BITS) | index)
 }
 
 /// The mean error of groups, each by its runs.
@@ -172,13 +166,6 @@ fn mean<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
         (sum + group.mape_percent * group.n as f64, runs + group.n as f64)
     });
     (runs > 0.0).then(|| sum / runs)
-}
-
-/// A normal number of that index in a draw.
-fn normal(draw: u64, index: u64) -> f64 {
-    let mut stream = ChaCha8Rng::seed_from_u64(SEED);
-    stream.set_stream((draw << STAGE_BITS) | index);
-    StandardNormal.sample(&mut stream)
 }
 
 /// What a plan takes in each of `draws` of `errors`.
@@ -209,23 +196,13 @@ pub(crate) fn latency(
 
 fn deviating(
     simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
+    plan: (&[Stage], &Plan),
     deviations: Vec<(Deviation, Option<(&Errors, u64)>)>,
 ) -> Result<Vec<Picos>, SimulateError> {
-    let lowered = Lowered::new(stages, plan, simulator)?;
-    let (device, library, work) = (simulator.device, simulator.library, simulator.background_work());
-    let of = |engine: &mut Simulator<'_>, (deviation, own): (Deviation, Option<(&Errors, u64)>)| {
-        let factor = |task: &PricedCommand| {
-            let own =
-                own.filter(|_| task.computes()).map_or(1.0, |(errors, draw)| errors.of_operator(task, draw));
-            deviation.of(task) * own
-        };
-        let stretch: Vec<f64> = lowered.tasks.iter().map(factor).collect();
-        engine.execute(&lowered, &stretch, &mut NoTrace)
-    };
-    // The tasks are lowered, with the host path; the engine alone is run.
-    let engine = || Simulator::new(device, library).beside(work);
-    deviations.into_par_iter().map_init(engine, of).collect()
+    stretched(simulator, plan, deviations, |(deviation, own), _, task| {
+        let own = own.filter(|_| task.computes());
+        deviation.of(task) * own.map_or(1.0, |(errors, draw)| errors.of_operator(task, draw))
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Sets of single operators: the test operations (section 5.3) and training
-//! operations (section 5.2) of EPEW'25, and the convolutions `CoDL` profiles.
+//! Sets of single operators: the test operations of EPEW'25 (section 5.3), and the convolutions
+//! `CoDL` profiles.
 //!
 //! Responsible for: enumerating and sampling them, the same on every machine.
 //! Not for: measured latencies, or splitting a set for cross-validation.
@@ -11,10 +11,8 @@
 //! operations (129.5 MFLOP) and 2,060 convolutions (383.1 MFLOP) the latencies
 //! that section 5.5 implies give the same GPU rate for both.
 
-use std::collections::HashSet;
-
+use rand::SeedableRng;
 use rand::seq::index;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::operator::{Conv2d, Linear, Operator, Window};
@@ -29,10 +27,7 @@ const FLOP_RANGE: (u64, u64) = (4_000_000, 1_000_000_000);
 /// Linear operations in the paper's test set.
 const LINEAR_SAMPLE: usize = 2_039;
 
-/// Distinct training operations of each type.
-const TRAINING_OPERATIONS: usize = 12_500;
-
-/// Seed of the samples; any other gives as good a sample. A sample drawn with
+/// Seed of the sample; any other gives as good a sample. A sample drawn with
 /// another generator, as the paper's was, cannot be reproduced.
 const SEED: u64 = 2_039;
 
@@ -55,8 +50,6 @@ pub const OPERATOR_SETS: &[OperatorSet] = &[
     ("epew-conv-same", "EPEW'25 convolutional test operations with \"SAME\" padding: 2,038", || {
         test_convs(Rounding::Up)
     }),
-    ("epew-train-linear", "EPEW'25 linear training operations: 12,500", training_linear),
-    ("epew-train-conv", "EPEW'25 convolutional training operations: 12,500", training_convs),
     ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171", codl::convs),
 ];
 
@@ -100,13 +93,9 @@ fn within_range(macs: u64) -> bool {
 
 fn sampled_test_linear() -> Vec<LinearDimensions> {
     let all = test_linear();
-    let mut chosen = index::sample(&mut stream(), all.len(), LINEAR_SAMPLE).into_vec();
+    let mut chosen = index::sample(&mut ChaCha8Rng::seed_from_u64(SEED), all.len(), LINEAR_SAMPLE).into_vec();
     chosen.sort_unstable();
     chosen.into_iter().map(|index| all[index]).collect()
-}
-
-fn stream() -> ChaCha8Rng {
-    ChaCha8Rng::seed_from_u64(SEED)
 }
 
 /// How the output extent of a stride that does not divide the input is rounded.
@@ -178,42 +167,6 @@ fn padded(extent: u32, kernel: u32, stride: u32, rounding: Rounding) -> (u32, u3
     let read = extent.min(needed + stride - 1);
     let padding = needed.saturating_sub(read);
     (read, padding / 2, padding - padding / 2)
-}
-
-/// An extent uniform in `[2^k, 2^(k+1)]` for a random 2 <= k <= 9. The text
-/// leaves open whether an operation's extents share one interval; with one each,
-/// as here, the small intervals hold enough distinct operations.
-fn training_extent(stream: &mut ChaCha8Rng) -> u32 {
-    let exponent = stream.random_range(2..=9_u32);
-    stream.random_range(1 << exponent..=2 << exponent)
-}
-
-fn training_linear() -> Vec<(String, Operator)> {
-    distinct(|stream| linear([(); 3].map(|()| training_extent(stream))))
-}
-
-fn training_convs() -> Vec<(String, Operator)> {
-    const KERNELS: [u32; 4] = [1, 3, 5, 7];
-    distinct(|stream| {
-        let [height, width, input, output] = [(); 4].map(|()| training_extent(stream));
-        let kernel = KERNELS[stream.random_range(0..KERNELS.len())];
-        let stride = stream.random_range(1..=2_u32);
-        conv(Shape::image(height, width, input), output, kernel, stride, Rounding::Up)
-    })
-}
-
-/// The first [`TRAINING_OPERATIONS`] distinct operations that `draw` makes.
-fn distinct(mut draw: impl FnMut(&mut ChaCha8Rng) -> (String, Operator)) -> Vec<(String, Operator)> {
-    let mut stream = stream();
-    let mut seen = HashSet::new();
-    let mut found = Vec::with_capacity(TRAINING_OPERATIONS);
-    while found.len() < TRAINING_OPERATIONS {
-        let operation = draw(&mut stream);
-        if seen.insert(operation.1.clone()) {
-            found.push(operation);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use coexec_sim::plan::{Axis, Placement, Plan, PlanFile, Processor};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::{Simulator, execute};
 use coexec_sim::units::{Bytes, Picos};
-use coexec_sim::workload::{DataType, Layer, Layout, Linear, NETWORKS, Operator, Stage, Tensor, fuse};
+use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Stage, Tensor, fuse, network};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -24,7 +24,7 @@ fn devices() -> Vec<Profile> {
 }
 
 fn networks() -> impl Iterator<Item = (&'static str, Vec<Stage>)> {
-    NETWORKS.iter().map(|(name, _, build)| (*name, fuse(&build())))
+    coexec_sim::workload::networks().filter_map(|(name, _)| Some((name, fuse(&network(name)?))))
 }
 
 fn named(name: &str) -> Vec<Stage> {

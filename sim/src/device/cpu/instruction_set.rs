@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
 /// A set of vector instructions.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray, Display,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, VariantArray, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum InstructionSet {
     /// Whatever the compiler makes of plain loops.

@@ -34,13 +34,11 @@ pub struct RuyRates {
     pub depthwise_tap_ns: Quantity,
     /// The same of 8-bit 3x3 windows over whole vectors of channels, for which
     /// TFLite has a kernel of its own (`dw3`); as any other where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depthwise_3x3_tap_ns: Option<Quantity>,
     /// One output element of a depthwise convolution (`dwout`).
     pub depthwise_output_ns: Quantity,
     /// One output pixel of a 32-bit depthwise convolution, whatever its channels
     /// (`dwpix`): TFLite's kernel starts over at each; free where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depthwise_pixel_ns: Option<Quantity>,
     /// Copying one row of one pixel's window by im2col, apart from its elements
     /// (`row`).
@@ -55,15 +53,12 @@ pub struct RuyRates {
     pub element_wise_ns: Quantity,
     /// One element of a product or sum with one value a channel (`bc`); as any
     /// other function's where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broadcast_element_ns: Option<Quantity>,
     /// One element of a function that takes more than a comparison: hard swish,
     /// sigmoid (`act`); as any other function's where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_element_ns: Option<Quantity>,
     /// One element read by a mean (`mean`); as an element-wise function's where
     /// absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_element_ns: Option<Quantity>,
     /// One window position of one output of a pooling (`pool`).
     pub pool_tap_ns: Quantity,
@@ -71,7 +66,6 @@ pub struct RuyRates {
     pub copy_element_ns: Quantity,
     /// Copying one element of a concatenation (`concat`); as any other copy where
     /// absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concat_element_ns: Option<Quantity>,
     /// One element of a tensor beyond the first megabyte (`big`).
     pub beyond_cache_element_ns: Quantity,

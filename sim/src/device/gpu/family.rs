@@ -25,6 +25,7 @@ use crate::workload::Layout;
 
 /// A family of GPUs that the TFLite GPU delegate dispatches alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray)]
+#[serde(rename_all = "kebab-case")]
 pub enum GpuFamily {
     /// Qualcomm Adreno 3xx.
     #[serde(rename = "adreno-3xx")]
@@ -42,7 +43,6 @@ pub enum GpuFamily {
     #[serde(rename = "adreno-7xx")]
     Adreno7xx,
     /// Arm Mali-T6xx, T7xx and T8xx.
-    #[serde(rename = "mali-midgard")]
     MaliMidgard,
     /// Arm Mali-G31, G51 and G71.
     #[serde(rename = "mali-bifrost-1")]
@@ -63,19 +63,14 @@ pub enum GpuFamily {
     #[serde(rename = "powervr")]
     PowerVr,
     /// NVIDIA.
-    #[serde(rename = "nvidia")]
     Nvidia,
     /// AMD.
-    #[serde(rename = "amd")]
     Amd,
     /// Apple A9 and A10.
-    #[serde(rename = "apple-a9")]
     AppleA9,
     /// Apple A11 ("Bionic") and later.
-    #[serde(rename = "apple-bionic")]
     AppleBionic,
     /// Any other `OpenCL` device, such as a CPU under `PoCL`.
-    #[serde(rename = "generic")]
     Generic,
 }
 

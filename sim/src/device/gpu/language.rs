@@ -32,7 +32,6 @@ pub struct LanguageKernels {
     /// could not be filled before.
     pub submission_us: Quantity,
     /// How products were timed on their own, where that was published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stand_alone: Option<StandAlone>,
 }
 

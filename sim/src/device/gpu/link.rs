@@ -45,7 +45,6 @@ pub struct Link {
     pub latency_us: Quantity,
     /// What the host takes to put a transfer into the queue, before it computes itself; 0
     /// where it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_us: Option<Quantity>,
     /// Rate of long transfers from the host's memory into the GPU's.
     pub to_gpu_gbps: Quantity,
@@ -53,17 +52,13 @@ pub struct Link {
     pub to_host_gbps: Quantity,
     /// What each row adds to a transfer into the GPU's memory of which the rows do not lie
     /// next to each other; 0 where it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_to_gpu_ns: Option<Quantity>,
     /// The same into the host's memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_to_host_ns: Option<Quantity>,
     /// What a kernel takes that arranges what arrived in the GPU's memory for those that
     /// compute; nothing where they take it as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrange: Option<Transfer>,
     /// Energy of one byte that crosses, beside that of the host's memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picojoules_per_byte: Option<Quantity>,
 }
 

@@ -49,11 +49,10 @@ macro_rules! kernel_table {
             #[serde(default)]
             pub basis: $crate::device::basis::Basis,
             $($(#[$what])+ pub $key: $crate::device::quantity::Quantity,)+
-            $($(#[$rare])+ #[serde(default, skip_serializing_if = "Option::is_none")]
+            $($(#[$rare])+
             pub $optional: Option<$crate::device::quantity::Quantity>,)*
             /// Start of each compute unit beyond the first that gets a group. Only for CPU
             /// devices, whose sleeping cores have to be woken one by one.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub unit_us: Option<$crate::device::quantity::Quantity>,
         }
 
@@ -94,9 +93,8 @@ macro_rules! kernel_table {
 pub(super) use kernel_table;
 
 /// A kernel table of a GPU.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum KernelTable {

@@ -35,9 +35,8 @@ const LARGEST_WEIGHT: f64 = 1e3;
 const LENGTH_SCALES: [f64; 2] = [1e-3, 1e6];
 
 /// A count of a launch by which launches are similar. "log" is to base 2.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, VariantArray,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, JsonSchema, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
     /// Log of the bytes of the inputs.
@@ -197,35 +196,32 @@ impl ResidualTable {
     }
 
     fn check(&self, checker: &mut Checker) {
-        let width = self.features.len();
+        let (width, count) = (self.features.len(), self.points.len());
         let mut distinct = self.features.clone();
         distinct.sort_unstable();
         distinct.dedup();
         if distinct.len() != width {
             checker.violation("features", "a feature twice", "each feature at most once");
         }
-        if self.length_scales.len() != width {
-            let found = format!("{} values", self.length_scales.len());
-            checker.violation("length_scales", found, format!("one for each of {width} features"));
-        }
         let [low, high] = LENGTH_SCALES;
         if let Some(scale) = self.length_scales.iter().find(|scale| !(low..=high).contains(*scale)) {
             checker.violation("length_scales", scale, format!("numbers from {low} to {high}"));
         }
-        if self.points.len() > MOST_POINTS {
-            checker.violation("points", self.points.len(), format!("at most {MOST_POINTS} points"));
+        if count > MOST_POINTS {
+            checker.violation("points", count, format!("at most {MOST_POINTS} points"));
         }
-        if let Some(point) = self.points.iter().find(|point| point.len() != width) {
-            let found = format!("a point of {} values", point.len());
-            checker.violation("points", found, format!("one value for each of {width} features"));
-        }
-        if self.weights.len() != self.points.len() {
-            let found = format!("{} values", self.weights.len());
-            checker.violation("weights", found, format!("one for each of {} points", self.points.len()));
-        }
-        if !self.own.is_empty() && self.own.len() != self.points.len() {
-            let found = format!("{} values", self.own.len());
-            checker.violation("own", found, format!("none, or one for each of {} points", self.points.len()));
+        let odd = self.points.iter().find(|point| point.len() != width);
+        let own = if self.own.is_empty() { count } else { self.own.len() };
+        for (key, found, expected, what) in [
+            ("length_scales", self.length_scales.len(), width, "features"),
+            ("points", odd.map_or(width, Vec::len), width, "features"),
+            ("weights", self.weights.len(), count, "points"),
+            ("own", own, count, "points"),
+        ] {
+            if found != expected {
+                let expected = format!("one for each of {expected} {what}");
+                checker.violation(key, format!("{found} values"), expected);
+            }
         }
         for (key, values) in [("weights", &self.weights), ("own", &self.own)] {
             if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > LARGEST_WEIGHT) {

@@ -58,17 +58,14 @@ pub struct CompiledGraphs {
     pub one_row_bandwidth_gbps: Quantity,
     /// Memory bandwidth of weights that one token is multiplied by, in graphs of whole steps of a language
     /// model. Absent: nothing is known of such graphs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_bandwidth_gbps: Option<Quantity>,
     /// Part of the bytes beyond the on-chip memory that move: chains of operators are tiled.
     pub spill_factor: Quantity,
     /// Memory that tensors stay in between operators.
     pub on_chip_bytes: Quantity,
     /// Models whose weights and activations are 8-bit integers. Absent: nothing is known of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer: Option<IntegerGraphs>,
     /// Models whose weights alone are integers, beside 16-bit activations. Absent: as above.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer_weights: Option<IntegerWeights>,
 }
 

@@ -80,6 +80,10 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     Ok(tally)
 }
 
+fn one_product(channels: u32, pixels: u32, depth: u32) -> Product {
+    Product { channels: channels.into(), pixels: pixels.into(), depth: depth.into() }
+}
+
 impl<'a> Kernels<'a> {
     fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
         let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
@@ -276,26 +280,17 @@ impl<'a> Kernels<'a> {
 
     /// A product with weights.
     fn linear(&self, product: workload::Product) -> Tally {
-        let (channels, pixels, depth) =
-            (u64::from(product.outputs), u64::from(product.rows), u64::from(product.inner));
-        let product = Product { channels, pixels, depth };
+        let product = one_product(product.outputs, product.rows, product.inner);
         // The GEMV path has its own kernel and nothing to keep in cache.
-        let beyond_cache = if pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
+        let beyond_cache = if product.pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
         self.product(product, &[beyond_cache], Kernel::Gemm)
     }
 
     /// The steps of a recurrent layer, one after the other.
     fn recurrent(&self, recurrent: &Recurrent) -> Tally {
         let step = recurrent.product();
-        let mut tally = self.product(
-            Product {
-                channels: u64::from(step.output_features),
-                pixels: u64::from(step.rows),
-                depth: u64::from(step.input_features),
-            },
-            &[],
-            Kernel::Gemm,
-        );
+        let product = one_product(step.output_features, step.rows, step.input_features);
+        let mut tally = self.product(product, &[], Kernel::Gemm);
         let functions = recurrent.functions();
         tally.serial += self.function(functions.function, functions.input.elements(), false);
         tally.scale(f64::from(recurrent.steps));
@@ -305,11 +300,7 @@ impl<'a> Kernels<'a> {
     /// One product after the other: the right operand of each takes the place
     /// of the weights, and no packed operand serves twice.
     fn batched_product(&self, product: workload::Product) -> Tally {
-        let one = Product {
-            channels: u64::from(product.outputs),
-            pixels: u64::from(product.rows),
-            depth: u64::from(product.inner),
-        };
+        let one = one_product(product.outputs, product.rows, product.inner);
         let mut tally = self.product(one, &[], Kernel::Gemm);
         let operator = self.main().operator_ns.value;
         // One dispatch serves the whole batch.

@@ -1,9 +1,9 @@
 //! The learned correction of a launch: its features, and the stretch of its
 //! phases.
 
-use super::{Kernel, Launch, extent};
+use super::{Launch, extent};
 use crate::device::gpu::family::{Extent, SLICE_BYTES};
-use crate::device::gpu::{Correction, Feature, Features, Gpu, KernelTable};
+use crate::device::gpu::{Correction, Feature, Features, Gpu};
 use crate::kernel::Execution;
 use crate::workload::{Class, Layer, Movement, Operator, slices};
 
@@ -18,35 +18,6 @@ const PIXELS_PER_WAVE: u64 = 32;
 /// kernels unroll by and schedulers pair up by, and a cache line of weights.
 const SHORT_PERIOD: f64 = 4.0;
 const LONG_PERIOD: f64 = 16.0;
-
-impl Kernel {
-    /// The table whose parameters its time depends on.
-    pub fn table(self) -> KernelTable {
-        match self {
-            Self::FullyConnected => KernelTable::FullyConnected,
-            Self::Winograd => KernelTable::Winograd,
-            Self::ConvConstants => KernelTable::ConvConstants,
-            Self::ConvGeneric | Self::MatMul => KernelTable::ConvGeneric,
-            Self::GroupedConv => KernelTable::GroupedConv,
-            Self::Depthwise3x3 | Self::DepthwiseStrideH2 | Self::DepthwiseGeneric => KernelTable::Depthwise,
-            Self::Mean => KernelTable::Mean,
-            Self::Pool => KernelTable::Pool,
-            Self::Concat => KernelTable::Concat,
-            Self::Elementwise
-            | Self::Softmax
-            | Self::Softmax1x1
-            | Self::Norm
-            | Self::Gather
-            | Self::Slice
-            | Self::Transpose
-            | Self::Padding
-            | Self::Resize
-            | Self::Reshape
-            | Self::Generic
-            | Self::ConcatXy => KernelTable::Elementwise,
-        }
-    }
-}
 
 /// What the residual of `gpu` says of a launch; none where it has no points for
 /// the kernel.

@@ -11,6 +11,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::extent;
+use crate::device::gpu::KernelTable;
 use crate::device::gpu::family::{Extent, Family};
 use crate::workload::{Conv2d, DepthwiseConv2d, Shape, Window, slices};
 
@@ -69,31 +70,47 @@ pub enum Kernel {
     Generic,
 }
 
+impl Kernel {
+    /// TFLite's name of it, and the table that its time comes from.
+    fn name_and_table(self) -> (&'static str, KernelTable) {
+        use KernelTable as Table;
+        match self {
+            Self::FullyConnected => ("fully_connected", Table::FullyConnected),
+            Self::Winograd => ("convolution_winograd_4x4_6x6", Table::Winograd),
+            Self::ConvConstants => ("convolution_2d", Table::ConvConstants),
+            Self::ConvGeneric => ("convolution_2d", Table::ConvGeneric),
+            Self::GroupedConv => ("convolution_2d_grouped", Table::GroupedConv),
+            Self::MatMul => ("mat_mul_as_convolution", Table::ConvGeneric),
+            Self::Depthwise3x3 | Self::DepthwiseStrideH2 | Self::DepthwiseGeneric => {
+                ("depthwise_convolution", Table::Depthwise)
+            }
+            Self::Mean => ("mean", Table::Mean),
+            Self::Pool => ("pooling_2d", Table::Pool),
+            Self::Concat => ("concat", Table::Concat),
+            Self::ConcatXy => ("concat", Table::Elementwise),
+            Self::Elementwise => ("elementwise", Table::Elementwise),
+            Self::Softmax => ("softmax", Table::Elementwise),
+            Self::Softmax1x1 => ("softmax1x1", Table::Elementwise),
+            Self::Norm => ("mean_stddev_normalization", Table::Elementwise),
+            Self::Gather => ("gather", Table::Elementwise),
+            Self::Slice => ("slice", Table::Elementwise),
+            Self::Transpose => ("transpose", Table::Elementwise),
+            Self::Padding => ("padding", Table::Elementwise),
+            Self::Resize => ("resize", Table::Elementwise),
+            Self::Reshape => ("reshape", Table::Elementwise),
+            Self::Generic => ("generic", Table::Elementwise),
+        }
+    }
+
+    /// The profile's table that its time comes from.
+    pub fn table(self) -> KernelTable {
+        self.name_and_table().1
+    }
+}
+
 impl fmt::Display for Kernel {
-    /// The name the delegate's profiler reports.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::FullyConnected => "fully_connected",
-            Self::Winograd => "convolution_winograd_4x4_6x6",
-            Self::ConvConstants | Self::ConvGeneric => "convolution_2d",
-            Self::GroupedConv => "convolution_2d_grouped",
-            Self::MatMul => "mat_mul_as_convolution",
-            Self::Depthwise3x3 | Self::DepthwiseStrideH2 | Self::DepthwiseGeneric => "depthwise_convolution",
-            Self::Mean => "mean",
-            Self::Pool => "pooling_2d",
-            Self::Concat | Self::ConcatXy => "concat",
-            Self::Elementwise => "elementwise",
-            Self::Softmax => "softmax",
-            Self::Softmax1x1 => "softmax1x1",
-            Self::Norm => "mean_stddev_normalization",
-            Self::Gather => "gather",
-            Self::Slice => "slice",
-            Self::Transpose => "transpose",
-            Self::Padding => "padding",
-            Self::Resize => "resize",
-            Self::Reshape => "reshape",
-            Self::Generic => "generic",
-        })
+        f.pad(self.name_and_table().0)
     }
 }
 

@@ -310,18 +310,6 @@ fn integers_run_at_a_rate_and_size_of_their_own() {
 }
 
 #[test]
-fn a_graph_is_made_once() {
-    let npu = hexagon();
-    let mut cache = GraphCache::standard(&npu);
-    assert!(cache.has(256) && !cache.has(300));
-    assert_eq!(cache.prepare(&npu, 256), Picos::ZERO);
-    assert_eq!(cache.prepare(&npu, 300), graph_preparation(&npu, 300));
-    assert_eq!(cache.prepare(&npu, 300), Picos::ZERO);
-    assert!(GraphCache::standard(&hexagon_with_all_graphs()).has(299));
-    assert!(!GraphCache::empty().has(256));
-}
-
-#[test]
 fn a_small_layer_is_bound_by_its_dispatch_in_decode() {
     assert_eq!(schedule(&linear(1, 1024, 1024), &hexagon()).limit, Limit::Dispatch);
     assert_eq!(schedule(&linear(1, 4096, 4096), &hexagon()).limit, Limit::Traffic);

@@ -19,97 +19,65 @@ impl PlannedOperator {
             ));
         }
         let placement = match self.partition {
-            Partition::None => self.whole(device)?,
-            Partition::OutputChannels => self.along(Axis::Channels, stage, device)?,
-            Partition::Height => self.along(Axis::Height, stage, device)?,
-            Partition::RowsAndChannels => self.along_both(stage, device)?,
+            Partition::None => self.cut(&[], stage, device)?,
+            Partition::OutputChannels => self.cut(&[Axis::Channels], stage, device)?,
+            Partition::Height => self.cut(&[Axis::Height], stage, device)?,
+            Partition::RowsAndChannels => self.cut(&[Axis::Height, Axis::Channels], stage, device)?,
             Partition::Accelerators => self.accelerators(stage, device)?,
         };
         check_graphs(placement, stage, device)?;
         Ok(placement)
     }
 
-    fn whole(&self, device: &Profile) -> Result<Placement, Violation> {
-        let [share] = self.shares.as_slice() else {
-            return Err(Violation::new(
-                "shares",
-                format!("{} shares", self.shares.len()),
-                "one share, since partition is \"none\"",
-            ));
-        };
-        for (key, found) in [("channels", share.channels), ("rows", share.rows)] {
-            if let Some(found) = found {
-                return Err(Violation::new(
-                    format!("shares[0].{key}"),
-                    found,
-                    format!("no {key}, since partition is \"none\""),
-                ));
-            }
+    /// Parts side by side along the channels, in bands of rows: of an axis that is not cut, each part has
+    /// all.
+    fn cut(&self, axes: &[Axis], stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
+        let (operator, written) = (&stage.layer.operator, format!("{:?}", self.partition.to_string()));
+        if let Some(&axis) = axes.iter().find(|axis| axis.extent(operator).is_none()) {
+            let expected = format!("\"none\": this {} cannot be cut along {}", operator.name(), unit(axis));
+            return Err(Violation::new("partition", written, expected));
         }
-        Ok(Placement::whole(share.by(0, device)?))
-    }
-
-    /// Parts side by side along `axis`.
-    fn along(&self, axis: Axis, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        let (written, along, unit, other) = match axis {
-            Axis::Height => ("\"height\"", "its height", "row", "channels"),
-            Axis::Channels => ("\"output-channels\"", "output channels", "channel", "rows"),
-        };
-        let whole = Self::extent(axis, along, written, stage)?;
-        self.check_count()?;
-        let mut parts = Vec::with_capacity(self.shares.len());
-        let mut counts = Vec::with_capacity(self.shares.len());
-        let mut end = 0_u64;
-        for (index, share) in self.shares.iter().enumerate() {
-            let (count, beside) = match axis {
-                Axis::Height => (share.rows, share.channels),
-                Axis::Channels => (share.channels, share.rows),
-            };
-            if let Some(found) = beside {
-                let expected = format!("no {other}, since partition is {written}");
-                return Err(Violation::new(format!("shares[{index}].{other}"), found, expected));
-            }
-            let count = at_least_one(index, &format!("{unit}s"), count)?;
-            counts.push(count.to_string());
-            let start = end;
-            end += u64::from(count);
-            let region = Region::along(axis, Span::new(start as u32, end as u32));
-            parts.push(Part { by: share.by(index, device)?, region });
+        let counts = if axes.is_empty() { 1..=1 } else { 2..=MAX_PARTS };
+        if !counts.contains(&self.shares.len()) {
+            let found = format!("{} shares", self.shares.len());
+            let expected = format!("{} to {}, since partition is {written}", counts.start(), counts.end());
+            return Err(Violation::new("shares", found, expected));
         }
-        if end != u64::from(whole) {
-            return Err(Violation::new(
-                "shares",
-                format!("{} {unit}s", counts.join(" + ")),
-                format!("shares that add up to the {whole} output {unit}s of {:?}", stage.name),
-            ));
-        }
-        placed(&parts)
-    }
-
-    /// Parts side by side along the channels, in bands of rows.
-    fn along_both(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        let written = "\"rows-and-channels\"";
-        Self::extent(Axis::Height, "its height", written, stage)?;
-        let all = Self::extent(Axis::Channels, "output channels", written, stage)?;
-        self.check_count()?;
+        let whole = Region::of(operator.output());
         let mut parts: Vec<Part> = Vec::with_capacity(self.shares.len());
-        let (mut rows, mut channel) = (Span::default(), 0_u32);
+        let mut counts = Vec::with_capacity(self.shares.len());
+        let (mut rows, mut channel) = (Span::ALL, 0_u32);
         for (index, share) in self.shares.iter().enumerate() {
-            let count = at_least_one(index, "rows", share.rows)?;
-            if channel == 0 {
-                rows = Span::new(rows.end, rows.end.saturating_add(count));
-            } else if count != rows.length() {
-                let expected = format!("{}, the rows of the share before it", rows.length());
-                return Err(Violation::new(format!("shares[{index}].rows"), count, expected));
+            let count = |axis| share.count(index, axis, axes.contains(&axis), &written);
+            let [height, width] = [count(Axis::Height)?, count(Axis::Channels)?];
+            if let Some(height) = height {
+                let start = if index == 0 { 0 } else { rows.end };
+                if channel == 0 {
+                    rows = Span::new(start, start.saturating_add(height));
+                } else if height != rows.length() {
+                    let expected = format!("{}, the rows of the share before it", rows.length());
+                    return Err(Violation::new(format!("shares[{index}].rows"), height, expected));
+                }
             }
-            let end = channel.saturating_add(at_least_one(index, "channels", share.channels)?);
-            let region = Region { rows, channels: Span::new(channel, end) };
-            parts.push(Part { by: share.by(index, device)?, region });
-            channel = if end >= all { 0 } else { end };
+            let channels = width.map_or(Span::ALL, |width| Span::new(channel, channel.saturating_add(width)));
+            parts.push(Part { by: share.by(index, device)?, region: Region { rows, channels } });
+            let ends_band = height.is_some() && channels.end >= whole.channels.end;
+            channel = if ends_band { 0 } else { channels.end };
+            let extents = [height, width].into_iter().flatten().map(|count| count.to_string());
+            counts.push(extents.collect::<Vec<_>>().join("x"));
         }
-        let placement = placed(&parts)?;
-        placement.check(&stage.layer.operator).map_err(|error| {
-            Violation::new("shares", "other rows and channels", format!("all of {:?}: {error}", stage.name))
+        let placement = Placement::of(&parts)
+            .map_err(|error| Violation::new("shares", "other shares", error.to_string()))?;
+        placement.check(operator).map_err(|_| {
+            let found = format!(
+                "{} {}",
+                counts.join(" + "),
+                axes.iter().map(|&axis| unit(axis)).collect::<Vec<_>>().join(" x ")
+            );
+            let all = axes.iter().map(|&axis| format!("{} output {}", whole.span(axis).length(), unit(axis)));
+            let all = all.collect::<Vec<_>>().join(" and ");
+            let expected = format!("shares that add up to the {all} of {:?}", stage.name);
+            Violation::new("shares", found, expected)
         })?;
         Ok(placement)
     }
@@ -150,25 +118,25 @@ impl PlannedOperator {
         check_sum("channels", channels, linear.output_features)?;
         Ok(Placement::npu_and_gpu(rows, channels, npu.graphs.unwrap_or_default()))
     }
-
-    /// Rows or channels of an operator that may be cut so.
-    fn extent(axis: Axis, along: &str, written: &str, stage: &Stage) -> Result<u32, Violation> {
-        axis.extent(&stage.layer.operator).ok_or_else(|| {
-            let name = stage.layer.operator.name();
-            Violation::new("partition", written, format!("\"none\": this {name} cannot be cut along {along}"))
-        })
-    }
-
-    fn check_count(&self) -> Result<(), Violation> {
-        if (2..=MAX_PARTS).contains(&self.shares.len()) {
-            return Ok(());
-        }
-        let found = format!("{} shares", self.shares.len());
-        Err(Violation::new("shares", found, format!("two to {MAX_PARTS} shares")))
-    }
 }
 
 impl Share {
+    /// Its rows or channels, at least one where they are cut, none where they are not.
+    fn count(&self, index: usize, axis: Axis, is_cut: bool, written: &str) -> Result<Option<u32>, Violation> {
+        let found = match axis {
+            Axis::Height => self.rows,
+            Axis::Channels => self.channels,
+        };
+        let unit = unit(axis);
+        let expected = match (found, is_cut) {
+            (None, false) | (Some(1..), true) => return Ok(found),
+            (_, true) => format!("at least 1 of the {unit}"),
+            (Some(_), false) => format!("no {unit}, since partition is {written}"),
+        };
+        let found = found.map_or("absent".to_owned(), |count| count.to_string());
+        Err(Violation::new(format!("shares[{index}].{unit}"), found, expected))
+    }
+
     /// Who computes share number `index`, on a device that has such a processor.
     fn by(&self, index: usize, device: &Profile) -> Result<Processor, Violation> {
         let at = format!("shares[{index}]");
@@ -215,21 +183,12 @@ fn check_graphs(placement: Placement, stage: &Stage, device: &Profile) -> Result
     Ok(())
 }
 
-/// Rows or channels of share number `index`, at least one.
-fn at_least_one(index: usize, unit: &str, count: Option<u32>) -> Result<u32, Violation> {
-    count.filter(|&count| count > 0).ok_or_else(|| {
-        let found = count.map_or("absent".to_owned(), |count| count.to_string());
-        Violation::new(
-            format!("shares[{index}].{unit}"),
-            found,
-            format!("at least 1 {}", &unit[..unit.len() - 1]),
-        )
-    })
-}
-
-/// The placement of these parts.
-fn placed(parts: &[Part]) -> Result<Placement, Violation> {
-    Placement::of(parts).map_err(|error| Violation::new("shares", "other shares", error.to_string()))
+/// What an axis counts, which is also its key in a share.
+fn unit(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Height => "rows",
+        Axis::Channels => "channels",
+    }
 }
 
 fn check_sum(unit: &str, [npu, gpu]: [u32; 2], whole: u32) -> Result<(), Violation> {

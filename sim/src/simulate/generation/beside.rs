@@ -11,7 +11,6 @@ use super::{GenerationPlan, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::{Placement, Plan};
-use crate::schedule::ScheduleError;
 use crate::simulate::{BackgroundReport, BackgroundWork, SimulateError, Simulator};
 use crate::workload::{LanguageTask, Stage, StepStages};
 
@@ -32,6 +31,9 @@ pub struct GenerationBeside {
 ///
 /// # Errors
 /// The plan is for another task, or the device lacks a processor or kernel it uses.
+///
+/// # Panics
+/// Never: what runs beside work reports on it.
 pub fn generate_beside(
     device: &Profile,
     library: Library,
@@ -43,25 +45,23 @@ pub fn generate_beside(
     let mut simulator = plan.in_graphs(Simulator::new(&variant, library)).inside().beside(Some(work));
     let mut run = |chain: TokenSequence| {
         let whole = Plan::new(plan.synchronisation, chain.placements);
-        Ok::<_, SimulateError>(simulator.run(&chain.stages, &whole)?.background)
+        let background = simulator.run(&chain.stages, &whole)?.background;
+        Ok::<_, SimulateError>(background.expect("the simulator runs plans beside the work"))
     };
-    let lacks = || {
-        let (placements, stages) = (plan.prefill.len(), task.turns.len());
-        SimulateError::from(ScheduleError::PlanLength { placements, stages })
-    };
-    let (Some(turn), Some(prefill)) = (task.turns.first(), plan.prefill.first()) else { return Err(lacks()) };
+    let prefill = plan.prefill_plan(task, 0)?;
     let mut prompt = TokenSequence::default();
     let (step, times) = plan.prefill_steps(task, 0);
     for _ in 0..times {
         prompt.step(&plan.stages(task, step), prefill, task.model.layers);
     }
     let mut answer = TokenSequence::default();
-    for token in 0..turn.generated_tokens.min(MOST_TOKENS) {
+    let tokens = task.turns.first().map_or(0, |turn| turn.generated_tokens);
+    for token in 0..tokens.min(MOST_TOKENS) {
         let step = plan.decode_step(task, 0, token);
         answer.step(&plan.stages(task, step), &plan.decode, task.model.layers);
     }
-    let prefill = run(prompt)?.ok_or_else(lacks)?;
-    let decode = if answer.stages.is_empty() { None } else { run(answer)? };
+    let prefill = run(prompt)?;
+    let decode = if answer.stages.is_empty() { None } else { Some(run(answer)?) };
     Ok(GenerationBeside { prefill, decode })
 }
 

@@ -8,7 +8,6 @@ use super::{GenerationPlan, GenerationRun, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::Plan;
-use crate::schedule::ScheduleError;
 use crate::simulate::{SimulateError, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
@@ -29,10 +28,7 @@ pub fn generation_timeline(
     let mut whole = Timeline::default();
     for (index, turn) in task.turns.iter().enumerate() {
         whole.end += run.online_preparation(*turn, device);
-        let prefill = plan
-            .prefill
-            .get(index)
-            .ok_or(ScheduleError::PlanLength { placements: plan.prefill.len(), stages: task.turns.len() })?;
+        let prefill = plan.prefill_plan(task, index)?;
         let (step, times) = plan.prefill_steps(task, index);
         for _ in 0..times {
             run.draw(&mut whole, &plan.stages(task, step), prefill)?;

@@ -85,12 +85,12 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use crate::workload::{NETWORKS, network};
+    use crate::workload::{network, networks};
 
     #[test]
     fn a_batch_of_a_network_is_as_many_times_its_work_on_the_same_weights() {
-        for (name, _, build) in NETWORKS {
-            let one = build();
+        for (name, _) in networks() {
+            let one = network(name).expect("it is bundled");
             let eight = one.with_batch(8).expect("the network's operators keep images apart");
             assert_eq!(eight.macs(), 8 * one.macs(), "{name}");
             assert_eq!(eight.parameters(), one.parameters(), "{name}");

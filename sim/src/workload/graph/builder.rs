@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::{Graph, GraphError, Source};
 use crate::workload::operator::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MatMul, Mean, Norm, NormKind,
-    Operator, Pool, PoolKind, Reshape, Slice, Softmax, Transpose, Window, check_shape,
+    Concat, Conv2d, DepthwiseConv2d, Elementwise, Function, Linear, Mean, Norm, NormKind, Operator, Pool,
+    PoolKind, Reshape, Slice, Softmax, Window, check_shape,
 };
-use crate::workload::shape::{DataType, Dimension, Shape};
+use crate::workload::shape::{DataType, Shape};
 
 /// Builds a [`Graph`] node by node.
 ///
@@ -96,12 +96,6 @@ impl GraphBuilder {
         self.norm(conv, NormKind::Batch)
     }
 
-    /// A convolution, its batch normalisation and a rectifier.
-    pub fn conv_norm_relu(&mut self, from: Source, channels: u32, window: Window) -> Source {
-        let norm = self.conv_norm(from, channels, window);
-        self.activate(norm, Function::Relu)
-    }
-
     fn any_conv(&mut self, from: Source, channels: u32, window: Window, bias: bool) -> Source {
         let conv = Conv2d::new(self.shape(from), channels, window).bias(bias);
         self.operator("conv", conv, &[from])
@@ -138,13 +132,6 @@ impl GraphBuilder {
         self.operator("linear", linear, &[from])
     }
 
-    /// A product of two activations: batches of `[m, k] x [k, n]`.
-    pub fn matmul(&mut self, left: Source, right: Source) -> Source {
-        let (a, b) = (self.shape(left), self.shape(right));
-        let product = MatMul { batch: a.batch, m: a.width, k: a.channels, n: b.channels };
-        self.operator("matmul", product, &[left, right])
-    }
-
     /// A function of one tensor.
     pub fn activate(&mut self, from: Source, function: Function) -> Source {
         let elementwise = Elementwise { function, input: self.shape(from), other: None };
@@ -170,15 +157,10 @@ impl GraphBuilder {
 
     /// A concatenation along channels.
     pub fn concat(&mut self, parts: &[Source]) -> Source {
-        self.concat_along(Dimension::Channels, parts)
-    }
-
-    /// A concatenation.
-    pub fn concat_along(&mut self, dimension: Dimension, parts: &[Source]) -> Source {
         let shapes: Vec<Shape> = parts.iter().map(|&part| self.shape(part)).collect();
         let extent = shapes.first().copied().unwrap_or(Shape::tokens(1, 1));
-        let extents = shapes.iter().map(|shape| shape.along(dimension)).collect();
-        self.operator("concat", Concat { extent, dimension, extents }, parts)
+        let channels = shapes.iter().map(|shape| shape.channels).collect();
+        self.operator("concat", Concat::of_channels(extent, channels), parts)
     }
 
     /// `channels` channels from `first_channel` on.
@@ -191,12 +173,6 @@ impl GraphBuilder {
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
         let reshape = Reshape { input: self.shape(from), output };
         self.operator("reshape", reshape, &[from])
-    }
-
-    /// The dimensions in another order, outermost first.
-    pub fn transpose(&mut self, from: Source, order: [Dimension; 4]) -> Source {
-        let transpose = Transpose { input: self.shape(from), ..Transpose::from(order) };
-        self.operator("transpose", transpose, &[from])
     }
 
     /// All elements of an image as the features of one token.
@@ -216,11 +192,5 @@ impl GraphBuilder {
     pub fn norm(&mut self, from: Source, kind: NormKind) -> Source {
         let norm = Norm { kind, input: self.shape(from) };
         self.operator("norm", norm, &[from])
-    }
-
-    /// A look-up of the indices `from` in a table of `vocabulary` vectors.
-    pub fn embedding(&mut self, from: Source, vocabulary: u32, features: u32) -> Source {
-        let embedding = Embedding { rows: self.shape(from).width, vocabulary, features };
-        self.operator("embedding", embedding, &[from])
     }
 }

@@ -19,32 +19,20 @@ const MOST: u32 = 1 << 20;
 
 /// Why a configuration is no model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ConfigError {
     /// No JSON, or a value of another type.
     #[error("not a model configuration: {0}")]
     Json(String),
     /// Another architecture.
     #[error("model type {found:?} is not one of {}", MODEL_TYPES.join(", "))]
-    ModelType {
-        /// The type named.
-        found: String,
-    },
+    ModelType { found: String },
     /// A mixture of experts.
     #[error("{key}: mixtures of experts are not modelled")]
-    Experts {
-        /// The key that says so.
-        key: &'static str,
-    },
+    Experts { key: &'static str },
     /// A dimension that cannot be.
     #[error("{key} is {found}, expected {expected}")]
-    Dimension {
-        /// The key.
-        key: &'static str,
-        /// What the file says.
-        found: u32,
-        /// What would be accepted.
-        expected: String,
-    },
+    Dimension { key: &'static str, found: u32, expected: String },
 }
 
 #[derive(Deserialize)]

@@ -51,12 +51,7 @@ impl Window {
     /// A square window, padded by half its size: with an odd `size` and stride
     /// 1 the output has the input's extent.
     pub const fn same(size: u32) -> Self {
-        Self::same_rectangle(size, size)
-    }
-
-    /// A `height` by `width` window, padded by half of each.
-    pub const fn same_rectangle(height: u32, width: u32) -> Self {
-        Self::of([height, width]).padding(Padding::symmetric(height / 2, width / 2))
+        Self::valid(size).padding(Padding::symmetric(size / 2, size / 2))
     }
 
     /// With one stride for both directions.

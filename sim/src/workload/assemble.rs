@@ -1,4 +1,4 @@
-//! The graph that the operators of a scenario file make.
+//! The graph that the operators of a file make.
 //!
 //! An operator reads the operator above it, or those it names in `from`; the first reads
 //! the workload's input. Where an input's extent does not follow from its first
@@ -9,13 +9,15 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::graph::{Graph, Node, NodeId, Source};
+use super::operator::{Mean, Operator, OperatorTable};
+use super::shape::{DataType, Shape};
 use crate::input::{InputError, Text, Violation};
-use crate::workload::{DataType, Graph, Mean, Node, NodeId, Operator, OperatorTable, Shape, Source};
 
 /// Name by which an operator reads the workload's input.
 const INPUT: &str = "input";
 
-/// A tensor that the operators of a scenario file read and none writes.
+/// A tensor that the operators of a file read and none writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputTable {
@@ -30,7 +32,7 @@ pub struct InputTable {
 /// # Errors
 /// The first operator that is not one thing, reads something unknown, or does
 /// not accept what it reads.
-pub(super) fn graph(
+pub(crate) fn graph(
     text: &Text,
     name: &str,
     data_type: DataType,
