@@ -190,7 +190,8 @@ impl<'a> Converter<'a> {
 
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
         self.name = clean(&node.name);
-        self.kind.clone_from(&node.kind);
+        // Whatever the file calls it goes to terminals and into comments.
+        self.kind = node.kind.escape_debug().take(MAX_NAME).collect();
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
@@ -207,8 +208,8 @@ impl<'a> Converter<'a> {
             done = self.skip(node);
         }
         done.map_err(|problem| ImportError::Node {
-            node: node.name.clone(),
-            kind: node.kind.clone(),
+            node: self.name.clone(),
+            kind: self.kind.clone(),
             problem,
         })
     }
@@ -263,12 +264,28 @@ impl<'a> Converter<'a> {
         }
         let constant = match fold::fold(&node.work, &constants) {
             // Compilers compute it once, whatever it holds: only its extents matter.
-            Err(Problem::Unknown(_)) => Constant { extents: self.extents_of(node, 0)?, numbers: None },
+            Err(Problem::Unknown(_)) => match self.extents_of(node, 0) {
+                Ok(extents) => Constant { extents, numbers: None },
+                Err(_) => return self.folded_as_computed(node).map(|()| true),
+            },
             folded => folded?,
         };
         Self::check_size(&constant.extents)?;
         self.set(node, 0, Value::Constant(constant));
         Ok(true)
+    }
+
+    /// Computes a node of constants whose extents no rule says as any other, and takes its results
+    /// for constants; then nothing reads its operators.
+    fn folded_as_computed(&mut self, node: &SourceNode) -> Step<()> {
+        self.computed(node)?;
+        for &tensor in node.writes.iter().flatten() {
+            if let Some(Value::View(view)) = &self.values[tensor] {
+                let extents = view.padded_extents(self.spatial_axes());
+                self.values[tensor] = Some(Value::Constant(Constant { extents, numbers: None }));
+            }
+        }
+        Ok(())
     }
 
     fn computed(&mut self, node: &SourceNode) -> Step<()> {

@@ -67,10 +67,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::GroupNorm { .. }
         | Work::EmbeddingNorm
         | Work::Choice
-        | Work::Unknown(_) => {
-            needed(operands, 0)?;
-            unknown("it computes with constants alone, in a way that is not known")
-        }
+        | Work::Unknown(_) => unknown("it computes with constants alone, in a way that is not known"),
     }
 }
 
@@ -86,6 +83,7 @@ fn reduction_of(
         vec![match reduction {
             Reduction::Product => numbers.iter().product(),
             Reduction::Max => numbers.iter().copied().fold(f64::MIN, f64::max),
+            Reduction::Min => numbers.iter().copied().fold(f64::MAX, f64::min),
             Reduction::Sum => numbers.iter().sum(),
             Reduction::Mean => numbers.iter().sum::<f64>() / numbers.len().max(1) as f64,
         }]

@@ -5,9 +5,11 @@
 //! Invariant: every tensor number of a node is an index into
 //! [`Model::tensors`]; nothing else is promised of what a file says.
 
+use serde::Deserialize;
+
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
-pub(super) use super::work::{Attention, Extents, Packing};
+pub(super) use super::work::{Attention, Extents, MOST_LEVELS, MOST_NODES, Packing, Pads, Windowed};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -161,7 +163,8 @@ pub(super) struct SourceNode {
 }
 
 /// Arithmetic on two tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Arithmetic {
     Add,
     Subtract,
@@ -211,7 +214,8 @@ impl Arithmetic {
 }
 
 /// A function of one tensor that a pattern or a constant may be about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Elemental {
     /// One that the workload has.
     Known(Function),
@@ -234,52 +238,31 @@ pub(super) enum Elemental {
     Not,
 }
 
-/// How a window is padded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pads {
-    /// Before each spatial axis, then after each.
-    Explicit(Vec<u32>),
-    /// So that as many windows fit as the stride goes into the input; what is
-    /// left over goes to the end.
-    Same,
-    /// As before, what is left over goes to the beginning.
-    SameLower,
-    /// As many before as the window reaches, none behind.
-    Causal,
-}
-
-/// A window over an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Windowed {
-    /// Height and width; that of the weights where empty.
-    pub(super) kernel: Vec<u32>,
-    /// Strides, 1 where empty.
-    pub(super) stride: Vec<u32>,
-    /// Dilations, 1 where empty.
-    pub(super) dilation: Vec<u32>,
-    /// Padding.
-    pub(super) pads: Pads,
-    /// Whether a window that the input fills in part counts.
-    pub(super) ceil: bool,
-}
-
 /// A reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Reduction {
     Mean,
     Sum,
     Max,
+    Min,
     Product,
 }
 
+/// What would help, said to the user.
+pub(super) type Help = &'static str;
+
 /// What a node does. Numbers that some files have at the node and others in a constant
 /// operand, such as axes, always are an operand.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Work {
     /// Operands: input, weights, bias. Without groups, there are as many as the weights fit
     /// in; depthwise weights of TFLite have their output channels last.
+    #[serde(skip)]
     Convolution { window: Windowed, groups: Option<u32>, is_depthwise: bool },
     /// Operands: input, weights.
+    #[serde(skip)]
     TransposedConvolution { window: Windowed, groups: u32, output_pads: Vec<u32> },
     /// Product over the last two axes, operands perhaps transposed; a bias third. With
     /// `flatten`, the rows of the input are as long as the weights are deep.
@@ -289,6 +272,7 @@ pub(super) enum Work {
     /// Of operands 0 and 1, or of all there are in turn.
     Arithmetic(Arithmetic),
     /// A pooling window.
+    #[serde(skip)]
     Pool { kind: PoolKind, window: Windowed },
     /// A pooling window over all pixels.
     GlobalPool(PoolKind),
@@ -297,6 +281,7 @@ pub(super) enum Work {
     /// Joins all operands along an axis, perhaps a new one.
     Concat { axis: i64, is_new: bool },
     /// An operator over channels, along that axis; over all behind it as well where `to_the_end`.
+    #[serde(skip)]
     AlongAxis { operator: Operator, axis: i64, to_the_end: bool },
     /// Operand 0 plus operand 1, then a norm (an inference framework's fusion).
     SkipNorm { kind: NormKind },
@@ -339,14 +324,21 @@ pub(super) enum Work {
     /// Operand 0 with other elements at some places.
     Scatter,
     /// What needs no kernel of its own, and goes over its elements so many times.
-    Generic { kind: GenericKind, extents: Extents, passes: u32 },
+    Generic {
+        kind: GenericKind,
+        extents: Extents,
+        #[serde(default = "once")]
+        passes: u32,
+    },
     /// A product with weights of that depth and so many outputs, which files pack in blocks.
     Linear { depth: u32, outputs: u32 },
     /// A recurrent layer; weights are of one gate where the number of gates is said.
     Recurrent { gates: Option<u32>, batch_first: bool },
     /// Attention of queries to keys and values.
+    #[serde(skip)]
     Attention(Attention),
     /// Attention by a state that steps add to.
+    #[serde(skip)]
     LinearAttention(Attention),
     /// A sum of products over named axes.
     Einsum(String),
@@ -357,7 +349,12 @@ pub(super) enum Work {
     /// One of two branches: operands are the condition, then what each has for every result.
     Choice,
     /// Nothing that is known; what would help.
-    Unknown(&'static str),
+    #[serde(skip)]
+    Unknown(Help),
+}
+
+fn once() -> u32 {
+    1
 }
 
 impl Work {
@@ -368,7 +365,8 @@ impl Work {
 }
 
 /// How a node changes extents.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Reshaping {
     /// To the extents in operand 1 (0 keeps one, -1 is what is left).
     ToOperand { zero_is_zero: bool },
@@ -381,7 +379,8 @@ pub(super) enum Reshaping {
 }
 
 /// Where a slice is said to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Slicing {
     /// Starts, ends, axes and steps in operands 1 to 4.
     Operands,

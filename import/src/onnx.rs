@@ -2,8 +2,9 @@
 //!
 //! Responsible for: a file's nodes, tensors and open dimensions in the words of
 //! `model.rs`. Not for: extents inside the model, which are computed from those of its
-//! inputs; nor for subgraphs, weights' values and data outside the file.
+//! inputs; nor for weights' values and data outside the file.
 
+mod functions;
 pub(super) mod messages;
 mod nodes;
 mod order;
@@ -34,7 +35,8 @@ pub(super) fn read(
 ) -> Result<(Model, OpenDimensions), ImportError> {
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
     let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
-    let proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
+    let mut proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
+    functions::put_in(&mut proto).map_err(refused)?;
     let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
     };

@@ -1,6 +1,7 @@
 //! Small models, written here with the messages that read them, and one that
 //! TensorFlow wrote.
 
+mod calls;
 mod files;
 mod functions;
 mod generic;
@@ -88,6 +89,7 @@ impl Builder {
             name: format!("{kind}.{}", writes[0]),
             op_type: kind.into(),
             attribute: attributes.iter().map(attribute).collect(),
+            ..NodeProto::default()
         });
         self
     }
@@ -97,7 +99,8 @@ impl Builder {
         let name = self.0.node.last().map(|node| node.output[0].clone()).unwrap_or_default();
         self.0.output.push(ValueInfoProto { name, r#type: None });
         let opset_import = vec![OperatorSetId { domain: String::new(), version: 18 }];
-        ModelProto { ir_version: Some(8), graph: Some(self.0), opset_import }.encode_to_vec()
+        ModelProto { ir_version: Some(8), graph: Some(self.0), opset_import, ..ModelProto::default() }
+            .encode_to_vec()
     }
 
     pub(super) fn import(self) -> Result<Imported, ImportError> {

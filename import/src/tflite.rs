@@ -1,7 +1,7 @@
 //! TFLite files.
 //!
-//! Responsible for: the nodes and tensors of a file's first subgraph in the words of
-//! `model.rs`. Slots of fields and numbers of operators: `schema.fbs` of LiteRT, as the
+//! Responsible for: the nodes and tensors of a file's first graph, and of those that its operators
+//! call, in the words of `model.rs`. Slots of fields and numbers of operators: `schema.fbs` of LiteRT, as the
 //! Python package tflite 2.18.0 has them. Not for: weights' values.
 
 mod nodes;
@@ -9,7 +9,8 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, elements,
+    Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, SourceNode, SourceTensor, TensorId,
+    Work, elements,
 };
 use coexec_sim::DataType;
 use std::collections::HashSet;
@@ -30,75 +31,165 @@ mod element {
 
 /// Reads a model.
 pub(super) fn read(bytes: &[u8]) -> Result<Model, ImportError> {
-    let refused =
-        |reason: &str| ImportError::NotAModel { format: "TensorFlow Lite", reason: reason.to_owned() };
     if bytes.get(4..8) != Some(IDENTIFIER) {
         return Err(refused("it does not begin as one"));
     }
     let root = Table::root(bytes).ok_or_else(|| refused("it ends before it begins"))?;
-    let graph = root.tables(2).next().ok_or_else(|| refused("it has no graph"))?;
-    let buffers: Vec<Table<'_>> = root.tables(4).collect();
-    let mut tensors: Vec<SourceTensor> = Vec::new();
-    let mut types: Vec<u8> = Vec::new();
-    for table in graph.tables(0) {
-        types.push(table.byte(1).unwrap_or(element::FLOAT32));
-        tensors.push(tensor(&table, &buffers));
-    }
-    let inputs = ids(&graph.ints(1), tensors.len()).into_iter().flatten().collect::<Vec<TensorId>>();
-    let outputs = ids(&graph.ints(2), tensors.len()).into_iter().flatten().collect();
-    let codes: Vec<(i32, Option<String>)> = root
-        .tables(1)
-        // The first field is a byte from when there were fewer operators.
-        .map(|code| (code.int(3).unwrap_or(0).max(i32::from(code.byte(0).unwrap_or(0))), code.text(1)))
-        .collect();
-    let mut nodes = Vec::new();
-    for (index, table) in graph.tables(3).enumerate() {
-        let place = usize::try_from(table.int(0).unwrap_or(0)).unwrap_or(usize::MAX);
-        let Some((code, custom)) = codes.get(place) else {
-            return Err(refused("an operator of a kind that is not listed"));
-        };
-        let reads = ids(&table.ints(1), tensors.len());
-        let writes = ids(&table.ints(2), tensors.len());
-        let read = nodes::read(*code, custom.as_deref(), &table, &reads, &mut tensors);
-        let name = writes.iter().flatten().next().map(|&id| tensors[id].name.clone());
-        let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("operator_{index}"));
-        push(&mut nodes, &mut tensors, name, read, writes);
-    }
+    let mut reader = Reader {
+        graphs: root.tables(2).collect(),
+        buffers: root.tables(4).collect(),
+        codes: root.tables(1).map(|code| (number_of(&code), code.text(1))).collect(),
+        tensors: Vec::new(),
+        types: Vec::new(),
+        nodes: Vec::new(),
+        levels: 0,
+        branches: 0,
+    };
+    let [inputs, outputs] =
+        reader.graph(0, &[])?.map(|tensors| tensors.into_iter().flatten().collect::<Vec<TensorId>>());
+    let Reader { tensors, types, nodes, .. } = reader;
     let data_type = data_type(&tensors, &types, &inputs, &nodes);
     Ok(Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes })
 }
 
-/// A node, and one behind it for the function that is fused into it.
-fn push(
-    nodes: &mut Vec<SourceNode>,
-    tensors: &mut Vec<SourceTensor>,
-    name: String,
-    read: nodes::Read,
-    writes: Vec<Option<TensorId>>,
-) {
-    let nodes::Read { kind, work, reads, activation } = read;
-    let Some(activation) = activation else {
-        nodes.push(SourceNode { name, kind, branches: 0, work, reads, writes });
-        return;
-    };
-    let between = tensors.len();
-    let extents = writes.iter().flatten().next().and_then(|&id| tensors[id].extents.clone());
-    tensors.push(SourceTensor { name: name.clone(), extents, constant: None });
-    nodes.push(SourceNode {
-        name: name.clone(),
-        kind: kind.clone(),
-        branches: 0,
-        work,
-        reads,
-        writes: vec![Some(between)],
-    });
-    let name = format!("{name}.activation");
-    nodes.push(SourceNode { name, kind, branches: 0, work: activation, reads: vec![Some(between)], writes });
+fn refused(reason: &str) -> ImportError {
+    ImportError::NotAModel { format: "TensorFlow Lite", reason: reason.to_owned() }
 }
 
-/// Tensors by their numbers; none where a number is of none.
-fn ids(numbers: &[i32], count: usize) -> Vec<Option<TensorId>> {
-    numbers.iter().map(|&number| usize::try_from(number).ok().filter(|&id| id < count)).collect()
+/// Number of an operator; the first field is a byte from when there were fewer.
+fn number_of(code: &Table<'_>) -> i32 {
+    code.int(3).unwrap_or(0).max(i32::from(code.byte(0).unwrap_or(0)))
+}
+
+/// A file as it is read.
+struct Reader<'a> {
+    graphs: Vec<Table<'a>>,
+    buffers: Vec<Table<'a>>,
+    /// Operators by number, and the names of the model's own.
+    codes: Vec<(i32, Option<String>)>,
+    tensors: Vec<SourceTensor>,
+    /// Element types of the tensors.
+    types: Vec<u8>,
+    nodes: Vec<SourceNode>,
+    /// In how many graphs the one lies that is read.
+    levels: u32,
+    /// In how many branches the nodes lie that are read.
+    branches: u32,
+}
+
+impl Reader<'_> {
+    /// Reads a graph, whose inputs are those tensors where they are given; its inputs and outputs.
+    fn graph(
+        &mut self,
+        index: usize,
+        given: &[Option<TensorId>],
+    ) -> Result<[Vec<Option<TensorId>>; 2], ImportError> {
+        let Some(graph) = self.graphs.get(index).copied() else { return Err(refused("a graph is missing")) };
+        // Numbers that the reader wrote down have no type.
+        self.types.resize(self.tensors.len(), element::INT32);
+        let mut own: Vec<TensorId> = Vec::new();
+        for table in graph.tables(0) {
+            own.push(self.tensors.len());
+            self.types.push(table.byte(1).unwrap_or(element::FLOAT32));
+            self.tensors.push(tensor(&table, &self.buffers));
+        }
+        for (&input, given) in graph.ints(1).iter().zip(given) {
+            if let (Some(place), Some(given)) =
+                (usize::try_from(input).ok().and_then(|at| own.get_mut(at)), given)
+            {
+                *place = *given;
+            }
+        }
+        for (index, table) in graph.tables(3).enumerate() {
+            let place = usize::try_from(table.int(0).unwrap_or(0)).unwrap_or(usize::MAX);
+            let Some((code, custom)) = self.codes.get(place).cloned() else {
+                return Err(refused("an operator of a kind that is not listed"));
+            };
+            let (reads, writes) = (ids(&table.ints(1), &own), ids(&table.ints(2), &own));
+            let name = writes.iter().flatten().next().map(|&id| self.tensors[id].name.clone());
+            let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("operator_{index}"));
+            if let Some(called) = nodes::called(code, &table) {
+                self.called(&name, called, &reads, writes)?;
+            } else {
+                let read = nodes::read(code, custom.as_deref(), &table, &reads, &mut self.tensors);
+                self.push(name, read, writes)?;
+            }
+        }
+        Ok([ids(&graph.ints(1), &own), ids(&graph.ints(2), &own)])
+    }
+
+    /// The nodes of the graphs that an operator calls, and what hands their results on.
+    fn called(
+        &mut self,
+        name: &str,
+        called: nodes::Called,
+        reads: &[Option<TensorId>],
+        writes: Vec<Option<TensorId>>,
+    ) -> Result<(), ImportError> {
+        if self.levels >= MOST_LEVELS {
+            return Err(refused("its graphs call each other too deep"));
+        }
+        let nodes::Called { kind, graphs } = called;
+        let is_choice = graphs.len() > 1;
+        // The condition of a choice comes first.
+        let (condition, given) = reads.split_at(usize::from(is_choice).min(reads.len()));
+        let mut results = condition.to_vec();
+        self.levels += 1;
+        self.branches += u32::from(is_choice);
+        for index in graphs {
+            let [_, mut outputs] = self.graph(index, given)?;
+            outputs.resize(writes.len(), None);
+            results.extend(outputs);
+        }
+        self.levels -= 1;
+        self.branches -= u32::from(is_choice);
+        let read = |work, reads| nodes::Read { kind: kind.to_owned(), work, reads, activation: None };
+        if is_choice {
+            return self.push(name.to_owned(), read(Work::Choice, results), writes);
+        }
+        for (result, write) in results.into_iter().zip(writes) {
+            self.push(name.to_owned(), read(Work::Identity, vec![result]), vec![write])?;
+        }
+        Ok(())
+    }
+
+    /// A node, and one behind it for the function that is fused into it.
+    fn push(
+        &mut self,
+        name: String,
+        read: nodes::Read,
+        writes: Vec<Option<TensorId>>,
+    ) -> Result<(), ImportError> {
+        if self.nodes.len() >= MOST_NODES {
+            return Err(refused("its graphs call each other too often"));
+        }
+        let nodes::Read { kind, work, reads, activation } = read;
+        let branches = self.branches;
+        let Some(activation) = activation else {
+            self.nodes.push(SourceNode { name, kind, branches, work, reads, writes });
+            return Ok(());
+        };
+        let between = self.tensors.len();
+        let extents = writes.iter().flatten().next().and_then(|&id| self.tensors[id].extents.clone());
+        self.tensors.push(SourceTensor { name: name.clone(), extents, constant: None });
+        let of = |name, work, reads, writes| SourceNode {
+            name,
+            kind: kind.clone(),
+            branches,
+            work,
+            reads,
+            writes,
+        };
+        let behind = format!("{name}.activation");
+        self.nodes.push(of(name, work, reads, vec![Some(between)]));
+        self.nodes.push(of(behind, activation, vec![Some(between)], writes));
+        Ok(())
+    }
+}
+
+/// Tensors by their numbers in a graph; none where a number is of none.
+fn ids(numbers: &[i32], own: &[TensorId]) -> Vec<Option<TensorId>> {
+    numbers.iter().map(|&number| own.get(usize::try_from(number).ok()?).copied()).collect()
 }
 
 fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {

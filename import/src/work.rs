@@ -1,13 +1,23 @@
 //! What nodes do whose results have extents by a rule of their own.
 //!
-//! Responsible for: rules of extents, and how nodes are priced for which no operator of the
-//! workload stands. Not for: what other nodes do, which `model.rs` says.
+//! Responsible for: windows, attention, rules of extents, and how nodes are priced for which no
+//! operator of the workload stands. Not for: what other nodes do, which `model.rs` says.
+
+use serde::Deserialize;
 
 use super::model::Work;
 use coexec_sim::workload::GenericKind;
 
+/// Most nodes after functions and graphs were put in the place of those that call them; models
+/// have some ten thousands.
+pub(super) const MOST_NODES: usize = 200_000;
+
+/// How deep functions and graphs may call each other; both formats forbid those that call themselves.
+pub(super) const MOST_LEVELS: u32 = 32;
+
 /// Extents of what an operator without a kernel of its own writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Extents {
     /// Those of an operand.
     Like(usize),
@@ -24,6 +34,8 @@ pub(super) enum Extents {
     Places { shared: usize },
     /// Batch and channels of operand 0, then all but batch and the last of operand 1.
     Grid,
+    /// For each region in operand 1 the channels of operand 0, over so many pixels.
+    Regions { height: u32, width: u32 },
     /// Those of operand 0; what is beside is a number that is folded into what comes behind, as
     /// frameworks fold it.
     Quantised,
@@ -35,6 +47,35 @@ pub(super) enum Extents {
     Boxes,
     /// Those that the file says.
     Said,
+}
+
+/// How a window is padded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pads {
+    /// Before each spatial axis, then after each.
+    Explicit(Vec<u32>),
+    /// So that as many windows fit as the stride goes into the input; what is
+    /// left over goes to the end.
+    Same,
+    /// As before, what is left over goes to the beginning.
+    SameLower,
+    /// As many before as the window reaches, none behind.
+    Causal,
+}
+
+/// A window over an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Windowed {
+    /// Height and width; that of the weights where empty.
+    pub(super) kernel: Vec<u32>,
+    /// Strides, 1 where empty.
+    pub(super) stride: Vec<u32>,
+    /// Dilations, 1 where empty.
+    pub(super) dilation: Vec<u32>,
+    /// Padding.
+    pub(super) pads: Pads,
+    /// Whether a window that the input fills in part counts.
+    pub(super) ceil: bool,
 }
 
 /// How a file has the query, key and value of attention.

@@ -62,7 +62,8 @@ impl Converter<'_> {
             }
             Err(error) if node.work == Work::Choice => Err(self.refused.take().unwrap_or(error)),
             done => {
-                if node.branches == 0 {
+                // Nodes outside may come between those of a branch, as these need them.
+                if node.branches == 0 && node.work == Work::Choice {
                     self.refused = None;
                 }
                 done

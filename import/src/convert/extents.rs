@@ -5,7 +5,6 @@
 
 use super::elementwise::broadcast;
 use super::join::joined_extents;
-use super::product::product_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
 use crate::model::{Constant, Extents, SourceNode, Work, as_extent, elements};
@@ -44,15 +43,8 @@ impl Converter<'_> {
         let read = |operand: usize| self.extents_read(node, operand);
         Ok(match &node.work {
             Work::Generic { extents, .. } => self.by_rule(node, extents)?,
-            Work::Function(_)
-            | Work::Identity
-            | Work::Scatter
-            | Work::BatchNorm
-            | Work::SkipNorm { .. }
-            | Work::GroupNorm { .. }
-            | Work::AlongAxis { .. } => Some(read(0)?),
-            Work::Product { transpose, flatten: false } => {
-                Some(product_extents([&read(0)?, &read(1)?], *transpose)?)
+            Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
+                Some(read(0)?)
             }
             Work::Arithmetic(_) | Work::Where => self.by_rule(node, &Extents::Broadcast)?,
             Work::Reduce { keep, .. } if self.is_known(node, 1) => {
@@ -82,6 +74,8 @@ impl Converter<'_> {
             | Work::LinearAttention(_)
             | Work::Einsum(_)
             | Work::EmbeddingNorm
+            | Work::SkipNorm { .. }
+            | Work::GroupNorm { .. }
             | Work::Choice
             | Work::Reshape(_)
             | Work::Transpose
@@ -180,13 +174,8 @@ impl Converter<'_> {
                 extents.extend(inner);
                 Some(extents)
             }
-            Extents::Grid => {
-                let (from, grid) = (read(0)?, read(1)?);
-                let (Some(outer), Some(inner)) = (from.get(..2), grid.get(1..grid.len().max(2) - 1)) else {
-                    return unsound("a grid over something that is no image");
-                };
-                Some([outer, inner].concat())
-            }
+            Extents::Grid => Some(sampled(&read(0)?, &read(1)?)?),
+            Extents::Regions { height, width } => Some(regions(&read(0)?, &read(1)?, [height, width])?),
             Extents::NonZero => {
                 let from = read(0)?;
                 Some(vec![as_extent(from.len() as u64), as_extent(elements(&from))])
@@ -225,5 +214,21 @@ impl Converter<'_> {
             extents[along] = as_extent(i64::from(extents[along]).saturating_add(around));
         }
         Ok(Some(extents))
+    }
+}
+
+/// Batch and channels of an image, and the pixels of a grid of places.
+fn sampled(image: &[u32], grid: &[u32]) -> Step<Vec<u32>> {
+    match (image.get(..2), grid) {
+        (Some(outer), [_, inner @ .., _]) => Ok([outer, inner].concat()),
+        _ => unsound("a grid over something that is no image"),
+    }
+}
+
+/// The channels of an image over so many pixels, for each region.
+fn regions(image: &[u32], regions: &[u32], [height, width]: [u32; 2]) -> Step<Vec<u32>> {
+    match (image, regions) {
+        (&[_, channels, ..], &[count, ..]) => Ok(vec![count, channels, height, width]),
+        _ => unsound("regions of something that is no image"),
     }
 }

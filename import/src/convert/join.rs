@@ -60,8 +60,10 @@ impl Converter<'_> {
         let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
         let (outer, mut inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
         let rank = view.extents.len();
-        if inner.is_empty() && along + 1 != rank && self.image_order(rank).last() != Some(&along) {
-            // Of tensors with one channel, which frameworks keep as such.
+        let is_channels = along + 1 == rank || self.image_order(rank).last() == Some(&along);
+        if inner.is_empty() && (rank == 1 || !is_channels) {
+            // Of tensors with one channel, which frameworks keep as such; they take a list of numbers
+            // for a batch of them, and give each a thread.
             inner.push(1);
         }
         match placed_in(view, along, &outer, &inner) {

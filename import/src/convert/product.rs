@@ -173,22 +173,6 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
     (elements(outer) == 1).then_some(if transpose { [columns, rows] } else { [rows, columns] })
 }
 
-/// Extents of a product over the last two axes, of which those of an operand may be swapped.
-pub(super) fn product_extents(operands: [&[u32]; 2], transpose: [bool; 2]) -> Step<Vec<u32>> {
-    let [left, right] = operands;
-    let ([left_outer @ .., m, k], [right_outer @ .., depth, n]) = (left, right) else {
-        return unsound("a product of something that is no matrix");
-    };
-    let [m, k] = if transpose[0] { [k, m] } else { [m, k] };
-    let [depth, n] = if transpose[1] { [n, depth] } else { [depth, n] };
-    if k != depth {
-        return unsound(format!("rows of {k} elements on columns of {depth}"));
-    }
-    let mut extents = broadcast(left_outer, right_outer)?;
-    extents.extend([m, n]);
-    Ok(extents)
-}
-
 /// Outer extents, rows and columns.
 fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
     match &view.extents[..] {

@@ -34,6 +34,13 @@ impl Converter<'_> {
         }
         let order = self.order_of(view);
         let channels = order.iter().rev().take_while(|axis| gone.contains(axis)).count();
+        if channels == order.len() && channels > 1 {
+            // Everything becomes one number, in whatever order it lies.
+            let (inputs, output) = (vec![view.shape], Shape::tokens(1, 1));
+            let all = Generic { kind: GenericKind::Reduction, inputs, output, passes: 1 };
+            let source = self.emit("", all, &[view.source])?;
+            return Ok(self.seen(source, extents, Vec::new()).reshaped(kept));
+        }
         let is_over_channels = !order[..order.len() - channels].iter().any(|axis| gone.contains(axis));
         if channels > 0 && (channels < order.len() || channels == 1) && is_over_channels {
             return Ok(self.reduced_channels(view, order, channels)?.reshaped(kept));
@@ -194,7 +201,8 @@ pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
 fn over_pixels(reduction: Reduction, input: Shape) -> Operator {
     match reduction {
         Reduction::Mean | Reduction::Sum | Reduction::Product => Mean { input }.into(),
-        Reduction::Max => {
+        // Both keep one of many.
+        Reduction::Max | Reduction::Min => {
             let window = Window::of([input.height, input.width]);
             Pool { kind: PoolKind::Max, input, window }.into()
         }

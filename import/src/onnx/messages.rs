@@ -16,6 +16,26 @@ pub(crate) struct ModelProto {
     pub(crate) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
     pub(crate) opset_import: Vec<OperatorSetId>,
+    #[prost(message, repeated, tag = "25")]
+    pub(crate) functions: Vec<FunctionProto>,
+}
+
+/// A function that the model defines.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FunctionProto {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) node: Vec<NodeProto>,
+    #[prost(string, tag = "10")]
+    pub(crate) domain: String,
+    /// Attributes with the values that they usually have.
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) attribute_proto: Vec<AttributeProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -52,6 +72,8 @@ pub(crate) struct NodeProto {
     pub(crate) op_type: String,
     #[prost(message, repeated, tag = "5")]
     pub(crate) attribute: Vec<AttributeProto>,
+    #[prost(string, tag = "7")]
+    pub(crate) domain: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -73,6 +95,9 @@ pub(crate) struct AttributeProto {
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) ints: Vec<i64>,
+    /// In a function: the attribute of the caller that has the value.
+    #[prost(string, tag = "21")]
+    pub(crate) ref_attr_name: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -88,19 +88,26 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "QLinearSigmoid" => ("Sigmoid", &[0]),
         "QuantizeLinear" | "DequantizeLinear" | "Dropout" | "Cast" | "CastLike" => ("Identity", &[0]),
         "QLinearAveragePool" => ("AveragePool", &[0]),
+        // The axes are an attribute, and read as operand 1.
+        "QLinearReduceMean" => ("ReduceMean", &[0, 1]),
         "QLinearLeakyRelu" => ("LeakyRelu", &[0]),
         "QLinearSoftmax" => ("Softmax", &[0]),
         "QGemm" => ("Gemm", &[0, 3, 6]),
+        // A slope a channel, which does not broadcast as other operands do.
+        "PRelu" if version < 7 => ("LeakyRelu", &[0]),
         "FusedConv" => ("Conv", &[0, 1, 2]),
         "FusedGemm" => ("Gemm", &[0, 1, 2]),
         // Its weights are packed, and their extents attributes.
         "MatMulNBits" => ("MatMulNBits", &[0, NONE, 5]),
+        "MatMulBnb4" => ("MatMulNBits", &[0]),
         // Query, key, value, past key and value, a mask.
         "Attention" if attributes.find("num_heads").is_some() => {
             ("PackedAttention", &[0, NONE, NONE, 4, 4, 5, 1])
         }
+        "QAttention" => ("PackedAttention", &[0, NONE, NONE, 8, 8, NONE, 1]),
         "Attention" => ("Attention", &[0, 1, 2, 4, 5, 3]),
         "MultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 6, 7, 5]),
+        "DecoderMaskedMultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 5, 6, 4]),
         "GroupQueryAttention" => (group_query(reads), &[0, 1, 2, 3, 4, 10]),
         "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
@@ -109,6 +116,11 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         kind @ ("BatchNormalization" | "Clip" | "LeakyRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),
         "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
+        // A scale and a zero of the result, then of each operand behind it.
+        "QLinearConcat" => {
+            let operands = reads.iter().copied().skip(2).step_by(3).collect();
+            return (of_kind("Concat", &attributes, version), operands);
+        }
         kind => return (of_kind(kind, &attributes, version), reads.to_vec()),
     };
     let kept = kept.iter().map(|&operand| reads.get(operand).copied().flatten());
@@ -123,19 +135,11 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     let flag = |name: &str| attributes.integer(name, 0) != 0;
     let axis = |usual: i64| attributes.integer("axis", usual);
     let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
-    let reduce = |reduction| Work::Reduce { reduction, keep: attributes.integer("keepdims", 1) != 0 };
-    let generic = |kind, extents| Work::Generic { kind, extents, passes: 1 };
-    let search = |extents| generic(GenericKind::Search, extents);
-    if let Some(work) = attention::work(kind, attributes).or_else(|| layer(kind, attributes)) {
+    let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
+    if let Some(work) = known.or_else(|| choice_of_elements(kind, attributes)) {
         return work;
     }
     match kind {
-        "ReduceMean" => reduce(Reduction::Mean),
-        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
-            reduce(Reduction::Sum)
-        }
-        "ReduceMax" | "ReduceMin" => reduce(Reduction::Max),
-        "ReduceProd" => reduce(Reduction::Product),
         // Before version 13 over the axis and all behind it.
         "Softmax" | "LogSoftmax" if version < 13 => Work::along_axis(Softmax::default(), axis(1), true),
         "Softmax" | "LogSoftmax" => Work::along_axis(Softmax::default(), axis(-1), false),
@@ -144,16 +148,6 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             Work::along_axis(Norm::from(NormKind::Rms), axis(-1), true)
         }
         "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
-        "TopK" => search(Extents::Counted { axis: axis(-1) }),
-        "ArgMax" | "ArgMin" => {
-            search(Extents::Reduced { axis: Some(axis(0)), keep: attributes.integer("keepdims", 1) != 0 })
-        }
-        "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
-        "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
-        "GatherND" => {
-            let shared = count("batch_dims") as usize;
-            generic(GenericKind::Gather, Extents::Places { shared })
-        }
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
         "Gather" => Work::Gather { axis: axis(0) },
         // A cubic mix of sixteen neighbours counts as one of four.
@@ -201,11 +195,49 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             groups: attributes.groups(),
             output_pads: attributes.counts("output_padding"),
         },
-        "Gemm" | "FusedMatMul" => {
+        "Gemm" | "FusedMatMul" | "TransposeMatMul" => {
             Work::Product { transpose: [flag("transA"), flag("transB")], flatten: false }
         }
         "MaxPool" => pool(PoolKind::Max),
         "AveragePool" | "LpPool" => pool(PoolKind::Average),
+        _ => return None,
+    })
+}
+
+/// What an operator does that keeps some elements, or one for many; none of other kinds.
+fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
+    let axis = |usual: i64| attributes.integer("axis", usual);
+    let keep = attributes.integer("keepdims", 1) != 0;
+    let reduce = |reduction| Work::Reduce { reduction, keep };
+    let generic = |kind, extents| Work::Generic { kind, extents, passes: 1 };
+    let search = |extents| generic(GenericKind::Search, extents);
+    Some(match kind {
+        "ReduceMean" => reduce(Reduction::Mean),
+        "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
+            reduce(Reduction::Sum)
+        }
+        "ReduceMax" => reduce(Reduction::Max),
+        "ReduceMin" => reduce(Reduction::Min),
+        "ReduceProd" => reduce(Reduction::Product),
+        "TopK" => search(Extents::Counted { axis: axis(-1) }),
+        "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: Some(axis(0)), keep }),
+        "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
+        // Four pixels for one of a region.
+        "RoiAlign" => {
+            let side = |name| u32::try_from(attributes.integer(name, 1)).unwrap_or(0);
+            let extents = Extents::Regions { height: side("output_height"), width: side("output_width") };
+            Work::Generic { kind: GenericKind::Gather, extents, passes: 4 }
+        }
+        "MaxRoiPool" => {
+            let sides = attributes.counts("pooled_shape");
+            let side = |axis: usize| sides.get(axis).copied().unwrap_or(0);
+            generic(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
+        }
+        "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
+        "GatherND" => {
+            let shared = usize::try_from(attributes.integer("batch_dims", 0)).unwrap_or(0);
+            generic(GenericKind::Gather, Extents::Places { shared })
+        }
         _ => return None,
     })
 }

@@ -101,6 +101,13 @@ fn constants_alone_are_computed_before() {
         .unwrap();
     assert_eq!(described(&model.graph), ["Add 1x50x64"]);
     assert_eq!(model.graph.macs(), 0);
+    // Of a layer whose extents no rule says.
+    let image = Builder::new(&[1, 16, 4, 4])
+        .weights("places", &[1, 8, 4, 4])
+        .weights("w", &[16, 8, 1, 1])
+        .node("Conv", &["places", "w"], "a", &[])
+        .node("Add", &["x", "a"], "y", &[]);
+    assert_eq!(image.operators(), ["Add 4x4x16"]);
     let broken = tokens().weights("a", &[3, 4]).weights("b", &[5, 6]).node("MatMul", &["a", "b"], "y", &[]);
     assert!(broken.import().is_err());
 }

@@ -21,6 +21,13 @@ fn results_have_the_extents_of_their_rule() {
     assert_eq!(last(place), (320, Shape::tokens(4, 10)));
     let rows = model().node("GatherND", &["x", "places"], "y", &[]);
     assert_eq!(last(rows), (320, Shape { batch: 4, height: 1, width: 10, channels: 8 }));
+    let regions = Builder::new(&[1, 8, 20, 20]).weights("boxes", &[30, 4]).weights("images", &[30]).node(
+        "RoiAlign",
+        &["x", "boxes", "images"],
+        "y",
+        &[("output_height", &[7]), ("output_width", &[5])],
+    );
+    assert_eq!(last(regions).1, Shape { batch: 30, height: 7, width: 5, channels: 8 });
     let sums = model().node("CumSum", &["x", "count"], "y", &[]);
     assert_eq!(last(sums).0, 320);
 }
@@ -59,6 +66,36 @@ fn what_nobody_reads_has_no_open_dimensions_and_results_without_extents_are_refu
     assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "Col2Im"), "{error}");
     let model = Builder::new(&[0, 4]).weights("w", &[2, 3]).node("Relu", &["w"], "y", &[]);
     assert_eq!(described(&model.import().unwrap().graph).len(), 1);
+}
+
+#[test]
+fn the_least_and_the_largest_of_known_numbers_are_known() {
+    for (kind, wanted) in [("ReduceMin", 20), ("ReduceMax", 50)] {
+        let model = Builder::new(&[50, 64])
+            .integers("most", &[20])
+            .node("Shape", &["x"], "rows", &[("start", &[0]), ("end", &[1])])
+            .node("Concat", &["most", "rows"], "both", &[("axis", &[0])])
+            .node(kind, &["both"], "count", &[("keepdims", &[1])])
+            .split("TopK", &["x", "count"], &["y", "at"], &[("axis", &[0])]);
+        assert_eq!(last(model).1, Shape::tokens(wanted, 64));
+    }
+}
+
+#[test]
+fn lists_of_numbers_are_joined_with_a_thread_for_each() {
+    let model = Builder::new(&[3000]).node("Relu", &["x"], "a", &[]).node(
+        "Concat",
+        &["a", "a"],
+        "y",
+        &[("axis", &[0])],
+    );
+    assert_eq!(model.operators(), ["Relu 1x1x3000", "reshape -> 1x3000x1", "concat -> 1x6000x1"]);
+}
+
+#[test]
+fn a_reduction_of_everything_moves_nothing() {
+    let model = Builder::new(&[1, 8, 40, 40]).node("ReduceMax", &["x"], "y", &[("keepdims", &[0])]);
+    assert_eq!(model.operators(), ["generic reduction -> 1x1x1"]);
 }
 
 #[test]

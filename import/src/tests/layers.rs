@@ -131,6 +131,17 @@ fn a_dynamic_scale_is_part_of_the_product_behind_it() {
     assert_eq!(described(&imported.graph), ["linear 5x64 -> 8"]);
 }
 
+#[test]
+fn quantised_tensors_are_joined_without_their_scales() {
+    let model = Builder::new(&[1, 8, 4, 4]).scalar("scale", 1.0).scalar("zero", 0.0).node(
+        "QLinearConcat",
+        &["scale", "zero", "x", "scale", "zero", "x", "scale", "zero"],
+        "y",
+        &[("axis", &[1])],
+    );
+    assert_eq!(model.operators(), ["concat -> 4x4x16"]);
+}
+
 /// A node that chooses between a product and a function, under the name of what it writes.
 fn choice(condition: &str) -> NodeProto {
     let branch = |name: &str, node: NodeProto| {

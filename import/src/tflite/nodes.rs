@@ -22,6 +22,9 @@ const CUSTOM: i32 = 32;
 /// Slot of an operator's options.
 const OPTIONS: usize = 4;
 
+/// Slot of the options of operators that came after there were too many for the first.
+const LATER_OPTIONS: usize = 12;
+
 /// Slot of the options of an operator of the model's own.
 const CUSTOM_OPTIONS: usize = 5;
 
@@ -92,6 +95,27 @@ impl Options<'_> {
     }
 }
 
+/// An operator that stands for graphs of the file: for all of one, or for one of two.
+pub(super) struct Called {
+    pub(super) kind: &'static str,
+    /// Their numbers.
+    pub(super) graphs: Vec<usize>,
+}
+
+/// The graphs that an operator calls, if it is one that does.
+pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
+    let graphs = |options: usize, slots: &[usize]| {
+        let options = Options(table.table(options));
+        slots.iter().map(|&slot| options.count(slot, 0) as usize).collect()
+    };
+    Some(match code {
+        31 => Called { kind: "CALL", graphs: graphs(OPTIONS, &[0]) },
+        118 => Called { kind: "IF", graphs: graphs(OPTIONS, &[0, 1]) },
+        206 => Called { kind: "STABLEHLO_COMPOSITE", graphs: graphs(LATER_OPTIONS, &[1]) },
+        _ => return None,
+    })
+}
+
 /// A node of a kind (`BuiltinOperator`).
 pub(super) fn read(
     code: i32,
@@ -131,12 +155,13 @@ pub(super) fn read(
         22 | 43 if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
         // Height and width.
         23 | 97 => vec![of(0), None, None, of(1)],
+        // Input, weights, those of the state, bias.
+        35 => reads.iter().copied().take(4).collect(),
         // Input, weights of one gate and of the state at it, bias.
         44 if of(16).is_none() => vec![of(0), of(2), of(6), of(13)],
         // Axis, tensor.
         49 => vec![of(1), None, of(0)],
-        // The slopes do not matter, nor the value of what is padded.
-        54 => vec![of(0)],
+        // The value of what is padded does not matter.
         60 => vec![of(0), of(1)],
         // Output extents, weights, input, bias.
         67 => vec![of(2), of(1), of(3)],
@@ -170,6 +195,7 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
     let reduce = |reduction| Work::Reduce { reduction, keep: options.byte(0) != 0 };
     Some(match code {
         1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
+        12 => ("L2_POOL_2D", pool(PoolKind::Average), Some(5)),
         2 => ("CONCATENATION", Work::Concat { axis: options.axis(0), is_new: false }, Some(1)),
         3 => {
             let window = options.window(Vec::new(), Some([5, 4]));
@@ -207,7 +233,7 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         81 => ("REDUCE_PROD", reduce(Reduction::Product), None),
         82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
         83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }, None),
-        89 => ("REDUCE_MIN", reduce(Reduction::Max), None),
+        89 => ("REDUCE_MIN", reduce(Reduction::Min), None),
         126 => {
             let transpose = [options.byte(0) != 0, options.byte(1) != 0];
             ("BATCH_MATMUL", Work::Product { transpose, flatten: false }, None)
@@ -219,6 +245,10 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
 /// Operators that few networks have.
 fn seldom(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
     Some(match code {
+        35 => {
+            let batch_first = options.byte(0) == 0;
+            ("UNIDIRECTIONAL_SEQUENCE_RNN", Work::Recurrent { gates: Some(1), batch_first }, None)
+        }
         44 => {
             let gates = if is_coupled { 3 } else { 4 };
             let batch_first = options.byte(3) == 0;

@@ -1,0 +1,111 @@
+//! Functions that a model defines for itself, as the nodes that they stand for.
+//!
+//! Responsible for: putting a function's nodes in the place of each node that calls it, with the
+//! caller's tensors and attributes. Not for: what a node does.
+//! Invariant: the result has at most [`MOST_NODES`] nodes, however often functions call each other.
+
+use std::collections::HashMap;
+
+use super::messages::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+use crate::model::{MOST_LEVELS, MOST_NODES};
+
+/// Puts the nodes of the model's functions in the place of those that call them.
+///
+/// # Errors
+/// Where functions call each other too deep or too often.
+pub(super) fn put_in(model: &mut ModelProto) -> Result<(), String> {
+    let functions = std::mem::take(&mut model.functions);
+    let named = functions.iter().map(|function| ((&function.domain[..], &function.name[..]), function));
+    let mut functions = Functions { named: named.collect(), room: MOST_NODES };
+    match &mut model.graph {
+        Some(graph) if !functions.named.is_empty() => functions.graph(graph, 0),
+        _ => Ok(()),
+    }
+}
+
+struct Functions<'a> {
+    /// By domain and name.
+    named: HashMap<(&'a str, &'a str), &'a FunctionProto>,
+    /// Nodes that may be added.
+    room: usize,
+}
+
+impl Functions<'_> {
+    fn graph(&mut self, graph: &mut GraphProto, levels: u32) -> Result<(), String> {
+        let mut nodes = Vec::with_capacity(graph.node.len());
+        for mut node in std::mem::take(&mut graph.node) {
+            let Some(&function) = self.named.get(&(&node.domain[..], &node.op_type[..])) else {
+                for branch in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
+                    self.graph(branch, levels)?;
+                }
+                nodes.push(node);
+                continue;
+            };
+            let Some(room) = self.room.checked_sub(function.node.len()).filter(|_| levels < MOST_LEVELS)
+            else {
+                return Err(format!("its functions are more than {MOST_NODES} nodes, or call themselves"));
+            };
+            self.room = room;
+            let mut body = GraphProto { node: function.node.clone(), ..GraphProto::default() };
+            Call::new(function, &node, MOST_NODES - room).bind(&mut body);
+            self.graph(&mut body, levels + 1)?;
+            nodes.append(&mut body.node);
+        }
+        graph.node = nodes;
+        Ok(())
+    }
+}
+
+/// One call of a function.
+struct Call<'a> {
+    /// What no other call has.
+    prefix: String,
+    /// The caller's tensors, by what the function calls them.
+    tensors: HashMap<&'a str, &'a str>,
+    /// The caller's attributes, and the usual ones.
+    attributes: HashMap<&'a str, &'a AttributeProto>,
+}
+
+impl<'a> Call<'a> {
+    fn new(function: &'a FunctionProto, node: &'a NodeProto, number: usize) -> Self {
+        let given = function.input.iter().enumerate();
+        let given = given.map(|(index, name)| (&name[..], node.input.get(index).map_or("", |own| own)));
+        let written = function.output.iter().zip(&node.output).map(|(name, own)| (&name[..], &own[..]));
+        let attributes = function.attribute_proto.iter().chain(&node.attribute);
+        Self {
+            prefix: format!("{}/{number}", node.name),
+            tensors: given.chain(written).collect(),
+            attributes: attributes.map(|attribute| (&attribute.name[..], attribute)).collect(),
+        }
+    }
+
+    /// Names the body's tensors after the caller's, and fills its attributes in.
+    fn bind(&self, body: &mut GraphProto) {
+        let tensors = body.initializer.iter_mut().map(|tensor| &mut tensor.name);
+        let infos = body.input.iter_mut().chain(&mut body.output).chain(&mut body.value_info);
+        tensors.chain(infos.map(|info| &mut info.name)).for_each(|name| self.rename(name));
+        for node in &mut body.node {
+            node.input.iter_mut().chain(&mut node.output).for_each(|name| self.rename(name));
+            node.name = format!("{}/{}", self.prefix, node.name);
+            node.attribute.retain_mut(|attribute| {
+                let asked = std::mem::take(&mut attribute.ref_attr_name);
+                if !asked.is_empty() {
+                    let Some(&given) = self.attributes.get(&asked[..]) else { return false };
+                    *attribute =
+                        AttributeProto { name: std::mem::take(&mut attribute.name), ..given.clone() };
+                } else if let Some(branch) = &mut attribute.g {
+                    self.bind(branch);
+                }
+                true
+            });
+        }
+    }
+
+    fn rename(&self, name: &mut String) {
+        *name = match self.tensors.get(&name[..]) {
+            Some(&own) => own.to_owned(),
+            None if name.is_empty() => return,
+            None => format!("{}/{name}", self.prefix),
+        };
+    }
+}
