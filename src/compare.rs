@@ -4,7 +4,7 @@ mod show;
 
 use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
-use coexec_sim::{Objective, Profile, Strategy, Workload};
+use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -117,7 +117,10 @@ fn rows(
     let bundled = Profile::bundled()?;
     let devices = names(&options.devices, &|name| {
         let is_wanted = |device: &&Profile| match &device.gpu {
-            Some(gpu) => name == "all" || gpu.memory.is_none(),
+            // What was carried over from others would tell of them again.
+            Some(gpu) => {
+                name == "all" || (gpu.memory.is_none() && gpu.conv_generic.basis != Basis::Transferred)
+            }
             None => false,
         };
         let wanted = || bundled.iter().filter(is_wanted).map(|device| device.name.clone()).collect();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use coexec_fit::calibrate::gpu::prior::MissingConstant;
-use coexec_fit::specification::{SYSTEMS, Specification};
-use coexec_fit::transfer::{self, Errors, errors, leave_one_out, transfer};
+use coexec_fit::specification::{Part, SYSTEMS, Specification};
+use coexec_fit::transfer::{self, Errors, errors_of, leave_one_out, transfer};
 use coexec_fit::validate::Group;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
@@ -49,9 +49,13 @@ fn new(options: &NewProfile, common: &Common) -> Result<(), Failure> {
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
     let names: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
     let names = names.join(", ");
-    let error = errors();
+    let error = errors_of(|kind| specification.is_unverified(kind));
     profile.calibration = Some(Calibration {
-        source: "no run on this device; errors: measured devices left out of each other in turn".to_owned(),
+        source: format!(
+            "made by `{}`, without a run of this device; errors: measured devices left out of each other in turn, \
+             wider where a value of the specification was not verified",
+            command(options)
+        ),
         error: error.clone(),
         ..Calibration::default()
     });
@@ -84,9 +88,10 @@ fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result
 
 /// Prints what a profile was made of, and how far such profiles are off.
 fn tell(specification: &Specification, donors: &str, error: &[Group]) {
-    let Specification { soc, cpu, gpu, memory } = specification;
-    let gpu = gpu.as_deref().unwrap_or("not known");
-    output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, memory {memory}; no NPU, power not known"));
+    let Specification { soc, cpu, gpu, npu, memory } = specification;
+    let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
+    let (cpu, memory) = (&cpu.text, &memory.text);
+    output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, NPU {npu}, memory {memory}; power not known"));
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
     output::line("How far that is off, each of them left out in turn:\n");
     let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| *kind == group.name);
@@ -99,22 +104,33 @@ fn tell(specification: &Specification, donors: &str, error: &[Group]) {
     output::table(&header, error.iter().filter(is_headline).map(cells));
 }
 
+/// The command that makes the profile again, but for its file.
+fn command(options: &NewProfile) -> String {
+    let NewProfile { soc, cpu, gpu, memory, npu, without, out: _ } = options;
+    let without = (!without.is_empty()).then(|| without.join(","));
+    let given =
+        [("soc", soc), ("cpu", cpu), ("gpu", gpu), ("memory", memory), ("npu", npu), ("without", &without)];
+    let given = given.into_iter().filter_map(|(name, value)| Some(format!(" --{name} {}", value.as_ref()?)));
+    format!("coexec profile new{}", given.collect::<String>())
+}
+
 /// What was given of a device; nothing where nothing was.
 fn specification(options: &NewProfile) -> Result<Option<Specification>, Failure> {
-    let NewProfile { soc, cpu, gpu, memory, .. } = options;
-    let given = |part: &Option<String>, known: String| part.clone().unwrap_or(known);
+    let NewProfile { soc, cpu, gpu, memory, npu, .. } = options;
+    let given = |text: &Option<String>| text.as_deref().map(Part::given);
     let known = match (soc, cpu, memory) {
         (None, None, _) | (None, _, None) => return Ok(None),
         (name, Some(_), Some(_)) => {
-            Specification { soc: given(name, "a system-on-chip".to_owned()), ..Specification::default() }
+            let soc = name.clone().unwrap_or_else(|| "a system-on-chip".to_owned());
+            Specification { soc, ..Specification::default() }
         }
         (Some(name), ..) => Specification::of(name)?,
     };
-    let gpu = gpu.clone().or(known.gpu);
     Ok(Some(Specification {
-        cpu: given(cpu, known.cpu),
-        gpu,
-        memory: given(memory, known.memory),
+        cpu: given(cpu).unwrap_or(known.cpu),
+        gpu: given(gpu).or(known.gpu),
+        memory: given(memory).unwrap_or(known.memory),
+        npu: given(npu).or(known.npu),
         soc: known.soc,
     }))
 }

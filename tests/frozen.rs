@@ -12,12 +12,29 @@ use std::path::Path;
 use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-const DEVICES: [&str; 3] = ["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"];
+/// Files of times on NPUs, and the devices that each is of.
+const ON_NPUS: [(&str, &[&str]); 2] = [
+    ("predicted.csv", &["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"]),
+    (
+        "phones-npu.csv",
+        &[
+            "apple-a17-pro",
+            "apple-a18-pro",
+            "apple-m4",
+            "dimensity-9300",
+            "dimensity-9400",
+            "exynos-2400",
+            "tensor-g4",
+        ],
+    ),
+];
+/// The file of times of bundled networks on CPU and GPU.
+const OF_NETWORKS: &str = "phones-networks.csv";
 /// Relative, beside half of the last digit: functions of another machine round differently.
 const MARGIN: f64 = 1e-6;
 const HALF_A_DIGIT_US: f64 = 0.05;
 
-/// Predicted microseconds by device, graph and format.
+/// Predicted microseconds by device, graph and format, or device, network and strategy.
 type Times = BTreeMap<[String; 3], f64>;
 
 /// A folder of measurements that names every graph in every format, with times that stand for none.
@@ -58,20 +75,20 @@ fn predicted(folder: &Path, device: &str) -> Times {
     content.lines().skip(1).map(row).collect()
 }
 
-#[test]
-fn the_bundled_profiles_predict_what_was_frozen() {
-    let content = fs::read_to_string(Path::new(ROOT).join("data/frozen/predicted.csv")).unwrap();
-    let frozen: Times = (content.lines().skip(1))
-        .map(|line| {
-            let (key, micros) = line.rsplit_once(',').unwrap();
-            let key: Vec<String> = key.split(',').map(str::to_owned).collect();
-            (key.try_into().unwrap(), micros.parse().unwrap())
-        })
-        .collect();
-    let folder = wanted();
-    let now: Times = DEVICES.into_iter().flat_map(|device| predicted(folder.path(), device)).collect();
+/// What was frozen in a file.
+fn frozen(file: &str) -> Times {
+    let content = fs::read_to_string(Path::new(ROOT).join("data/frozen").join(file)).unwrap();
+    let row = |line: &str| {
+        let (key, micros) = line.rsplit_once(',').unwrap();
+        let key: Vec<String> = key.split(',').map(str::to_owned).collect();
+        (key.try_into().unwrap(), micros.parse().unwrap())
+    };
+    content.lines().skip(1).map(row).collect()
+}
+
+fn assert_same(frozen: &Times, now: &Times) {
     assert!(frozen.keys().eq(now.keys()), "{} frozen, {} predicted", frozen.len(), now.len());
-    for (key, frozen) in &frozen {
+    for (key, frozen) in frozen {
         let off = (now[key] - frozen).abs();
         assert!(
             off <= HALF_A_DIGIT_US + MARGIN * frozen,
@@ -79,4 +96,28 @@ fn the_bundled_profiles_predict_what_was_frozen() {
             now[key]
         );
     }
+}
+
+#[test]
+fn the_bundled_profiles_predict_what_was_frozen_of_npus() {
+    let folder = wanted();
+    for (file, devices) in ON_NPUS {
+        let now: Times = devices.iter().flat_map(|device| predicted(folder.path(), device)).collect();
+        assert_same(&frozen(file), &now);
+    }
+}
+
+#[test]
+fn the_bundled_profiles_predict_what_was_frozen_of_networks_on_cpu_and_gpu() {
+    let frozen = frozen(OF_NETWORKS);
+    let predicted = |key: &[String; 3]| {
+        let [device, network, strategy] = key;
+        let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
+            .args(["simulate", network, "--device", device, "--strategy", strategy, "--json", "--quiet"])
+            .output()
+            .unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (key.clone(), answer["prediction"]["latency_ps"].as_f64().unwrap() / 1e6)
+    };
+    assert_same(&frozen, &frozen.keys().map(predicted).collect());
 }

@@ -5,25 +5,42 @@
 //! Invariant: what a table marks as uncertain is named in the profile's sources.
 
 mod known;
+mod memory;
+mod npu;
 
 use coexec_sim::device::cpu::{Cluster, Cpu};
 use coexec_sim::device::gpu::GpuFamily;
-use coexec_sim::device::memory::Memory;
-use coexec_sim::{Gpu, InputError, Profile, Quantity};
+use coexec_sim::{Gpu, InputError, ProcessorKind, Profile, Quantity};
 
-use known::{CoreFacts, GpuFacts};
+use known::{CoreFacts, GpuFacts, NpuFacts};
 pub use known::{SYSTEMS, System};
+use memory::Interface;
 
 /// Names of clusters, fastest first, by how many there are.
 const CLUSTER_NAMES: [&[&str]; 4] =
     [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
 
-/// What one client, and two together, reach of a memory's peak (as the bundled phones' profiles assume).
-const ACHIEVED: [f64; 2] = [0.8, 0.9];
+/// A part of a device in words, and where they are from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// What it is; ends with a question mark where that is uncertain.
+    pub text: String,
+    /// Who says so.
+    pub source: String,
+}
 
-/// Transfers a second of memories whose name rounds their clock, by that name, in 10^6.
-const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
-const BITS_PER_BYTE: f64 = 8.0;
+impl Part {
+    /// As somebody gave it.
+    pub fn given(text: &str) -> Self {
+        Self { text: text.to_owned(), source: "as given".to_owned() }
+    }
+
+    /// The part with its source, as a profile says it.
+    fn cited(&self) -> String {
+        let certainty = if self.text.contains('?') { "; nobody verified what ends in ?" } else { "" };
+        format!("{} ({}{certainty})", self.text, self.source)
+    }
+}
 
 /// A device in words, as a data sheet gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,12 +48,14 @@ pub struct Specification {
     /// System-on-chip: `Snapdragon 8 Gen 2`.
     pub soc: String,
     /// Clusters of cores, fastest first: `1xX4@3.4,5xA720@3.15,2xA520@2.27`, clocks in GHz.
-    pub cpu: String,
+    pub cpu: Part,
     /// GPU and its clock in MHz: `adreno-750@903`; behind the name of a Mali its cores, `mali-g720mc12@1300`. `none`
     /// where it is not to be modelled.
-    pub gpu: Option<String>,
+    pub gpu: Option<Part>,
+    /// NPU: `ane-m4`; `none` where it is not to be modelled.
+    pub npu: Option<Part>,
     /// Type, clock in MHz and bits of the memory: `lpddr5x-4800x64`.
-    pub memory: String,
+    pub memory: Part,
 }
 
 impl Specification {
@@ -45,28 +64,42 @@ impl Specification {
     /// # Errors
     /// Nothing is known of that name.
     pub fn of(name: &str) -> Result<Self, InputError> {
-        let System { soc, cpu, gpu, gpu_clock_mhz, memory, .. } = System::find(name)?;
-        let gpu = known::number(gpu_clock_mhz).map(|mhz| format!("{}@{mhz}", gpu.trim_end_matches('?')));
-        Ok(Self { soc: soc.clone(), cpu: cpu.clone(), gpu, memory: memory.clone() })
+        let system = System::find(name)?;
+        let part = |text: String, source: &str| Part { text, source: source.to_owned() };
+        let certainty = if system.gpu_clock_mhz.contains('?') { "?" } else { "" };
+        let gpu = known::number(&system.gpu_clock_mhz).map(|mhz| {
+            part(format!("{}@{mhz}{certainty}", system.gpu.trim_end_matches('?')), &system.gpu_source)
+        });
+        let npu = NpuFacts::find(&system.npu).ok().map(|npu| part(npu.npu.clone(), &system.npu_source));
+        Ok(Self {
+            soc: system.soc.clone(),
+            cpu: part(system.cpu.clone(), &system.cpu_source),
+            gpu,
+            npu,
+            memory: part(system.memory.clone(), &system.memory_source),
+        })
     }
 
     /// The profile of that hardware called `name`, with what is no hardware as `like` has it.
     ///
     /// # Errors
-    /// The text has a part that is none, or the name of a core or GPU of which nothing is known.
+    /// The text has a part that is none, or the name of a core, GPU or NPU of which nothing is known.
     pub fn profile(&self, name: &str, like: &Profile) -> Result<Profile, InputError> {
+        let interface = Interface::parse(&self.memory.text)?;
+        let modelled = |part: &Option<Part>| part.clone().filter(|part| part.text != "none");
+        let npu = modelled(&self.npu).map(|part| npu::npu(&part.text, interface)).transpose()?;
         Ok(Profile {
             name: name.to_owned(),
-            title: format!("{} phone, from its specification", self.soc),
+            title: format!("{}, from its specification", self.soc),
             soc: self.soc.clone(),
             aliases: Vec::new(),
-            memory: self.memory()?,
+            memory: interface.memory(&self.memory.cited()),
             cpu: self.cpu(like)?,
-            gpu: match (self.gpu.as_deref(), &like.gpu) {
-                (None | Some("none"), _) | (_, None) => None,
-                (Some(text), Some(like)) => Some(gpu(text, like)?),
+            gpu: match (modelled(&self.gpu), &like.gpu) {
+                (Some(part), Some(like)) => Some(gpu(&part, like)?),
+                (None, _) | (_, None) => None,
             },
-            npu: None,
+            npu,
             power: None,
             used_fact: Vec::new(),
             calibration: None,
@@ -74,38 +107,31 @@ impl Specification {
         })
     }
 
-    fn memory(&self) -> Result<Memory, InputError> {
-        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz, bits";
-        let plain = self.memory.trim_end_matches('?');
-        let parts = plain.split_once('-').and_then(|(_, rest)| rest.split_once('x'));
-        let numbers = parts.and_then(|(clock, bits)| Some((positive(clock)?, positive(bits)?)));
-        let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", &self.memory, expected))?;
-        let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
-        let transfers = exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers);
-        let peak = transfers * bits / BITS_PER_BYTE / 1e3;
-        let share = |part: f64| Quantity::plain((part * peak * 10.0).round() / 10.0);
-        Ok(Memory {
-            source: format!(
-                "{} by its interface; {ACHIEVED:?} of the peak for one client and two assumed",
-                self.memory
-            ),
-            capacity_gb: None,
-            peak_bandwidth_gbps: share(1.0),
-            concurrent_bandwidth_gbps: ACHIEVED.map(share).to_vec(),
-            streams: None,
-            interference: Vec::new(),
-        })
+    /// Whether anything that times on the CPU, or on the GPU, are scaled by was not verified.
+    pub fn is_unverified(&self, on: ProcessorKind) -> bool {
+        let is_uncertain = |part: &Part| part.text.contains('?');
+        let fastest = self.cpu.text.split(['x', '@']).nth(1).and_then(|core| CoreFacts::find(core).ok());
+        let of_gpu = |part: &Part| {
+            let name = part.text.split('@').next().unwrap_or_default();
+            is_uncertain(part) || GpuFacts::find(name).is_ok_and(|(facts, _)| facts.is_uncertain())
+        };
+        is_uncertain(&self.memory)
+            || match on {
+                ProcessorKind::Cpu => is_uncertain(&self.cpu) || fastest.is_some_and(CoreFacts::is_uncertain),
+                ProcessorKind::Gpu => self.gpu.as_ref().is_some_and(of_gpu),
+                ProcessorKind::Npu => true,
+            }
     }
 
     fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
-        let texts: Vec<&str> = self.cpu.split(',').collect();
+        let texts: Vec<&str> = self.cpu.text.split(',').collect();
         let names = texts.len().checked_sub(1).and_then(|index| CLUSTER_NAMES.get(index));
         let names =
-            names.ok_or_else(|| refused("--cpu", &self.cpu, "1 to 4 clusters, separated by commas"))?;
+            names.ok_or_else(|| refused("--cpu", &self.cpu.text, "1 to 4 clusters, separated by commas"))?;
         let named = texts.iter().zip(*names);
         let clusters = named.map(|(text, name)| cluster(text, name)).collect::<Result<_, InputError>>()?;
         let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
-        let source = format!("{}; clocks and cores: specification", self.soc);
+        let source = format!("{}; clocks and cores: {}", self.soc, self.cpu.cited());
         Ok(Cpu { source, mixed_cluster_factor, mixed_ruy_f32: None, mixed_ruy_i8: None, clusters })
     }
 }
@@ -139,7 +165,8 @@ fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
 }
 
 /// A GPU from text like `adreno-750@903`.
-fn gpu(text: &str, like: &Gpu) -> Result<Gpu, InputError> {
+fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
+    let text = part.text.as_str();
     let expected = "a GPU as adreno-750@903: its name and its clock in MHz";
     let parts = text.split_once('@').and_then(|(name, clock)| Some((name, positive(clock)?)));
     let (name, clock_mhz) = parts.ok_or_else(|| refused("--gpu", text, expected))?;
@@ -161,7 +188,7 @@ fn gpu(text: &str, like: &Gpu) -> Result<Gpu, InputError> {
         family,
         compute_units,
         simd_width: family.rules().wave_threads,
-        clock_mhz: Some(Quantity::of(clock_mhz, source(&facts.clock_source))),
+        clock_mhz: Some(Quantity::of(clock_mhz, part.cited())),
         multiply_accumulates_per_cycle: Some(Quantity::of(
             rate,
             source(&format!("{}{certainty}", facts.fma_source)),
@@ -175,7 +202,7 @@ fn gpu(text: &str, like: &Gpu) -> Result<Gpu, InputError> {
 }
 
 fn positive(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+    text.trim().trim_end_matches('?').parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
 }
 
 fn refused(option: &'static str, found: &str, expected: &str) -> InputError {
@@ -211,7 +238,6 @@ mod tests {
             "Snapdragon 8 Gen 5",
             "Dimensity 9500",
             "Exynos 2500",
-            "Apple A18",
             "Apple A19",
         ];
         assert_eq!(unknown, expected);
@@ -249,22 +275,23 @@ mod tests {
         let like = Profile::load("pixel4").unwrap();
         let good = Specification {
             soc: "mine".to_owned(),
-            cpu: "1xX4@3.4,5xA720@3.15,2xA520@2.27".to_owned(),
-            gpu: Some("adreno-750@903".to_owned()),
-            memory: "lpddr5x-4800x64".to_owned(),
+            cpu: Part::given("1xX4@3.4,5xA720@3.15,2xA520@2.27"),
+            gpu: Some(Part::given("adreno-750@903")),
+            npu: None,
+            memory: Part::given("lpddr5x-4800x64"),
         };
         let profile = good.profile("mine", &like).unwrap();
         assert!((profile.memory.peak_bandwidth_gbps.value - 76.8).abs() < 1e-9);
         let problem =
             |specification: Specification| specification.profile("mine", &like).unwrap_err().to_string();
-        let cpu = |text: &str| problem(Specification { cpu: text.to_owned(), ..good.clone() });
+        let cpu = |text: &str| problem(Specification { cpu: Part::given(text), ..good.clone() });
         assert!(cpu("5xA720").contains("--cpu is 5xA720, expected clusters as 5xA720@3.15"));
         assert!(cpu("1xX99@3").contains("no core named \"x99\""));
         assert!(cpu("1xX4@3,1xX4@3,1xX4@3,1xX4@3,1xX4@3").contains("1 to 4 clusters"));
-        let gpu = |text: &str| problem(Specification { gpu: Some(text.to_owned()), ..good.clone() });
+        let gpu = |text: &str| problem(Specification { gpu: Some(Part::given(text)), ..good.clone() });
         assert!(gpu("adreno-750").contains("its name and its clock in MHz"));
         assert!(gpu("mali-g76@700").contains("number of compute units"));
-        let memory = problem(Specification { memory: "lpddr5".to_owned(), ..good.clone() });
+        let memory = problem(Specification { memory: Part::given("lpddr5"), ..good.clone() });
         assert!(memory.contains("--memory is lpddr5"));
     }
 

@@ -17,7 +17,8 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) how: ModelOptions,
     /// Device profiles: bundled names, aliases or files, separated by commas; unified stands
-    /// for every bundled one whose CPU and GPU share one memory, all for every one with a GPU
+    /// for every bundled one whose CPU and GPU share one memory, but for those from their specification
+    /// alone, all for every one with a GPU
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
     /// Strategies to show beside `optimal` and the baseline, separated by commas

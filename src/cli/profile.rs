@@ -35,6 +35,9 @@ pub(crate) struct NewProfile {
     /// Type of memory, its clock in MHz and its bits
     #[arg(long, value_name = "lpddr5x-4800x64")]
     pub(crate) memory: Option<String>,
+    /// NPU, as data/socs/npus.csv names it; or none
+    #[arg(long, value_name = "ane-m4")]
+    pub(crate) npu: Option<String>,
     /// Measured devices to leave out of those whose predictions are averaged
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) without: Vec<String>,

@@ -1,5 +1,7 @@
 //! Profiles of devices that nobody measured.
 
+use coexec_sim::{Calibration, Profile};
+
 use crate::{coexec, words};
 
 #[test]
@@ -10,7 +12,9 @@ fn a_phone_s_name_is_enough_for_a_plan_with_its_interval_and_what_it_rests_on() 
     let unknown = coexec(words(&format!("profile new --soc pixel-70-pro --out {file}")));
     unknown.assert_refused(&["there is no system-on-chip or phone named \"pixel 70 pro\""]);
     let text = coexec(["profile", "new", "--soc", "Pixel 7 Pro", "--out", file]).stdout;
-    for expected in ["Tensor G2: CPU 2xX1@2.85", "GPU mali-g710mp7@848", "gpu/end_to_end/unseen", "no NPU"] {
+    for expected in
+        ["Tensor G2: CPU 2xX1@2.85", "GPU mali-g710mp7@848", "gpu/end_to_end/unseen", "NPU not known"]
+    {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let answer = coexec(words(&format!("explore mobilenet-v2 --device {file} --effort quick --json"))).json();
@@ -26,7 +30,7 @@ fn a_phone_s_name_is_enough_for_a_plan_with_its_interval_and_what_it_rests_on() 
     };
     assert_eq!([basis("cpu"), basis("gpu")], ["scaled", "transferred"]);
     let text = coexec(words(&format!("simulate resnet18 --device {file} --strategy gpu-only"))).stdout;
-    assert!(text.contains("GPU transferred (off by 22 %)"), "{text}");
+    assert!(text.contains("GPU transferred (off by 29 %)"), "{text}");
 }
 
 #[test]
@@ -41,4 +45,70 @@ fn parts_of_a_specification_take_the_place_of_what_is_known() {
     assert!(content.contains("name = \"mine\""), "{content}");
     let text = coexec(words("profile new")).stdout;
     assert!(text.contains("Dimensity 9400") && text.contains("vivo X200 Pro"), "{text}");
+}
+
+/// Relative: functions of another machine round differently, and the fits amplify that.
+const MARGIN: f64 = 1e-3;
+
+/// Asserts that two values are the same but for the rounding of their numbers.
+fn assert_alike(made: &toml::Value, bundled: &toml::Value, path: &str) {
+    match (made, bundled) {
+        (toml::Value::Float(made), toml::Value::Float(bundled)) => {
+            assert!((made - bundled).abs() <= MARGIN * bundled.abs(), "{path}: {made} for {bundled}");
+        }
+        (toml::Value::Table(made), toml::Value::Table(bundled)) => {
+            assert!(made.keys().eq(bundled.keys()), "{path}");
+            made.iter().for_each(|(key, value)| assert_alike(value, &bundled[key], &format!("{path}.{key}")));
+        }
+        (toml::Value::Array(made), toml::Value::Array(bundled)) => {
+            assert_eq!(made.len(), bundled.len(), "{path}");
+            made.iter().zip(bundled).for_each(|(made, bundled)| assert_alike(made, bundled, path));
+        }
+        (made, bundled) => assert_eq!(made, bundled, "{path}"),
+    }
+}
+
+#[test]
+fn the_command_that_a_bundled_profile_names_makes_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut compared = 0;
+    for bundled in Profile::bundled().unwrap() {
+        let source = bundled.calibration.as_ref().map_or("", |Calibration { source, .. }| source.as_str());
+        let Some(command) = source.strip_prefix("made by `coexec ").and_then(|rest| rest.split('`').next())
+        else {
+            continue;
+        };
+        let file = folder.path().join(format!("{}.toml", bundled.name));
+        coexec(words(&format!("{command} --out {}", file.display())));
+        let made = Profile::load(file.to_str().unwrap()).unwrap();
+        let [made, bundled] = [&made, &bundled].map(|profile| toml::Value::try_from(profile).unwrap());
+        assert_alike(&made, &bundled, "profile");
+        compared += 1;
+    }
+    assert!(compared >= 7, "{compared}");
+}
+
+#[test]
+fn an_npu_is_the_one_that_is_named_or_none_and_what_nobody_verified_widens_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let file = file.to_str().unwrap();
+    let made = |options: &str| {
+        coexec(words(&format!("profile new --soc apple-m4 {options} --out {file}")));
+        Profile::load(file).unwrap()
+    };
+    let known = made("");
+    assert_eq!(known.npu.as_ref().unwrap().name, "Apple ane-m4");
+    assert!(made("--npu none").npu.is_none());
+    assert_ne!(made("--npu hexagon-8-series").npu, known.npu);
+    let unknown = coexec(words(&format!("profile new --soc apple-m4 --npu ane-m9 --out {file}")));
+    unknown.assert_refused(&["there is no NPU named \"ane-m9\""]);
+    let percent = |profile: &Profile| {
+        let errors = &profile.calibration.as_ref().unwrap().error;
+        let group = errors.iter().find(|group| group.name == "gpu/end_to_end/unseen");
+        group.unwrap().mape_percent
+    };
+    let verified = percent(&known);
+    let uncertain = percent(&made("--gpu apple-a18-pro@1450"));
+    assert!((uncertain - verified.hypot(20.0)).abs() < 0.01, "{verified} {uncertain}");
 }

@@ -19,6 +19,10 @@ use snapshot::Snapshot;
 /// Bundled scenarios of single operators; the other bundled ones are language models.
 const OPERATORS: [&str; 3] = ["vit-b32-fc1", "conv3x3-64x64x128", "llama3-8b-ffn-down"];
 
+/// Networks, and language models, of devices from their specification alone. Their tables are measured ones carried
+/// over, whose own rows hold everything else.
+const FROM_SPECIFICATION: (&str, &str) = ("resnet50,mobilenet-v2,vit-b32", "llama3.2-1b");
+
 /// Networks and devices that are also planned with each other mechanism: matrix products, small
 /// and large operators, branches; two phones, and a GPU with a memory of its own.
 const WITH_ALL_MECHANISMS: (&str, &str) =
@@ -46,20 +50,33 @@ fn answer(line: &str) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Names in one list of `coexec devices`, those of one kind where that is given.
-fn bundled(list: &str, kind: Option<&str>) -> Vec<String> {
+/// Names of the scenarios of one kind that `coexec devices` lists.
+fn bundled(kind: &str) -> Vec<String> {
     let listing = answer("devices").unwrap();
-    let entries = listing[list].as_array().unwrap();
-    let of_kind = entries.iter().filter(|entry| kind.is_none_or(|kind| entry["kind"] == kind));
+    let entries = listing["scenarios"].as_array().unwrap();
+    let of_kind = entries.iter().filter(|entry| entry["kind"] == kind);
     of_kind.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Names of the devices, those apart of which a specification alone is known.
+fn devices() -> [Vec<String>; 2] {
+    let listing = answer("devices").unwrap();
+    let is_transferred = |entry: &&Value| entry["formats"].to_string().contains("\"transferred\"");
+    let (made, others): (Vec<&Value>, Vec<&Value>) =
+        listing["devices"].as_array().unwrap().iter().partition(is_transferred);
+    [others, made]
+        .map(|entries| entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect())
 }
 
 #[test]
 fn of_every_network_on_every_device_by_every_strategy() {
-    let mut names = bundled("scenarios", Some("network"));
+    let mut names = bundled("network");
     names.extend(OPERATORS.map(str::to_owned));
-    let devices = bundled("devices", None).join(",");
-    let mut runs = vec![(names.join(","), devices, "svm-polling")];
+    let [devices, made] = devices().map(|names| names.join(","));
+    let mut runs = vec![
+        (names.join(","), devices, "svm-polling"),
+        (FROM_SPECIFICATION.0.to_owned(), made, "svm-polling"),
+    ];
     let (networks, devices) = WITH_ALL_MECHANISMS;
     runs.extend(
         ["blocking-finish", "event-wait", "sleep-then-poll"]
@@ -85,12 +102,13 @@ fn of_every_network_on_every_device_by_every_strategy() {
 
 #[test]
 fn of_every_language_model_on_every_device_by_every_strategy() {
-    let mut models = bundled("scenarios", Some("language-model"));
-    let scenarios = bundled("scenarios", Some("scenario"));
+    let mut models = bundled("language-model");
+    let scenarios = bundled("scenario");
     models.extend(scenarios.into_iter().filter(|name| !OPERATORS.contains(&name.as_str())));
-    let devices = bundled("devices", None);
+    let [devices, made] = devices();
+    let of_all = models.iter().flat_map(|model| devices.iter().map(|device| (&**model, &**device)));
     let pairs: Vec<(&str, &str)> =
-        models.iter().flat_map(|model| devices.iter().map(|device| (&**model, &**device))).collect();
+        of_all.chain(made.iter().map(|device| (FROM_SPECIFICATION.1, &**device))).collect();
     let ask = |&(model, device): &(&str, &str)| {
         answer(&format!("explore {model} --device {device} --strategy all"))
     };

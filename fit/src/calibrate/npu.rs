@@ -119,6 +119,12 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
     points.into_iter().map(|(_, point)| point).collect()
 }
 
+/// The rates of a chip that is as many times faster than that of `base`: at products in floats and with integers, in
+/// its vector unit, its memory, and what is paid whatever the extents. Sources and intervals stay the base's.
+pub fn at_speeds(base: &CompiledGraphs, times_faster: [f64; 5]) -> CompiledGraphs {
+    Setting::of(Some(base), false, false).at(&times_faster.map(f64::ln))
+}
+
 fn point(graph: &MeasuredGraph<'_>, predicted_us: f64, interval: Option<[f64; 2]>) -> Point {
     let MeasuredGraph { run, .. } = graph;
     Point {

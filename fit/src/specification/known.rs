@@ -18,6 +18,7 @@ pub static SYSTEMS: LazyLock<Vec<System>> =
 static CORES: LazyLock<Vec<CoreFacts>> =
     LazyLock::new(|| table(include_str!("../../../data/socs/cores.csv")));
 static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/gpus.csv")));
+static NPUS: LazyLock<Vec<NpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/npus.csv")));
 
 fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
     let text = Text { name: "data/socs".to_owned(), content: content.to_owned() };
@@ -32,9 +33,14 @@ pub struct System {
     /// Some phones that have it, separated by commas.
     pub phones: String,
     pub(super) cpu: String,
+    pub(super) cpu_source: String,
     pub(super) gpu: String,
     pub(super) gpu_clock_mhz: String,
+    pub(super) gpu_source: String,
     pub(super) memory: String,
+    pub(super) memory_source: String,
+    pub(super) npu: String,
+    pub(super) npu_source: String,
 }
 
 impl System {
@@ -63,6 +69,7 @@ pub(super) struct CoreFacts {
     /// The core that it is by another name.
     base_core: String,
     vendor: String,
+    f32_fma_per_cycle: String,
     pub(super) f16_arithmetic: String,
     pub(super) dot_product: String,
     pub(super) i8mm: String,
@@ -87,6 +94,11 @@ impl CoreFacts {
         let found =
             found.ok_or_else(|| unknown("core", &name, CORES.iter().map(|core| core.name.as_str())))?;
         if found.isa_source.is_empty() { Self::find(&found.base_core) } else { Ok(found) }
+    }
+
+    /// Whether its arithmetic rate was not verified.
+    pub(super) fn is_uncertain(&self) -> bool {
+        self.f32_fma_per_cycle.contains('?')
     }
 
     pub(super) fn has(&self, answer: &str) -> bool {
@@ -115,7 +127,6 @@ pub(super) struct GpuFacts {
     pub(super) fma_source: String,
     /// Multiply-accumulates in 16 bits for one in 32.
     f16_ratio: String,
-    pub(super) clock_source: String,
 }
 
 impl GpuFacts {
@@ -157,7 +168,34 @@ impl GpuFacts {
             &self.f16_ratio,
             &self.f32_fma_per_cycle_per_unit,
         ];
-        cells.iter().any(|cell| cell.ends_with('?'))
+        cells.iter().any(|cell| cell.contains('?'))
+    }
+}
+
+/// An NPU.
+#[derive(Debug, Deserialize)]
+pub(super) struct NpuFacts {
+    pub(super) npu: String,
+    pub(super) vendor: String,
+    /// Peaks, in 10^12 operations a second, of which two are a multiply-accumulate.
+    pub(super) f16_tflops: String,
+    pub(super) int8_tops: String,
+    pub(super) rate_source: String,
+    /// Memory that tensors stay in between operators.
+    pub(super) on_chip_mib: String,
+    pub(super) on_chip_source: String,
+    /// From handing over a graph to its end, beside its work.
+    pub(super) graph_us: String,
+    pub(super) graph_source: String,
+    pub(super) bandwidth_gbps: String,
+    pub(super) bandwidth_source: String,
+}
+
+impl NpuFacts {
+    /// The NPU of that name.
+    pub(super) fn find(name: &str) -> Result<&'static Self, InputError> {
+        let found = NPUS.iter().find(|npu| npu.npu.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| unknown("NPU", name, NPUS.iter().map(|npu| npu.npu.as_str())))
     }
 }
 

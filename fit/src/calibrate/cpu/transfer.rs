@@ -148,6 +148,8 @@ fn xnnpack(
         let quantity = value.clone().try_into::<Quantity>().ok()?;
         *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
     }
+    let clock = cpu.clusters[index].clock_mhz.value;
+    written.insert("source".to_owned(), format!("{}; carried over to {clock} MHz", table.source).into());
     written.try_into().ok()
 }
 

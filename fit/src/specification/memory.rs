@@ -1,0 +1,57 @@
+//! A memory as its interface describes it.
+//!
+//! Responsible for: reading type, clock and width, and what of the peak is reached. Not for: capacities. Invariant: a
+//! memory of the same text is the same memory.
+
+use coexec_sim::device::memory::Memory;
+use coexec_sim::{InputError, Quantity};
+
+use super::{positive, refused};
+
+/// What one client, and two together, reach of a memory's peak (as the bundled phones' profiles assume).
+const ACHIEVED: [f64; 2] = [0.8, 0.9];
+
+/// Transfers a second of memories whose name rounds their clock, by that name, in 10^6.
+const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
+const BITS_PER_BYTE: f64 = 8.0;
+
+/// How fast and how wide a memory is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interface {
+    /// Transfers a second, in 10^6.
+    transfers: f64,
+    bits: f64,
+}
+
+impl Interface {
+    /// From text like `lpddr5x-4800x64`: type, clock in MHz, bits.
+    pub(super) fn parse(text: &str) -> Result<Self, InputError> {
+        let parts = text.trim_end_matches('?').split_once('-').and_then(|(_, rest)| rest.split_once('x'));
+        let numbers = parts.and_then(|(clock, bits)| Some((positive(clock)?, positive(bits)?)));
+        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz, bits";
+        let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", text, expected))?;
+        let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
+        Ok(Self { transfers: exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers), bits })
+    }
+
+    /// How many times faster a processor behind it is taken to be: as the transfers, as the width where that is less,
+    /// and as its root where it is more, as nothing says that the processor's port is wider too.
+    pub(super) fn faster_than(self, other: Self) -> f64 {
+        let width = self.bits / other.bits;
+        self.transfers / other.transfers * width.min(width.sqrt())
+    }
+
+    /// The memory; `source` says where the text is from.
+    pub(super) fn memory(self, source: &str) -> Memory {
+        let peak = self.transfers * self.bits / BITS_PER_BYTE / 1e3;
+        let share = |part: f64| Quantity::plain((part * peak * 10.0).round() / 10.0);
+        Memory {
+            source: format!("{source}; {ACHIEVED:?} of the peak for one client and two assumed"),
+            capacity_gb: None,
+            peak_bandwidth_gbps: share(1.0),
+            concurrent_bandwidth_gbps: ACHIEVED.map(share).to_vec(),
+            streams: None,
+            interference: Vec::new(),
+        }
+    }
+}
