@@ -4,6 +4,7 @@
 //! the one interval of a median, whatever measured them. Invariant: nothing is dropped
 //! here; a mark is all a repetition gets.
 
+use coexec_fit::measure::runs::Repetition;
 use coexec_sim::statistics::median;
 use serde::Serialize;
 
@@ -27,6 +28,12 @@ pub(crate) fn outliers(times: &[f64]) -> Vec<bool> {
     };
     let usual = (OUTLIER_DISTANCES * (quartile - least)).max(UNDISTURBED * quartile);
     times.iter().map(|&time| time > quartile + usual).collect()
+}
+
+/// Times of one thing as a file of runs has them, with the mark of those that were disturbed.
+pub(crate) fn repetitions(times_us: &[f64]) -> Vec<Repetition> {
+    let marked = (0..).zip(times_us).zip(outliers(times_us));
+    marked.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier }).collect()
 }
 
 /// The 95 % interval of the median of `values`: between two of them, by their ranks, whatever

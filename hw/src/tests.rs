@@ -2,6 +2,12 @@
 
 use crate::opencl::Device;
 
+/// The engine's properties hold in another processor's floating-point arithmetic, too. They stand
+/// beside the kernels here for one emulated program, so one compilation of the simulator, to hold both.
+#[cfg(target_arch = "aarch64")]
+#[path = "../../sim/tests/integration/engine.rs"]
+mod engine;
+
 /// The `OpenCL` device to test on, `COEXEC_OPENCL` or the first; where there is none the
 /// caller's test is skipped, or fails with `COEXEC_REQUIRE_OPENCL=1`.
 pub(crate) fn device() -> Option<Device> {

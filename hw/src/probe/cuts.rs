@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use coexec_fit::measure::runs::{ExecutedOn, Measurement, Repetition};
+use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
@@ -15,7 +15,7 @@ use super::layers;
 use super::timed_layers::FINGERPRINT;
 use super::{Bench, ProbeError, TimeBudget};
 use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
-use crate::statistics::outliers;
+use crate::statistics::repetitions;
 
 /// Layers that are cut, quickly and in full.
 const LAYERS: [usize; 2] = [5, 16];
@@ -112,7 +112,6 @@ fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Meas
         (_, Some(cores)) => ExecutedOn::Cpu(cores),
         (_, None) => ExecutedOn::Gpu,
     };
-    let numbered = (0..).zip(&measured.wall_us).zip(outliers(&measured.wall_us));
     Measurement {
         run: format!("{processor} {}, by the host", stage.name),
         network: "cut layers".to_owned(),
@@ -123,9 +122,7 @@ fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Meas
         kernel: None,
         dispatch: None,
         fingerprint: Some(FINGERPRINT.to_owned()),
-        repetitions: numbered
-            .map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier })
-            .collect(),
+        repetitions: repetitions(&measured.wall_us),
         line: 0,
     }
 }

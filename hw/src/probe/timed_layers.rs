@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
+use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement};
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
 use coexec_sim::kernel::gpu::{Kernel, Launch, WINOGRAD_POINTS, WINOGRAD_TILE};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Shape, Stage};
@@ -21,7 +21,7 @@ use super::layers;
 use super::{ProbeError, TimeBudget};
 use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
-use crate::statistics::outliers;
+use crate::statistics::repetitions;
 
 /// What all runs name as their conditions.
 pub(super) const FINGERPRINT: &str = "probe";
@@ -152,8 +152,6 @@ impl Visited {
 
     fn measurement(self) -> Measurement {
         let called = if self.ran == ExecutedOn::Gpu { "gpu".to_owned() } else { self.ran.to_string() };
-        let marks = outliers(&self.times_us);
-        let numbered = (0..).zip(self.times_us).zip(marks);
         let launch = self.program.launch();
         Measurement {
             run: format!("{called} {}", self.name),
@@ -165,9 +163,7 @@ impl Visited {
             kernel: launch.map(|launch| launch.kernel.to_string()),
             dispatch: launch.map(|launch| Dispatch { grid: launch.grid, work_group: launch.work_group }),
             fingerprint: Some(FINGERPRINT.to_owned()),
-            repetitions: numbered
-                .map(|((number, measured_us), outlier)| Repetition { number, measured_us, outlier })
-                .collect(),
+            repetitions: repetitions(&self.times_us),
             line: self.index as u64 + 1,
         }
     }

@@ -13,16 +13,21 @@ Number4 texel_of(SOURCE source, Extent extent, int number) {
   return READ(source, extent, x, y, number % extent.channels / 4);
 }
 
-#ifdef IMAGES
-// The texel with the element at a position (batch, height, width, channels) of each of IMAGES
-// outputs that lie one behind the other; zeros outside the input. FROM_BATCH(at) to
-// FROM_CHANNELS(at) say where it is in the input, whose extents are INPUT_BATCH to
-// INPUT_CHANNELS.
-Number4 picked(SOURCE source, Extent extent, int image, int4 at) {
-  const int4 from = (int4)(FROM_BATCH(at), FROM_HEIGHT(at), FROM_WIDTH(at), FROM_CHANNELS(at));
-  const int4 end = (int4)(INPUT_BATCH, INPUT_HEIGHT, INPUT_WIDTH, INPUT_CHANNELS);
-  if (any(from < 0) || any(from >= end)) return (Number4)(0);
-  const int x = from.z * extent.batch + image * INPUT_BATCH + from.x;
+// Which element of the input an element of the output is: at `first`, and as many steps of each
+// kind farther as the coordinates of its position say; `end` is the input's extent. All positions
+// are in the order batch, height, width, channels.
+typedef struct {
+  int4 first;
+  int4 step[4];
+  int4 end;
+} Pick;
+
+// The texel with the element that is picked for a position of one of several outputs that lie one
+// behind the other; zeros outside the input.
+Number4 picked(SOURCE source, Extent extent, Pick pick, int image, int4 at) {
+  const int4 from = pick.first + at.x * pick.step[0] + at.y * pick.step[1] + at.z * pick.step[2] + at.w * pick.step[3];
+  if (any(from < 0) || any(from >= pick.end)) return (Number4)(0);
+  const int x = from.z * extent.batch + image * pick.end.x + from.x;
   const Number4 texel = READ(source, extent, x, from.y, from.w / 4);
 #ifdef ALIGNED
   return texel;
@@ -32,27 +37,26 @@ Number4 picked(SOURCE source, Extent extent, int image, int4 at) {
 }
 
 __kernel WORK_GROUP void pick(SOURCE source, DESTINATION destination, Extent source_extent,
-                             Extent destination_extent, Region region OPERANDS) {
+                             Extent destination_extent, Region region, Pick pick, int images OPERANDS) {
   const int4 block = block_of_thread(region);
   if (!is_inside(region, block)) return;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
-  const int own = destination_extent.batch / IMAGES;
+  const int own = destination_extent.batch / images;
   const int image = x % destination_extent.batch / own;
   int4 at = (int4)(x % own, y, x / destination_extent.batch, to * 4);
 #ifdef ALIGNED
-  Number4 value = picked(source, source_extent, image, at);
+  Number4 value = picked(source, source_extent, pick, image, at);
 #else
   Number parts[4] = {0, 0, 0, 0};
   const int count = min(destination_extent.channels - to * 4, 4);
-  for (int i = 0; i < count; i++, at.w++) parts[i] = picked(source, source_extent, image, at).x;
+  for (int i = 0; i < count; i++, at.w++) parts[i] = picked(source, source_extent, pick, image, at).x;
   Number4 value = vload4(0, parts);
 #endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
 }
-#endif
 
 __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent source_extent,
                                 Extent destination_extent, Region region OPERANDS) {

@@ -69,17 +69,8 @@ impl<T: Element> Builder<'_, T> {
         if pick.moves_whole_texels() && is_full(pick.input) {
             source.option("ALIGNED");
         }
-        source.define("IMAGES", &pick.images.to_string());
-        let names = ["BATCH", "HEIGHT", "WIDTH", "CHANNELS"];
-        for ((name, axis), extent) in names.into_iter().zip(pick.axes).zip(<[u32; 4]>::from(pick.input)) {
-            let lane = ["x", "y", "z", "w"][axis.along as usize];
-            source.define(
-                &format!("FROM_{name}(at)"),
-                &format!("({} + {} * at.{lane})", axis.first, axis.step),
-            );
-            source.define(&format!("INPUT_{name}"), &extent.to_string());
-        }
-        self.push(&source, "pick", self.region().size, Vec::new(), Vec::new())
+        let numbers = vec![Argument::pick(pick), Argument::numbers([pick.images])];
+        self.push(&source, "pick", self.region().size, Vec::new(), numbers)
     }
 
     pub(super) fn resize(&mut self, resize: &Resize) -> Result<(), OpenClError> {
@@ -142,10 +133,12 @@ impl<T: Element> Builder<'_, T> {
             ("concat", self.source("concat", include_str!("../kernels/concat.cl")))
         };
         let (mut parameters, mut calls) = (Vec::new(), String::new());
-        for (index, extent) in concat.extents.iter().enumerate() {
-            parameters.push(format!("SOURCE source_{index}"));
+        let mut arguments = Vec::new();
+        for (index, &extent) in concat.extents.iter().enumerate() {
+            parameters.push(format!("SOURCE source_{index}, int extent_{index}"));
             // Writing to a string cannot fail.
-            let _ = write!(calls, "copy(source_{index}, {extent}) ");
+            let _ = write!(calls, "copy(source_{index}, extent_{index}) ");
+            arguments.extend([Argument::Tensor(TensorName::Input(index)), Argument::numbers([extent])]);
         }
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(copy)", &calls);
@@ -156,8 +149,6 @@ impl<T: Element> Builder<'_, T> {
             source.option("ALIGNED");
         }
         let region = self.region();
-        let mut arguments: Vec<_> =
-            (0..concat.extents.len()).map(|input| Argument::Tensor(TensorName::Input(input))).collect();
         arguments.extend([
             Argument::Tensor(TensorName::Output),
             Argument::Extent(TensorName::Output),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coexec_sim::workload::Window;
+use coexec_sim::workload::{Dimension, Pick, Window};
 use opencl3::memory::Buffer;
 
 use super::super::device::DeviceKind;
@@ -58,6 +58,18 @@ impl<T> Argument<T> {
         let before = [window.padding.top, window.padding.left];
         let sides = [window.kernel, window.stride, window.dilation, before];
         Self::numbers(sides.into_iter().flat_map(|[vertical, horizontal]| [horizontal, vertical]))
+    }
+
+    /// Where elements are picked: first positions, then a column of steps for each coordinate of the
+    /// output, then the input's extents.
+    pub(super) fn pick(pick: &Pick) -> Self {
+        let step = |along: Dimension| {
+            pick.axes.map(move |axis| if axis.along == along { axis.step as i32 } else { 0 })
+        };
+        let first = pick.axes.map(|axis| axis.first as i32);
+        let end = <[u32; 4]>::from(pick.input).map(|extent| extent as i32);
+        let steps = Dimension::ALL.into_iter().flat_map(step);
+        Self::Numbers(first.into_iter().chain(steps).chain(end).collect())
     }
 }
 
