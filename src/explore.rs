@@ -1,6 +1,7 @@
 //! `coexec explore`: who should compute what, and why.
 
 use coexec_sim::explore::advice::Certainty;
+use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
 use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
@@ -14,7 +15,7 @@ use crate::output::{OutputFile, or_dash, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::{self, Entry};
 use crate::trust::Trust;
-use crate::{curve, known, language, output, sweep};
+use crate::{curve, delegates, known, language, output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -38,6 +39,9 @@ struct Document<'a> {
     trust: &'a Trust,
     /// What is known of each processor for these operators.
     known: &'a [Known],
+    /// How a delegate cuts the graph, where the strategy is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitioning: Option<&'a Partitioning>,
     plan: PlanFile,
     prediction: &'a Prediction,
     /// Single processors.
@@ -101,6 +105,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
+    let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
     let mut files =
         timeline_files(&timeline, &scenario, options.timeline.as_ref(), options.trace.as_deref())?;
     if let Some(path) = &options.out {
@@ -121,6 +126,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             robust: advice.robust.as_ref(),
             trust: &trust,
             known: &known,
+            partitioning: partitioning.as_ref(),
             plan,
             prediction: &answer.prediction,
             baselines: strategies::entries(&answer.baselines, &answer.prediction),
@@ -131,6 +137,9 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
     let check = options.place.run_command(&scenario);
     tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, (&trust, &check)));
+    if let Some(partitioning) = &partitioning {
+        delegates::tell(partitioning, stages);
+    }
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
 }

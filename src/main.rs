@@ -12,6 +12,7 @@ mod calibrate;
 mod cli;
 mod compare;
 mod curve;
+mod delegates;
 mod devices;
 mod explore;
 mod failure;

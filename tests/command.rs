@@ -19,6 +19,7 @@ mod command {
     mod calibrate_cpu;
     mod calibrate_options;
     mod compare;
+    mod delegates;
     mod explore;
     mod formats;
     mod growth;

@@ -8,6 +8,7 @@
 pub mod advice;
 mod channel_split;
 mod codl;
+pub mod delegates;
 mod epew;
 mod explorer;
 mod grid;
@@ -84,6 +85,13 @@ pub enum Strategy {
     /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and GPU,
     /// and how far from the best it is at most.
     Optimal,
+    /// What TFLite's GPU delegate does: its largest partition on the GPU, the rest on the CPU, in turn.
+    DelegateGpu,
+    /// What its XNNPACK delegate does: everything on the CPU, in partitions that XNNPACK takes and others.
+    DelegateXnnpack,
+    /// What an NPU's compiler or delegate does: partitions that it takes on the NPU, the rest on the CPU, in
+    /// turn.
+    DelegateNpu,
     /// The best of plans drawn at random: a baseline for searches, which no comparison of all includes.
     Random,
     /// Language models: products on the NPU, their rows padded to the next static graph (`Padding`).
@@ -130,10 +138,14 @@ impl Strategy {
     /// All strategies.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The strategies that plan graphs of operators and are compared with each other, simpler ones first.
+    /// Those that say what a delegate does today: of the GPU, of XNNPACK, of the NPU.
+    pub const DELEGATES: [Self; 3] = [Self::DelegateGpu, Self::DelegateXnnpack, Self::DelegateNpu];
+
+    /// The strategies that search plans of graphs of operators and are compared with each other, simpler ones
+    /// first.
     pub fn of_operators() -> impl Iterator<Item = Self> {
-        let compared = |strategy: &Self| strategy.plans_operators() && *strategy != Self::Random;
-        Self::ALL.iter().copied().filter(compared)
+        let is_apart = |strategy: &Self| *strategy == Self::Random || Self::DELEGATES.contains(strategy);
+        Self::ALL.iter().copied().filter(move |strategy| strategy.plans_operators() && !is_apart(strategy))
     }
 
     /// The strategies that plan language models, simpler ones first; `npu-only` there is `npu-padding`.
@@ -175,6 +187,7 @@ impl Strategy {
                 search(&[Axis::Channels, Axis::Height], |explorer, _| explorer.codl(CodlParts::ALL))
             }
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
+            Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
             Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
             Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => place(padded),
             Self::NpuGraphs => place(|_, _| Ok(Placement::NPU)),

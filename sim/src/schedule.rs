@@ -10,7 +10,8 @@
 //! A stage becomes one compute command a part, preceded by a hand-over where an input lies
 //! with another processor, and followed by a join where several processors computed parts
 //! of it. The join is the CPU's, which handles the flags; what the GPU is given later comes
-//! after it, as an in-order queue with a polling kernel does (EPEW'25, section 4).
+//! after it, as an in-order queue with a polling kernel does (EPEW'25, section 4). Where
+//! processors take turns, every command comes after the one before it.
 //!
 //! Processors that share the memory hand a result over: a signal, and a mapping where the
 //! mechanism needs one. A GPU with memory of its own has it moved instead, through its

@@ -37,6 +37,9 @@ pub struct PlanFile {
     /// `[pipeline]` says what the host does for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_depth: Option<u32>,
+    /// Whether processors take turns, in the order of the operators, as an interpreter runs a graph.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_turn: bool,
     /// One entry an operator, in the workload's order.
     pub operator: Vec<PlannedOperator>,
 }
@@ -116,6 +119,7 @@ impl PlanFile {
             device: device.name.clone(),
             synchronisation: plan.synchronisation,
             pipeline_depth: None,
+            in_turn: plan.in_turn,
             operator,
         }
     }
@@ -154,7 +158,8 @@ impl PlanFile {
             )));
         }
         let chains = self.operator.iter().map(|planned| planned.chain).collect();
-        let plan = Plan::new(self.synchronisation, placements).chained(chains);
+        let plan =
+            Plan { in_turn: self.in_turn, ..Plan::new(self.synchronisation, placements).chained(chains) };
         check_chains(stages, &plan).map_err(|error| {
             let expected = format!("another chain, or none: {}", error.reason);
             text.reject(Violation::new(format!("operator[{}].chain", error.stage), error.chain, expected))

@@ -278,12 +278,15 @@ pub struct Plan {
     pub placements: Vec<Placement>,
     /// The chain each stage belongs to, by its number; empty where there is none.
     pub chains: Vec<Option<u32>>,
+    /// Whether processors take turns, in the order of the stages, as an interpreter runs a graph that
+    /// waits for each delegate that it calls.
+    pub in_turn: bool,
 }
 
 impl Plan {
     /// A plan without chains.
     pub fn new(synchronisation: Mechanism, placements: Vec<Placement>) -> Self {
-        Self { synchronisation, placements, chains: Vec::new() }
+        Self { synchronisation, placements, chains: Vec::new(), in_turn: false }
     }
 
     /// The same plan with the chain of each stage.
@@ -291,6 +294,12 @@ impl Plan {
     pub fn chained(self, chains: Vec<Option<u32>>) -> Self {
         let has_any = chains.iter().any(Option::is_some);
         Self { chains: if has_any { chains } else { Vec::new() }, ..self }
+    }
+
+    /// The same plan, whose processors take turns.
+    #[must_use]
+    pub fn in_turn(self) -> Self {
+        Self { in_turn: true, ..self }
     }
 
     /// The chain of a stage.

@@ -338,8 +338,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn push(&mut self, stage: usize, by: Processor, what: What, after: Vec<CommandId>) -> CommandId {
+    fn push(&mut self, stage: usize, by: Processor, what: What, mut after: Vec<CommandId>) -> CommandId {
         let id = CommandId(self.schedule.commands.len() as u32);
+        if self.plan.in_turn {
+            after.extend(id.0.checked_sub(1).map(CommandId));
+        }
         self.schedule.commands.push(Command { stage, by, what, after });
         id
     }

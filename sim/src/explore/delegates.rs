@@ -1,0 +1,266 @@
+//! What a phone does today: a delegate of TensorFlow Lite computes the partitions of a graph that it takes,
+//! the CPU the rest.
+//!
+//! Responsible for: how partitions grow, how many of them a delegate takes, and what crosses their borders.
+//! Not for: which operators it takes (`rules`). Invariant: the interpreter runs partitions one after another,
+//! and waits for the delegate's queue to be empty before it goes on.
+//!
+//! Source: LiteRT f67457790c9c, `tflite/graph_info.cc` (partitions), `tflite/delegates/utils.cc` (the largest
+//! first), `tflite/delegates/gpu/cl/api.cc` (copies and waits), `litert/compiler/plugin/algo.cc` (NPU).
+
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use super::Strategy;
+use super::explorer::{Explorer, Found};
+use crate::device::cpu::Core;
+use crate::device::gpu::Direction;
+use crate::device::profile::Profile;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{GraphCover, Placement, Plan, Processor, ProcessorKind};
+use crate::schedule::result_bytes;
+use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
+use crate::units::{Bytes, Picos};
+use crate::workload::Stage;
+
+/// How the interpreter learns that a delegate is done: it waits for the end of its queue.
+const MECHANISM: Mechanism = Mechanism::BlockingFinish;
+
+/// A delegate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delegate {
+    /// TFLite's for GPUs.
+    #[strum(serialize = "GPU delegate")]
+    Gpu,
+    /// TFLite's for XNNPACK, on CPU cores.
+    #[strum(serialize = "XNNPACK delegate")]
+    Xnnpack,
+    /// What the vendor's compiler takes of a graph, as a plugin of `LiteRT`.
+    #[strum(serialize = "NPU compiler")]
+    Compiler,
+    /// TFLite's for Core ML.
+    #[strum(serialize = "Core ML delegate")]
+    CoreMl,
+}
+
+/// Operators that run in one go, on one side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Partition {
+    /// Whether the delegate computes it.
+    pub delegated: bool,
+    /// Its stages, in their order.
+    pub stages: Vec<usize>,
+    /// Operators of the graph that they are.
+    pub nodes: usize,
+    /// Tensors that cross into it from others, and their bytes.
+    pub tensors: usize,
+    /// Bytes of those.
+    #[serde(rename = "crossing_bytes")]
+    pub bytes: Bytes,
+    /// What their crossing takes.
+    #[serde(rename = "crossing_ps")]
+    pub crossing: Picos,
+}
+
+/// An operator that a delegate leaves to the CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Its stage.
+    pub stage: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a delegate cuts a graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Partitioning {
+    /// The delegate.
+    pub delegate: Delegate,
+    /// In the order in which they run.
+    pub partitions: Vec<Partition>,
+    /// What the delegate leaves out, in the order of the stages.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Delegate {
+    /// The delegate of a strategy on a device.
+    fn of(strategy: Strategy, device: &Profile) -> Option<Self> {
+        let is_apples = device.cpu.clusters.iter().any(|cluster| cluster.core == Core::Apple);
+        let of_npu = if is_apples { Self::CoreMl } else { Self::Compiler };
+        let mut of_strategies = Strategy::DELEGATES.into_iter().zip([Self::Gpu, Self::Xnnpack, of_npu]);
+        of_strategies.find_map(|(one, delegate)| (one == strategy).then_some(delegate))
+    }
+
+    /// Who computes what it takes; `None` for cores of the CPU.
+    fn processor(self) -> Option<Processor> {
+        match self {
+            Self::Gpu => Some(Processor::Gpu),
+            Self::Xnnpack => None,
+            Self::Compiler | Self::CoreMl => Some(Processor::Npu(GraphCover::Padded)),
+        }
+    }
+
+    /// Most partitions that it takes, unless its user asks for others.
+    fn most_partitions(self) -> usize {
+        match self {
+            Self::Gpu => 1,
+            Self::Xnnpack | Self::Compiler | Self::CoreMl => usize::MAX,
+        }
+    }
+
+    /// Least operators of a partition that it takes.
+    fn least_nodes(self) -> usize {
+        match self {
+            Self::CoreMl => 2,
+            Self::Gpu | Self::Xnnpack | Self::Compiler => 1,
+        }
+    }
+
+    /// Whether a partition goes on behind an operator of the other kind, with what does not wait for it.
+    fn skips(self) -> bool {
+        match self {
+            Self::Gpu | Self::Xnnpack | Self::CoreMl => true,
+            Self::Compiler => false,
+        }
+    }
+
+    /// Why it leaves a stage to the CPU; `None` where it takes it. A vendor's compiler takes whatever it has
+    /// a kernel for.
+    fn refusal(self, simulator: &Simulator<'_>, stage: &Stage) -> Option<String> {
+        let known = match self {
+            Self::Gpu => rules::gpu(&stage.layer),
+            Self::Xnnpack => rules::xnnpack(&stage.layer),
+            Self::CoreMl => rules::core_ml(&stage.layer),
+            Self::Compiler => None,
+        };
+        let asked = |by| simulator.layer(&stage.layer, by).err().map(|error| error.to_string());
+        let by = self.processor().filter(|by| by.kind() == ProcessorKind::Npu);
+        known.map(str::to_owned).or_else(|| by.and_then(asked))
+    }
+}
+
+/// The plan of a delegate: what it takes on its processor, the rest on the core set that is best for the
+/// whole workload.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+    let (stages, device) = (explorer.stages, explorer.simulator.device());
+    let Some(partitioning) = partitioning(explorer.simulator, stages, strategy) else {
+        return Err(SimulateError::NothingToUse);
+    };
+    let by = partitioning.delegate.processor();
+    if by.is_some_and(|by| by.kind() == ProcessorKind::Npu) && device.npu.is_none() {
+        return Err(SimulateError::absent("NPU", device));
+    }
+    let on = |cores| {
+        let cpu = Placement::cpu(cores);
+        let mut placements = vec![cpu; stages.len()];
+        for partition in partitioning.partitions.iter().filter(|partition| partition.delegated) {
+            partition.stages.iter().for_each(|&stage| placements[stage] = by.map_or(cpu, Placement::whole));
+        }
+        Plan::new(MECHANISM, placements).in_turn()
+    };
+    let plans = explorer.options.core_sets.iter().map(|&cores| on(cores));
+    let found = plans.map(|plan| explorer.found(strategy, plan, 1)).collect::<Result<Vec<_>, _>>()?;
+    explorer.best(found)
+}
+
+/// How the delegate of a strategy cuts `stages`; `None` for strategies of none.
+pub fn partitioning(simulator: &Simulator<'_>, stages: &[Stage], strategy: Strategy) -> Option<Partitioning> {
+    let delegate = Delegate::of(strategy, simulator.device())?;
+    let refusals: Vec<Option<String>> =
+        stages.iter().map(|stage| delegate.refusal(simulator, stage)).collect();
+    let takes: Vec<bool> = refusals.iter().map(Option::is_none).collect();
+    let mut partitions = grown(stages, &takes, delegate.skips());
+    // The first of equals.
+    let mut by_size: Vec<usize> = (0..partitions.len()).filter(|&one| partitions[one].delegated).collect();
+    by_size.sort_by_key(|&one| std::cmp::Reverse(partitions[one].nodes));
+    for (rank, &one) in by_size.iter().enumerate() {
+        partitions[one].delegated =
+            rank < delegate.most_partitions() && partitions[one].nodes >= delegate.least_nodes();
+    }
+    let delegated = delegated(stages.len(), &partitions);
+    let supported = || match delegate.most_partitions() {
+        usize::MAX => format!("in a partition of fewer than {} operators", delegate.least_nodes()),
+        most => format!("not in the largest {}", if most == 1 { "partition" } else { "partitions" }),
+    };
+    let left = refusals.into_iter().enumerate().filter(|&(stage, _)| !delegated[stage]);
+    let left_out = left.map(|(stage, reason)| LeftOut { stage, reason: reason.unwrap_or_else(supported) });
+    let left_out = left_out.collect();
+    if let Some(by) = delegate.processor() {
+        cross(simulator.device(), stages, (by.kind(), &delegated), &mut partitions);
+    }
+    Some(Partitioning { delegate, partitions, left_out })
+}
+
+/// For each stage, whether the delegate computes it.
+fn delegated(stages: usize, partitions: &[Partition]) -> Vec<bool> {
+    let mut delegated = vec![false; stages];
+    for partition in partitions {
+        partition.stages.iter().for_each(|&stage| delegated[stage] = partition.delegated);
+    }
+    delegated
+}
+
+/// Partitions in the order in which they run: the first stage that can run names the kind, and every other of
+/// that kind joins it that can run by then. Where partitions do not skip, they end before the first stage of
+/// the other kind.
+fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
+    let mut partitions: Vec<Partition> = Vec::new();
+    let mut is_done = vec![false; stages.len()];
+    while let Some(first) = is_done.iter().position(|done| !done) {
+        let mut partition = Partition {
+            delegated: takes[first],
+            stages: Vec::new(),
+            nodes: 0,
+            tensors: 0,
+            bytes: Bytes::ZERO,
+            crossing: Picos::ZERO,
+        };
+        // Stages read earlier ones alone, so that one pass finds all.
+        for stage in first..stages.len() {
+            let is_ready = !is_done[stage] && stages[stage].inputs.iter().all(|&input| is_done[input]);
+            if is_ready && takes[stage] == partition.delegated {
+                is_done[stage] = true;
+                partition.nodes += stages[stage].nodes.len().max(1);
+                partition.stages.push(stage);
+            } else if !skips && !is_done[stage] {
+                break;
+            }
+        }
+        partitions.push(partition);
+    }
+    partitions
+}
+
+/// Counts what crosses into each partition: a result that lies on the other side, once.
+fn cross(
+    device: &Profile,
+    stages: &[Stage],
+    (kind, delegated): (ProcessorKind, &[bool]),
+    partitions: &mut [Partition],
+) {
+    let mut has_crossed = vec![false; stages.len()];
+    for partition in partitions {
+        for &stage in &partition.stages {
+            for &input in &stages[stage].inputs {
+                if delegated[input] == delegated[stage] || std::mem::replace(&mut has_crossed[input], true) {
+                    continue;
+                }
+                let bytes = result_bytes(&stages[input].layer);
+                let direction = if delegated[stage] { Direction::ToGpu } else { Direction::ToHost };
+                partition.tensors += 1;
+                partition.bytes += bytes;
+                partition.crossing += match kind {
+                    ProcessorKind::Gpu => between_cpu_and_gpu(device, MECHANISM, bytes, direction),
+                    ProcessorKind::Npu | ProcessorKind::Cpu => {
+                        hand_over_delay(device, MECHANISM, bytes, false)
+                    }
+                };
+            }
+        }
+    }
+}
