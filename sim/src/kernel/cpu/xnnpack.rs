@@ -21,7 +21,7 @@ use crate::kernel::Unsupported;
 use crate::workload::{
     Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
 };
-use micro_kernel::{micro_kernel, window_micro_kernel};
+use micro_kernel::{depthwise_multiply_accumulates, micro_kernel, window_micro_kernel};
 
 /// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
 const FIRST_LEVEL_BYTES: f64 = 32_768.0;
@@ -58,10 +58,11 @@ struct Product {
 /// XNNPACK on a core set, for one data type.
 struct Kernels<'a> {
     team: Team<'a, XnnpackRates>,
+    /// The device's first cluster, which decides on micro-kernels.
+    first: &'a Cluster,
+    format: DataType,
     /// Tile of matrix products.
     tile: Tile,
-    /// Tile of convolutions.
-    window_tile: Tile,
     element_bytes: u64,
     /// Bytes of an element of what a product writes.
     result_bytes: u64,
@@ -110,8 +111,9 @@ impl<'a> Kernels<'a> {
         }
         let first = cpu.clusters.first().unwrap_or(team.main().cluster);
         Ok(Self {
+            first,
+            format,
             tile: micro_kernel(first, format),
-            window_tile: window_micro_kernel(first, format),
             element_bytes: format.activation_bytes(),
             result_bytes: layer.data_type.activation_bytes(),
             threads: u64::from(team.threads()),
@@ -141,7 +143,9 @@ impl<'a> Kernels<'a> {
             Class::Convolution(conv) => self.convolution(conv),
             Class::Depthwise(conv) => {
                 let taps = conv.window.taps();
-                let macs = output * taps as f64;
+                let channels = u64::from(operator.output().channels);
+                let computed = depthwise_multiply_accumulates(self.first, channels, taps);
+                let macs = output * (computed as f64 / channels as f64);
                 self.run_evenly(Kernel::Depthwise, |rates| {
                     let is_large = taps > UNROLLED_DEPTHWISE_TAPS;
                     macs * if is_large { &rates.large_depthwise_tap_ns } else { &rates.depthwise_tap_ns }
@@ -245,7 +249,8 @@ impl<'a> Kernels<'a> {
             output_factor: grouped_output_factor(conv, self.element_bytes),
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
-        self.product(&product, self.window_tile, kernel, &[self.main().convolution_ns.value], 0.0)
+        let tile = window_micro_kernel(self.first, self.format, conv);
+        self.product(&product, tile, kernel, &[self.main().convolution_ns.value], 0.0)
     }
 
     fn product(&self, product: &Product, tile: Tile, kernel: Kernel, serial: &[f64], packed: f64) -> Tally {
