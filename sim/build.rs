@@ -7,9 +7,10 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    for folder in ["device-profiles", "networks", "scenarios"] {
+    for folder in ["device-profiles", "scenarios/networks", "scenarios"] {
         let list = bundled(&root, folder)?;
-        fs::write(out.join(folder).with_extension("rs"), list)?;
+        let name = Path::new(folder).file_name().unwrap_or_default();
+        fs::write(out.join(name).with_extension("rs"), list)?;
         println!("cargo::rerun-if-changed=../{folder}");
     }
     Ok(())

@@ -5,6 +5,7 @@ use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
 use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
+use coexec_sim::timeline::Timeline;
 use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
@@ -106,13 +107,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
-    let mut files =
-        timeline_files(&timeline, &scenario, options.timeline.as_ref(), options.trace.as_deref())?;
-    if let Some(path) = &options.out {
-        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
-    }
-    files.extend(pictures(options, &scenario, &mut simulator, (stages, &answer.plan, &entries))?);
-    output::write(&files)?;
+    let drawn = (stages.as_slice(), &answer.plan, entries.as_slice());
+    write(options, &scenario, &mut simulator, (&timeline, &plan, drawn))?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -142,6 +138,21 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
+}
+
+/// Writes the files that are asked for: timeline, trace, plan, pictures.
+fn write(
+    options: &Explore,
+    scenario: &Scenario,
+    simulator: &mut Simulator<'_>,
+    (timeline, plan, drawn): (&Timeline, &PlanFile, (&[Stage], &Plan, &[Entry])),
+) -> Result<(), Failure> {
+    let mut files = timeline_files(timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
+    if let Some(path) = &options.out {
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(plan))?);
+    }
+    files.extend(pictures(options, scenario, simulator, drawn)?);
+    output::write(&files)
 }
 
 /// The pictures of the plan, or of all strategies, that are asked for.

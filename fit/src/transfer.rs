@@ -18,9 +18,7 @@ use serde::{Deserialize, Serialize};
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::workload::{Conv2d, fuse, network, networks};
-use coexec_sim::{
-    Basis, Cpu, DataType, Gpu, KernelTable, Layer, Library, Operator, ProcessorKind, Profile, Quantity,
-};
+use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, ProcessorKind, Profile, Quantity};
 
 use crate::calibrate::cpu;
 use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};

@@ -23,9 +23,11 @@ mod contention;
 mod label;
 mod model;
 mod moves;
+mod order;
 mod planned;
 mod program;
 mod shares;
+mod sharing;
 mod tables;
 mod walk;
 

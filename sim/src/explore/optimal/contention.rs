@@ -10,8 +10,9 @@ use foldhash::fast::FixedState;
 
 use super::label::Cutting;
 use super::model::Model;
-use super::moves::{GPU, Move, shared_placement};
+use super::moves::{GPU, Move};
 use super::shares::Members;
+use super::sharing::shared_placement;
 use crate::explore::SearchOptions;
 use crate::explore::channel_split::CoRunCache;
 use crate::explore::explorer::Explorer;

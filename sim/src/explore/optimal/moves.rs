@@ -10,9 +10,9 @@ use super::chains::ChainTables;
 use super::contention::Contention;
 use super::label::{At, Cutting, Label, Place, Progress};
 use super::model::Model;
-use super::shares::{Members, Shared};
+use super::shares::Members;
 use super::tables::{Cost, Way};
-use crate::plan::{Placement, Processor, ProcessorKind};
+use crate::plan::ProcessorKind;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
@@ -83,7 +83,7 @@ pub(super) struct Mover<'m, 'e, 'a> {
 pub(super) const BOTH: [ProcessorKind; 2] = [ProcessorKind::Cpu, ProcessorKind::Gpu];
 pub(super) const CPU: usize = ProcessorKind::Cpu as usize;
 pub(super) const GPU: usize = ProcessorKind::Gpu as usize;
-const NPU: usize = ProcessorKind::Npu as usize;
+pub(super) const NPU: usize = ProcessorKind::Npu as usize;
 
 impl Step {
     pub(super) fn find(&self, stage: usize) -> Option<usize> {
@@ -255,7 +255,7 @@ impl Mover<'_, '_, '_> {
     }
 
     /// Copies what a stage reads of the workload's inputs to a GPU with memory of its own.
-    fn inputs_onto_gpu(&self, step: &mut Step, stage: usize) {
+    pub(super) fn inputs_onto_gpu(&self, step: &mut Step, stage: usize) {
         if !self.is_relaxed() {
             step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
         }
@@ -319,54 +319,6 @@ impl Mover<'_, '_, '_> {
         Some((place, Move::Cut { cutting, cut }))
     }
 
-    /// The NPU and others each compute a part of a stage, and join.
-    fn shared(
-        &mut self,
-        step: &mut Step,
-        stage: usize,
-        (cutting, members, range): (Cutting, Members, Option<usize>),
-    ) -> Option<(Place, Move)> {
-        let model = self.model;
-        let shares = model.shares(stage, cutting.axis)?;
-        for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
-            for &input in &model.stages[stage].inputs {
-                self.cross(step, by, input);
-            }
-        }
-        if members[GPU] {
-            self.inputs_onto_gpu(step, stage);
-        }
-        let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
-        let of_npu = shares.of_npu(range);
-        let Shared { mut end, mut counts } = shares.balanced(members, starts, of_npu)?;
-        match &mut self.contention {
-            None => {
-                // The GPU's next kernel waits for the join, the NPU's does not.
-                step.now.queues[NPU] = shares.ends(members, [0, 0, of_npu[0]], starts)[NPU];
-                step.now.joules += shares.least_joules(members);
-            }
-            Some(contention) => {
-                counts = shares.in_units(counts, cutting.axis)?;
-                let together = contention.best_shares(model, stage, (cutting, members), counts);
-                let tried = [counts, together].map(|counts| {
-                    let ends = shares.ends(members, counts, starts);
-                    let last = ends.into_iter().max().unwrap_or_default();
-                    (last + contention.of_shares(model, stage, (cutting, members), counts), ends, counts)
-                });
-                let ends;
-                (end, ends, counts) = tried.into_iter().min_by_key(|tried| tried.0)?;
-                for by in [GPU, NPU].into_iter().filter(|&by| members[by]) {
-                    step.now.queues[by] = ends[by];
-                }
-                step.now.joules += shares.joules(counts);
-            }
-        }
-        let end = end + model.meeting(stage, self.is_relaxed()).join;
-        (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
-        let holders = joined(model.own_memory).with(ProcessorKind::Npu);
-        Some((Place::with(holders, end), Move::Shared { cutting, counts }))
-    }
-
     /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
     /// waited for.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
@@ -385,13 +337,6 @@ impl Mover<'_, '_, '_> {
             };
         }
     }
-}
-
-/// The CPU's part first, the GPU's last.
-pub(super) fn shared_placement(model: &Model<'_>, cutting: Cutting, counts: [u32; 3]) -> Placement {
-    let cores = Processor::Cpu(model.core_sets[cutting.cores as usize]);
-    let [cpu, gpu, npu] = counts;
-    Placement::cut(cutting.axis, [(cores, cpu), (Processor::NPU, npu), (Processor::Gpu, gpu)])
 }
 
 /// Who has a result whose parts were joined.

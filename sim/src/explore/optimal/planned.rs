@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::label::Cutting;
 use super::model::Model;
-use super::moves::{Move, shared_placement};
+use super::moves::Move;
+use super::sharing::shared_placement;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Placement, Plan};
 
@@ -19,8 +20,12 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
         let continued = match decided {
             Move::Chain { goes_on: true, cutting, .. } => open.get(&cutting).copied(),
-            Move::Chain { goes_on: false, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => None,
-            Move::Cut { .. } | Move::Shared { .. } => None,
+            Move::Chain { goes_on: false, .. }
+            | Move::Cpu(_)
+            | Move::Gpu
+            | Move::Npu
+            | Move::Cut { .. }
+            | Move::Shared { .. } => None,
         };
         let is_read = |chain: u32| {
             let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);

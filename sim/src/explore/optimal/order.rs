@@ -1,0 +1,83 @@
+//! Who reads whom: what the order of the stages says before anything is decided.
+//!
+//! Responsible for: open results, runs, meeting points. Not for: prices (`model`). Invariant: everything follows
+//! from the stages' inputs alone.
+
+use crate::workload::Stage;
+
+/// Before each position, the stages whose results are read from there on.
+pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
+    let mut last_read = vec![0; stages.len()];
+    for (index, stage) in stages.iter().enumerate() {
+        stage.inputs.iter().for_each(|&input| last_read[input] = index);
+    }
+    let mut live = vec![Vec::new(); stages.len() + 1];
+    for (stage, &last) in last_read.iter().enumerate() {
+        live[stage + 1..=last.max(stage)].iter_mut().for_each(|live| live.push(stage));
+    }
+    live
+}
+
+/// Stages that may be next, above which it is not asked which of them can start first.
+const MOST_NEXT: usize = 8;
+
+/// At each position, the inputs of the stages that read nothing of stages behind it, each once; none where
+/// one reads no result, or they are more than [`MOST_NEXT`].
+pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
+    let mut next: Vec<Option<Vec<Vec<usize>>>> = vec![Some(Vec::new()); stages.len() + 1];
+    for (index, stage) in stages.iter().enumerate() {
+        let first = stage.inputs.iter().max().map_or(0, |&input| input + 1);
+        for at in &mut next[first..=index] {
+            let Some(known) = at else { continue };
+            if stage.inputs.is_empty() || known.len() == MOST_NEXT {
+                *at = None;
+            } else if !known.contains(&stage.inputs) {
+                known.push(stage.inputs.clone());
+            }
+        }
+    }
+    next.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// For each stage, who reads its result, and as which of its inputs.
+pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
+    let mut readers = vec![Vec::new(); stages.len()];
+    for (index, stage) in stages.iter().enumerate() {
+        let inputs = stage.inputs.iter().enumerate();
+        inputs.for_each(|(position, &input)| readers[input].push((index, position)));
+    }
+    readers
+}
+
+/// Where the run of each stage starts and ends: its stages each read the one before.
+pub(super) fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
+    let count = stages.len();
+    let goes_on = |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
+    let (mut starts, mut ends): (Vec<usize>, Vec<usize>) = ((0..count).collect(), (1..=count).collect());
+    for stage in 1..count {
+        if goes_on(stage) {
+            starts[stage] = starts[stage - 1];
+        }
+    }
+    for stage in (0..count.saturating_sub(1)).rev() {
+        if goes_on(stage + 1) {
+            ends[stage] = ends[stage + 1];
+        }
+    }
+    (starts, ends)
+}
+
+/// From each position, the next from which on every stage waits for the one before that position: where each
+/// has an input that is computed no earlier than that one, all of them do.
+pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
+    let count = stages.len();
+    let mut meets = vec![count; count + 1];
+    // The earliest of the last inputs of all stages from a position on.
+    let mut earliest = count;
+    for position in (1..count).rev() {
+        let last_input = stages[position].inputs.iter().max().map_or(0, |&input| input + 1);
+        earliest = earliest.min(last_input);
+        meets[position] = if earliest >= position { position } else { meets[position + 1] };
+    }
+    meets
+}

@@ -1,0 +1,67 @@
+//! The move that gives the NPU a part of a stage, beside the CPU, the GPU or both.
+//!
+//! Responsible for: when such parts end and are joined. Not for: which shares end together (`shares`).
+//! Invariant: relaxed, the NPU is busy with no more than any such shares give it.
+
+use super::label::{Cutting, Place};
+use super::model::Model;
+use super::moves::{CPU, GPU, Move, Mover, NPU, Step, joined};
+use super::shares::{Members, Shared};
+use crate::plan::{Placement, Processor, ProcessorKind};
+
+impl Mover<'_, '_, '_> {
+    /// The NPU and others each compute a part of a stage, and join.
+    pub(super) fn shared(
+        &mut self,
+        step: &mut Step,
+        stage: usize,
+        (cutting, members, range): (Cutting, Members, Option<usize>),
+    ) -> Option<(Place, Move)> {
+        let model = self.model;
+        let shares = model.shares(stage, cutting.axis)?;
+        for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
+            for &input in &model.stages[stage].inputs {
+                self.cross(step, by, input);
+            }
+        }
+        if members[GPU] {
+            self.inputs_onto_gpu(step, stage);
+        }
+        let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
+        let of_npu = shares.of_npu(range);
+        let Shared { mut end, mut counts } = shares.balanced(members, starts, of_npu)?;
+        match &mut self.contention {
+            None => {
+                // The GPU's next kernel waits for the join, the NPU's does not.
+                step.now.queues[NPU] = shares.ends(members, [0, 0, of_npu[0]], starts)[NPU];
+                step.now.joules += shares.least_joules(members);
+            }
+            Some(contention) => {
+                counts = shares.in_units(counts, cutting.axis)?;
+                let together = contention.best_shares(model, stage, (cutting, members), counts);
+                let tried = [counts, together].map(|counts| {
+                    let ends = shares.ends(members, counts, starts);
+                    let last = ends.into_iter().max().unwrap_or_default();
+                    (last + contention.of_shares(model, stage, (cutting, members), counts), ends, counts)
+                });
+                let ends;
+                (end, ends, counts) = tried.into_iter().min_by_key(|tried| tried.0)?;
+                for by in [GPU, NPU].into_iter().filter(|&by| members[by]) {
+                    step.now.queues[by] = ends[by];
+                }
+                step.now.joules += shares.joules(counts);
+            }
+        }
+        let end = end + model.meeting(stage, self.is_relaxed()).join;
+        (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
+        let holders = joined(model.own_memory).with(ProcessorKind::Npu);
+        Some((Place::with(holders, end), Move::Shared { cutting, counts }))
+    }
+}
+
+/// The CPU's part first, the GPU's last.
+pub(super) fn shared_placement(model: &Model<'_>, cutting: Cutting, counts: [u32; 3]) -> Placement {
+    let cores = Processor::Cpu(model.core_sets[cutting.cores as usize]);
+    let [cpu, gpu, npu] = counts;
+    Placement::cut(cutting.axis, [(cores, cpu), (Processor::NPU, npu), (Processor::Gpu, gpu)])
+}
