@@ -161,7 +161,8 @@ fn an_answer_names_the_memory_it_takes_and_says_where_a_phone_has_less() {
     assert_eq!(prediction["fits_memory"], true);
     let text = coexec(words("simulate vgg16 --device pixel4 --strategy gpu-only")).stdout;
     assert!(text.contains("memory: 553.43 MB weights + ") && text.contains(" of 6.00 GB"), "{text}");
-    let unknown = coexec(words("simulate vgg16 --device moto-edge-plus-2022 --strategy gpu-only --json")).json();
+    let unknown =
+        coexec(words("simulate vgg16 --device moto-edge-plus-2022 --strategy gpu-only --json")).json();
     assert!(unknown["prediction"].get("fits_memory").is_none());
     let folder = tempfile::tempdir().unwrap();
     let scenario = "title = \"t\"\n[[operator]]\nname = \"a\"\n\
