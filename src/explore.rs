@@ -107,8 +107,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
-    let drawn = (stages.as_slice(), &answer.plan, entries.as_slice());
-    write(options, &scenario, &mut simulator, (&timeline, &plan, drawn))?;
+    write(options, &scenario, &mut simulator, (&timeline, &plan, (stages, &answer.plan, &entries)))?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
