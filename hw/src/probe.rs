@@ -18,6 +18,7 @@ mod launches;
 mod layers;
 mod meter;
 mod power;
+mod sequences;
 mod statistics;
 mod streams;
 mod synchronisation;

@@ -1,11 +1,11 @@
-//! The error figures of operators that are cut, given what each processor takes for them alone.
+//! The error figures of work that is shared, given what each processor takes for it alone.
 //!
-//! Responsible for: what cutting takes beyond its parts, wherever an operator was measured cut and on both
-//! processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
+//! Responsible for: what sharing takes beyond its parts, wherever an operator or a network was measured shared
+//! and on both processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
 //! prediction has seen both processors alone, and no cut.
 
 use coexec_sim::simulate::{CUTS_GROUP, Simulator};
-use coexec_sim::{Layer, Library, Picos, Placement, Plan, Profile, Stage};
+use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Stage};
 
 use super::choice::{Way, by_operator, ways};
 use super::point::Point;
@@ -28,9 +28,10 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
             let (Some(cores), Some((name, layer))) = (plan.placements[0].cores(), &run.operator) else {
                 continue;
             };
-            let cut = Cut { simulator: &simulator, plan, layer };
+            let stages = [Stage::single(String::new(), layer.clone())];
             let both = alone(Placement::cpu(cores)).zip(alone(Placement::GPU));
-            let predicted = both.and_then(|alone| cut.predicted(alone));
+            let predicted =
+                both.and_then(|(cpu, gpu)| given_alone(&simulator, (&stages, plan), cores, [cpu, gpu]));
             points.extend(predicted.map(|predicted_us| Point {
                 group: CUTS_GROUP.to_owned(),
                 network: run.network.clone(),
@@ -46,32 +47,26 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
     points
 }
 
-/// A cut of an operator.
-struct Cut<'a, 's> {
-    simulator: &'a Simulator<'s>,
-    plan: &'a Plan,
-    layer: &'a Layer,
-}
-
-impl Cut<'_, '_> {
-    /// What it takes on a device whose CPU and GPU alone take so many microseconds; none where the profile has
-    /// no kernel for it.
-    fn predicted(&self, (cpu_us, gpu_us): (f64, f64)) -> Option<f64> {
-        let stages = [Stage::single(String::new(), self.layer.clone())];
-        let takes = |placement: Placement, factors: [f64; 3]| {
-            let plan = Plan::new(self.plan.synchronisation, vec![placement]);
-            let mut deviating = self.simulator.deviating(self.simulator.device(), factors);
-            deviating.latency(&stages, &plan).ok().map(Picos::as_micros)
-        };
-        let factor = |placement: Placement, measured_us: f64| {
-            let (once, twice) = (takes(placement, [1.0; 3])?, takes(placement, [2.0; 3])?);
-            // What the host adds to a launch stays what it is.
-            Some((1.0 + (measured_us - once) / (twice - once)).max(LEAST_FACTOR))
-        };
-        let cut = self.plan.placements[0];
-        let cpu = factor(Placement::cpu(cut.cores()?), cpu_us)?;
-        takes(cut, [cpu, factor(Placement::GPU, gpu_us)?, 1.0])
-    }
+/// What a plan takes, in microseconds, where `cores` and the GPU alone take so many; none where the profile has no
+/// kernel for it.
+pub fn given_alone(
+    simulator: &Simulator<'_>,
+    (stages, plan): (&[Stage], &Plan),
+    cores: CoreSet,
+    [cpu_us, gpu_us]: [f64; 2],
+) -> Option<f64> {
+    let takes = |plan: &Plan, factors: [f64; 3]| {
+        let mut deviating = simulator.deviating(simulator.device(), factors);
+        deviating.latency(stages, plan).ok().map(Picos::as_micros)
+    };
+    let factor = |placement: Placement, measured_us: f64| {
+        let alone = Plan::new(plan.synchronisation, vec![placement; stages.len()]);
+        let (once, twice) = (takes(&alone, [1.0; 3])?, takes(&alone, [2.0; 3])?);
+        // What the host adds to a launch stays what it is.
+        Some((1.0 + (measured_us - once) / (twice - once)).max(LEAST_FACTOR))
+    };
+    let cpu = factor(Placement::cpu(cores), cpu_us)?;
+    takes(plan, [cpu, factor(Placement::GPU, gpu_us)?, 1.0])
 }
 
 #[cfg(test)]
@@ -86,7 +81,7 @@ mod tests {
     use crate::validate::score::score;
     use coexec_sim::plan::Axis;
     use coexec_sim::plan::synchronisation::Mechanism;
-    use coexec_sim::workload::{DataType, Linear, Operator};
+    use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 
     const SYNCHRONISATION: Mechanism = Mechanism::SvmPolling;
 

@@ -100,7 +100,7 @@ pub(super) fn exp(x: f32) -> f32 {
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     /// 1.5 * 2^23: adding it rounds to a whole number, kept in the lowest bits.
     const ROUNDER: f32 = 12_582_912.0;
-    const EXPONENT_BIAS: i32 = 127;
+    const EXPONENT_BIAS: u32 = 127;
     const MANTISSA_BITS: u32 = 23;
     let x = x.clamp(LOWEST, HIGHEST);
     let shifted = x * std::f32::consts::LOG2_E + ROUNDER;
@@ -110,8 +110,9 @@ pub(super) fn exp(x: f32) -> f32 {
     for coefficient in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         power = power * r + coefficient;
     }
-    let exponent = (shifted.to_bits().cast_signed() - ROUNDER.to_bits().cast_signed()) + EXPONENT_BIAS;
-    power * f32::from_bits((exponent << MANTISSA_BITS).cast_unsigned())
+    // Between bounds nothing overflows; a check in each step would keep the loop from becoming vectors.
+    let exponent = shifted.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(EXPONENT_BIAS);
+    power * f32::from_bits(exponent << MANTISSA_BITS)
 }
 
 #[cfg(test)]

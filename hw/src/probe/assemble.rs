@@ -24,7 +24,7 @@ use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
 use super::synchronisation::Mechanisms;
 use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
-use super::{Bench, ProbeError, Probed, cores, cuts, fit, graphics, transfers};
+use super::{Bench, ProbeError, Probed, cores, cuts, fit, graphics, sequences, transfers};
 use crate::execute::Machine;
 use crate::fingerprint::{self, processor_name};
 use crate::opencl::{Description, Runtime};
@@ -53,6 +53,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let cuts = cuts::measure(bench, machine, &profile)?;
     held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));
     runs.extend(cuts);
+    held_out.extend(sequences::measure(bench, machine, &profile)?);
     if let Some(calibration) = &mut profile.calibration {
         calibration.runs_digest = Some(digest::of_measurements(&runs));
         calibration.error = score(&held_out).into_iter().map(|scored| scored.group).collect();

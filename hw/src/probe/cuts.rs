@@ -26,7 +26,7 @@ const WORTH_TRYING: f64 = 1.2;
 /// Most multiply-accumulates of a layer.
 const MOST_MACS: u64 = 500_000_000;
 /// What a run may take.
-const RUN_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Part of the probe's time that cuts may take, on top of it: they wait for the fits.
 const TIME_PART: f64 = 0.1;
 

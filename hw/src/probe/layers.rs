@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 
 use coexec_sim::workload::{
-    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Linear, Mean, Operator, Padding,
-    Pool, PoolKind, Shape, Window, operator_set,
+    Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, Mean, Norm,
+    NormKind, Operator, Padding, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window, operator_set,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -52,7 +52,7 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
         operators
     };
     let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
-    let makers: [(usize, Maker); 9] = [
+    let makers: [(usize, Maker); 13] = [
         (counts.depthwise, depthwise),
         (counts.others, matrix_vector),
         (counts.others, small_conv),
@@ -62,6 +62,10 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
         (counts.others, mean),
         (counts.others, concat),
         (counts.others + counts.others / 2, elementwise),
+        (counts.others, softmax),
+        (counts.others, norm),
+        (counts.others, slice),
+        (counts.others, transpose),
     ];
     kinds.extend(makers.map(|(count, make)| made(count, make, most_macs, &mut random)));
     interleaved(kinds)
@@ -177,8 +181,15 @@ fn concat(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn elementwise(random: &mut ChaCha8Rng) -> Operator {
-    // Of functions of one tensor the rates know but two kinds; those of mobile networks.
-    const FUNCTIONS: [Function; 4] = [Function::Add, Function::Multiply, Function::Relu, Function::HardSwish];
+    // Of functions of one tensor the rates know three kinds; those of mobile networks.
+    const FUNCTIONS: [Function; 6] = [
+        Function::Add,
+        Function::Multiply,
+        Function::Relu,
+        Function::HardSwish,
+        Function::Silu,
+        Function::Gelu,
+    ];
     let function = FUNCTIONS[random.random_range(0..FUNCTIONS.len())];
     let input = image(random);
     let other = function.is_binary().then(|| {
@@ -186,6 +197,39 @@ fn elementwise(random: &mut ChaCha8Rng) -> Operator {
         if is_broadcast { Shape::image(1, 1, input.channels) } else { input }
     });
     Operator::Elementwise(Elementwise { function, input, other })
+}
+
+fn softmax(random: &mut ChaCha8Rng) -> Operator {
+    Softmax { input: tokens(random) }.into()
+}
+
+fn norm(random: &mut ChaCha8Rng) -> Operator {
+    Norm { kind: NormKind::Layer, input: tokens(random) }.into()
+}
+
+fn tokens(random: &mut ChaCha8Rng) -> Shape {
+    Shape::tokens(pick([49, 64, 128, 197, 256, 512], random), pick([64, 128, 192, 256, 384, 768], random))
+}
+
+/// A part of all tokens' features.
+fn slice(random: &mut ChaCha8Rng) -> Operator {
+    let input = tokens(random);
+    Slice::of_channels(input, input.channels / 2, input.channels / 2).into()
+}
+
+/// Heads of attention one behind the other, or features before tokens.
+fn transpose(random: &mut ChaCha8Rng) -> Operator {
+    const HEADS_FIRST: [Dimension; 4] =
+        [Dimension::Batch, Dimension::Width, Dimension::Height, Dimension::Channels];
+    const FEATURES_FIRST: [Dimension; 4] =
+        [Dimension::Batch, Dimension::Height, Dimension::Channels, Dimension::Width];
+    let input = tokens(random);
+    if random.random_bool(0.5) {
+        return Transpose { input, images: 1, order: FEATURES_FIRST }.into();
+    }
+    let heads = pick([2, 3, 4, 8], random);
+    let input = Shape::image(input.width, heads, input.channels.div_ceil(heads));
+    Transpose { input, images: 1, order: HEADS_FIRST }.into()
 }
 
 #[cfg(test)]
@@ -223,7 +267,7 @@ mod tests {
     #[test]
     fn a_full_sweep_has_three_hundred_layers_and_a_quick_one_a_few_score() {
         assert!(sweep(false, 1, ANY).len() >= 300);
-        assert!((40..90).contains(&sweep(true, 1, ANY).len()));
+        assert!((40..110).contains(&sweep(true, 1, ANY).len()));
     }
 
     #[test]

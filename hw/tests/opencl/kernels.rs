@@ -174,10 +174,15 @@ fn matrix_products_of_every_batch_agree_with_the_reference() {
 
 #[test]
 fn matrix_vector_products_agree_with_the_reference() {
-    let linear = (1_u32..200, 1_u32..150, any::<bool>()).prop_map(|(input, output, bias)| {
-        Operator::Linear(Linear { rows: 1, input_features: input, output_features: output, bias })
+    let linear = (1_u32..4, 1_u32..200, 1_u32..150, any::<bool>()).prop_map(|(rows, input, output, bias)| {
+        Operator::Linear(Linear { rows, input_features: input, output_features: output, bias })
     });
-    check_all(linear, &[Function::Add], any_channels, launched(Kernel::FullyConnected, [1; 3], [8, 4, 1]));
+    // Of products with several rows, a part that is one of them.
+    let any_row = |operator: &Operator, seed: u32| {
+        let row = seed / 31 % operator.output().lines();
+        Region { rows: (row..row + 1).into(), ..any_channels(operator, seed) }
+    };
+    check_all(linear, &[Function::Add], any_row, launched(Kernel::FullyConnected, [1; 3], [8, 4, 1]));
 }
 
 #[test]

@@ -36,6 +36,13 @@ const MEETING_PERCENT: f64 = 20.0;
 /// The group of a profile's errors that says what cut operators take beside what their parts take alone.
 pub const CUTS_GROUP: &str = "cut/all";
 
+/// The group that says what whole networks take under a plan of several processors beside what each takes for
+/// them alone.
+pub const PLANS_GROUP: &str = "plan/all";
+
+/// Part of a group's name that says that it is of whole networks.
+const WHOLE: &str = "/end_to_end/";
+
 /// Standard deviations of a normal distribution below which 95 % of it lie.
 const NORMAL_95_ONE_SIDED: f64 = 1.644_853_626_951_472;
 
@@ -52,6 +59,9 @@ pub struct Errors {
     pub cut_bias_percent: f64,
     /// How far that itself may be off.
     pub cut_percent: f64,
+    /// By how much networks shared by several processors take longer than predicted, and how far that may be
+    /// off, in place of what cuts do; none where no such network was measured.
+    pub plan_percent: Option<[f64; 2]>,
 }
 
 /// One draw of errors: how many times longer than a profile says something takes.
@@ -63,6 +73,8 @@ pub(crate) struct Deviation {
     pub(crate) meeting: f64,
     /// Parts of cut operators, beside that.
     cut: f64,
+    /// All of a network that several processors share, in place of that.
+    plan: f64,
 }
 
 impl Errors {
@@ -74,6 +86,7 @@ impl Errors {
             meeting_percent: percent,
             cut_bias_percent: 0.0,
             cut_percent: 0.0,
+            plan_percent: None,
         }
     }
 
@@ -82,8 +95,12 @@ impl Errors {
     /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = device.calibration.as_ref().map_or(&[][..], |calibration| &calibration.error);
-        let is_whole =
-            |group: &&Group| !group.name.starts_with("gpu/") || group.name.contains("/end_to_end/");
+        // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
+        let is_whole = |group: &&Group| {
+            let cpu = group.name.starts_with("cpu/");
+            let has_own = || groups.iter().any(|other| other.name.starts_with("cpu/end_to_end/"));
+            group.name.contains(WHOLE) || group.name.starts_with("npu/") || (cpu && !has_own())
+        };
         let stated = |kind: ProcessorKind, whole: bool| {
             let prefix = format!("{}/", kind.name());
             let of_kind = groups.iter().filter(|group| group.name.starts_with(&prefix) && group.n > 0);
@@ -102,14 +119,28 @@ impl Errors {
             Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
-        let [cut_bias_percent, cut_percent] =
-            groups.iter().find(|group| group.name == CUTS_GROUP).map_or([0.0; 2], of_cuts);
+        let beyond_parts = |name| groups.iter().find(|group| group.name == name).map(beyond_parts);
+        let [cut_bias_percent, cut_percent] = beyond_parts(CUTS_GROUP).unwrap_or([0.0; 2]);
         Self {
             common_percent: [cpu[0], gpu[0], npu[0]],
             operator_percent: [cpu[1], gpu[1], npu[1]],
             meeting_percent: MEETING_PERCENT,
             cut_bias_percent,
             cut_percent,
+            plan_percent: beyond_parts(PLANS_GROUP),
+        }
+    }
+
+    /// What is off of one plan: of a network on several processors as a whole, where that was measured, else of
+    /// its cuts.
+    fn of_plan(&self, (stages, plan): (&[Stage], &Plan)) -> Self {
+        let is_shared = stages.len() > 1 && {
+            let uses = |kind: &ProcessorKind| plan.placements.iter().any(|placement| placement.uses(*kind));
+            ProcessorKind::ALL.iter().filter(|kind| uses(kind)).count() > 1
+        };
+        match self.plan_percent {
+            Some(_) if is_shared => Self { cut_bias_percent: 0.0, cut_percent: 0.0, ..*self },
+            Some(_) | None => Self { plan_percent: None, ..*self },
         }
     }
 
@@ -118,8 +149,10 @@ impl Errors {
         let factor = |stream, percent| factor(normal(draw, stream) * percent);
         let computing =
             ProcessorKind::ALL.map(|kind| factor(kind as u64, self.common_percent[kind as usize]));
-        let cut = (1.0 + self.cut_bias_percent / 100.0) * factor(CUTS, self.cut_percent);
-        Deviation { computing, meeting: factor(MEETINGS, self.meeting_percent), cut }
+        let beyond = |[bias, percent]: [f64; 2]| (1.0 + bias / 100.0) * factor(CUTS, percent);
+        let cut = beyond([self.cut_bias_percent, self.cut_percent]);
+        let plan = self.plan_percent.map_or(1.0, beyond);
+        Deviation { computing, meeting: factor(MEETINGS, self.meeting_percent), cut, plan }
     }
 
     /// How far a task is off in one draw, beside what everything is.
@@ -132,11 +165,11 @@ impl Errors {
 
 impl Deviation {
     /// A profile that says what is so.
-    pub(crate) const NONE: Self = Self { computing: [1.0; 3], meeting: 1.0, cut: 1.0 };
+    pub(crate) const NONE: Self = Self { computing: [1.0; 3], meeting: 1.0, cut: 1.0, plan: 1.0 };
 
     /// By how much a task's time is multiplied.
     fn of(&self, task: &PricedCommand) -> f64 {
-        match task.what {
+        let own = match task.what {
             What::Compute { .. } if task.share == Share::default() => {
                 self.computing[task.processor() as usize]
             }
@@ -144,12 +177,13 @@ impl Deviation {
             What::HandOver { .. } | What::Join { .. } => self.meeting,
             What::Submit | What::ReadBack => self.computing[ProcessorKind::Gpu as usize],
             What::Move { .. } => 1.0,
-        }
+        };
+        own * self.plan
     }
 }
 
-/// By how much cuts take longer than predicted, and how far that spreads, of errors of predictions.
-fn of_cuts(group: &Group) -> [f64; 2] {
+/// By how much shared work takes longer than predicted, and how far that spreads, of errors of predictions.
+fn beyond_parts(group: &Group) -> [f64; 2] {
     let bias_percent = 100.0 * ((1.0 + group.bias_percent / 100.0).recip() - 1.0);
     let beyond = (group.p95_ape_percent - group.bias_percent.abs()).max(0.0);
     [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
@@ -178,6 +212,7 @@ pub(crate) fn latencies(
     errors: &Errors,
     draws: Range<u64>,
 ) -> Result<Vec<Picos>, SimulateError> {
+    let errors = &errors.of_plan((stages, plan));
     let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
     deviating(simulator, (stages, plan), deviations.collect())
 }
@@ -223,7 +258,7 @@ mod tests {
         assert_eq!(latency(&simulator, (&stages, &cut), Deviation::NONE), Ok(nominal));
         let none = latencies(&simulator, (&stages, &cut), &Errors::common(0.0), 0..3).unwrap();
         assert_eq!(none, vec![nominal; 3]);
-        let twice = Deviation { computing: [2.0; 3], meeting: 2.0, cut: 1.0 };
+        let twice = Deviation { computing: [2.0; 3], meeting: 2.0, ..Deviation::NONE };
         let longer = latency(&simulator, (&stages, &cut), twice).unwrap();
         let ratio = longer.0 as f64 / nominal.0 as f64;
         assert!((1.9..=2.0 + 1e-6).contains(&ratio), "{ratio}: contention alone does not double");
@@ -235,5 +270,21 @@ mod tests {
         assert!(spread(&drawn(5.0)) < spread(&drawn(20.0)));
         let biased = Errors { cut_bias_percent: 20.0, ..Errors::common(0.0) };
         assert!(latencies(&simulator, (&stages, &cut), &biased, 0..1).unwrap()[0] > nominal);
+    }
+
+    #[test]
+    fn what_networks_take_beyond_their_parts_is_an_error_of_plans_of_several_processors_alone() {
+        let device = Profile::load("pixel4").unwrap();
+        let stages = fuse(&network("mobilenet-v2").unwrap());
+        let mut simulator = Simulator::new(&device, Library::Xnnpack);
+        let options = SearchOptions { strategy: Strategy::AnySplit, ..SearchOptions::on(&device) };
+        let answer = explore(&mut simulator, &stages, &options).unwrap();
+        let errors = Errors { plan_percent: Some([50.0, 0.0]), cut_bias_percent: 5.0, ..Errors::common(0.0) };
+        let mut times_longer = |plan: &Plan| {
+            let nominal = simulator.latency(&stages, plan).unwrap();
+            latencies(&simulator, (&stages, plan), &errors, 0..1).unwrap()[0].0 as f64 / nominal.0 as f64
+        };
+        assert!(answer.baselines.iter().all(|single| times_longer(&single.plan) == 1.0));
+        assert!((times_longer(&answer.plan) - 1.5).abs() < 1e-3);
     }
 }

@@ -1,4 +1,4 @@
-// Matrix-vector product: the SHARERS threads along y of a group share the dot products
+// Matrix-vector product, of one row of a product: the SHARERS threads along y of a group share the dot products
 // of a slice of outputs and add their parts up through local memory.
 //
 // Weights lie in the order: source slice, output slice, input channel; an element is
@@ -13,7 +13,7 @@ __kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *
   Number4 sum = (Number4)(0);
   if (slice < region.slices) {
     for (int from = sharer; from < source_extent.slices; from += SHARERS) {
-      const Number4 value = READ(source, source_extent, 0, 0, from);
+      const Number4 value = READ(source, source_extent, region.x, region.y, from);
       __global const Number4 *weight = weights + (from * region.slices + slice) * 4;
       sum += weight[0] * value.x;
       sum += weight[1] * value.y;
@@ -26,7 +26,7 @@ __kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *
   if (sharer == 0 && slice < region.slices) {
     Number4 value = bias[slice];
     for (int i = 0; i < SHARERS; i++) value += parts[i][get_local_id(0)];
-    LINKED(value, 0, 0, region.slice + slice);
-    WRITE(destination, destination_extent, 0, 0, region.slice + slice, value);
+    LINKED(value, region.x, region.y, region.slice + slice);
+    WRITE(destination, destination_extent, region.x, region.y, region.slice + slice, value);
   }
 }

@@ -40,7 +40,9 @@ impl<T: Element> Builder<'_, T> {
         let layer = self.layer;
         let operator = &layer.operator;
         match (operator.class(), self.dispatch.kernel) {
-            (Class::Product(product), Kernel::FullyConnected) if product.trained && product.rows == 1 => {
+            (Class::Product(product), Kernel::FullyConnected)
+                if product.trained && self.computes_one_row() =>
+            {
                 self.fully_connected([product.inner, product.outputs])
             }
             (Class::Convolution(conv), Kernel::FullyConnected)
@@ -110,6 +112,12 @@ impl<T: Element> Builder<'_, T> {
                 kernel,
             ) => Err(self.no_kernel(kernel)),
         }
+    }
+
+    /// Whether the part is one row of a product, which has a kernel of its own however many rows the product has.
+    fn computes_one_row(&self) -> bool {
+        let part = self.part.part_of(self.layer);
+        matches!(part.operator.class(), Class::Product(product) if product.rows == 1)
     }
 
     fn no_kernel(&self, kernel: Kernel) -> OpenClError {

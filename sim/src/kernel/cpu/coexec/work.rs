@@ -5,8 +5,8 @@ use super::division::{Division, Extent};
 use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
 use crate::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Operator, Pool,
-    Reduction, Shape, Window,
+    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator,
+    Pick, Pool, Reduction, Shape, Window,
 };
 
 /// Depthwise multiply-accumulates that justify one more thread (TFLite, depthwise
@@ -60,6 +60,10 @@ pub(super) enum Sharing {
     /// Each thread takes the next block when it is free.
     Blocks(Division),
 }
+
+/// Pixels that cost as much as one whose place in the input is found by dividing its number by extents: 30 to
+/// 55 ns beside 14 ns of a plain one on a Zen 4 core, in slices and transposes of ViT-Tiny.
+const PIXELS_OF_A_POSITION: u64 = 3;
 
 /// One pass over a tensor: an operator, or a function linked behind it.
 #[derive(Clone, Copy, Debug)]
@@ -121,13 +125,13 @@ impl Work {
             Class::Depthwise(conv) => Self::depthwise(conv, bytes, caches, threads),
             Class::Pool(pool) => Self::pool(pool, bytes, caches),
             Class::Reduction(reduction) => Self::reduction(reduction, output, bytes, caches),
-            Class::Movement(_) | Class::Gather { .. } => {
-                let mut work = Self::new(Kernel::Copy);
-                work.add(CoexecUnit::Pixel, output.pixels() as f64);
-                work.add(CoexecUnit::CopiedElement, output.elements() as f64);
-                work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
-                work
+            Class::Movement(Movement::Transposed(transpose)) => {
+                Self::picked(&transpose.pick(), output, bytes, caches)
             }
+            Class::Movement(Movement::Range(slice)) => Self::picked(&slice.pick(), output, bytes, caches),
+            Class::Movement(Movement::Padded(pad)) => Self::picked(&pad.pick(), output, bytes, caches),
+            Class::Movement(Movement::Joined(_) | Movement::Resized(_) | Movement::Rearranged { .. })
+            | Class::Gather { .. } => Self::copied(output.pixels(), output, bytes, caches),
             Class::Recurrent(recurrent) => {
                 let step = Operator::from(recurrent.product());
                 let mut work = Self::of_operator(&step, bytes, caches, threads);
@@ -156,6 +160,25 @@ impl Work {
                 Self::function(function, input, tensors, bytes, caches)
             }
         }
+    }
+
+    /// Elements that a position says of each: found for each pixel, and where channels do not stay beside each
+    /// other for each element.
+    fn picked(pick: &Pick, output: Shape, bytes: usize, caches: &Caches) -> Self {
+        let copies = if pick.keeps_channels_together() {
+            PIXELS_OF_A_POSITION * output.pixels()
+        } else {
+            output.elements()
+        };
+        Self::copied(copies, output, bytes, caches)
+    }
+
+    fn copied(copies: u64, output: Shape, bytes: usize, caches: &Caches) -> Self {
+        let mut work = Self::new(Kernel::Copy);
+        work.add(CoexecUnit::Pixel, copies as f64);
+        work.add(CoexecUnit::CopiedElement, output.elements() as f64);
+        work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
+        work
     }
 
     fn reduction(reduction: Reduction, output: Shape, bytes: usize, caches: &Caches) -> Self {
