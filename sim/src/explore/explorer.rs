@@ -13,7 +13,7 @@ use super::codl::CodlParts;
 use super::grid::Grid;
 use super::optimal::{self, Model};
 use super::prices::Prices;
-use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, random};
+use super::{GeneticSearch, Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::units::Picos;
@@ -202,6 +202,22 @@ impl<'s, 'a> Explorer<'s, 'a> {
         random::find(self, search)
     }
 
+    /// The best of plans that are bred.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn genetic(&mut self, search: GeneticSearch) -> Result<Plan, SimulateError> {
+        genetic::find(self, search)
+    }
+
+    /// What each operator in turn is best given for the whole, after at most so many plans were simulated.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn greedy(&mut self, plans: usize) -> Result<Plan, SimulateError> {
+        greedy::find(self, plans)
+    }
+
     /// Simulates a plan.
     pub(super) fn found(
         &mut self,
@@ -255,7 +271,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub(super) fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+    pub fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
         if let Some(period) = self.period_over(plan, Some(SEARCHED_BATCHES))? {
             return Ok(period.as_seconds());
         }
@@ -264,6 +280,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
         let prediction = self.simulator.run(self.stages, plan)?;
         Ok(self.options.objective.cost(prediction.latency, prediction.energy))
+    }
+
+    /// The same of a plan whose operators were placed one by one; infinite where together they are too much for
+    /// the GPU's memory.
+    pub(super) fn fitting_cost(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+        match self.cost_of(plan) {
+            Err(SimulateError::GpuMemoryFull { .. }) => Ok(f64::INFINITY),
+            cost => cost,
+        }
     }
 
     /// The cuts of every stage along each of `axes`.
