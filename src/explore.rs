@@ -97,9 +97,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     };
     let mut simulator = scenario.simulator();
     let known = known::of(&scenario, stages);
-    let compares = options.place.strategy == Some(OneOrAll::All);
     let pipeline = scenario.pipeline.as_ref();
-    let (answer, entries) = if compares {
+    let (answer, entries) = if options.place.strategy == Some(OneOrAll::All) {
         strategies::compare(&scenario, &mut simulator, stages, common)?
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())

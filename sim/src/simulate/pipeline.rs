@@ -89,18 +89,13 @@ impl Pipeline {
 
     /// What the host does before a batch of `stages`, and what giving its operators to processors takes.
     pub(crate) fn host(&self, stages: &[Stage]) -> [Picos; 2] {
-        [Picos::from_micros(self.host_gap_us.value), self.dispatch(stages)]
-    }
-
-    /// What giving the operators of `stages` to processors takes.
-    fn dispatch(&self, stages: &[Stage]) -> Picos {
-        let Some(each) = &self.dispatch_us else { return Picos::ZERO };
         let launched = stages.iter().filter(|stage| {
             // Views of what is there: nothing runs.
             !stage.layer.operator.is_view()
         });
         let count: usize = launched.map(|stage| stage.nodes.len().max(1)).sum();
-        Picos::from_micros(each.value * count as f64)
+        let each = self.dispatch_us.as_ref().map_or(0.0, |each| each.value);
+        [self.host_gap_us.value, each * count as f64].map(Picos::from_micros)
     }
 
     pub(crate) fn check(&self, checker: &mut Checker) {
