@@ -24,7 +24,11 @@ struct Document<'a> {
     device: &'a str,
     objective: Objective,
     considered: usize,
-    /// What every plan costs at least, in seconds, joules or joule-seconds, where the strategy says.
+    /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period_ps: Option<Picos>,
+    /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
+    /// where the strategy says.
     bound: Option<f64>,
     /// How far the plan is from the best there is, at most, in percent.
     gap_percent: Option<f64>,
@@ -93,9 +97,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     };
     let mut simulator = scenario.simulator();
     let known = known::of(&scenario, stages);
-    let compares = options.place.strategy == Some(OneOrAll::All);
     let pipeline = scenario.pipeline.as_ref();
-    let (answer, entries) = if compares {
+    let (answer, entries) = if options.place.strategy == Some(OneOrAll::All) {
         strategies::compare(&scenario, &mut simulator, stages, common)?
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
@@ -114,6 +117,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             device: &scenario.device.name,
             objective: scenario.options.objective,
             considered: answer.considered,
+            period_ps: answer.period,
             bound: answer.bound,
             gap_percent: gap_percent(answer, scenario.options.objective),
             certainty: advice.certainty,
@@ -190,7 +194,7 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    let gap = gap_percent(answer, scenario.options.objective).map(distance);
+    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer.period));
     output::line("");
     for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
         output::line(&sentence);
@@ -205,12 +209,18 @@ const OPTIMAL_PERCENT: f64 = 0.01;
 
 /// How much more the plan costs than what every plan costs at least, in percent.
 fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
-    let cost = objective.cost(answer.prediction.latency, answer.prediction.energy);
+    let cost = match answer.period {
+        Some(period) => period.as_seconds(),
+        None => objective.cost(answer.prediction.latency, answer.prediction.energy),
+    };
     answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
 }
 
-fn distance(gap_percent: f64) -> String {
+fn distance(gap_percent: f64, period: Option<Picos>) -> String {
     let what = "of plans with whole operators and cuts along one axis, on any processors";
+    if let Some(period) = period {
+        return format!("A batch every {period}: at most {gap_percent:.2} % from the shortest period {what}");
+    }
     if gap_percent <= OPTIMAL_PERCENT {
         format!("This plan is optimal {what}")
     } else {

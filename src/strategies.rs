@@ -20,6 +20,9 @@ use crate::output::{self, or_dash, row};
 pub(crate) struct Entry {
     strategy: &'static str,
     latency_ps: Picos,
+    /// From batch to batch, where the scenario has a pipeline and time counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period_ps: Option<Picos>,
     /// Latency over that of the best plan.
     relative_to_plan: f64,
     /// What the latency consists of.
@@ -63,11 +66,15 @@ pub(crate) fn compare(
     // The first of equals: simpler strategies come first.
     let best = explorer.best(found.iter().cloned()).map_err(|_| last_error)?;
     let Found { plan, prediction, considered, .. } = best;
-    let entries = entries(&found, &prediction);
+    let mut entries = entries(&found, &prediction);
+    for (entry, one) in entries.iter_mut().zip(&found) {
+        entry.period_ps = explorer.period(&one.plan)?;
+    }
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
+    let period = explorer.period(&plan)?;
     let bound = Some(explorer.bound(&prediction)?);
-    Ok((Answer { plan, prediction, baselines, searches, considered, bound }, entries))
+    Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
 }
 
 fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, common: &Common) {
@@ -90,6 +97,7 @@ fn entry(found: &Found, all: &[&Prediction], best: Picos) -> Entry {
     Entry {
         strategy: strategy.name(),
         latency_ps: latency,
+        period_ps: None,
         relative_to_plan: if best == Picos::ZERO { 1.0 } else { latency.0 as f64 / best.0 as f64 },
         composition: prediction.composition,
         energy_joules: prediction.energy,
@@ -110,6 +118,9 @@ fn dominates(other: &Prediction, one: &Prediction) -> bool {
     one.0 <= two.0 && one.1 <= two.1 && one != two
 }
 
+/// Where the table tells periods, if there are any: behind what a single batch takes.
+const PERIOD_COLUMN: usize = 3;
+
 /// The table; strategies on the Pareto front of latency and energy have a star.
 pub(crate) fn table(entries: &[Entry]) {
     let parts = Composition::named_parts(entries.iter().map(|entry| &entry.composition));
@@ -123,11 +134,17 @@ pub(crate) fn table(entries: &[Entry]) {
             row![strategy, latency_ps, relative, energy, edp, memory, cut_operators, chained_operators, star];
         let parts = entry.composition.parts().into_iter().filter(|(name, _)| parts.contains(name));
         row.extend(parts.map(|(_, length)| length.to_string()));
+        if let Some(period) = entry.period_ps {
+            row.insert(PERIOD_COLUMN, period.to_string());
+        }
         row
     });
     let mut header =
         vec!["strategy", "latency", "relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"];
     header.extend(&parts);
+    if entries.iter().any(|entry| entry.period_ps.is_some()) {
+        header.insert(PERIOD_COLUMN, "period");
+    }
     output::keyed_table(&header, 1, rows);
 }
 

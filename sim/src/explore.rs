@@ -11,6 +11,8 @@ mod codl;
 pub mod delegates;
 mod epew;
 mod explorer;
+mod genetic;
+mod greedy;
 mod grid;
 pub mod language;
 pub mod layer_wise;
@@ -24,6 +26,7 @@ mod split;
 pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
 pub use codl::{CodlParts, WholeOperators};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
+pub use genetic::GeneticSearch;
 pub use random::RandomSearch;
 
 use schemars::JsonSchema;

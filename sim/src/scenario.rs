@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bundled::{Bundled, BundledKind, bundled};
 pub use language::LanguageTable;
-pub use overrides::Overrides;
+pub use overrides::{Overrides, Threads};
 
 use crate::device::profile::Profile;
 use crate::explore::{Answer, Effort, Objective, SearchOptions, Strategy, explore_stream};

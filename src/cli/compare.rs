@@ -2,6 +2,7 @@
 
 use clap::Args;
 use coexec_sim::explore::{Effort, Objective, Strategy};
+use coexec_sim::scenario::Threads;
 use coexec_sim::{Library, Mechanism, Overrides};
 
 use super::{ModelOptions, OneOrAll, one_or_all, picture};
@@ -37,8 +38,8 @@ pub(crate) struct Compare {
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
     /// Most CPU threads a plan may use
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<u32>,
+    #[arg(long, value_name = "N|all")]
+    pub(crate) threads: Option<Threads>,
     /// Grid of output channels; cuts along the height have one of their own
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,

@@ -35,7 +35,7 @@ pub(super) fn streaming(pipeline: &Pipeline) -> Streaming {
     Streaming {
         depth: pipeline.depth,
         host_gap: Duration::from_secs_f64(pipeline.host_gap_us.value / 1e6),
-        batches: pipeline.batches,
+        batches: pipeline.measured(),
     }
 }
 

@@ -91,6 +91,17 @@ fn each_strategy_uses_the_processor_it_names() {
 }
 
 #[test]
+fn all_counts_of_threads_are_tried_where_all_are_asked_for() {
+    let latency = |threads: &str| {
+        let line = format!("explore vit-b32-mlp --device mi8se --strategy optimal{threads} --json");
+        latency_ps(&coexec(words(&line)).json())
+    };
+    let [usual, three, all, eight] = ["", " --threads 3", " --threads all", " --threads 8"].map(latency);
+    assert_eq!((usual, all), (three, eight), "three of its eight cores by default");
+    assert!(all < usual, "{all} {usual}");
+}
+
+#[test]
 fn json_is_all_there_is_on_standard_output() {
     for line in [
         "explore vit-b32-fc1 --json",

@@ -26,6 +26,24 @@ fn period(folder: &std::path::Path, scenario: &str) -> u64 {
 }
 
 #[test]
+fn the_best_plan_of_a_stream_has_the_shortest_period_of_all_strategies_and_a_bound_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("stream.toml"), STREAM.replace("2000.0", "10.0")).unwrap();
+    let line = "explore stream.toml --strategy all --out plan.toml";
+    let all = coexec_in(folder.path(), words(&format!("{line} --json"))).json();
+    let shortest = all["period_ps"].as_u64().unwrap();
+    let periods =
+        all["strategies"].as_array().unwrap().iter().map(|entry| entry["period_ps"].as_u64().unwrap());
+    assert_eq!(periods.min().unwrap(), shortest);
+    assert_eq!(period(folder.path(), "stream.toml"), shortest, "streaming the plan takes as long");
+    let bound = all["bound"].as_f64().unwrap() * 1e12;
+    let gap = 100.0 * (shortest as f64 / bound - 1.0);
+    assert!(gap >= 0.0 && (all["gap_percent"].as_f64().unwrap() - gap).abs() < 1e-6, "{all}");
+    let told = coexec_in(folder.path(), words(line)).stdout;
+    assert!(told.contains("from the shortest period of plans"), "{told}");
+}
+
+#[test]
 fn a_plan_holds_the_batches_in_flight_and_wins_over_the_scenario() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -13,10 +13,14 @@ use super::codl::CodlParts;
 use super::grid::Grid;
 use super::optimal::{self, Model};
 use super::prices::Prices;
-use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, random};
+use super::{GeneticSearch, Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
+use crate::units::Picos;
 use crate::workload::Stage;
+
+/// Batches that are measured of a plan which a search considers.
+const SEARCHED_BATCHES: u32 = 8;
 
 /// The outcome of an exploration.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +35,8 @@ pub struct Answer {
     pub searches: Vec<Search>,
     /// Candidates considered.
     pub considered: usize,
+    /// From batch to batch, where they follow each other and time counts: then that is what is minimised.
+    pub period: Option<Picos>,
     /// What every plan costs at least, in the unit of the objective, where the strategy says so.
     pub bound: Option<f64>,
 }
@@ -93,6 +99,7 @@ pub fn explore_stream(
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
     let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
+    let period = explorer.period(&plan)?;
     let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&prediction)?) } else { None };
     if strategy.is_single() {
         return Ok(Answer {
@@ -101,11 +108,12 @@ pub fn explore_stream(
             baselines: Vec::new(),
             searches: Vec::new(),
             considered,
+            period,
             bound,
         });
     }
     let searches = explorer.searches(strategy)?;
-    Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered, bound })
+    Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered, period, bound })
 }
 
 impl<'s, 'a> Explorer<'s, 'a> {
@@ -128,8 +136,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
-    /// The same for batches that follow each other so, which strategies of whole layers
-    /// plan for; the others plan for one batch.
+    /// The same for batches that follow each other so: where time counts, the time from one to the next.
     #[must_use]
     pub fn streaming(self, pipeline: Option<&'s Pipeline>) -> Self {
         Self { pipeline, ..self }
@@ -146,6 +153,27 @@ impl<'s, 'a> Explorer<'s, 'a> {
         let found = strategy.find(self);
         self.known.insert(strategy, found.clone());
         found
+    }
+
+    /// From batch to batch under `plan`, where batches follow each other and time counts.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn period(&mut self, plan: &Plan) -> Result<Option<Picos>, SimulateError> {
+        self.period_over(plan, None)
+    }
+
+    /// The same over so many batches, where not over as many as are asked for.
+    fn period_over(&mut self, plan: &Plan, batches: Option<u32>) -> Result<Option<Picos>, SimulateError> {
+        let Some(pipeline) = self.period_counts() else { return Ok(None) };
+        let batches = batches.unwrap_or(pipeline.batches).min(pipeline.batches);
+        let pipeline = Pipeline { batches, ..pipeline.clone() };
+        Ok(Some(self.simulator.stream(self.stages, plan, &pipeline)?.period))
+    }
+
+    /// How batches follow each other, where the time from one to the next is what counts.
+    pub(super) fn period_counts(&self) -> Option<&'s Pipeline> {
+        self.pipeline.filter(|_| self.options.objective == Objective::Latency)
     }
 
     /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
@@ -172,6 +200,22 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// As [`Self::find`].
     pub fn random(&mut self, search: RandomSearch) -> Result<Found, SimulateError> {
         random::find(self, search)
+    }
+
+    /// The best of plans that are bred.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn genetic(&mut self, search: GeneticSearch) -> Result<Plan, SimulateError> {
+        genetic::find(self, search)
+    }
+
+    /// What each operator in turn is best given for the whole, after at most so many plans were simulated.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn greedy(&mut self, plans: usize) -> Result<Plan, SimulateError> {
+        greedy::find(self, plans)
     }
 
     /// Simulates a plan.
@@ -204,10 +248,18 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// None was found.
-    pub fn best(&self, found: impl IntoIterator<Item = Found>) -> Result<Found, SimulateError> {
-        let cost = |found: &Found| self.cost(&found.prediction);
-        let best = found.into_iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
-        best.ok_or(SimulateError::NothingToUse)
+    pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found, SimulateError> {
+        let mut best: Option<(f64, Found)> = None;
+        for one in found {
+            let cost = match self.period(&one.plan)? {
+                Some(period) => period.as_seconds(),
+                None => self.options.objective.cost(one.prediction.latency, one.prediction.energy),
+            };
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, one));
+            }
+        }
+        best.map(|(_, found)| found).ok_or(SimulateError::NothingToUse)
     }
 
     /// A plan without chains.
@@ -215,22 +267,28 @@ impl<'s, 'a> Explorer<'s, 'a> {
         Plan::new(self.options.synchronisation, placements)
     }
 
-    /// What the options want less of.
-    pub(super) fn cost(&self, prediction: &Prediction) -> f64 {
-        self.options.objective.cost(prediction.latency, prediction.energy)
-    }
-
-    /// What simulating `plan` costs.
+    /// What simulating `plan` costs; of a period, about, from a few batches.
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub(super) fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+    pub fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+        if let Some(period) = self.period_over(plan, Some(SEARCHED_BATCHES))? {
+            return Ok(period.as_seconds());
+        }
         if self.options.objective == Objective::Latency {
-            let latency = self.simulator.latency(self.stages, plan)?;
-            return Ok(Objective::Latency.cost(latency, None));
+            return Ok(self.simulator.latency(self.stages, plan)?.as_seconds());
         }
         let prediction = self.simulator.run(self.stages, plan)?;
-        Ok(self.cost(&prediction))
+        Ok(self.options.objective.cost(prediction.latency, prediction.energy))
+    }
+
+    /// The same of a plan whose operators were placed one by one; infinite where together they are too much for
+    /// the GPU's memory.
+    pub(super) fn fitting_cost(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+        match self.cost_of(plan) {
+            Err(SimulateError::GpuMemoryFull { .. }) => Ok(f64::INFINITY),
+            cost => cost,
+        }
     }
 
     /// The cuts of every stage along each of `axes`.

@@ -5,8 +5,7 @@
 //! they keep cores busy that would idle while the GPU works at the next batch. The paper
 //! moves what the GPU computes less than 50 times as fast, which on its platform are
 //! fully connected layers and batch norms. What "little" is depends on how far apart two
-//! processors are, so every threshold between two kinds is a candidate here; the best is
-//! that of the shortest period where batches are streamed, else of the least cost.
+//! processors are, so every threshold between two kinds is a candidate here.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,6 @@ use super::{Objective, Strategy};
 use crate::kernel::cpu::CoreSet;
 use crate::plan::{Placement, Processor};
 use crate::simulate::{SimulateError, Simulator};
-use crate::units::Picos;
 use crate::workload::Stage;
 
 /// How much faster the GPU computes a kind of operator than some cores do.
@@ -71,12 +69,8 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     let considered = candidates.len();
     let simulated =
         candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
-    let mut found = simulated.collect::<Result<Vec<_>, _>>()?;
-    let Some(pipeline) = explorer.pipeline else { return explorer.best(found) };
-    let period = |one: &Found| Ok(explorer.simulator.stream(explorer.stages, &one.plan, pipeline)?.period);
-    let periods = found.iter().map(period).collect::<Result<Vec<Picos>, SimulateError>>()?;
-    let best = (0..found.len()).min_by_key(|&index| periods[index]);
-    best.map(|index| found.swap_remove(index)).ok_or(SimulateError::NothingToUse)
+    let found = simulated.collect::<Result<Vec<_>, _>>()?;
+    explorer.best(found)
 }
 
 /// The placements of every threshold, for each core set that may be used.

@@ -29,6 +29,7 @@ mod program;
 mod shares;
 mod sharing;
 mod tables;
+mod throughput;
 mod walk;
 
 use self::chains::ChainTables;
@@ -147,11 +148,20 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
             _ => break,
         }
     }
-    let best = explorer.best(all)?;
     let budget = Budget::of(explorer.options.effort, &model);
-    let (plan, simulated) = walk::improved(explorer, &model, best.plan, budget.changes)?;
+    if explorer.period_counts().is_some() {
+        let starts = all.iter().map(|found| found.plan.clone()).collect();
+        for plan in throughput::balanced(explorer, &model, starts, budget.changes)? {
+            all.extend(fitting(explorer, plan, considered)?);
+        }
+    }
+    let best = explorer.best(all)?;
+    let (plan, simulated) = walk::improved(explorer, &model, best.plan.clone(), budget.changes)?;
     explorer.model = Some(model);
-    explorer.found(Strategy::Optimal, plan, considered + simulated)
+    considered += simulated;
+    let changed = explorer.found(Strategy::Optimal, plan, considered)?;
+    let best = explorer.best([changed, best])?;
+    Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }
 
 /// What the search and the bound price together, made once.
@@ -221,6 +231,11 @@ fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Predicti
         model.weights = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
         relaxed(explorer, model, known.energy.map_or(f64::INFINITY, |energy| energy.0))
     };
+    if let Some(pipeline) = explorer.period_counts() {
+        model.weights = Weights::TIME;
+        let latency = Picos(relaxed(explorer, model, known.latency.0 as f64) as u64);
+        return throughput::bound(model, pipeline, latency);
+    }
     match explorer.options.objective {
         Objective::Energy if known.energy.is_some() => joules(model),
         Objective::Edp if known.energy.is_some() => seconds(model) * joules(model),

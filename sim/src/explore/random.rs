@@ -39,7 +39,7 @@ struct Cut {
 }
 
 /// What may become of one operator.
-struct Choices {
+pub(super) struct Choices {
     whole: Vec<Processor>,
     cuts: Vec<Cut>,
 }
@@ -49,16 +49,26 @@ struct Choices {
 /// # Errors
 /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found, SimulateError> {
-    let stages = 0..explorer.stages.len();
-    let choices = stages.map(|stage| Choices::of(explorer, stage)).collect::<Result<Vec<_>, _>>()?;
+    let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
-    let mut best: Option<Found> = None;
+    let mut best = (f64::INFINITY, None);
     for _ in 0..search.plans {
-        let placements = choices.iter().map(|choices| choices.draw(&mut stream)).collect();
-        let found = explorer.fitting(Strategy::Random, explorer.plan(placements), search.plans)?;
-        best = explorer.best(best.into_iter().chain(found)).ok();
+        let plan = explorer.plan(choices.iter().map(|choices| choices.draw(&mut stream)).collect());
+        let cost = explorer.fitting_cost(&plan)?;
+        if cost < best.0 {
+            best = (cost, Some(plan));
+        }
     }
-    best.ok_or(SimulateError::NothingToUse)
+    let plan = best.1.ok_or(SimulateError::NothingToUse)?;
+    explorer.found(Strategy::Random, plan, search.plans)
+}
+
+/// What may become of each operator.
+///
+/// # Errors
+/// No processor offered has a kernel for one.
+pub(super) fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>, SimulateError> {
+    (0..explorer.stages.len()).map(|stage| Choices::of(explorer, stage)).collect()
 }
 
 impl Choices {
@@ -83,7 +93,18 @@ impl Choices {
         Ok(Self { whole, cuts })
     }
 
-    fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
+    /// Whole on each processor, and each cut at places that make so many parts, about alike.
+    pub(super) fn spread(&self, parts: u32) -> Vec<Placement> {
+        let cuts = self.cuts.iter().flat_map(|&Cut { axis, cores, all, step }| {
+            let places = (1..parts).map(move |part| (all * part / parts).next_multiple_of(step));
+            places
+                .filter(move |&cpu| cpu < all)
+                .map(move |cpu| Placement::cpu_and_gpu(axis, cores, [cpu, all - cpu]))
+        });
+        self.whole.iter().copied().map(Placement::whole).chain(cuts).collect()
+    }
+
+    pub(super) fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
         let choice = stream.random_range(0..self.whole.len() + self.cuts.len());
         if let Some(&by) = self.whole.get(choice) {
             return Placement::whole(by);

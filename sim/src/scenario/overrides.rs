@@ -1,9 +1,29 @@
 //! What a caller says instead of the scenario file.
 
+use std::num::{NonZeroU32, ParseIntError};
+use std::str::FromStr;
+
 use crate::device::profile::Profile;
 use crate::explore::{Effort, Objective, Strategy};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
+
+/// Most CPU threads that a search may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// So many, and fewer.
+    AtMost(NonZeroU32),
+    /// As many as the device can run, and fewer.
+    All,
+}
+
+impl FromStr for Threads {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::AtMost) }
+    }
+}
 
 /// What a caller says instead of the scenario file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,8 +39,8 @@ pub struct Overrides {
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub batch: Option<u32>,
     /// Most CPU threads a search may use
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
-    pub threads: Option<u32>,
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N|all"))]
+    pub threads: Option<Threads>,
     /// CPU kernels whose times are predicted: XNNPACK's, unless the profile has tables of
     /// coexec's own and no others. On real hardware coexec's own run whichever is named
     #[cfg_attr(feature = "clap", arg(long, value_enum))]

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{Overrides, Scenario, ScenarioFile, Workload};
+use super::{Overrides, Scenario, ScenarioFile, Threads, Workload};
 use crate::device::check::Checker;
 use crate::device::profile::Profile;
 use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy};
@@ -76,7 +76,11 @@ impl ScenarioFile {
         device: &Profile,
     ) -> Result<Vec<CoreSet>, InputError> {
         let most = device.cpu.cores().min(MAX_THREADS as u32);
-        let threads = overrides.threads.or(self.threads).unwrap_or(DEFAULT_THREADS.min(most));
+        let threads = match overrides.threads {
+            Some(Threads::All) => most,
+            Some(Threads::AtMost(threads)) => threads.get(),
+            None => self.threads.unwrap_or(DEFAULT_THREADS.min(most)),
+        };
         let sets: Option<Vec<CoreSet>> =
             (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
         sets.ok_or_else(|| {

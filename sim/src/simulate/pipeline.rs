@@ -24,7 +24,7 @@ use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
 /// Batches before and after those that are measured, while the pipeline fills and
-/// empties: Unified Splitting, section III.G.
+/// empties: Unified Splitting, section III.G. At least as many as are in flight.
 const WARM_UP: u32 = 5;
 
 /// Most batches that are measured: a program holds the tasks of all of them.
@@ -53,7 +53,8 @@ pub struct Pipeline {
     /// it can, so that only what outlasts them is seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch_us: Option<Quantity>,
-    /// Batches measured, once the pipeline is full.
+    /// Batches measured, once the pipeline is full; at least these, and as many as fill it a whole number of
+    /// times, so that the first and the last end at the same place in a round.
     #[serde(default = "default_batches")]
     pub batches: u32,
 }
@@ -81,15 +82,20 @@ impl Pipeline {
         Self { depth, ..self }
     }
 
-    /// What giving the operators of `stages` to processors takes.
-    fn dispatch(&self, stages: &[Stage]) -> Picos {
-        let Some(each) = &self.dispatch_us else { return Picos::ZERO };
+    /// Batches that are measured.
+    pub fn measured(&self) -> u32 {
+        self.batches.next_multiple_of(self.depth.max(1))
+    }
+
+    /// What the host does before a batch of `stages`, and what giving its operators to processors takes.
+    pub(crate) fn host(&self, stages: &[Stage]) -> [Picos; 2] {
         let launched = stages.iter().filter(|stage| {
             // Views of what is there: nothing runs.
             !stage.layer.operator.is_view()
         });
         let count: usize = launched.map(|stage| stage.nodes.len().max(1)).sum();
-        Picos::from_micros(each.value * count as f64)
+        let each = self.dispatch_us.as_ref().map_or(0.0, |each| each.value);
+        [self.host_gap_us.value, each * count as f64].map(Picos::from_micros)
     }
 
     pub(crate) fn check(&self, checker: &mut Checker) {
@@ -134,9 +140,9 @@ impl Simulator<'_> {
         pipeline: &Pipeline,
     ) -> Result<Stream, SimulateError> {
         let lowered = Lowered::new(stages, plan, self)?;
-        let batches = pipeline.batches + 2 * WARM_UP;
-        let host = [Picos::from_micros(pipeline.host_gap_us.value), pipeline.dispatch(stages)];
-        let written = Written::new(&lowered, host, [pipeline.depth, batches], &mut self.program);
+        let (measured, warm_up) = (pipeline.measured(), WARM_UP.max(pipeline.depth));
+        let batches = [pipeline.depth, measured + 2 * warm_up];
+        let written = Written::new(&lowered, pipeline.host(stages), batches, &mut self.program);
         let what = "the stream of batches";
         let beside = match self.background_work() {
             None => None,
@@ -144,18 +150,34 @@ impl Simulator<'_> {
         };
         let end = self.run_program(what, &mut NoTrace)?;
         let background = beside.map(|(work, alone)| work.report(self.frames, end, alone));
-        Ok(Stream { background, ..self.read_stream(&lowered, &written, pipeline.batches) })
+        Ok(Stream { background, ..self.read_stream(&lowered, &written, [warm_up, measured]) })
     }
 
-    fn read_stream(&self, lowered: &Lowered, written: &Written, measured: u32) -> Stream {
+    /// How long each processor is busy with one run of `plan`, beside nobody.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub(crate) fn busy(
+        &self,
+        stages: &[Stage],
+        plan: &Plan,
+    ) -> Result<[Picos; ProcessorKind::ALL.len()], SimulateError> {
+        let mut busy = [Picos::ZERO; ProcessorKind::ALL.len()];
+        for task in Lowered::new(stages, plan, self)?.tasks {
+            busy[task.processor() as usize] += task.phases.duration();
+        }
+        Ok(busy)
+    }
+
+    fn read_stream(&self, lowered: &Lowered, written: &Written, [warm_up, measured]: [u32; 2]) -> Stream {
         let end = |batch: u32| {
             let tasks = &written.tasks[batch as usize];
             let dispatched = written.dispatches[batch as usize];
             let tasks = tasks.iter().copied().chain([dispatched]);
             tasks.map(|task| self.engine.finish(task)).max().unwrap_or_default()
         };
-        let measured_batches = WARM_UP..WARM_UP + measured;
-        let (from, to) = (end(WARM_UP - 1), end(WARM_UP + measured - 1));
+        let measured_batches = warm_up..warm_up + measured;
+        let (from, to) = (end(warm_up - 1), end(warm_up + measured - 1));
         let length = to.saturating_sub(from);
         let period = Picos(length.0 / u64::from(measured));
         let latencies = measured_batches.clone().map(|batch| {
@@ -205,6 +227,8 @@ impl Written {
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
         let sinks = sinks(lowered);
+        let mut of_segment: Vec<Vec<usize>> = vec![Vec::new(); last_segment + 1];
+        segments.iter().enumerate().for_each(|(index, &segment)| of_segment[segment].push(index));
         let [gap, dispatch] = host.map(|duration| [Work { duration, bytes: Bytes::ZERO }]);
         let mut written = Self { tasks: vec![Vec::new(); batches as usize], ..Self::default() };
         let steps = first_steps(batches, depth, last_segment);
@@ -227,8 +251,7 @@ impl Written {
                     written.dispatches.push(dispatched);
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
                 }
-                let segment = step - steps[batch];
-                for index in (0..segments.len()).filter(|&index| segments[index] == segment) {
+                for &index in &of_segment[step - steps[batch]] {
                     let task = lowered.add(index, None, program);
                     program.after(task, written.gaps[batch]);
                     for &before in &lowered.tasks[index].predecessors {

@@ -257,7 +257,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
 /// Weights of the queues that add up to one: of two processors, and with the NPU of three, where one may be
 /// faster than another by orders of magnitude.
-fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
+pub(super) fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
     let mut all: Vec<[f64; 3]> =
         (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).map(|cpu| [cpu, 1.0 - cpu, 0.0]).collect();
     if model.uses_npu {

@@ -1,6 +1,6 @@
 //! That no plan is below the bound, and that the search comes near it.
 
-use proptest::prelude::{any, prop, prop_assert, proptest};
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, proptest};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -11,7 +11,7 @@ use crate::explore::{SearchOptions, explore};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Placement, Processor};
-use crate::simulate::{Measure, Simulator};
+use crate::simulate::{Measure, Pipeline, Simulator};
 use crate::workload::{Stage, fuse, network};
 
 const NETWORKS: [&str; 6] =
@@ -76,6 +76,58 @@ proptest! {
         let (least, simulated) = walked(&mut explorer, &model, 150, seed);
         prop_assert!(bound <= least * (1.0 + 1e-12), "bound {bound}, {least} the least of {simulated} plans");
         prop_assert!(bound > 0.0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_walked_plan_of_batches_in_flight_has_a_period_below_the_bound(
+        net in 0..NETWORKS.len(),
+        device in 0..DEVICES.len(),
+        (start, count) in (0_usize..200, 1_usize..12),
+        mechanism in prop::sample::select(Mechanism::ALL),
+        (depth, gap_us) in (1_u32..10, prop::sample::select(&[0.0, 50.0, 2_000.0][..])),
+        seed in any::<u64>(),
+    ) {
+        let device = Profile::load(DEVICES[device]).unwrap();
+        let stages = part_of(&fuse(&network(NETWORKS[net]).unwrap()), start, count);
+        let options = SearchOptions { synchronisation: mechanism, ..SearchOptions::on(&device) };
+        let mut simulator =
+            Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
+        let pipeline = Pipeline::new(depth, gap_us);
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
+        let model = Model::new(&explorer).unwrap();
+        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY) as u64);
+        let bound = throughput::bound(&model, &pipeline, latency);
+        let (least, simulated) = walked(&mut explorer, &model, 100, seed);
+        prop_assert!(bound <= least * (1.0 + 1e-9), "bound {bound}, {least} the least of {simulated} plans");
+        prop_assert!(bound > 0.0);
+    }
+}
+
+#[test]
+fn no_strategy_streams_batches_faster_and_processors_share_what_one_batch_would_not() {
+    for (net, device, most) in
+        [("resnet18", "pixel4", 0.95), ("mobilenet-v2", "oneplus11", 0.8), ("vgg16", "jetson-agx-orin", 1.0)]
+    {
+        let device = Profile::load(device).unwrap();
+        let stages = fuse(&network(net).unwrap());
+        let options = SearchOptions::on(&device);
+        let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
+        let pipeline = Pipeline::new(3, 100.0);
+        let alone = Explorer::new(&mut simulator, &stages, &options).find(Strategy::Optimal).unwrap();
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
+        let found = explorer.find(Strategy::Optimal).unwrap();
+        let period = explorer.period(&found.plan).unwrap();
+        for strategy in Strategy::of_operators() {
+            let Ok(other) = explorer.find(strategy) else { continue };
+            assert!(period <= explorer.period(&other.plan).unwrap(), "{net} by {}", strategy.name());
+        }
+        let of_one_batch = explorer.period(&alone.plan).unwrap().unwrap().0 as f64;
+        assert!((period.unwrap().0 as f64) < most * of_one_batch, "{net}: {period:?}, {of_one_batch}");
+        assert!(explorer.bound(&found.prediction).unwrap() <= period.unwrap().as_seconds());
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn improved(
 
 /// The plan with every cut beside a GPU's part moved to where such a part can start; none where another part
 /// would be empty.
-fn in_units(mut plan: Plan) -> Option<Plan> {
+pub(super) fn in_units(mut plan: Plan) -> Option<Plan> {
     for placement in plan.placements.iter_mut().filter(|placement| placement.uses(ProcessorKind::Gpu)) {
         let Some(axis) = placement.axis() else { continue };
         let end = placement.parts().map(|part| part.region.span(axis).end).max()?;

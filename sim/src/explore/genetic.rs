@@ -1,0 +1,109 @@
+//! The best of plans that are bred: what a search has to beat, beside chance.
+//!
+//! A plain genetic search. The first generation is drawn as `random` draws. Of each, the best go on as they
+//! are; the others come from two parents, each the best of a few that are drawn: operators up to one place from
+//! one parent, behind it from the other, and now and then an operator is drawn anew.
+//! Invariant: the answer is a function of workload, device, options, budget and seed.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::explorer::Explorer;
+use super::random::{Choices, choices};
+use crate::plan::{Placement, Plan};
+use crate::simulate::SimulateError;
+
+/// Plans of a generation, those that go on as they are, and those of which the best is a parent.
+const POPULATION: usize = 40;
+const ELITE: usize = 2;
+const TOURNAMENT: usize = 3;
+
+/// How many plans are bred, and from which stream of random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeneticSearch {
+    /// Plans that are bred and simulated.
+    pub plans: usize,
+    /// Seed of the stream.
+    pub seed: u64,
+}
+
+/// Who computes what, and what that costs.
+#[derive(Clone)]
+struct Individual {
+    cost: f64,
+    placements: Vec<Placement>,
+}
+
+/// The best plan that was bred.
+///
+/// # Errors
+/// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: GeneticSearch) -> Result<Plan, SimulateError> {
+    let choices = choices(explorer)?;
+    let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
+    let mut generation: Vec<Individual> = Vec::new();
+    let mut left = search.plans.max(1);
+    while left > 0 {
+        let elite = &generation[..ELITE.min(generation.len())];
+        let mut next: Vec<Individual> = elite.to_vec();
+        while left > 0 && next.len() < POPULATION {
+            let placements = if generation.is_empty() {
+                choices.iter().map(|choices| choices.draw(&mut stream)).collect()
+            } else {
+                bred(&generation, &choices, &mut stream)
+            };
+            let plan = explorer.plan(placements);
+            let cost = explorer.fitting_cost(&plan)?;
+            next.push(Individual { cost, placements: plan.placements });
+            left -= 1;
+        }
+        next.sort_by(|one, other| one.cost.total_cmp(&other.cost));
+        generation = next;
+    }
+    let best = generation.into_iter().next().filter(|best| best.cost.is_finite());
+    best.map(|best| explorer.plan(best.placements)).ok_or(SimulateError::NothingToUse)
+}
+
+/// A plan of two parents; one operator is drawn anew, on average.
+fn bred(generation: &[Individual], choices: &[Choices], stream: &mut ChaCha8Rng) -> Vec<Placement> {
+    let count = choices.len();
+    // A generation is sorted: the first of those drawn is the best.
+    let mut parent = || {
+        let drawn = (0..TOURNAMENT).map(|_| stream.random_range(0..generation.len()));
+        &generation[drawn.min().unwrap_or_default()].placements
+    };
+    let [first, second] = [parent(), parent()];
+    let place = stream.random_range(0..=count);
+    let mut placements: Vec<Placement> = first[..place].iter().chain(&second[place..]).copied().collect();
+    for (placement, choices) in placements.iter_mut().zip(choices) {
+        if stream.random_range(0..count) == 0 {
+            *placement = choices.draw(stream);
+        }
+    }
+    placements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::Profile;
+    use crate::explore::{RandomSearch, SearchOptions};
+    use crate::kernel::cpu::Library;
+    use crate::simulate::Simulator;
+    use crate::workload::{fuse, network};
+
+    #[test]
+    fn breeding_beats_drawing_as_many_and_a_seed_breeds_the_same() {
+        let profile = Profile::load("pixel4").unwrap();
+        let stages = fuse(&network("resnet18").unwrap());
+        let options = SearchOptions::on(&profile);
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack);
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let drawn = explorer.random(RandomSearch { plans: 600, seed: 3 }).unwrap().plan;
+        let [one, again] = [0; 2].map(|_| explorer.genetic(GeneticSearch { plans: 600, seed: 3 }).unwrap());
+        assert_eq!(one, again);
+        assert!(explorer.cost_of(&one).unwrap() < explorer.cost_of(&drawn).unwrap());
+        let greedy = explorer.greedy(600).unwrap();
+        assert!(explorer.cost_of(&greedy).unwrap() < explorer.cost_of(&drawn).unwrap());
+    }
+}

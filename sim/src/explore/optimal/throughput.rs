@@ -1,0 +1,260 @@
+//! Plans for batches that follow each other, which the processors compute side by side.
+//!
+//! Responsible for: plans that keep all processors equally busy, and what the period of every plan is at least.
+//! Not for: how long a batch takes. A period is no shorter than the work of the busiest processor, so that each
+//! processor's time gets a price: operators go where their work costs least, and the price of those that are
+//! busier than others rises. What is left uneven goes over operator by operator, whole or in part, as long as
+//! streaming the plan takes less. Invariant: prices that add up to one make the least work of all operators a
+//! bound of every plan's busiest processor.
+
+use super::model::Model;
+use super::moves::CPU;
+use super::walk::in_units;
+use crate::explore::explorer::Explorer;
+use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
+use crate::schedule::Holders;
+use crate::simulate::{Pipeline, SimulateError};
+use crate::units::Picos;
+
+/// Corrections of the prices of the processors' time, and from which on each weighs less.
+const PRICINGS: usize = 16;
+const FIRST_CORRECTIONS: f64 = 4.0;
+
+/// What it costs beyond the wait to go on with a result on another processor, of what all work costs: fewer and
+/// longer segments leave processors less to wait for where few batches are in flight.
+const RELUCTANCE: [f64; 4] = [0.0, 0.005, 0.02, 0.08];
+
+/// The least price: of a processor without work.
+const LEAST_PRICE: f64 = 1e-9;
+
+/// Plans of which changes are tried; at a time, changes that are priced with all hand-overs and joins, and those
+/// that are streamed.
+const STARTS: usize = 4;
+const PRICED_CHANGES: usize = 24;
+const TRIED_CHANGES: usize = 6;
+
+/// A way to have assigned the first operators.
+#[derive(Clone)]
+struct Assigned {
+    cost: f64,
+    by: Vec<ProcessorKind>,
+}
+
+/// Plans that keep the processors about equally busy, changed as long as their period becomes shorter; at most
+/// so many changes are streamed.
+pub(super) fn balanced(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    mut starts: Vec<Plan>,
+    changes: usize,
+) -> Result<Vec<Plan>, SimulateError> {
+    for reluctance in RELUCTANCE {
+        let mut prices = best_prices(model);
+        for round in 0..PRICINGS {
+            let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
+            let Ok(busy) = explorer.simulator.busy(model.stages, &plan) else { break };
+            let mean = busy.iter().map(|busy| busy.0 as f64).sum::<f64>() / busy.len() as f64;
+            let weight = FIRST_CORRECTIONS / (FIRST_CORRECTIONS + round as f64);
+            for (price, busy) in prices.iter_mut().zip(busy) {
+                *price = (*price * (weight * (busy.0 as f64 / mean - 1.0)).exp()).max(LEAST_PRICE);
+            }
+            if !starts.contains(&plan) {
+                starts.push(plan);
+            }
+        }
+    }
+    let mut ranked: Vec<(f64, Plan)> = Vec::new();
+    for (busiest, plan) in by_busiest(explorer, starts) {
+        if ranked.get(STARTS - 1).is_some_and(|worst| busiest.as_seconds() >= worst.0) {
+            break;
+        }
+        if let Ok(cost) = explorer.cost_of(&plan) {
+            ranked.push((cost, plan));
+            ranked.sort_by(|one, other| one.0.total_cmp(&other.0));
+            ranked.truncate(STARTS);
+        }
+    }
+    let share = changes / STARTS;
+    ranked.into_iter().map(|start| levelled(explorer, model, start, share)).collect()
+}
+
+/// Plans and the work of their busiest processor, the least first; without those that are too much for the GPU's
+/// memory.
+fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>) -> Vec<(Picos, Plan)> {
+    let busiest = |plan: Plan| {
+        let busy = explorer.simulator.busy(explorer.stages, &plan).ok()?;
+        Some((busy.into_iter().max()?, plan))
+    };
+    let mut all: Vec<(Picos, Plan)> = plans.into_iter().filter_map(busiest).collect();
+    all.sort_by_key(|(busiest, _)| *busiest);
+    all
+}
+
+/// What the period of every plan is at least, in seconds, where a batch alone takes no less than `latency`.
+pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f64 {
+    let [before, dispatching] = pipeline.host(model.stages);
+    let in_turn = (before + latency.max(dispatching)).as_seconds() / f64::from(pipeline.depth.max(1));
+    let work = Picos(model.least_work(best_prices(model))[0] as u64);
+    [work, before, dispatching].map(Picos::as_seconds).into_iter().fold(in_turn, f64::max)
+}
+
+/// The prices, of all that are tried, with which all operators cost most.
+fn best_prices(model: &Model<'_>) -> [f64; 3] {
+    let all = super::program::queue_weights(model).into_iter();
+    let costs = all.map(|prices| (model.least_work(prices)[0], prices));
+    costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
+}
+
+/// Whole operators where their work and what they wait for cost least, in the order of the stages; of what is
+/// read from further back, as the best way up to the stage before has it.
+fn assigned(
+    explorer: &Explorer<'_, '_>,
+    model: &Model<'_>,
+    prices: [f64; 3],
+    reluctance: f64,
+) -> Option<Plan> {
+    let reluctance = reluctance * model.least_work(prices)[0];
+    let price = |kind: ProcessorKind, time: Picos| prices[kind as usize] * time.0 as f64;
+    let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
+    for (index, stage) in model.stages.iter().enumerate() {
+        let crossing = |kind: ProcessorKind, before: &Assigned| -> f64 {
+            let goes_on = stage.inputs.iter().all(|&input| before.by[input] == kind);
+            let foreign = stage.inputs.iter().filter(|&&input| before.by[input] != kind);
+            let wait =
+                |&input: &usize| model.meeting(input, false).wait(kind, Holders::one(before.by[input]));
+            let graph = if kind == ProcessorKind::Npu && before.by.last() != Some(&kind) {
+                model.graph.time
+            } else {
+                Picos::ZERO
+            };
+            price(kind, foreign.map(wait).sum::<Picos>() + graph) + if goes_on { 0.0 } else { reluctance }
+        };
+        let way = |kind: ProcessorKind| {
+            let time = alone(model, index, kind).map(|(_, time)| time)?;
+            let cost = |before: &Assigned| before.cost + crossing(kind, before) + price(kind, time);
+            let costs = ways.iter().map(|before| (cost(before), before));
+            let (cost, before) = costs.min_by(|one, other| one.0.total_cmp(&other.0))?;
+            Some(Assigned { cost, by: before.by.iter().copied().chain([kind]).collect() })
+        };
+        ways = ProcessorKind::ALL.into_iter().filter_map(way).collect();
+    }
+    let best = ways.into_iter().min_by(|one, other| one.cost.total_cmp(&other.cost))?;
+    let placed = best.by.into_iter().enumerate().map(|(stage, kind)| Some(alone(model, stage, kind)?.0));
+    let placements = placed.map(|by| by.map(Placement::whole)).collect::<Option<Vec<_>>>()?;
+    Some(explorer.plan(placements))
+}
+
+/// Who of a kind computes a whole stage fastest, and in what time.
+fn alone(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
+    let table = model.table(stage);
+    let (by, cost) = match kind {
+        ProcessorKind::Gpu => (Processor::Gpu, table.gpu),
+        ProcessorKind::Npu => (Processor::NPU, model.on_npu[stage].within),
+        ProcessorKind::Cpu => {
+            let sets = model.core_sets.iter().zip(&table.cpu);
+            let (&cores, &cost) = sets.min_by_key(|(_, cost)| cost.time)?;
+            (Processor::Cpu(cores), cost)
+        }
+    };
+    cost.is_known().then_some((by, cost.time))
+}
+
+/// A plan from which no operator, and no part of one, can go from the busiest processor to another so that the
+/// period becomes shorter: of the changes that leave the busiest least to do, the first few are streamed.
+fn levelled(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    (mut cost, mut plan): (f64, Plan),
+    mut changes: usize,
+) -> Result<Plan, SimulateError> {
+    loop {
+        let busy = explorer.simulator.busy(model.stages, &plan)?;
+        let stages = 0..model.stages.len();
+        let mut tried: Vec<(f64, Plan)> =
+            stages.flat_map(|stage| shifted(model, (&plan, busy), stage)).collect();
+        tried.sort_by(|one, other| one.0.total_cmp(&other.0));
+        tried.truncate(PRICED_CHANGES);
+        let tried = by_busiest(explorer, tried.into_iter().map(|(_, changed)| changed));
+        let mut better = None;
+        for (_, changed) in tried.into_iter().take(TRIED_CHANGES) {
+            if changes == 0 {
+                return Ok(plan);
+            }
+            changes -= 1;
+            let Ok(period) = explorer.cost_of(&changed) else { continue };
+            if period < cost {
+                (cost, better) = (period, Some(changed));
+            }
+        }
+        match better {
+            Some(changed) => plan = changed,
+            None => return Ok(plan),
+        }
+    }
+}
+
+/// The plan with a stage taken over from the busiest processor by each other one, whole and as far as that makes
+/// both equally busy, and how long the busier of both is then but for hand-overs and joins.
+fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -> Vec<(f64, Plan)> {
+    let placement = plan.placements[stage];
+    let Some(from) = ProcessorKind::ALL.into_iter().max_by_key(|&kind| busy[kind as usize]) else {
+        return Vec::new();
+    };
+    let Some((_, own)) = alone(model, stage, from).filter(|_| placement.uses(from)) else {
+        return Vec::new();
+    };
+    let mut plans = Vec::new();
+    for to in ProcessorKind::ALL.into_iter().filter(|&to| to != from) {
+        let Some((by, time)) = alone(model, stage, to) else { continue };
+        let [left, taken] = [from, to].map(|kind| busy[kind as usize].0 as f64);
+        let [own, time] = [own, time].map(|time| time.0 as f64);
+        let fraction = ((left - taken) / (own + time).max(1.0)).min(1.0);
+        let axes = Axis::ALL.into_iter().filter(|&axis| placement.axis().is_none_or(|own| own == axis));
+        let cut = axes.filter_map(|axis| moved(model, (stage, placement), axis, (from, by, fraction)));
+        let cut = cut.map(|placement| (fraction, placement));
+        let whole = (!placement.is_cut()).then_some((1.0, Placement::whole(by)));
+        for (fraction, placement) in whole.into_iter().chain(cut) {
+            let busier = (left - fraction * own).max(taken + fraction * time);
+            let mut changed = plan.clone();
+            changed.placements[stage] = placement;
+            if let Some(chain) = changed.chains.get_mut(stage) {
+                *chain = None;
+            }
+            plans.extend(in_units(changed).map(|changed| (busier, changed)));
+        }
+    }
+    plans
+}
+
+/// The placement with such a fraction of all rows or channels on another processor; none where nothing is left
+/// to either.
+fn moved(
+    model: &Model<'_>,
+    (stage, placement): (usize, Placement),
+    axis: Axis,
+    (from, by, fraction): (ProcessorKind, Processor, f64),
+) -> Option<Placement> {
+    let all = axis.extent(&model.stages[stage].layer.operator)?;
+    let mut counts = [0; ProcessorKind::ALL.len()];
+    let mut whose = [Processor::Cpu(*model.core_sets.first()?), Processor::Gpu, Processor::NPU];
+    for part in placement.parts() {
+        let count = if placement.is_cut() { part.region.span(axis).length() } else { all };
+        counts[part.by.kind() as usize] += count;
+        whose[part.by.kind() as usize] = part.by;
+    }
+    let to = by.kind() as usize;
+    if to != CPU || counts[CPU] == 0 {
+        whose[to] = by;
+    }
+    let taken = ((f64::from(all) * fraction).round() as u32).min(counts[from as usize]);
+    counts[from as usize] -= taken;
+    counts[to] += taken;
+    // The CPU's part is the first, the GPU's the last.
+    let order = [ProcessorKind::Cpu, ProcessorKind::Npu, ProcessorKind::Gpu].map(|kind| kind as usize);
+    let parts = order.into_iter().filter(|&kind| counts[kind] > 0).scan(0, |end, kind| {
+        let first = std::mem::replace(end, *end + counts[kind]);
+        Some(Part { by: whose[kind], region: Region::along(axis, Span::new(first, *end)) })
+    });
+    let parts: Vec<Part> = parts.collect();
+    if taken == 0 || parts.len() < 2 { None } else { Placement::of(&parts).ok() }
+}
