@@ -161,6 +161,12 @@ fn format(path: &Path, runs: &Runs) -> RunFormat {
     })
 }
 
+/// Where the runs are.
+pub(crate) fn path(runs: &Runs) -> Result<&Path, Failure> {
+    let none = || Failure::usage("no runs are named", "give a file or a folder with --runs PATH");
+    runs.path.as_deref().ok_or_else(none)
+}
+
 /// The runs on the processors of `profile`; says on standard error how many rows
 /// cannot be used, and why.
 pub(crate) fn measured(

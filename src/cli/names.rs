@@ -20,7 +20,7 @@ pub(crate) enum RunFormat {
     BenchmarkModel,
     /// A folder of NAME.tflite, and what `litert-benchmark --result_json` wrote in NAME.json
     LitertBenchmark,
-    /// A folder of NAME.onnx, and ONNX Runtime's profile in NAME.json or NAME_DATE.json
+    /// A folder of NAME.onnx, and ONNX Runtime's profile in NAME.json or `NAME_DATE.json`
     OnnxRuntime,
     /// What ncnn's `benchncnn` printed, in a file or a folder: networks that are bundled, or NAME.onnx beside it
     Ncnn,
