@@ -99,6 +99,8 @@ struct OfNode {
     node: String,
     /// Of its result, where that is said.
     elements: Option<u64>,
+    /// Whether it is a product or a convolution, whatever it is called after: one that was merged with what follows.
+    multiplies: bool,
     micros: f64,
 }
 
@@ -115,16 +117,17 @@ impl Model {
         Self { name, graph, stages }
     }
 
-    /// What each stage took of which `operators` tell, and why the others tell nothing: those that were merged into one, or
-    /// ran one after another, make it together.
+    /// What each stage took whose operator is among `operators`, and why the others tell nothing: those that were merged into
+    /// one, or ran one after another, make it together.
     fn timed(&self, operators: &[OfNode]) -> (Vec<(&Layer, f64)>, Vec<String>) {
         let of_stage = |(index, stage): (usize, &Stage)| {
             stage.nodes.iter().map(|&id| (self.graph.node(id).name.as_str(), index)).collect::<Vec<_>>()
         };
         let stage_of: HashMap<&str, usize> = self.stages.iter().enumerate().flat_map(of_stage).collect();
         let (mut times, mut others) = (BTreeMap::new(), Vec::new());
-        for OfNode { node, elements, micros } in operators {
-            let Some(&stage) = stage_of.get(node_name(node).as_str()) else {
+        for OfNode { node, elements, multiplies, micros } in operators {
+            let node = node_name(node);
+            let Some(&stage) = stage_of.get(node.as_str()) else {
                 others.push("an operator that is not in the model as it was imported".to_owned());
                 continue;
             };
@@ -134,10 +137,15 @@ impl Model {
             } else if let Class::Movement(Movement::Rearranged { .. }) = operator.class() {
                 others.push("an operator that computes nothing".to_owned());
             } else {
-                *times.entry(stage).or_insert(0.0) += micros;
+                let (time, is_there) = times.entry(stage).or_insert((0.0, false));
+                *time += micros;
+                *is_there |= *multiplies || node == self.stages[stage].name;
             }
         }
-        (times.into_iter().map(|(stage, micros)| (&self.stages[stage].layer, micros)).collect(), others)
+        let (whole, rests): (Vec<_>, Vec<_>) = times.into_iter().partition(|(_, (_, is_there))| *is_there);
+        others.extend(rests.iter().map(|_| "functions behind an operator that is not told".to_owned()));
+        let whole = whole.into_iter().map(|(stage, (micros, _))| (&self.stages[stage].layer, micros));
+        (whole.collect(), others)
     }
 }
 

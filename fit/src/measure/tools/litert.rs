@@ -105,7 +105,12 @@ fn operators(content: &str, delimiter: u8, titles: [&str; 2]) -> Vec<OfNode> {
         let (tensors, _) = row.get(name)?.rsplit_once(':')?;
         let tensor = tensors.trim_start_matches('[').trim_end_matches(']').split(", ").next()?;
         let millis: f64 = row.get(time)?.parse().ok()?;
-        Some(OfNode { node: tensor.to_owned(), elements: None, micros: millis * MICROS_PER_MILLI })
+        Some(OfNode {
+            node: tensor.to_owned(),
+            elements: None,
+            multiplies: false,
+            micros: millis * MICROS_PER_MILLI,
+        })
     };
     reader.into_records().filter_map(|row| operator(row.ok()?)).collect()
 }
@@ -127,7 +132,12 @@ mod tests {
     #[test]
     fn operators_are_read_once_with_their_tensor_and_mean_from_text_and_from_csv() {
         let measured = of_text(TABLE, None).unwrap();
-        let of = |node: &str, micros: f64| OfNode { node: node.to_owned(), elements: None, micros };
+        let of = |node: &str, micros: f64| OfNode {
+            node: node.to_owned(),
+            elements: None,
+            multiplies: false,
+            micros,
+        };
         assert_eq!(measured.operators, [of("conv/Relu", 25.0), of("pool", 15.0)]);
         let table = "node type, first, avg_ms, %, cdf%, mem KB, times called, name\nCONV_2D, 0.03, 0.02, 100%, 100%, 0, 1, [conv]:0\n";
         assert_eq!(of_text(TABLE, Some(table)).unwrap().operators, [of("conv", 20.0)]);

@@ -12,6 +12,10 @@ use coexec_sim::statistics::median;
 const ON_CPU: [&str; 2] = ["CPUExecutionProvider", "XnnpackExecutionProvider"];
 /// What the name of a node's event ends with.
 const KERNEL: &str = "_kernel_time";
+/// What its names of products and convolutions have in them, alone and merged with others.
+const PRODUCTS: [&str; 3] = ["Conv", "Gemm", "MatMul"];
+/// What it puts behind the name of a product that it merged with the addition of a bias.
+const WITH_BIAS: &str = "/MatMulAddFusion";
 /// What a node in blocks of channels, as its CPU kernels want them, has behind its name.
 const BLOCKED: &str = "_nchwc";
 /// What an exporter of PyTorch puts between a node's name and the number of its result.
@@ -32,6 +36,7 @@ struct Event {
 #[serde(default)]
 struct Arguments {
     provider: Option<String>,
+    op_name: String,
     /// Extents of the results, each by its number format.
     output_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
     /// What the threads of the pool did; a text of nothing where there was one.
@@ -54,22 +59,24 @@ pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
     }
     let helpers = nodes().filter_map(|(_, event)| event.args.thread_scheduling_stats.get("sub_threads"));
     let helpers = helpers.filter_map(|threads| threads.as_object()).map(serde_json::Map::len).max();
-    let mut times: HashMap<&str, (Vec<f64>, Option<u64>)> = HashMap::new();
+    let mut times: HashMap<&str, (Vec<f64>, Option<u64>, bool)> = HashMap::new();
     let mut order = Vec::new();
     for (name, event) in nodes() {
         // Channels in blocks are filled up to whole ones.
         let extents = event.args.output_type_shape.first().filter(|_| !name.ends_with(BLOCKED));
         let extents = extents.and_then(|shape| shape.values().next());
-        let (times, _) = times.entry(name).or_insert_with(|| {
+        let (times, ..) = times.entry(name).or_insert_with(|| {
             order.push(name);
-            (Vec::new(), extents.map(|extents| extents.iter().product()))
+            let multiplies = PRODUCTS.iter().any(|product| event.args.op_name.contains(product));
+            (Vec::new(), extents.map(|extents| extents.iter().product()), multiplies)
         });
         times.push(event.dur);
     }
     // Others are of a loop, or were not run each time.
     let operators = order.into_iter().filter(|name| times[name].0.len() == runs.len()).filter_map(|name| {
-        let (times, elements) = &times[name];
-        Some(OfNode { node: node(name).to_owned(), elements: *elements, micros: steady(times)? })
+        let (times, elements, multiplies) = &times[name];
+        let (node, micros) = (node(name).to_owned(), steady(times)?);
+        Some(OfNode { node, elements: *elements, multiplies: *multiplies, micros })
     });
     Ok(Measured {
         threads: 1 + u32::try_from(helpers.unwrap_or(0)).unwrap_or(0),
@@ -87,6 +94,7 @@ fn steady(times: &[f64]) -> Option<f64> {
 /// The node of the model that an event is of.
 fn node(name: &str) -> &str {
     let name = name.strip_prefix("fused ").unwrap_or(name);
+    let name = name.strip_suffix(WITH_BIAS).unwrap_or(name);
     let Some(tensor) = name.strip_suffix(BLOCKED) else { return name };
     tensor.rsplit_once(RESULT).map_or(tensor, |(node, _)| node)
 }

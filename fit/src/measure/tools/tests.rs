@@ -42,7 +42,7 @@ fn threads_are_counted_and_parts_on_accelerators_refused() {
     };
     let stats = r#"{"main_thread":{},"sub_threads":{"1":{},"2":{}}}"#;
     let found = onnx_runtime::of_profile(&node("CPUExecutionProvider", stats)).unwrap();
-    let operator = OfNode { node: "a".to_owned(), elements: Some(6), micros: 5.0 };
+    let operator = OfNode { node: "a".to_owned(), elements: Some(6), multiplies: false, micros: 5.0 };
     assert_eq!((found.threads, found.micros, found.operators), (3, 9.0, vec![operator]));
     let error = onnx_runtime::of_profile(&node("QNNExecutionProvider", stats)).unwrap_err();
     assert!(error.contains("QNNExecutionProvider"), "{error}");
@@ -67,4 +67,20 @@ fn networks_of_ncnn_are_the_bundled_ones_on_what_they_ran() {
     assert_eq!(gpu, [("resnet18", 734_780.0), ("resnet50", 1_501_490.0)]);
     let because = |reason: &str| runs.left_out.iter().filter(|row| row.reason.contains(reason)).count();
     assert_eq!((because("small cores"), because("squeezenet is not in the folder")), (3, 2));
+}
+
+#[test]
+fn a_function_alone_is_not_taken_for_the_convolution_before_it() {
+    let graph = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub/graphs/squeezenet1_1.onnx");
+    let model = import(&graph).unwrap();
+    let event =
+        |node: &str, multiplies| OfNode { node: node.to_owned(), elements: None, multiplies, micros: 5.0 };
+    let [conv, relu] = ["/features/features.0/Conv", "/features/features.1/Relu"];
+    let of = |operators: &[OfNode]| {
+        let (times, others) = model.timed(operators);
+        (times.iter().map(|(_, micros)| *micros).collect::<Vec<f64>>(), others.len())
+    };
+    assert_eq!(of(&[event(relu, false)]), (vec![], 1));
+    assert_eq!(of(&[event(relu, true)]), (vec![5.0], 0));
+    assert_eq!(of(&[event(conv, true), event(relu, false)]), (vec![10.0], 0));
 }
