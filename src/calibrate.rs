@@ -4,9 +4,10 @@ pub(crate) mod fit;
 mod learning;
 pub(crate) mod prior;
 mod show;
+mod suggest;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 
 use coexec_fit::calibrate::cpu::FittedTable;
 use coexec_fit::calibrate::gpu::{self, TableFit};
@@ -35,7 +36,7 @@ const FEW_RUNS: usize = 50;
 #[derive(Serialize)]
 struct Document<'a> {
     device: &'a str,
-    out: &'a PathBuf,
+    out: &'a Path,
     /// Cross-validated, worst first.
     groups: &'a [Scored],
     tables: &'a [TableFit],
@@ -51,9 +52,18 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
-    let mut profile = Profile::load(&options.base)?;
+    let profile = Profile::load(&options.base)?;
+    match (options.suggest, &options.out) {
+        (Some(count), _) => suggest::run(&profile, count as usize, options, common),
+        (None, Some(out)) => calibrate(profile, out, options, common),
+        (None, None) => Err(Failure::usage("no profile is named to write", "name one with --out")),
+    }
+}
+
+/// Fits `profile` to the runs, and writes it to `out`.
+fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result<(), Failure> {
     let prior = Chosen::of(&options.prior)?;
-    let mut measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    let mut measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
         return Err(Failure::usage(
             "times of language models set no value of a profile",
@@ -90,11 +100,11 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
         error: with_stated(errors.iter().map(|scored| scored.group.clone()).collect(), stated),
         ..fitted.spreads.clone()
     });
-    write(&profile, &fitted, curve.as_deref(), options)?;
+    write(&profile, &fitted, curve.as_deref(), (out, options))?;
     if common.json {
         output::json(&Document {
             device: &profile.name,
-            out: &options.out,
+            out,
             groups: &errors,
             tables: &fitted.tables,
             cpu_tables: &fitted.cpu_tables,
@@ -107,7 +117,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
     }
     show::parameters(&fitted);
     show::errors(&profile.title, &errors);
-    output::line(&format!("wrote {}", options.out.display()));
+    output::line(&format!("wrote {}", out.display()));
     Ok(())
 }
 
@@ -172,13 +182,13 @@ fn write(
     profile: &Profile,
     fitted: &Fitted,
     curve: Option<&[LearningPoint]>,
-    options: &Calibrate,
+    (out, options): (&Path, &Calibrate),
 ) -> Result<(), Failure> {
     let content = profile.to_toml();
     if let Ok(content) = &content {
-        Profile::parse(&Text { name: options.out.display().to_string(), content: content.clone() })?;
+        Profile::parse(&Text { name: out.display().to_string(), content: content.clone() })?;
     }
-    let mut files = vec![OutputFile::encoded(&options.out, content)?];
+    let mut files = vec![OutputFile::encoded(out, content)?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &fitted.held_out)?);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use coexec_fit::measure::{
     ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
-    benchmark_gpu_network, digest, draw, litert, runs,
+    benchmark_gpu_network, digest, draw, llama_bench, runs, tools,
 };
 use coexec_sim::{Gpu, InputError, Layer, Library, Profile};
 
@@ -37,7 +37,13 @@ pub(crate) struct Measured {
 /// The CPU kernels that made the runs.
 pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
     let usual = match options.format {
-        Some(RunFormat::BenchmarkModel | RunFormat::LitertBenchmark) => Library::Xnnpack,
+        Some(
+            RunFormat::BenchmarkModel
+            | RunFormat::LitertBenchmark
+            | RunFormat::OnnxRuntime
+            | RunFormat::Ncnn
+            | RunFormat::LlamaBench,
+        ) => Library::Xnnpack,
         None
         | Some(RunFormat::Coexec | RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) => {
             Library::of_runs(&profile.cpu)
@@ -155,6 +161,12 @@ fn format(path: &Path, runs: &Runs) -> RunFormat {
     })
 }
 
+/// Where the runs are.
+pub(crate) fn path(runs: &Runs) -> Result<&Path, Failure> {
+    let none = || Failure::usage("no runs are named", "give a file or a folder with --runs PATH");
+    runs.path.as_deref().ok_or_else(none)
+}
+
 /// The runs on the processors of `profile`; says on standard error how many rows
 /// cannot be used, and why.
 pub(crate) fn measured(
@@ -177,27 +189,36 @@ pub(crate) fn measured(
             let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
             of_chip(path, "ai-hub-llm", ("times of language models", chip), runs, common)
         }
-        RunFormat::BenchmarkModel => of_tool(profile, path, litert::Tool::BenchmarkModel, common),
-        RunFormat::LitertBenchmark => of_tool(profile, path, litert::Tool::LitertBenchmark, common),
+        RunFormat::LlamaBench => {
+            let Table { runs, left_out } = llama_bench::read(path)?;
+            let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
+            of_chip(path, "llama-bench", ("times of language models", &profile.name), runs, common)
+        }
+        RunFormat::BenchmarkModel => of_tool(profile, path, (tools::Tool::BenchmarkModel, "LiteRT"), common),
+        RunFormat::LitertBenchmark => {
+            of_tool(profile, path, (tools::Tool::LitertBenchmark, "LiteRT"), common)
+        }
+        RunFormat::OnnxRuntime => of_tool(profile, path, (tools::Tool::OnnxRuntime, "ONNX Runtime"), common),
+        RunFormat::Ncnn => of_tool(profile, path, (tools::Tool::Ncnn, "ncnn"), common),
         RunFormat::Coexec => own(profile, path, common),
     }
 }
 
-/// What LiteRT's tools measured of models in a folder.
+/// What a framework's tool measured of models.
 fn of_tool(
     profile: &Profile,
-    folder: &Path,
-    tool: litert::Tool,
+    path: &Path,
+    (tool, framework): (tools::Tool, &'static str),
     common: &Common,
 ) -> Result<Measured, Failure> {
-    let runs = litert::read(folder, tool, &profile.cpu)?;
+    let runs = tools::read(path, tool, &profile.cpu)?;
     if !runs.gpu_networks.is_empty() {
         gpu_of(profile)?;
     }
-    of_chip(folder, "LiteRT", ("inferences", &profile.name), runs, common)
+    of_chip(path, framework, ("inferences and operators", &profile.name), runs, common)
 }
 
-/// What AI Hub published of a chip, of `data`; says how much of `what` there is.
+/// What was published of a chip, or a tool measured on it, of `data`; says how much of `what` there is.
 fn of_chip(
     folder: &Path,
     data: &'static str,

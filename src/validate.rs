@@ -36,7 +36,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let profile = Profile::load(&options.profile)?;
-    let measured = runs::measured(&profile, &options.runs.path, &options.runs, common)?;
+    let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
     if !common.quiet {
         tell_of(&profile, &measured, set_the_profile);
@@ -103,7 +103,7 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Fail
     let is_asked = |scored: &Scored| scored.group.name.starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
         let known = groups.iter().map(|scored| scored.group.name.as_str());
-        return Err(points::no_group(&options.runs.path.display().to_string(), prefix, known));
+        return Err(points::no_group(&runs::path(&options.runs)?.display().to_string(), prefix, known));
     }
     groups.retain(is_asked);
     Ok(groups)

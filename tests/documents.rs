@@ -103,7 +103,7 @@ fn pages() -> Vec<Page> {
 /// A folder with everything of the clone that a page's commands may read, and the page's files.
 fn clone_with_files_of(page: &Page) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["data", "device-profiles", "import", "scenarios"] {
+    for name in ["data", "device-profiles", "fit", "import", "scenarios"] {
         std::os::unix::fs::symlink(Path::new(ROOT).join(name), folder.path().join(name)).unwrap();
     }
     for block in &page.blocks {

@@ -13,8 +13,9 @@ pub mod benchmark_table;
 pub mod digest;
 pub mod draw;
 mod gaps;
-pub mod litert;
+pub mod llama_bench;
 pub mod runs;
+pub mod tools;
 
 use std::sync::Arc;
 

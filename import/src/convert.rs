@@ -117,7 +117,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         converter.leave(node, done)?;
     }
     for &output in &model.outputs {
-        converter.name = clean(&model.tensors[output].name);
+        converter.name = node_name(&model.tensors[output].name);
         let wanted = converter.output(output).map_err(|problem| ImportError::Node {
             node: model.tensors[output].name.clone(),
             kind: "output".to_owned(),
@@ -189,7 +189,7 @@ impl<'a> Converter<'a> {
     }
 
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
-        self.name = clean(&node.name);
+        self.name = node_name(&node.name);
         // Whatever the file calls it goes to terminals and into comments.
         self.kind = node.kind.escape_debug().take(MAX_NAME).collect();
         let before = self.out.nodes.len();
@@ -370,8 +370,9 @@ fn written_by(model: &Model, is_writer: fn(&Work) -> bool) -> HashSet<TensorId> 
 /// What is said of a tensor that nobody wrote.
 const MISSING: &str = "it reads a tensor that no node before it writes";
 
-/// A name that reads well: without what frameworks put before and behind it.
-fn clean(name: &str) -> String {
+/// The name in a graph of a node that a file calls `name`: one that reads well, without what frameworks put before and
+/// behind it.
+pub fn node_name(name: &str) -> String {
     let first = name.split(';').next().unwrap_or_default();
     let printable: String =
         first.trim_matches('/').chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();

@@ -37,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Cursor;
 
+pub use convert::node_name;
 pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
 

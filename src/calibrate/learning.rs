@@ -32,10 +32,20 @@ pub(super) fn curve(
     }
     let mut series: Vec<Series<'_>> = centres
         .iter()
-        .map(|(prior, centre)| Series { name: format!("physics, prior {prior}"), centre, residual: false })
+        .map(|(prior, centre)| Series {
+            name: format!("physics, prior {prior}"),
+            centre,
+            residual: false,
+            designed: false,
+        })
         .collect();
     if let (true, Some((prior, centre))) = (residual, centres.first()) {
-        series.push(Series { name: format!("with residual, prior {prior}"), centre, residual: true });
+        series.push(Series {
+            name: format!("with residual, prior {prior}"),
+            centre,
+            residual: true,
+            designed: false,
+        });
     }
     let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {
         progress.tell(&format!("learning curve: {done} of {of} fits"));

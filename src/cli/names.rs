@@ -20,6 +20,12 @@ pub(crate) enum RunFormat {
     BenchmarkModel,
     /// A folder of NAME.tflite, and what `litert-benchmark --result_json` wrote in NAME.json
     LitertBenchmark,
+    /// A folder of NAME.onnx, and ONNX Runtime's profile in NAME.json or `NAME_DATE.json`
+    OnnxRuntime,
+    /// What ncnn's `benchncnn` printed, in a file or a folder: networks that are bundled, or NAME.onnx beside it
+    Ncnn,
+    /// What llama.cpp's `llama-bench` printed in a file, as CSV, JSON or markdown
+    LlamaBench,
 }
 
 /// A file format with a schema.

@@ -14,7 +14,7 @@ use crate::output::PicturePath;
 pub(crate) struct Runs {
     /// Measured runs: a folder, or a CSV file of coexec's own
     #[arg(long = "runs", value_name = "PATH")]
-    pub(crate) path: PathBuf,
+    pub(crate) path: Option<PathBuf>,
     /// Format of the runs: coexec's own of a file, or of a folder with a runs.csv, unless
     /// given; of a folder with a measurements.csv ai-hub; else mobile-ml-benchmark
     #[arg(long, value_enum)]
@@ -24,7 +24,8 @@ pub(crate) struct Runs {
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
     /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's
-    /// and no others; XNNPACK in runs of benchmark-model and litert-benchmark
+    /// and no others; XNNPACK in runs of other
+    /// frameworks' tools
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }
@@ -38,9 +39,14 @@ pub(crate) struct Calibrate {
     pub(crate) base: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Profile to write
-    #[arg(long, value_name = "PROFILE.toml")]
-    pub(crate) out: PathBuf,
+    /// Profile to write; with --suggest a scenario of the launches, for `coexec run`
+    #[arg(long, value_name = "FILE.toml", required_unless_present = "suggest")]
+    pub(crate) out: Option<PathBuf>,
+    /// Fit nothing, and name this many launches to measure next, with the networks that go with them: those that tell most,
+    /// of the runs that there are already if some are given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=300))]
+    #[arg(conflicts_with_all = ["points", "rows", "networks", "learning_curve"])]
+    pub(crate) suggest: Option<u32>,
     /// Date to write into the profile
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) date: Option<String>,

@@ -137,3 +137,21 @@ fn an_interrupted_calibration_leaves_the_old_profile_and_no_other_file() {
     names.sort();
     assert_eq!(names, ["phone.toml", "runs"]);
 }
+
+#[test]
+fn what_to_measure_next_is_named_and_written_as_a_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    coexec_in(folder.path(), words("profile new --soc pixel-5 --out mine.toml --json")).json();
+    let line = "calibrate --base mine.toml --suggest 20 --out next.toml --json";
+    let document = coexec_in(folder.path(), words(line)).json();
+    let suggested = document["suggested"].as_array().unwrap();
+    let on_gpu = suggested.iter().filter(|one| one["on"] == "gpu").count();
+    assert_eq!((suggested.len(), on_gpu), (22, 20));
+    let errors: Vec<f64> =
+        suggested[..20].iter().map(|one| one["error_then_percent"].as_f64().unwrap()).collect();
+    assert!(errors.windows(2).all(|pair| pair[1] < pair[0]), "{errors:?}");
+    let line = "simulate next.toml --device mine.toml --strategy gpu-only --json";
+    let simulated = coexec_in(folder.path(), words(line)).json();
+    assert!(simulated.is_object());
+    coexec_in(folder.path(), words("calibrate --base mine.toml --out x.toml")).assert_refused(&["--runs"]);
+}

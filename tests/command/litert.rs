@@ -100,3 +100,43 @@ fn results_that_cannot_be_used_are_named_with_why() {
         coexec_in(empty.path(), words("validate --profile pixel4 --runs . --format benchmark-model"));
     outcome.assert_refused(&["beside NAME.tflite"]);
 }
+
+fn inputs() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fit/tests/inputs")
+}
+
+#[test]
+fn a_profile_of_onnx_runtime_is_compared_whole_and_node_by_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = "squeezenet1_1.onnx";
+    let graphs = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/aihub/graphs");
+    fs::copy(graphs.join(graph), folder.path().join(graph)).unwrap();
+    let profile = "squeezenet1_1_2026-11-24_15-24-53_852.json";
+    fs::copy(inputs().join(profile), folder.path().join(profile)).unwrap();
+    let line = "validate --profile pixel4 --runs . --format onnx-runtime --json --worst 100";
+    let document = coexec_in(folder.path(), words(line)).json();
+    assert_eq!(document["groups"][0]["name"], "cpu/1large/float");
+    assert_eq!(document["groups"][0]["n"], 39);
+    assert_eq!(document["unusable"].as_array().unwrap().len(), 2);
+    let line = "calibrate --base pixel4 --runs . --format onnx-runtime --out fitted.toml --json";
+    let document = coexec_in(folder.path(), words(line)).json();
+    assert_eq!(
+        (&document["cpu_tables"][0]["library"], &document["cpu_tables"][0]["runs"]),
+        (&"xnnpack".into(), &39.into())
+    );
+}
+
+#[test]
+fn rates_of_llama_bench_are_compared_and_not_fitted_to() {
+    let validate =
+        "validate --profile snapdragon-8elite --runs llama-bench-8elite.md --format llama-bench --json";
+    let document = coexec_in(&inputs(), words(validate)).json();
+    let groups = document["groups"].as_array().unwrap();
+    let names: Vec<&str> = groups.iter().map(|group| group["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 2);
+    assert!(
+        names.contains(&"npu/llama_cpp/q4_0/first_token") && names.contains(&"npu/llama_cpp/q4_0/next_token")
+    );
+    let fit = validate.replace("validate --profile", "calibrate --out /dev/null --base");
+    coexec_in(&inputs(), words(&fit)).assert_refused(&["coexec validate"]);
+}

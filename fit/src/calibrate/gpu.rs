@@ -5,6 +5,7 @@
 //! cross-validated errors are those of networks a fit has not seen; the result is
 //! the same for a seed, on any number of threads.
 
+pub mod design;
 pub mod few;
 mod fit;
 mod kernel_ridge;

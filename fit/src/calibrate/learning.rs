@@ -6,7 +6,7 @@
 //! predicted are in no fit, and of their layers only those count whose shape is in no
 //! other network; every fit of a curve predicts the same layers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::SeedableRng;
@@ -16,12 +16,13 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::gpu::design::design;
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
 use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
 use crate::validate::score::score;
-use coexec_sim::{Gpu, InputError, KernelTable, Operator, Text};
+use coexec_sim::{Gpu, InputError, KernelTable, Layer, Operator, Text};
 
 /// Name of the series of the model linear in FLOPs.
 pub const FLOPS_LINEAR: &str = "FLOPs-linear";
@@ -49,9 +50,30 @@ pub struct Series<'a> {
     pub centre: &'a Gpu,
     /// Whether what the equations leave is learned, too.
     pub residual: bool,
+    /// Whether the runs are those that tell most ([`design`]) of a random half of the layers, rather than random.
+    pub designed: bool,
 }
 
 impl Series<'_> {
+    /// The runs of a choice, as they are or the most telling of its pool.
+    fn runs(&self, choice: &Choice) -> Vec<GpuRun> {
+        if !self.designed || choice.pool.is_empty() {
+            return choice.runs.clone();
+        }
+        let mut candidates: Vec<(Layer, f64)> = Vec::new();
+        let mut place_of: HashMap<&Layer, usize> = HashMap::new();
+        for run in &choice.pool {
+            let place = *place_of.entry(&run.what).or_insert(candidates.len());
+            if place == candidates.len() {
+                candidates.push((run.what.clone(), 0.0));
+            }
+            candidates[place].1 += 1.0;
+        }
+        let chosen = design(self.centre, &candidates, &[], choice.runs.len());
+        let first = |layer: &Layer| choice.pool.iter().find(|run| run.what == *layer).cloned();
+        chosen.iter().filter_map(|choice| first(&candidates[choice.candidate].0)).collect()
+    }
+
     /// The GPU fitted to `runs`.
     fn fit(&self, runs: &[GpuRun]) -> Gpu {
         let correctable = if self.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
@@ -63,6 +85,8 @@ impl Series<'_> {
 /// Which fits to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// Family of operations, as [`family`] names it.
+    pub family: &'static str,
     /// Networks kept out of every fit.
     pub held_out: usize,
     /// Numbers of runs to fit to; one fit to all of them comes on top.
@@ -77,7 +101,7 @@ impl Default for Options {
     /// The learning curve of the GPU model's paper trail: 20 networks kept out, 10 to
     /// 300 rows, three draws of each.
     fn default() -> Self {
-        Self { held_out: 20, rows: vec![10, 30, 100, 300], draws: 3, seed: 0 }
+        Self { family: "conv2d", held_out: 20, rows: vec![10, 30, 100, 300], draws: 3, seed: 0 }
     }
 }
 
@@ -104,7 +128,8 @@ pub fn learning_curve(
     let scored: Vec<(f64, Option<f64>)> = jobs
         .par_iter()
         .map(|(series, choice)| {
-            let validation = validate(&series.fit(&choice.runs), None, &predict, Some(&choice.runs));
+            let runs = series.runs(choice);
+            let validation = validate(&series.fit(&runs), None, &predict, Some(&runs));
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
             let scored = score(&validation.points);
             let scored = scored.first();
@@ -145,7 +170,7 @@ impl Split {
         let unseen = draw::networks(networks, options.held_out, options.seed);
         let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) = runs
             .iter()
-            .filter(|run| family(&run.what.operator) == Some("conv2d"))
+            .filter(|run| family(&run.what.operator) == Some(options.family))
             .cloned()
             .partition(|run| !unseen.contains(run.network.as_str()));
         let seen: HashSet<&Operator> = fit.iter().map(|run| &run.what.operator).collect();
@@ -158,6 +183,8 @@ impl Split {
 struct Choice {
     draw: usize,
     runs: Vec<GpuRun>,
+    /// Half of all, from which a design may choose; none where all are seen.
+    pool: Vec<GpuRun>,
 }
 
 fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
@@ -172,10 +199,11 @@ fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
             random.set_stream(1 + draw as u64);
             let mut shuffled: Vec<&GpuRun> = fit.iter().collect();
             shuffled.shuffle(&mut random);
-            choices.push(Choice { draw, runs: shuffled.into_iter().take(rows).cloned().collect() });
+            let first = |count: usize| shuffled.iter().take(count).copied().cloned().collect();
+            choices.push(Choice { draw, runs: first(rows), pool: first(fit.len() / 2) });
         }
     }
-    choices.push(Choice { draw: 0, runs: fit.to_vec() });
+    choices.push(Choice { draw: 0, runs: fit.to_vec(), pool: Vec::new() });
     choices
 }
 
@@ -196,7 +224,7 @@ pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
 mod tests {
     use super::*;
     use crate::validate::gpu::predict;
-    use coexec_sim::workload::{Conv2d, DataType, Layer, Padding, Shape, Window};
+    use coexec_sim::workload::{Conv2d, DataType, Padding, Shape, Window};
 
     fn pixel4() -> Gpu {
         toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
@@ -228,13 +256,13 @@ mod tests {
     }
 
     fn options() -> Options {
-        Options { held_out: 2, rows: vec![8, 4, 100], draws: 2, seed: 3 }
+        Options { held_out: 2, rows: vec![8, 4, 100], draws: 2, seed: 3, ..Options::default() }
     }
 
     #[test]
     fn a_prior_that_is_the_truth_needs_no_runs() {
         let gpu = pixel4();
-        let series = [Series { name: "physics".into(), centre: &gpu, residual: false }];
+        let series = [Series { name: "physics".into(), centre: &gpu, residual: false, designed: false }];
         let points = learning_curve(&runs(&gpu), &series, &options(), &|_, _| ());
         let physics: Vec<&LearningPoint> = points.iter().filter(|point| point.series == "physics").collect();
         assert_eq!(physics.iter().map(|point| point.rows).collect::<Vec<_>>(), [4, 4, 8, 8, 16]);
@@ -249,7 +277,7 @@ mod tests {
         let mut wrong = gpu.clone();
         wrong.conv_generic.launch_us.value *= 5.0;
         wrong.conv_generic.latency_us.value /= 5.0;
-        let series = [Series { name: "physics".into(), centre: &wrong, residual: false }];
+        let series = [Series { name: "physics".into(), centre: &wrong, residual: false, designed: false }];
         let points =
             learning_curve(&runs(&gpu), &series, &Options { rows: vec![1], ..options() }, &|_, _| ());
         assert!(points[2].mape_percent < 0.3 * points[0].mape_percent, "{points:?}");

@@ -24,6 +24,7 @@ use crate::csv_rows;
 use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Text};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
+pub(super) use medians::OnCpu;
 pub use row::{COLUMNS, Row};
 
 /// What stands behind counts of rows, rather than of channels.

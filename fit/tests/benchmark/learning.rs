@@ -67,7 +67,12 @@ fn a_hundred_measured_convolutions_suffice_on_six_phones() {
             ("physics, other phones' prior", &lent, false),
             ("with residual, other phones' prior", &lent, true),
         ]
-        .map(|(name, centre, residual)| Series { name: name.to_owned(), centre, residual });
+        .map(|(name, centre, residual)| Series {
+            name: name.to_owned(),
+            centre,
+            residual,
+            designed: false,
+        });
         let mut points = Vec::new();
         for seed in SEEDS {
             let options = Options { seed, rows: ROWS.to_vec(), ..Options::default() };
@@ -93,6 +98,54 @@ fn a_hundred_measured_convolutions_suffice_on_six_phones() {
         let found = best[place].iter().sum::<f64>() / PHONES.len() as f64;
         println!("mean over phones, {rows} rows: {found:.2} %, limit {limit:.2} %");
         assert!(found < limit, "{found} % after {rows} rows");
+    }
+}
+
+/// Families, numbers of rows, and the most that the mean error over the phones after that many designed ones may be.
+const DESIGNED: [(&str, usize, f64); 4] = [
+    ("conv2d", 30, 8.8),
+    ("conv2d", 100, 7.3),
+    ("depthwise_conv2d", 30, 10.0),
+    ("depthwise_conv2d", 100, 7.8),
+];
+
+#[test]
+fn designed_launches_tell_more_than_random_ones() {
+    let folder = crate::data();
+    let profiles = profiles();
+    let mut points: Vec<(&str, LearningPoint)> = Vec::new();
+    for (index, (name, ..)) in PHONES.iter().enumerate() {
+        let runs = read(&folder, name).unwrap().runs;
+        let lent = Prior::Profiles(others(&profiles, index)).centre(phone(&profiles[index]), &runs).unwrap();
+        let series = [("random", false), ("designed", true)].map(|(name, designed)| Series {
+            name: name.to_owned(),
+            centre: &lent,
+            residual: true,
+            designed,
+        });
+        for seed in SEEDS {
+            for family in ["conv2d", "depthwise_conv2d"] {
+                let options = Options { family, seed, rows: ROWS.to_vec(), ..Options::default() };
+                let found = learning_curve(&runs, &series, &options, &|_, _| ());
+                for (series, rows) in [("random", 30), ("designed", 30), ("random", 100), ("designed", 100)] {
+                    println!(
+                        "{name:9} {family} seed {seed}, {rows:3} {series}: {:.2} %",
+                        mean(&found, series, rows)
+                    );
+                }
+                points.extend(found.into_iter().map(|point| (family, point)));
+            }
+        }
+    }
+    for (family, rows, limit) in DESIGNED {
+        let of_family = points.iter().filter(|(of, _)| *of == family).map(|(_, point)| point.clone());
+        let of_family: Vec<LearningPoint> = of_family.collect();
+        let [random, designed] = ["random", "designed"].map(|series| mean(&of_family, series, rows));
+        println!("{family}, {rows} rows: random {random:.2} %, designed {designed:.2} %, limit {limit} %");
+        assert!(
+            designed < limit && designed < random,
+            "{family}, {rows} rows: {designed} %, random {random} %"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors of the model at work, and the operators that are emitted for them.
 
-use super::{Converter, MAX_RANK, MISSING, Step, Value, clean, unknown, unsound};
+use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
 use crate::Replacement;
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
@@ -228,7 +228,7 @@ impl Converter<'_> {
 
     /// A name that nothing has yet.
     pub(super) fn unique(&mut self, name: &str) -> String {
-        let name = clean(name);
+        let name = node_name(name);
         let mut unique = name.clone();
         let mut count = self.names.len();
         if self.names.contains(&unique) {

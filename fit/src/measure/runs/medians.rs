@@ -107,7 +107,7 @@ impl ByProcessor {
 
 /// The networks that the CPU ran so far, by name.
 #[derive(Default)]
-struct OnCpu {
+pub(in crate::measure) struct OnCpu {
     known: HashMap<String, Vec<Operator>>,
     /// What each list of operators is called.
     names: HashMap<Vec<Operator>, String>,
@@ -127,7 +127,7 @@ impl OnCpu {
     }
 
     /// The network that consists of that layer.
-    fn layer(&mut self, layer: &Layer, data_type: DataType) -> (String, Arc<[Layer]>) {
+    pub(in crate::measure) fn layer(&mut self, layer: &Layer, data_type: DataType) -> (String, Arc<[Layer]>) {
         let operators = passes(layer);
         let layers = in_format(&operators, data_type);
         if let Some(name) = self.names.get(&operators) {

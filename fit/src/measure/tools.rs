@@ -1,0 +1,279 @@
+//! Importer of whole networks, and of operators in them, timed by other frameworks' own tools: TFLite's and LiteRT's, ONNX
+//! Runtime's, ncnn's.
+//!
+//! Responsible for: which model ran on what, and how long an inference and its operators took. Not for: how a model is imported
+//! (`coexec-import`), or which kernels ran: those of XNNPACK are taken for them unless told otherwise. Invariant: a result that
+//! cannot be used is handed back with its file and the reason.
+
+mod litert;
+mod ncnn;
+mod onnx_runtime;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::runs::OnCpu;
+use super::{ByProcessor, OnCores, Run, SkippedRow};
+use coexec_import::{ImportOptions, ImportedScenario, node_name};
+use coexec_sim::workload::{Class, Graph, Movement, Stage, fuse, network};
+use coexec_sim::{CoreSet, Cpu, DataType, InputError, Layer, Text};
+
+/// Endings of models' files.
+const MODELS: [&str; 2] = ["tflite", "onnx"];
+
+/// Who wrote the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// `benchmark_model`: text, `NAME.txt` or `NAME.log`.
+    BenchmarkModel,
+    /// `litert-benchmark`: `NAME.json`.
+    LitertBenchmark,
+    /// ONNX Runtime's profile: `NAME_DATE.json`.
+    OnnxRuntime,
+    /// `benchncnn`: text.
+    Ncnn,
+}
+
+impl Tool {
+    /// Endings of its results' files.
+    fn endings(self) -> &'static [&'static str] {
+        match self {
+            Self::BenchmarkModel | Self::Ncnn => &["txt", "log"],
+            Self::LitertBenchmark | Self::OnnxRuntime => &["json"],
+        }
+    }
+
+    /// What has its results.
+    fn expected(self) -> &'static str {
+        match self {
+            Self::BenchmarkModel => {
+                "a folder with the text of benchmark_model in NAME.txt, beside NAME.tflite"
+            }
+            Self::LitertBenchmark => {
+                "a folder with NAME.json of litert-benchmark --result_json, beside NAME.tflite"
+            }
+            Self::OnnxRuntime => "a folder with a profile of ONNX Runtime in NAME.json, beside NAME.onnx",
+            Self::Ncnn => "the text of benchncnn, or a folder with it in NAME.txt",
+        }
+    }
+
+    /// What a result says of one model or of several.
+    fn read(self, path: &Path) -> Result<Vec<Result<Measured, String>>, InputError> {
+        let content = Text::read(path)?.content;
+        Ok(match self {
+            Self::BenchmarkModel => {
+                let table = path.with_extension("csv");
+                let table = table.is_file().then(|| Text::read(&table)).transpose()?;
+                vec![litert::of_text(&content, table.as_ref().map(|table| table.content.as_str()))]
+            }
+            Self::LitertBenchmark => vec![litert::of_json(&content)],
+            Self::OnnxRuntime => vec![onnx_runtime::of_profile(&content)],
+            Self::Ncnn => ncnn::of_text(&content),
+        })
+    }
+}
+
+/// What a tool measured of one model.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Measured {
+    /// Name of the model, or its path where it was measured; none where its result is called as it is.
+    model: Option<String>,
+    /// Number format, where the tool chose it.
+    data_type: Option<DataType>,
+    on_gpu: bool,
+    threads: u32,
+    /// Of an inference.
+    micros: f64,
+    deviation_us: Option<f64>,
+    /// The nodes that can be told apart.
+    operators: Vec<OfNode>,
+    /// Why there are others.
+    unnamed: Option<String>,
+}
+
+/// What a node took in an inference.
+#[derive(Clone, Debug, PartialEq)]
+struct OfNode {
+    /// Name in the model, or of what it computes.
+    node: String,
+    /// Of its result, where that is said.
+    elements: Option<u64>,
+    /// Whether it is a product or a convolution, whatever it is called after: one that was merged with what follows.
+    multiplies: bool,
+    micros: f64,
+}
+
+/// A model that was measured.
+struct Model {
+    name: String,
+    graph: Graph,
+    stages: Vec<Stage>,
+}
+
+impl Model {
+    fn of(name: String, graph: Graph) -> Self {
+        let stages = fuse(&graph);
+        Self { name, graph, stages }
+    }
+
+    /// What each stage took whose operator is among `operators`, and why the others tell nothing: those that were merged into
+    /// one, or ran one after another, make it together.
+    fn timed(&self, operators: &[OfNode]) -> (Vec<(&Layer, f64)>, Vec<String>) {
+        let of_stage = |(index, stage): (usize, &Stage)| {
+            stage.nodes.iter().map(|&id| (self.graph.node(id).name.as_str(), index)).collect::<Vec<_>>()
+        };
+        let stage_of: HashMap<&str, usize> = self.stages.iter().enumerate().flat_map(of_stage).collect();
+        let (mut times, mut others) = (BTreeMap::new(), Vec::new());
+        for OfNode { node, elements, multiplies, micros } in operators {
+            let node = node_name(node);
+            let Some(&stage) = stage_of.get(node.as_str()) else {
+                others.push("an operator that is not in the model as it was imported".to_owned());
+                continue;
+            };
+            let operator = &self.stages[stage].layer.operator;
+            if elements.is_some_and(|elements| elements != operator.output().elements()) {
+                others.push("an operator whose result has another extent in the model".to_owned());
+            } else if let Class::Movement(Movement::Rearranged { .. }) = operator.class() {
+                others.push("an operator that computes nothing".to_owned());
+            } else {
+                let (time, is_there) = times.entry(stage).or_insert((0.0, false));
+                *time += micros;
+                *is_there |= *multiplies || node == self.stages[stage].name;
+            }
+        }
+        let (whole, rests): (Vec<_>, Vec<_>) = times.into_iter().partition(|(_, (_, is_there))| *is_there);
+        others.extend(rests.iter().map(|_| "functions behind an operator that is not told".to_owned()));
+        let whole = whole.into_iter().map(|(stage, (micros, _))| (&self.stages[stage].layer, micros));
+        (whole.collect(), others)
+    }
+}
+
+/// The results of `tool` at `path`, a folder or one of its files, whose models lie there too or are bundled, on a device
+/// with `cpu`: `n` threads are taken to have run on its `n` fastest cores.
+///
+/// # Errors
+/// The folder or a file in it cannot be read, or it has no results of that tool.
+pub fn read(path: &Path, tool: Tool, cpu: &Cpu) -> Result<ByProcessor, InputError> {
+    let is_file = path.is_file();
+    let folder = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
+    let results = if is_file { vec![path.to_owned()] } else { results(folder, tool)? };
+    if results.is_empty() {
+        return Err(InputError::Option {
+            option: "--runs",
+            found: folder.display().to_string(),
+            expected: tool.expected().to_owned(),
+        });
+    }
+    let mut reader = Reader { folder, cpu, models: BTreeMap::new(), on_cpu: OnCpu::default() };
+    let mut runs = ByProcessor::default();
+    for (line, result) in (1..).zip(results) {
+        for measured in tool.read(&result)? {
+            if let Err(reason) = measured.and_then(|measured| reader.add(&mut runs, &result, &measured, line))
+            {
+                runs.left_out.push(SkippedRow { line, reason: format!("{}: {reason}", result.display()) });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// The files of a tool, by name.
+fn results(folder: &Path, tool: Tool) -> Result<Vec<PathBuf>, InputError> {
+    let unreadable = |error: std::io::Error| InputError::Unreadable {
+        file: folder.display().to_string(),
+        reason: error.to_string(),
+    };
+    let entries = std::fs::read_dir(folder).map_err(unreadable)?;
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| {
+        path.extension().is_some_and(|ending| tool.endings().iter().any(|known| ending == *known))
+    });
+    found.sort();
+    Ok(found)
+}
+
+struct Reader<'a> {
+    folder: &'a Path,
+    cpu: &'a Cpu,
+    /// The models so far, by file or name.
+    models: BTreeMap<PathBuf, Result<Arc<Model>, String>>,
+    on_cpu: OnCpu,
+}
+
+impl Reader<'_> {
+    /// Adds a measurement to the runs of its processor.
+    fn add(
+        &mut self,
+        runs: &mut ByProcessor,
+        result: &Path,
+        measured: &Measured,
+        line: u64,
+    ) -> Result<(), String> {
+        let model = self.model(result, measured.model.as_deref())?;
+        let data_type = measured.data_type.unwrap_or(model.graph.data_type());
+        let layers: Arc<[Layer]> =
+            model.stages.iter().map(|stage| Layer { data_type, ..stage.layer.clone() }).collect();
+        let run = |network: &str, measured_us| Run {
+            network: network.to_owned(),
+            what: (),
+            measured_us,
+            deviation_us: None,
+            line,
+        };
+        let whole = Run { deviation_us: measured.deviation_us, ..run(&model.name, measured.micros) };
+        if measured.on_gpu {
+            runs.gpu_networks.push(whole.of(layers.to_vec()));
+            return Ok(());
+        }
+        let threads = measured.threads;
+        let cores = CoreSet::fastest(self.cpu, threads)
+            .ok_or_else(|| format!("the profile has no {threads} cores"))?;
+        let on_cores = |layers| OnCores { core_set: cores.to_string(), data_type, layers };
+        runs.cpu.push(whole.of(on_cores(layers)));
+        let (timed, others) = model.timed(&measured.operators);
+        for (layer, micros) in timed {
+            let (network, layers) = self.on_cpu.layer(layer, data_type);
+            runs.cpu.push(run(&network, micros).of(on_cores(layers)));
+        }
+        let others = others.into_iter().chain(measured.unnamed.clone());
+        runs.left_out.extend(others.map(|reason| SkippedRow { line, reason }));
+        Ok(())
+    }
+
+    /// The model that a tool named, else the one that its result is called after.
+    fn model(&mut self, result: &Path, named: Option<&str>) -> Result<Arc<Model>, String> {
+        let name = named.and_then(|name| name.rsplit(['/', '\\']).next());
+        let beside = result.file_stem().unwrap_or_default().to_string_lossy();
+        // ONNX Runtime puts a date behind the name.
+        let file = |name: &str| {
+            let exact = self.folder.join(name);
+            let files = MODELS.map(|ending| self.folder.join(format!("{name}.{ending}")));
+            let has_ending =
+                exact.extension().is_some_and(|ending| MODELS.iter().any(|known| ending == *known));
+            std::iter::once(exact).filter(|_| has_ending).chain(files).find(|path| path.is_file())
+        };
+        let mut names = name
+            .into_iter()
+            .chain([&*beside])
+            .chain(beside.match_indices('_').rev().map(|(at, _)| &beside[..at]).filter(|_| named.is_none()));
+        if let Some(path) = names.find_map(file) {
+            return self.models.entry(path.clone()).or_insert_with(|| import(&path).map(Arc::new)).clone();
+        }
+        let absent = || format!("{} is not in the folder", name.unwrap_or(&beside));
+        let bundled = name.map(|name| name.replace('_', "-")).ok_or_else(absent)?;
+        let model =
+            || network(&bundled).map(|graph| Arc::new(Model::of(bundled.clone(), graph))).ok_or_else(absent);
+        self.models.entry(PathBuf::from(&bundled)).or_insert_with(model).clone()
+    }
+}
+
+fn import(path: &Path) -> Result<Model, String> {
+    let imported =
+        ImportedScenario::load(path, &ImportOptions::default()).map_err(|error| error.to_string())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Model::of(name, imported.model.graph))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What LiteRT's tools say of a model: the text that TFLite's `benchmark_model` prints, with the table of its operators or
+//! beside that table as CSV, and the JSON that `litert-benchmark --result_json` writes.
+
+use serde::Deserialize;
+
+use super::{Measured, OfNode};
+
+/// Microseconds of a millisecond.
+const MICROS_PER_MILLI: f64 = 1e3;
+/// Threads of `benchmark_model` where it prints none.
+const DEFAULT_THREADS: u32 = 1;
+
+/// A file of `litert-benchmark --result_json`.
+#[derive(Deserialize)]
+struct ResultJson {
+    model: String,
+    accelerators: Vec<String>,
+    num_threads: u32,
+    latency: Latency,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    median_ms: f64,
+    std_ms: Option<f64>,
+}
+
+/// Reads what `litert-benchmark` wrote.
+pub(super) fn of_json(content: &str) -> Result<Measured, String> {
+    let ResultJson { model, accelerators, num_threads, latency } = serde_json::from_str(content)
+        .map_err(|error| format!("is no result of litert-benchmark: {error}"))?;
+    Ok(Measured {
+        model: Some(model),
+        on_gpu: accelerators.iter().any(|name| name.eq_ignore_ascii_case("gpu")),
+        threads: num_threads,
+        micros: latency.median_ms * MICROS_PER_MILLI,
+        deviation_us: latency.std_ms.map(|millis| millis * MICROS_PER_MILLI),
+        ..Measured::default()
+    })
+}
+
+/// Reads what `benchmark_model` printed: the mean of the timed inferences, and of their operators. `table` is what it
+/// wrote into a file of its own (`--op_profiling_output_file`).
+pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, String> {
+    let option = |name: &str| {
+        let value = |line: &str| {
+            let rest = line.trim().strip_prefix("INFO: ").unwrap_or(line.trim()).strip_prefix(name)?;
+            let (value, _) = rest.trim_start().strip_prefix(": [")?.split_once(']')?;
+            Some(value.trim().to_owned())
+        };
+        content.lines().rev().find_map(value)
+    };
+    let is_set = |name| option(name).map(|value| matches!(value.as_str(), "1" | "true"));
+    let number = |text: &str| {
+        let end =
+            text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
+        text[..end.unwrap_or(text.len())].parse::<f64>().ok()
+    };
+    let behind =
+        |key: &str| content.lines().rev().find_map(|line| number(line.rsplit_once(key)?.1.trim_start()));
+    let model =
+        option("Graph").ok_or("no line says `Graph: [..]`: is it the whole output of benchmark_model?")?;
+    let mean = behind("Inference (avg):").or_else(|| behind("no stats:"));
+    let micros = mean.ok_or("no line says `Inference (avg): ..`")?;
+    let operators = match table {
+        Some(table) => operators(table, b',', ["avg_ms", "name"]),
+        None => operators(content, b'\t', ["[avg ms]", "[Name]"]),
+    };
+    // Its delegate names kernels, not the model's tensors.
+    let are_named = operators.is_empty() || is_set("Use xnnpack") == Some(false);
+    Ok(Measured {
+        model: Some(model),
+        on_gpu: is_set("Use gpu").unwrap_or(false),
+        threads: option("Num threads")
+            .and_then(|threads| threads.parse().ok())
+            .filter(|&n| n > 0)
+            .unwrap_or(DEFAULT_THREADS),
+        micros,
+        deviation_us: behind("std="),
+        unnamed: (!are_named).then(|| {
+            "times of operators under XNNPACK do not say which operator: measure with --use_xnnpack=false, read with \
+             --library ruy"
+                .to_owned()
+        }),
+        operators: if are_named { operators } else { Vec::new() },
+        ..Measured::default()
+    })
+}
+
+/// The operators of a table of them, in the order of the run: the first of the tables that begin with these titles.
+fn operators(content: &str, delimiter: u8, titles: [&str; 2]) -> Vec<OfNode> {
+    let lines = content.lines().skip_while(|line| !titles.iter().all(|title| line.contains(title)));
+    let table: Vec<&str> = lines.take_while(|line| !line.trim().is_empty()).collect();
+    let table = table.join("\n");
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .trim(csv::Trim::All)
+        .flexible(true)
+        .from_reader(table.as_bytes());
+    let header = reader.headers().cloned().unwrap_or_default();
+    let column = |title: &str| header.iter().position(|known| known == title);
+    let [Some(time), Some(name)] = titles.map(column) else { return Vec::new() };
+    let operator = |row: csv::StringRecord| {
+        // `[tensor]:3`, the first result of the model's operator 3.
+        let (tensors, _) = row.get(name)?.rsplit_once(':')?;
+        let tensor = tensors.trim_start_matches('[').trim_end_matches(']').split(", ").next()?;
+        let millis: f64 = row.get(time)?.parse().ok()?;
+        Some(OfNode {
+            node: tensor.to_owned(),
+            elements: None,
+            multiplies: false,
+            micros: millis * MICROS_PER_MILLI,
+        })
+    };
+    reader.into_records().filter_map(|row| operator(row.ok()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as TensorFlow's `StatsCalculator` formats them.
+    const TABLE: &str = "Use xnnpack: [0]\nGraph: [a/tiny.tflite]\n============================== Run Order ==============================\n\
+        \t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]\n\
+        \t                 CONV_2D\t    0.031\t    0.025\t 62.500%\t 62.500%\t     0.000\t        1\t[conv/Relu, second]:0\n\
+        \t         AVERAGE_POOL_2D\t    0.017\t    0.015\t 37.500%\t100.000%\t     0.000\t        1\t[pool]:1\n\n\
+        ============================== Top by Computation Time ==============================\n\
+        \t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]\n\
+        \t                 CONV_2D\t    0.031\t    0.025\t 62.500%\t 62.500%\t     0.000\t        1\t[conv/Relu]:0\n\n\
+        Inference timings in us: Init: 855, First inference: 900, Warmup (avg): 48.1, Inference (avg): 42.5\n";
+
+    #[test]
+    fn operators_are_read_once_with_their_tensor_and_mean_from_text_and_from_csv() {
+        let measured = of_text(TABLE, None).unwrap();
+        let of = |node: &str, micros: f64| OfNode {
+            node: node.to_owned(),
+            elements: None,
+            multiplies: false,
+            micros,
+        };
+        assert_eq!(measured.operators, [of("conv/Relu", 25.0), of("pool", 15.0)]);
+        let table = "node type, first, avg_ms, %, cdf%, mem KB, times called, name\nCONV_2D, 0.03, 0.02, 100%, 100%, 0, 1, [conv]:0\n";
+        assert_eq!(of_text(TABLE, Some(table)).unwrap().operators, [of("conv", 20.0)]);
+    }
+
+    #[test]
+    fn operators_under_a_delegate_are_not_taken_for_the_models() {
+        let measured = of_text(&TABLE.replace("Use xnnpack: [0]\n", ""), None).unwrap();
+        assert!(measured.operators.is_empty());
+        assert!(measured.unnamed.unwrap().contains("--use_xnnpack=false"));
+    }
+}

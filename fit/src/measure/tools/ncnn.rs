@@ -1,0 +1,46 @@
+//! What ncnn's `benchncnn` prints: for each of its networks the least, the greatest and the mean time.
+
+use coexec_sim::DataType;
+
+use super::Measured;
+
+/// Microseconds of a millisecond.
+const MICROS_PER_MILLI: f64 = 1e3;
+/// The value of `powersave` by which small cores alone run.
+const SMALL_CORES: i64 = 1;
+
+/// Reads one or several outputs behind each other; each network on its own.
+pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
+    let (mut threads, mut powersave, mut gpu_device) = (None, 0, -1);
+    let mut found = Vec::new();
+    for line in content.lines() {
+        match *line.split_whitespace().collect::<Vec<_>>() {
+            ["num_threads", "=", value] => threads = value.parse().ok(),
+            ["powersave", "=", value] => powersave = value.parse().unwrap_or(0),
+            ["gpu_device", "=", value] => gpu_device = value.parse().unwrap_or(-1),
+            [name, "min", "=", _, "max", "=", _, "avg", "=", mean] => {
+                let on_gpu = gpu_device >= 0;
+                let (model, data_type) = match name.strip_suffix("int8") {
+                    Some(model) => (model.trim_end_matches(['_', '-']), DataType::I8),
+                    None => (name, DataType::F32),
+                };
+                let measured = |millis: f64| Measured {
+                    model: Some(model.to_owned()),
+                    data_type: Some(data_type),
+                    on_gpu,
+                    threads: threads.unwrap_or(1),
+                    micros: millis * MICROS_PER_MILLI,
+                    ..Measured::default()
+                };
+                found.push(if powersave == SMALL_CORES && !on_gpu {
+                    Err("ran on the small cores alone (powersave 1): measure with 0 or 2".to_owned())
+                } else {
+                    let mean = mean.parse().map_err(|_| format!("{name}: the time is {mean:?}"));
+                    mean.map(measured)
+                });
+            }
+            _ => {}
+        }
+    }
+    found
+}

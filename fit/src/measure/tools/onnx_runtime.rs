@@ -1,0 +1,100 @@
+//! A profile of ONNX Runtime (`SessionOptions.enable_profiling`, `onnxruntime_perf_test -p`): events of whole inferences and
+//! of nodes, under the names that they have once its optimiser has merged them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Deserialize;
+
+use super::{Measured, OfNode};
+use coexec_sim::statistics::median;
+
+/// Providers that compute on CPU cores.
+const ON_CPU: [&str; 2] = ["CPUExecutionProvider", "XnnpackExecutionProvider"];
+/// What the name of a node's event ends with.
+const KERNEL: &str = "_kernel_time";
+/// What its names of products and convolutions have in them, alone and merged with others.
+const PRODUCTS: [&str; 3] = ["Conv", "Gemm", "MatMul"];
+/// What it puts behind the name of a product that it merged with the addition of a bias.
+const WITH_BIAS: &str = "/MatMulAddFusion";
+/// What a node in blocks of channels, as its CPU kernels want them, has behind its name.
+const BLOCKED: &str = "_nchwc";
+/// What an exporter of PyTorch puts between a node's name and the number of its result.
+const RESULT: &str = "_output_";
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    name: String,
+    /// In microseconds.
+    #[serde(default)]
+    dur: f64,
+    #[serde(default)]
+    args: Arguments,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    provider: Option<String>,
+    op_name: String,
+    /// Extents of the results, each by its number format.
+    output_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
+    /// What the threads of the pool did; a text of nothing where there was one.
+    thread_scheduling_stats: serde_json::Value,
+}
+
+/// The median inference and its nodes, without the first, which warms up.
+pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
+    let events: Vec<Event> = serde_json::from_str(content)
+        .map_err(|error| format!("is no profile of ONNX Runtime, or its session never ended it: {error}"))?;
+    let runs: Vec<f64> =
+        events.iter().filter(|event| event.name == "model_run").map(|event| event.dur).collect();
+    let micros = steady(&runs).ok_or("no event is a model_run")?;
+    let nodes = || events.iter().filter_map(|event| Some((event.name.strip_suffix(KERNEL)?, event)));
+    let providers: BTreeSet<&str> = nodes().filter_map(|(_, event)| event.args.provider.as_deref()).collect();
+    if let Some(other) = providers.iter().find(|provider| !ON_CPU.contains(provider)) {
+        return Err(format!(
+            "a part ran by {other}, whose times are not predicted: measure on CPU cores alone"
+        ));
+    }
+    let helpers = nodes().filter_map(|(_, event)| event.args.thread_scheduling_stats.get("sub_threads"));
+    let helpers = helpers.filter_map(|threads| threads.as_object()).map(serde_json::Map::len).max();
+    let mut times: HashMap<&str, (Vec<f64>, Option<u64>, bool)> = HashMap::new();
+    let mut order = Vec::new();
+    for (name, event) in nodes() {
+        // Channels in blocks are filled up to whole ones.
+        let extents = event.args.output_type_shape.first().filter(|_| !name.ends_with(BLOCKED));
+        let extents = extents.and_then(|shape| shape.values().next());
+        let (times, ..) = times.entry(name).or_insert_with(|| {
+            order.push(name);
+            let multiplies = PRODUCTS.iter().any(|product| event.args.op_name.contains(product));
+            (Vec::new(), extents.map(|extents| extents.iter().product()), multiplies)
+        });
+        times.push(event.dur);
+    }
+    // Others are of a loop, or were not run each time.
+    let operators = order.into_iter().filter(|name| times[name].0.len() == runs.len()).filter_map(|name| {
+        let (times, elements, multiplies) = &times[name];
+        let (node, micros) = (node(name).to_owned(), steady(times)?);
+        Some(OfNode { node, elements: *elements, multiplies: *multiplies, micros })
+    });
+    Ok(Measured {
+        threads: 1 + u32::try_from(helpers.unwrap_or(0)).unwrap_or(0),
+        micros,
+        operators: operators.collect(),
+        ..Measured::default()
+    })
+}
+
+/// The median of all but the first; none of none.
+fn steady(times: &[f64]) -> Option<f64> {
+    median(&times[usize::from(times.len() > 1)..])
+}
+
+/// The node of the model that an event is of.
+fn node(name: &str) -> &str {
+    let name = name.strip_prefix("fused ").unwrap_or(name);
+    let name = name.strip_suffix(WITH_BIAS).unwrap_or(name);
+    let Some(tensor) = name.strip_suffix(BLOCKED) else { return name };
+    tensor.rsplit_once(RESULT).map_or(tensor, |(node, _)| node)
+}

@@ -1,0 +1,122 @@
+//! `coexec calibrate --suggest`: what to measure next on a device.
+
+use std::path::PathBuf;
+
+use coexec_fit::calibrate::gpu::design::{Choice, candidates, design, design_networks};
+use coexec_sim::scenario::{InputTable, ScenarioFile};
+use coexec_sim::workload::{OperatorTable, fuse, network, networks};
+use coexec_sim::{CoreSet, DataType, Gpu, Layer, Profile, Strategy};
+use serde::Serialize;
+
+use crate::cli::{Calibrate, Common};
+use crate::failure::Failure;
+use crate::output::{self, OutputFile, row};
+use crate::runs;
+
+/// For so many launches one network: what makes both kinds of times good (few-runs study, section 4).
+const LAUNCHES_A_NETWORK: usize = 10;
+/// Threads of a network on several cores.
+const THREADS: u32 = 4;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    device: &'a str,
+    /// The scenario that was written.
+    out: Option<&'a PathBuf>,
+    suggested: Vec<Suggestion>,
+}
+
+/// Something to measure, the most telling first.
+#[derive(Serialize)]
+struct Suggestion {
+    /// The operator with its shapes, or the network.
+    measure: String,
+    /// Processors and core sets.
+    on: String,
+    /// Error expected of all launches, or of all networks, on the GPU once it is measured, in percent.
+    error_then_percent: f64,
+}
+
+impl Suggestion {
+    fn new(measure: String, on: String, choice: &Choice) -> Self {
+        Self { measure, on, error_then_percent: 100.0 * choice.left }
+    }
+}
+
+/// Names `count` launches and the networks that go with them.
+pub(super) fn run(
+    profile: &Profile,
+    count: usize,
+    options: &Calibrate,
+    common: &Common,
+) -> Result<(), Failure> {
+    let Some(gpu) = &profile.gpu else {
+        return Err(Failure::usage(
+            format!("the profile {} has no [gpu] table, whose launches are suggested", profile.name),
+            "give runs of whole networks on its cores: `coexec calibrate --runs`",
+        ));
+    };
+    let measured = options.runs.path.as_ref();
+    let measured = measured.map(|path| runs::measured(profile, path, &options.runs, common)).transpose()?;
+    let mut known: Vec<Layer> =
+        measured.into_iter().flat_map(|measured| measured.runs.gpu).map(|run| run.what).collect();
+    let candidates = candidates();
+    let launches = design(gpu, &candidates, &known, count);
+    let chosen: Vec<&Layer> = launches.iter().map(|choice| &candidates[choice.candidate].0).collect();
+    known.extend(chosen.iter().copied().cloned());
+    let mut suggested: Vec<Suggestion> = (launches.iter().zip(&chosen))
+        .map(|(choice, layer)| Suggestion::new(layer.operator.to_string(), "gpu".to_owned(), choice))
+        .collect();
+    suggested.extend(whole(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
+    if let Some(path) = &options.out {
+        output::write(&[OutputFile::encoded(path, toml::to_string(&scenario(profile, &chosen)))?])?;
+    }
+    if common.json {
+        output::json(&Document { device: &profile.name, out: options.out.as_ref(), suggested });
+        return Ok(());
+    }
+    let cells = |one: &Suggestion| row![one.measure, one.on, format!("{:.1} %", one.error_then_percent)];
+    output::table(&["measure", "on", "expected error then"], suggested.iter().map(cells));
+    if let Some(path) = &options.out {
+        output::line(&format!("wrote {0}; on the device: coexec run {0} --out runs.csv", path.display()));
+    }
+    Ok(())
+}
+
+/// `count` networks, where the launches `known` are.
+fn whole(
+    profile: &Profile,
+    gpu: &Gpu,
+    known: &[Layer],
+    count: usize,
+) -> impl Iterator<Item = Suggestion> + use<> {
+    let layers = |name| Some(fuse(&network(name)?).into_iter().map(|stage| stage.layer).collect());
+    let (names, layers): (Vec<&str>, Vec<Vec<Layer>>) =
+        networks().filter_map(|(name, _)| Some((name, layers(name)?))).unzip();
+    let cores = [1, THREADS].into_iter().filter_map(|threads| CoreSet::fastest(&profile.cpu, threads));
+    let on: Vec<String> = cores.map(|cores| format!(", cpu {cores}")).collect();
+    let on = format!("gpu{}", on.concat());
+    let chosen = design_networks(gpu, &layers, known, count).into_iter();
+    chosen.map(move |choice| Suggestion::new(names[choice.candidate].to_owned(), on.clone(), &choice))
+}
+
+/// The launches as a scenario: each operator on an input of its own.
+fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
+    let name = |index: usize| format!("input-{}", index + 1);
+    let input = |(index, layer): (usize, &&Layer)| {
+        let extent = layer.operator.inputs()[0];
+        InputTable { name: name(index), extent: [extent.batch, extent.height, extent.width, extent.channels] }
+    };
+    let operator = |(index, layer): (usize, &&Layer)| {
+        let table = OperatorTable::new(&format!("{}-{}", layer.operator.name(), index + 1), &layer.operator);
+        OperatorTable { from: Some(vec![name(index)]), ..table }
+    };
+    ScenarioFile {
+        title: format!("launches that tell most of the GPU of {}", profile.title),
+        input: Some(launches.iter().enumerate().map(input).collect()),
+        operator: Some(launches.iter().enumerate().map(operator).collect()),
+        data_type: Some(DataType::F32),
+        strategy: Some(Strategy::GpuOnly),
+        ..ScenarioFile::default()
+    }
+}
