@@ -110,7 +110,20 @@ const DESIGNED: [(&str, usize, f64); 4] = [
 ];
 
 #[test]
+fn designed_launches_tell_enough_on_one_split() {
+    hold_designed(&SEEDS[..1]);
+}
+
+#[test]
+#[ignore = "takes four minutes: the figures that the book states"]
 fn designed_launches_tell_more_than_random_ones() {
+    for (family, rows, [random, designed]) in hold_designed(&SEEDS) {
+        assert!(designed < random, "{family}, {rows} rows: {designed} %, random {random} %");
+    }
+}
+
+/// The mean error over phones after so many random and designed launches; the latter's are within limits.
+fn hold_designed(seeds: &[u64]) -> Vec<(&'static str, usize, [f64; 2])> {
     let folder = crate::data();
     let profiles = profiles();
     let mut points: Vec<(&str, LearningPoint)> = Vec::new();
@@ -123,7 +136,7 @@ fn designed_launches_tell_more_than_random_ones() {
             residual: true,
             designed,
         });
-        for seed in SEEDS {
+        for &seed in seeds {
             for family in ["conv2d", "depthwise_conv2d"] {
                 let options = Options { family, seed, rows: ROWS.to_vec(), ..Options::default() };
                 let found = learning_curve(&runs, &series, &options, &|_, _| ());
@@ -137,16 +150,15 @@ fn designed_launches_tell_more_than_random_ones() {
             }
         }
     }
-    for (family, rows, limit) in DESIGNED {
+    let hold = |(family, rows, limit): (&'static str, usize, f64)| {
         let of_family = points.iter().filter(|(of, _)| *of == family).map(|(_, point)| point.clone());
         let of_family: Vec<LearningPoint> = of_family.collect();
         let [random, designed] = ["random", "designed"].map(|series| mean(&of_family, series, rows));
         println!("{family}, {rows} rows: random {random:.2} %, designed {designed:.2} %, limit {limit} %");
-        assert!(
-            designed < limit && designed < random,
-            "{family}, {rows} rows: {designed} %, random {random} %"
-        );
-    }
+        assert!(designed < limit, "{family}, {rows} rows: {designed} %");
+        (family, rows, [random, designed])
+    };
+    DESIGNED.into_iter().map(hold).collect()
 }
 
 /// Phones whose fits are compared, and by how much the prior may move the error of convolutions

@@ -14,7 +14,9 @@ use coexec_sim::statistics::median;
 use coexec_sim::workload::{
     DataType, Function, Graph, GraphBuilder, GraphError, NormKind, Shape, Source, Window, fuse,
 };
-use coexec_sim::{CoreSet, Library, Measure, Placement, Plan, ProcessorKind, Profile, Simulator, Stage};
+use coexec_sim::{
+    CoreSet, Library, Measure, Picos, Placement, Plan, ProcessorKind, Profile, Simulator, Stage,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -162,7 +164,7 @@ impl Network<'_> {
         }
         let [shared_us, cpu_us, gpu_us] = medians;
         let mut simulator = self.simulator();
-        let mut takes = |plan: &Plan| simulator.latency(stages, plan).ok().map(|latency| latency.as_micros());
+        let mut takes = |plan: &Plan| simulator.latency(stages, plan).ok().map(Picos::as_micros);
         let predicted = [takes(&alone[0]), takes(&alone[1])];
         let given = given_alone(&self.simulator(), (stages, plan), cores, [cpu_us, gpu_us]);
         let point = |group: &str, measured_us: f64, predicted_us: Option<f64>| {
