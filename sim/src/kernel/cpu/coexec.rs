@@ -10,6 +10,7 @@
 
 mod depth_blocks;
 mod division;
+mod product;
 mod time;
 mod work;
 

@@ -1,12 +1,12 @@
 //! The work of a layer in the loops of coexec's own kernels, in units of the rates.
 
-use super::depth_blocks::DepthBlocks;
-use super::division::{Division, Extent};
+use super::division::Division;
+use super::product::Product;
 use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
 use crate::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator,
-    Pick, Pool, Reduction, Shape, Window,
+    self, Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
+    Reduction, Shape, Window,
 };
 
 /// Depthwise multiply-accumulates that justify one more thread (TFLite, depthwise
@@ -34,9 +34,9 @@ pub fn depthwise_threads(macs: u64, most: usize) -> usize {
 /// What of a cluster decides how the kernels' loops run.
 #[derive(Clone, Copy, Debug)]
 pub struct Caches {
-    set: InstructionSet,
+    pub(super) set: InstructionSet,
     l1_bytes: f64,
-    l2_bytes: f64,
+    pub(super) l2_bytes: f64,
 }
 
 impl Caches {
@@ -77,18 +77,6 @@ pub struct Work {
     pub(super) sharing: Sharing,
 }
 
-/// A product, or as many as there are groups.
-struct Product {
-    pixels: usize,
-    channels: usize,
-    taps: usize,
-    inputs: usize,
-    groups: usize,
-    /// Elements from one pixel's inputs to the next's, where no window moves over them.
-    pixel_stride: Option<usize>,
-    element_bytes: usize,
-}
-
 impl Work {
     /// The work of the layer: of its operator, then of each linked function that runs as a
     /// pass of its own.
@@ -103,7 +91,7 @@ impl Work {
         std::iter::once(operator).chain(passes)
     }
 
-    fn new(kernel: Kernel) -> Self {
+    pub(super) fn new(kernel: Kernel) -> Self {
         Self {
             kernel,
             tile: [0, 0],
@@ -113,7 +101,7 @@ impl Work {
         }
     }
 
-    fn add(&mut self, unit: CoexecUnit, count: f64) {
+    pub(super) fn add(&mut self, unit: CoexecUnit, count: f64) {
         self.units[unit as usize] += count;
     }
 
@@ -308,93 +296,8 @@ impl Work {
     }
 }
 
-impl Product {
-    fn of_conv2d(conv: &Conv2d, element_bytes: usize) -> Self {
-        let groups = conv.groups.max(1) as usize;
-        Self {
-            pixels: conv.output().pixels() as usize,
-            channels: conv.output_channels as usize / groups,
-            taps: conv.window.taps() as usize,
-            inputs: conv.input.channels as usize / groups,
-            groups,
-            pixel_stride: conv.window.is_pointwise().then_some(conv.input.channels as usize),
-            element_bytes,
-        }
-    }
-
-    fn work(&self, caches: &Caches, threads: usize) -> Work {
-        let Self { pixels, channels, taps, inputs, groups, element_bytes, .. } = *self;
-        let tile = caches.set.tile();
-        let is_vector = pixels == 1;
-        let tile_pixels = if is_vector { 1 } else { tile.pixels };
-        let extent = Extent {
-            pixels,
-            channels,
-            depth: taps * inputs,
-            products: groups,
-            tile_pixels,
-            tile_channels: tile.channels,
-            element_bytes,
-        };
-        let division = Division::new(&extent, threads);
-        let depth = DepthBlocks::new(taps, inputs.max(1), element_bytes);
-        let [rows, panels] = extent.tiles();
-        let calls = (rows * panels * depth.count() * groups) as f64;
-        let sweeps = division.sweeps(depth.panels_a_sweep(tile.channels));
-        // Inputs are looked up for each pixel, window position and sweep over the panels.
-        let lookups = (rows * tile_pixels * taps * sweeps * groups) as f64;
-        let weights = (panels * tile.channels * taps * inputs * groups) as f64;
-        let threads = division.threads as f64;
-        let mut work = Work::new(if is_vector {
-            Kernel::Gemv
-        } else if self.pixel_stride.is_some() {
-            Kernel::Gemm
-        } else {
-            Kernel::IndirectGemm
-        });
-        work.tile = [tile_pixels as u32, tile.channels as u32];
-        work.weight_bytes = weights * element_bytes as f64;
-        work.add(CoexecUnit::TileCall, calls);
-        work.add(CoexecUnit::ContinuedCall, calls * (depth.count() - 1) as f64 / depth.count() as f64);
-        work.add(CoexecUnit::Block, division.blocks() as f64);
-        work.add(CoexecUnit::EdgePixel, self.edge_pixels(&extent, depth.count()));
-        if is_vector {
-            work.add(CoexecUnit::VectorWeight, weights);
-            let beyond_one = beyond(work.weight_bytes / threads, caches.l2_bytes);
-            work.add(CoexecUnit::BeyondL2Byte, beyond_one * threads);
-        } else {
-            work.add(CoexecUnit::MultiplyAccumulate, weights * (rows * tile_pixels) as f64);
-            work.add(CoexecUnit::ProductOutput, (pixels * channels * groups) as f64);
-        }
-        match self.pixel_stride {
-            None => work.add(CoexecUnit::WindowPointer, lookups),
-            Some(stride) => {
-                let conflicts =
-                    depth.iter().next().is_some_and(|block| block.conflicts(stride * element_bytes));
-                if conflicts && panels > 1 && !is_vector {
-                    work.add(CoexecUnit::CopiedInput, lookups * inputs as f64);
-                }
-            }
-        }
-        if division.blocks() > 1 || division.threads > 1 {
-            work.sharing = Sharing::Blocks(division);
-        }
-        work
-    }
-
-    /// Pixels of results that are copied because a part of their tile exists: once for the
-    /// first block of the depth, twice for each further one.
-    fn edge_pixels(&self, extent: &Extent, depth_blocks: usize) -> f64 {
-        let [_, panels] = extent.tiles();
-        let edge_panels = usize::from(!self.channels.is_multiple_of(extent.tile_channels));
-        let edge_rows = self.pixels % extent.tile_pixels;
-        let once = self.pixels * edge_panels + edge_rows * (panels - edge_panels);
-        (once * (2 * depth_blocks - 1) * self.groups) as f64
-    }
-}
-
 /// Of so many bytes that are passed over again and again, those not found in a cache.
-fn beyond(bytes: f64, cache: f64) -> f64 {
+pub(super) fn beyond(bytes: f64, cache: f64) -> f64 {
     (EVICTION * (bytes - cache)).clamp(0.0, bytes)
 }
 
