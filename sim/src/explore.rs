@@ -26,7 +26,6 @@ mod split;
 pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
 pub use codl::{CodlParts, WholeOperators};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
-pub use genetic::GeneticSearch;
 pub use random::RandomSearch;
 
 use schemars::JsonSchema;

@@ -24,8 +24,7 @@ pub(crate) struct Runs {
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
     /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's
-    /// and no others; XNNPACK in runs of other
-    /// frameworks' tools
+    /// and no others; XNNPACK in runs of other frameworks' tools
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }

@@ -109,21 +109,13 @@ const DESIGNED: [(&str, usize, f64); 4] = [
     ("depthwise_conv2d", 100, 7.8),
 ];
 
-#[test]
-fn designed_launches_tell_enough_on_one_split() {
-    hold_designed(&SEEDS[..1]);
+/// Splits of which the mean is taken: one, or as many as `COEXEC_SPLITS` says.
+fn splits() -> usize {
+    std::env::var("COEXEC_SPLITS").map_or(1, |splits| splits.parse().unwrap()).min(SEEDS.len())
 }
 
 #[test]
-#[ignore = "takes four minutes: the figures that the book states"]
 fn designed_launches_tell_more_than_random_ones() {
-    for (family, rows, [random, designed]) in hold_designed(&SEEDS) {
-        assert!(designed < random, "{family}, {rows} rows: {designed} %, random {random} %");
-    }
-}
-
-/// The mean error over phones after so many random and designed launches; the latter's are within limits.
-fn hold_designed(seeds: &[u64]) -> Vec<(&'static str, usize, [f64; 2])> {
     let folder = crate::data();
     let profiles = profiles();
     let mut points: Vec<(&str, LearningPoint)> = Vec::new();
@@ -136,7 +128,7 @@ fn hold_designed(seeds: &[u64]) -> Vec<(&'static str, usize, [f64; 2])> {
             residual: true,
             designed,
         });
-        for &seed in seeds {
+        for &seed in &SEEDS[..splits()] {
             for family in ["conv2d", "depthwise_conv2d"] {
                 let options = Options { family, seed, rows: ROWS.to_vec(), ..Options::default() };
                 let found = learning_curve(&runs, &series, &options, &|_, _| ());
@@ -150,15 +142,16 @@ fn hold_designed(seeds: &[u64]) -> Vec<(&'static str, usize, [f64; 2])> {
             }
         }
     }
-    let hold = |(family, rows, limit): (&'static str, usize, f64)| {
+    for (family, rows, limit) in DESIGNED {
         let of_family = points.iter().filter(|(of, _)| *of == family).map(|(_, point)| point.clone());
         let of_family: Vec<LearningPoint> = of_family.collect();
         let [random, designed] = ["random", "designed"].map(|series| mean(&of_family, series, rows));
         println!("{family}, {rows} rows: random {random:.2} %, designed {designed:.2} %, limit {limit} %");
-        assert!(designed < limit, "{family}, {rows} rows: {designed} %");
-        (family, rows, [random, designed])
-    };
-    DESIGNED.into_iter().map(hold).collect()
+        assert!(
+            designed < limit && designed < random,
+            "{family}, {rows} rows: {designed} %, random {random} %"
+        );
+    }
 }
 
 /// Phones whose fits are compared, and by how much the prior may move the error of convolutions

@@ -4,7 +4,7 @@
 //! (`coexec_fit::validate::cut`). Invariant: every way of a layer is timed by the host's clock, in turn with the
 //! others.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
@@ -12,7 +12,7 @@ use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
 use super::layers;
-use super::timed_layers::FINGERPRINT;
+use super::timed_layers::{FINGERPRINT, RUN_LIMIT};
 use super::{Bench, ProbeError, TimeBudget};
 use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
 use crate::statistics::repetitions;
@@ -25,8 +25,6 @@ const REPETITIONS: [u32; 2] = [10, 30];
 const WORTH_TRYING: f64 = 1.2;
 /// Most multiply-accumulates of a layer.
 const MOST_MACS: u64 = 500_000_000;
-/// What a run may take.
-pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Part of the probe's time that cuts may take, on top of it: they wait for the fits.
 const TIME_PART: f64 = 0.1;
 

@@ -109,7 +109,8 @@ fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
     layers
 }
 
-fn pick<const N: usize>(from: [u32; N], random: &mut ChaCha8Rng) -> u32 {
+/// One of some, each as likely.
+pub(super) fn pick<T: Copy, const N: usize>(from: [T; N], random: &mut ChaCha8Rng) -> T {
     from[random.random_range(0..N)]
 }
 
@@ -190,7 +191,7 @@ fn elementwise(random: &mut ChaCha8Rng) -> Operator {
         Function::Silu,
         Function::Gelu,
     ];
-    let function = FUNCTIONS[random.random_range(0..FUNCTIONS.len())];
+    let function = pick(FUNCTIONS, random);
     let input = image(random);
     let other = function.is_binary().then(|| {
         let is_broadcast = function == Function::Multiply && random.random_bool(0.5);

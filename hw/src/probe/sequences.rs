@@ -17,10 +17,11 @@ use coexec_sim::workload::{
 use coexec_sim::{
     CoreSet, Library, Measure, Picos, Placement, Plan, ProcessorKind, Profile, Simulator, Stage,
 };
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::cuts::RUN_LIMIT;
+use super::layers::pick;
+use super::timed_layers::RUN_LIMIT;
 use super::{Bench, ProbeError, TimeBudget};
 use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
 
@@ -66,23 +67,22 @@ pub(super) fn measure(
 
 /// Convolutions of networks for images, with sums over blocks of them.
 fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
-    let mut pick = |from: &[u32]| from[random.random_range(0..from.len())];
     let mut net = GraphBuilder::new("of images", DataType::F32);
-    let side = pick(&[28, 56, 112]);
+    let side = pick([28, 56, 112], random);
     let input = net.input(Shape::image(side, side, 3));
-    let mut last = net.conv_norm(input, pick(&[16, 32, 64]), Window::same(3));
-    let function = [Function::Relu, Function::HardSwish, Function::Silu][pick(&[0, 1, 2]) as usize];
-    for _ in 0..pick(&[4, 6, 8, 10]) {
+    let mut last = net.conv_norm(input, pick([16, 32, 64], random), Window::same(3));
+    let function = pick([Function::Relu, Function::HardSwish, Function::Silu], random);
+    for _ in 0..pick([4, 6, 8, 10], random) {
         let Shape { height, channels, .. } = net.shape(last);
-        let shrinks = height > 7 && pick(&[0, 1, 1]) == 0;
+        let shrinks = height > 7 && pick([true, false, false], random);
         let (stride, outputs) = if shrinks { (2, (2 * channels).min(512)) } else { (1, channels) };
         let window = Window::same(3).stride(stride);
-        let block = if pick(&[0, 1]) == 0 {
+        let block = if pick([true, false], random) {
             let first = net.conv_norm(last, outputs, window);
             let first = net.activate(first, function);
             net.conv_norm(first, outputs, Window::same(3))
         } else {
-            let wide = net.conv_norm(last, pick(&[2, 4, 6]) * channels, Window::same(1));
+            let wide = net.conv_norm(last, pick([2, 4, 6], random) * channels, Window::same(1));
             let wide = net.activate(wide, function);
             let wide = net.depthwise_norm(wide, window);
             let wide = net.activate(wide, function);
@@ -97,11 +97,10 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
 
 /// Mixers of features as transformers have them behind their attention.
 fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
-    let mut pick = |from: &[u32]| from[random.random_range(0..from.len())];
     let mut net = GraphBuilder::new("of tokens", DataType::F32);
-    let features = pick(&[128, 192, 384, 768]);
-    let mut last: Source = net.input(Shape::tokens(pick(&[49, 64, 128, 197]), features));
-    for _ in 0..pick(&[2, 4, 6]) {
+    let features = pick([128, 192, 384, 768], random);
+    let mut last: Source = net.input(Shape::tokens(pick([49, 64, 128, 197], random), features));
+    for _ in 0..pick([2, 4, 6], random) {
         let normed = net.norm(last, NormKind::Layer);
         let wide = net.linear(normed, 4 * features);
         let wide = net.activate(wide, Function::Gelu);

@@ -26,7 +26,7 @@ use crate::statistics::repetitions;
 /// What all runs name as their conditions.
 pub(super) const FINGERPRINT: &str = "probe";
 /// What one run may take: kernels are also compiled in the first.
-const RUN_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Part of the device's memory that layers take which wait for their next visit.
 const MEMORY_PART: u64 = 4;
 /// Part of the time left that preparing layers may take.

@@ -13,7 +13,7 @@ use super::codl::CodlParts;
 use super::grid::Grid;
 use super::optimal::{self, Model};
 use super::prices::Prices;
-use super::{GeneticSearch, Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
+use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::units::Picos;
@@ -160,14 +160,13 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// # Errors
     /// As [`Simulator::run`].
     pub fn period(&mut self, plan: &Plan) -> Result<Option<Picos>, SimulateError> {
-        self.period_over(plan, None)
+        self.period_over(plan, u32::MAX)
     }
 
-    /// The same over so many batches, where not over as many as are asked for.
-    fn period_over(&mut self, plan: &Plan, batches: Option<u32>) -> Result<Option<Picos>, SimulateError> {
+    /// The same over at most so many batches.
+    fn period_over(&mut self, plan: &Plan, most_batches: u32) -> Result<Option<Picos>, SimulateError> {
         let Some(pipeline) = self.period_counts() else { return Ok(None) };
-        let batches = batches.unwrap_or(pipeline.batches).min(pipeline.batches);
-        let pipeline = Pipeline { batches, ..pipeline.clone() };
+        let pipeline = Pipeline { batches: pipeline.batches.min(most_batches), ..pipeline.clone() };
         Ok(Some(self.simulator.stream(self.stages, plan, &pipeline)?.period))
     }
 
@@ -206,7 +205,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// As [`Self::find`].
-    pub fn genetic(&mut self, search: GeneticSearch) -> Result<Plan, SimulateError> {
+    pub fn genetic(&mut self, search: RandomSearch) -> Result<Plan, SimulateError> {
         genetic::find(self, search)
     }
 
@@ -272,7 +271,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// # Errors
     /// As [`Simulator::run`].
     pub fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
-        if let Some(period) = self.period_over(plan, Some(SEARCHED_BATCHES))? {
+        if let Some(period) = self.period_over(plan, SEARCHED_BATCHES)? {
             return Ok(period.as_seconds());
         }
         if self.options.objective == Objective::Latency {

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::explorer::Explorer;
-use super::random::{Choices, choices};
+use super::random::{Choices, RandomSearch, choices};
 use crate::plan::{Placement, Plan};
 use crate::simulate::SimulateError;
 
@@ -17,15 +17,6 @@ use crate::simulate::SimulateError;
 const POPULATION: usize = 40;
 const ELITE: usize = 2;
 const TOURNAMENT: usize = 3;
-
-/// How many plans are bred, and from which stream of random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GeneticSearch {
-    /// Plans that are bred and simulated.
-    pub plans: usize,
-    /// Seed of the stream.
-    pub seed: u64,
-}
 
 /// Who computes what, and what that costs.
 #[derive(Clone)]
@@ -38,7 +29,7 @@ struct Individual {
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: GeneticSearch) -> Result<Plan, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan, SimulateError> {
     let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
     let mut generation: Vec<Individual> = Vec::new();
@@ -87,7 +78,7 @@ fn bred(generation: &[Individual], choices: &[Choices], stream: &mut ChaCha8Rng)
 mod tests {
     use super::*;
     use crate::device::profile::Profile;
-    use crate::explore::{RandomSearch, SearchOptions};
+    use crate::explore::SearchOptions;
     use crate::kernel::cpu::Library;
     use crate::simulate::Simulator;
     use crate::workload::{fuse, network};
@@ -100,7 +91,7 @@ mod tests {
         let mut simulator = Simulator::new(&profile, Library::Xnnpack);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let drawn = explorer.random(RandomSearch { plans: 600, seed: 3 }).unwrap().plan;
-        let [one, again] = [0; 2].map(|_| explorer.genetic(GeneticSearch { plans: 600, seed: 3 }).unwrap());
+        let [one, again] = [0; 2].map(|_| explorer.genetic(RandomSearch { plans: 600, seed: 3 }).unwrap());
         assert_eq!(one, again);
         assert!(explorer.cost_of(&one).unwrap() < explorer.cost_of(&drawn).unwrap());
         let greedy = explorer.greedy(600).unwrap();

@@ -15,10 +15,10 @@ use crate::kernel::cpu::CoreSet;
 use crate::plan::{Axis, GraphCover, Placement, Processor};
 use crate::simulate::SimulateError;
 
-/// How many plans are drawn, and from which stream of random numbers.
+/// How many plans are drawn or bred, and from which stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomSearch {
-    /// Plans that are drawn and simulated.
+    /// Plans that are simulated.
     pub plans: usize,
     /// Seed of the stream.
     pub seed: u64,

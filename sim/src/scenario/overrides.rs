@@ -1,6 +1,6 @@
 //! What a caller says instead of the scenario file.
 
-use std::num::{NonZeroU32, ParseIntError};
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::device::profile::Profile;
@@ -18,10 +18,13 @@ pub enum Threads {
 }
 
 impl FromStr for Threads {
-    type Err = ParseIntError;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::AtMost) }
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        text.parse().map(Self::AtMost).map_err(|_| "expected a count from 1 on, or all")
     }
 }
 

@@ -96,10 +96,12 @@ impl Errors {
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = device.calibration.as_ref().map_or(&[][..], |calibration| &calibration.error);
         // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
+        let has_whole_on_cpu =
+            groups.iter().any(|group| group.name.starts_with("cpu/") && group.name.contains(WHOLE));
         let is_whole = |group: &&Group| {
-            let cpu = group.name.starts_with("cpu/");
-            let has_own = || groups.iter().any(|other| other.name.starts_with("cpu/end_to_end/"));
-            group.name.contains(WHOLE) || group.name.starts_with("npu/") || (cpu && !has_own())
+            group.name.contains(WHOLE)
+                || group.name.starts_with("npu/")
+                || (group.name.starts_with("cpu/") && !has_whole_on_cpu)
         };
         let stated = |kind: ProcessorKind, whole: bool| {
             let prefix = format!("{}/", kind.name());
