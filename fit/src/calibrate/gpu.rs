@@ -6,6 +6,7 @@
 //! the same for a seed, on any number of threads.
 
 pub mod design;
+mod deviations;
 pub mod few;
 mod fit;
 mod kernel_ridge;

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use nalgebra::{DMatrix, DVector};
 
+use super::deviations;
 use crate::measure::family;
 use crate::validate::gpu::predict;
 use coexec_sim::device::gpu::Features;
@@ -19,11 +20,13 @@ use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::workload::{Stage, fuse, network, networks};
 use coexec_sim::{Gpu, KernelTable, Layer};
 
-/// Standard deviation of the logarithm of all times of a device together.
-const COMMON_DEVIATION: f64 = 0.21;
 /// What a parameter's key says it is, and the deviations of its logarithm: shared by the kernels of a device, and the kernel's own.
-const KINDS: [(&str, f64, f64); 4] =
-    [("launch", 0.42, 0.22), ("latency", 0.30, 0.64), ("throughput", 0.26, 0.74), ("bytes", 0.67, 0.57)];
+const KINDS: [(&str, f64, f64); 4] = [
+    ("launch", deviations::LAUNCHES, 0.22),
+    ("latency", deviations::LATENCIES, 0.64),
+    ("throughput", deviations::THROUGHPUT, 0.74),
+    ("bytes", deviations::TRAFFIC, 0.57),
+];
 /// The last of them is any other, which no two kernels share.
 const OTHER_DEVIATION: f64 = 0.69;
 /// What the equations leave: what launches that are alike share, over what distance in features, and each one's own.
@@ -32,10 +35,8 @@ const LENGTH_SCALE: f64 = 7.1;
 const OWN_DEVIATION: f64 = 0.09;
 /// Deviation of one run.
 const NOISE_DEVIATION: f64 = 0.065;
-/// The same of a whole network, and those of the logarithms of what the host adds: an inference, a gap between launches, how
-/// much longer than alone they take.
+/// The same of a whole network.
 const NETWORK_NOISE_DEVIATION: f64 = 0.03;
-const HOST_DEVIATIONS: [f64; 3] = [1.0, 1.3, 0.08];
 /// Step of a parameter's logarithm in derivatives: times are whole picoseconds.
 const STEP: f64 = 1e-2;
 
@@ -120,8 +121,9 @@ pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: 
         for place in places {
             parts[place] += host.kernel_factor.value * launches[place].micros / whole_us;
         }
-        let [submit, gap, factor] = HOST_DEVIATIONS;
-        Some((index, parts, [submit * submit_us, gap * gaps_us, factor * kernels_us].map(|us| us / whole_us)))
+        let of_host =
+            [deviations::INFERENCE * submit_us, deviations::GAPS * gaps_us, deviations::KERNELS * kernels_us];
+        Some((index, parts, of_host.map(|us| us / whole_us)))
     });
     let rows: Vec<(usize, DVector<f64>, [f64; 3])> = rows.collect();
     let covariance = DMatrix::from_fn(rows.len(), rows.len(), |row, column| {
@@ -196,7 +198,7 @@ fn covariance(gpu: &Gpu, launches: &[Launch]) -> DMatrix<f64> {
         for (slope, key) in launch.slopes.iter().zip(&keys[&launch.table]) {
             let kind = KINDS.iter().position(|(kind, ..)| key.contains(kind));
             // A throughput is no time: it falls where all times rise.
-            shared[0] += COMMON_DEVIATION * slope.abs();
+            shared[0] += deviations::COMMON * slope.abs();
             if let Some(kind) = kind {
                 shared[1 + kind] += KINDS[kind].1 * slope;
             }

@@ -7,6 +7,7 @@
 //! Responsible for: these factors and the host path. Not for: kernels that were timed one by one (`fit`), nor launches' errors,
 //! which such a fit says nothing of. Invariant: a held-out prediction comes from a fit that saw nothing of its network.
 
+use super::deviations;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
@@ -40,21 +41,20 @@ enum On {
     Kernels,
 }
 
-/// The factors with the standard deviations of their logarithms, as measured phones' kernels differ (few-runs study,
-/// section 3). Those of kinds of kernels, and the noise below, were chosen on fits to 1, 3 and 10 networks of the six
+/// The factors with the standard deviations of their logarithms, as measured phones' kernels differ. Those of kinds of kernels, and the noise below, were chosen on fits to 1, 3 and 10 networks of the six
 /// phones, of 0.1, 0.2, 0.4 and of 0.03, 0.06, 0.1: the error after ten is 4.4 to 5.2 % with any.
 const FACTORS: [(On, f64); 11] = [
-    (On::All, 0.21),
-    (On::Launches, 0.42),
-    (On::Latencies, 0.30),
-    (On::Throughput, 0.26),
-    (On::Traffic, 0.67),
+    (On::All, deviations::COMMON),
+    (On::Launches, deviations::LAUNCHES),
+    (On::Latencies, deviations::LATENCIES),
+    (On::Throughput, deviations::THROUGHPUT),
+    (On::Traffic, deviations::TRAFFIC),
     (On::Convolutions, 0.1),
     (On::Depthwise, 0.1),
     (On::Others, 0.1),
-    (On::Inference, 1.0),
-    (On::Gaps, 1.3),
-    (On::Kernels, 0.08),
+    (On::Inference, deviations::INFERENCE),
+    (On::Gaps, deviations::GAPS),
+    (On::Kernels, deviations::KERNELS),
 ];
 
 /// What is expected to be left of an inference's error, and the error from which the loss grows linearly.
