@@ -143,8 +143,12 @@ pub(crate) fn explore(
     Ok(())
 }
 
-/// The scenario's strategy, or where that is the usual one, what is faster; beside others. Or every one of them,
-/// fastest first.
+/// How engines use the processors, beside what a scenario asks for.
+const OTHER_ENGINES: [Strategy; 5] =
+    [Strategy::NpuGraphs, Strategy::NpuPrefill, Strategy::HeteroLayer, Strategy::GpuOnly, Strategy::CpuOnly];
+
+/// The scenario's strategy beside others; where it is the usual one and none was asked for, the fastest first. Or
+/// every one of them, fastest first.
 fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
@@ -156,17 +160,17 @@ fn answers(
     };
     if asked != Some(OneOrAll::All) {
         let usual = scenario.options.strategy;
-        let mut answers = vec![answer(usual)?];
-        // What products are shared between processors by is not all there is: a whole step may be compiled.
-        let compiled =
-            answer(Strategy::NpuGraphs).ok().filter(|_| asked.is_none() && usual == Strategy::HeteroTensor);
-        let is_faster =
-            |compiled: &LanguageAnswer| compiled.generation.latency < answers[0].generation.latency;
-        let place = usize::from(!compiled.as_ref().is_some_and(is_faster));
-        answers.splice(place..place, compiled);
-        let others = [Strategy::GpuOnly, Strategy::NpuPipe, Strategy::HeteroLayer];
-        let others = others.into_iter().filter(|&other| other != usual);
-        answers.extend(others.filter_map(|other| answer(other).ok()));
+        let is_open = asked.is_none() && usual == Strategy::HeteroTensor;
+        let others = OTHER_ENGINES.into_iter().filter(|&other| other != usual);
+        let mut answers: Vec<LanguageAnswer> = others.filter_map(|other| answer(other).ok()).collect();
+        match answer(usual) {
+            Ok(found) => answers.insert(0, found),
+            Err(_) if is_open && !answers.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+        if is_open {
+            answers.sort_by_key(|answer| answer.generation.latency);
+        }
         return Ok(answers);
     }
     // Those that cannot run on the device, or cover these lengths, drop out.
@@ -205,7 +209,7 @@ impl<'a> Document<'a> {
         (plan, generation): (&GenerationPlan, &'a Generation),
     ) -> Result<Self, Failure> {
         let Scenario { device, library, background, .. } = scenario;
-        let memory = Footprint::of_language(task);
+        let memory = Footprint::of_language(task, plan);
         let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
         Ok(Self {
             scenario: &scenario.name,
