@@ -203,7 +203,7 @@ fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
         dot_product: facts.has(&facts.dot_product),
         f16_arithmetic: facts.has(&facts.f16_arithmetic),
         int8_matrix_product: facts.has(&facts.i8mm),
-        instruction_set: None,
+        instruction_set: facts.instruction_set(),
         l1_cache_bytes: None,
         l2_cache_bytes: None,
         ruy_f32: None,

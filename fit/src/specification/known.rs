@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use coexec_sim::device::cpu::Core;
+use coexec_sim::device::cpu::{Core, InstructionSet};
 use coexec_sim::device::gpu::GpuFamily;
 use coexec_sim::{InputError, Text};
 use serde::Deserialize;
@@ -116,6 +116,15 @@ impl CoreFacts {
 
     pub(super) fn has(&self, answer: &str) -> bool {
         answer.starts_with("yes") && !self.isa_source.is_empty()
+    }
+
+    /// Its vector instructions, where they are not those of its architecture's first level.
+    pub(super) fn instruction_set(&self) -> Option<InstructionSet> {
+        match self.name.as_str() {
+            "x86-64" => Some(InstructionSet::Avx2),
+            "x86-64-v4" => Some(InstructionSet::Avx512),
+            _ => None,
+        }
     }
 
     /// Its micro-architecture, as kernel libraries tell them apart.
