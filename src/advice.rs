@@ -5,12 +5,13 @@ use coexec_sim::explore::advice::{
 };
 use coexec_sim::explore::{Answer, Found, Objective};
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::{ProcessorKind, Scenario, Stage};
+use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::{Explore, OneOrAll};
 use crate::failure::Failure;
 use crate::output::{self, row};
+use crate::trust::{Trust, streamed};
 
 /// What is advised, and why.
 pub(crate) struct Advice {
@@ -21,8 +22,8 @@ pub(crate) struct Advice {
     /// How sure it is that the plan found is faster than the best processor alone.
     pub(crate) certainty: Option<Certainty>,
     pub(crate) robust: Option<RobustEntry>,
-    /// How far the profile may be off.
-    pub(crate) errors: Errors,
+    /// How far the plan advised may be off.
+    pub(crate) trust: Trust,
 }
 
 /// What a choice by regret says of the plan that is best if every value holds, and of its own.
@@ -49,10 +50,10 @@ pub(crate) fn of(
     (mut answer, known): (Answer, &[Known]),
 ) -> Result<Advice, Failure> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
-    let is_latency = scenario.options.objective == Objective::Latency && scenario.pipeline.is_none();
-    if !is_latency {
+    let pipeline = streamed(scenario);
+    let is_latency = scenario.options.objective == Objective::Latency;
+    if !is_latency || pipeline.is_some() {
         refuse(options, "for the latency of one batch")?;
-        return Ok(Advice { answer, instead: None, certainty: None, robust: None, errors });
     }
     let mut robust = None;
     if let Some(regret) = options.robust {
@@ -61,20 +62,26 @@ pub(crate) fn of(
         answer.plan = found.found.plan;
         answer.prediction = found.found.prediction;
     }
-    let Some(single) = best_single(&answer, &answer.plan).cloned() else {
-        return Ok(Advice { answer, instead: None, certainty: None, robust, errors });
+    let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
+    let mut own = trust(&answer.plan)?;
+    // The processor that takes least time for a batch alone has the shortest period as well.
+    let Some(single) = best_single(&answer, &answer.plan).filter(|_| is_latency).cloned() else {
+        return Ok(Advice { answer, instead: None, certainty: None, robust, trust: own });
     };
-    let certainty = advice::certainty(simulator, (stages, &answer.plan), &single, &errors)?;
-    let is_sure = certainty.faster as f64 >= options.confidence * certainty.draws as f64;
+    let alone = trust(&single.plan)?;
+    let certainty = Certainty::new(own.drawn(), (single.strategy, alone.drawn()), errors);
     let is_named = options.place.strategy.and_then(OneOrAll::one).is_some();
     let mut instead = None;
-    if !(is_sure || is_named || options.nominal || robust.is_some()) {
+    if !(certainty.is_sure(options.confidence) || is_named || options.nominal || robust.is_some()) {
+        own = alone;
         let plan = std::mem::replace(&mut answer.plan, single.plan);
         let prediction = std::mem::replace(&mut answer.prediction, single.prediction);
         let strategy = scenario.options.strategy;
         instead = Some(Found { strategy, plan, prediction, considered: answer.considered });
+        let period = pipeline.map(|pipeline| simulator.stream(stages, &answer.plan, pipeline)).transpose()?;
+        answer.period = period.map(|stream| stream.period);
     }
-    Ok(Advice { answer, instead, certainty: Some(certainty), robust, errors })
+    Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }
 
 /// That nothing is asked for that is chosen `only` so.
@@ -104,7 +111,8 @@ fn entry(
 impl Advice {
     /// How sure it is, in a line.
     pub(crate) fn sentence(&self, confidence: f64) -> Option<String> {
-        let Certainty { over, draws, faster, .. } = self.certainty?;
+        let certainty = self.certainty?;
+        let Certainty { over, draws, faster, .. } = certainty;
         let over = over.name();
         let part = |count: u64| format!("{} % of draws of the profile's errors", 100 * count / draws);
         if let Some(Found { strategy, .. }) = &self.instead {
@@ -120,8 +128,11 @@ impl Advice {
                 part(draws - faster)
             ));
         }
-        let is_sure = faster as f64 >= confidence * draws as f64;
-        let advice = if is_sure { String::new() } else { format!(": not sure, {over} is the safer choice") };
+        let advice = if certainty.is_sure(confidence) {
+            String::new()
+        } else {
+            format!(": not sure, {over} is the safer choice")
+        };
         Some(format!("Faster than {over} in {}{advice}", part(faster)))
     }
 

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use coexec_fit::validate::cut::given_alone;
 use coexec_fit::validate::point::Point;
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
-use coexec_sim::simulate::PLANS_GROUP;
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{
     DataType, Function, Graph, GraphBuilder, GraphError, NormKind, Shape, Source, Window, fuse,
@@ -166,9 +166,9 @@ impl Network<'_> {
         let mut takes = |plan: &Plan| simulator.latency(stages, plan).ok().map(Picos::as_micros);
         let predicted = [takes(&alone[0]), takes(&alone[1])];
         let given = given_alone(&self.simulator(), (stages, plan), cores, [cpu_us, gpu_us]);
-        let point = |group: &str, measured_us: f64, predicted_us: Option<f64>| {
+        let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
-                group: group.to_owned(),
+                group: group.to_string(),
                 network: self.name.to_owned(),
                 what: self.name.to_owned(),
                 unseen: true,
@@ -179,9 +179,9 @@ impl Network<'_> {
             })
         };
         let points = [
-            point("cpu/end_to_end/float", cpu_us, predicted[0]),
-            point("gpu/end_to_end/float", gpu_us, predicted[1]),
-            point(PLANS_GROUP, shared_us, given),
+            point(ErrorGroup::on("cpu", ErrorGroup::NETWORKS, "float"), cpu_us, predicted[0]),
+            point(ErrorGroup::on("gpu", ErrorGroup::NETWORKS, "float"), gpu_us, predicted[1]),
+            point(ErrorGroup::Plans, shared_us, given),
         ];
         Ok(points.into_iter().flatten().collect())
     }

@@ -8,6 +8,7 @@
 //! context change, whose kernel models are asked again.
 
 mod beside;
+mod drawn;
 mod report;
 mod timeline;
 mod written;
@@ -26,6 +27,7 @@ use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
 pub use beside::{GenerationBeside, generate_beside};
+pub use drawn::GenerationDrawn;
 pub use report::{Generation, PhaseReport, TurnReport};
 pub use timeline::generation_timeline;
 pub use written::planned_stages;
@@ -151,9 +153,15 @@ impl GenerationPlan {
         }
     }
 
-    fn uses_npu(&self) -> bool {
+    /// Whether a processor computes something.
+    fn uses(&self, kind: ProcessorKind) -> bool {
         let steps = self.prefill.iter().chain([&self.decode]);
-        steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
+        steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(kind))
+    }
+
+    /// The plan of a part of a step.
+    fn of_part(&self, placements: &[Placement]) -> Plan {
+        Plan::new(self.synchronisation, placements.to_vec())
     }
 }
 
@@ -264,8 +272,7 @@ impl GenerationRun<'_> {
     }
 
     fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost, SimulateError> {
-        let plan = Plan::new(self.plan.synchronisation, placements.to_vec());
-        Ok(Cost::of(&self.simulator.run(stages, &plan)?))
+        Ok(Cost::of(&self.simulator.run(stages, &self.plan.of_part(placements))?))
     }
 
     /// Every generated token of `turn`.
@@ -335,7 +342,7 @@ impl GenerationRun<'_> {
         match device.systolic() {
             Some(npu)
                 if self.plan.graphs == Graphs::MadeOnline
-                    && self.plan.uses_npu()
+                    && self.plan.uses(ProcessorKind::Npu)
                     && self.made.insert(turn.prompt_tokens) =>
             {
                 graph_preparation(npu, turn.prompt_tokens)

@@ -139,10 +139,20 @@ impl Simulator<'_> {
         plan: &Plan,
         pipeline: &Pipeline,
     ) -> Result<Stream, SimulateError> {
-        let lowered = Lowered::new(stages, plan, self)?;
+        self.stream_lowered(&Lowered::new(stages, plan, self)?, stages, pipeline, &[])
+    }
+
+    /// The same of tasks, each of which takes so many times longer in every batch, where that is said.
+    pub(super) fn stream_lowered(
+        &mut self,
+        lowered: &Lowered,
+        stages: &[Stage],
+        pipeline: &Pipeline,
+        stretch: &[f64],
+    ) -> Result<Stream, SimulateError> {
         let (measured, warm_up) = (pipeline.measured(), WARM_UP.max(pipeline.depth));
         let batches = [pipeline.depth, measured + 2 * warm_up];
-        let written = Written::new(&lowered, pipeline.host(stages), batches, &mut self.program);
+        let written = Written::new((lowered, stretch), pipeline.host(stages), batches, &mut self.program);
         let what = "the stream of batches";
         let beside = match self.background_work() {
             None => None,
@@ -150,7 +160,7 @@ impl Simulator<'_> {
         };
         let end = self.run_program(what, &mut NoTrace)?;
         let background = beside.map(|(work, alone)| work.report(self.frames, end, alone));
-        Ok(Stream { background, ..self.read_stream(&lowered, &written, [warm_up, measured]) })
+        Ok(Stream { background, ..self.read_stream(lowered, &written, [warm_up, measured]) })
     }
 
     /// How long each processor is busy with one run of `plan`, beside nobody.
@@ -222,7 +232,12 @@ struct Written {
 
 impl Written {
     /// Of `[depth, batches]`, with the host's `[work before, dispatching]` for each.
-    fn new(lowered: &Lowered, host: [Picos; 2], [depth, batches]: [u32; 2], program: &mut Program) -> Self {
+    fn new(
+        (lowered, stretch): (&Lowered, &[f64]),
+        host: [Picos; 2],
+        [depth, batches]: [u32; 2],
+        program: &mut Program,
+    ) -> Self {
         program.clear();
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
@@ -252,7 +267,7 @@ impl Written {
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
                 }
                 for &index in &of_segment[step - steps[batch]] {
-                    let task = lowered.add(index, None, program);
+                    let task = lowered.add(index, stretch.get(index).copied(), program);
                     program.after(task, written.gaps[batch]);
                     for &before in &lowered.tasks[index].predecessors {
                         program.after(task, written.tasks[batch][before.0 as usize]);
