@@ -30,11 +30,8 @@ pub(crate) struct Advice {
 #[derive(Serialize)]
 pub(crate) struct RobustEntry {
     by: Regret,
-    /// Plans compared.
-    plans: usize,
-    draws: u64,
-    nominal: Regrets,
-    chosen: Regrets,
+    #[serde(flatten)]
+    robust: Robust,
     /// Nominal latency of the chosen plan over that of the nominal one.
     relative_to_nominal: f64,
     /// What the gain of the nominal plan over the best processor alone hangs on, most first.
@@ -58,9 +55,9 @@ pub(crate) fn of(
     let mut robust = None;
     if let Some(regret) = options.robust {
         let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, regret))?;
-        robust = Some(entry(simulator, stages, &answer, (&found, &errors, regret))?);
-        answer.plan = found.found.plan;
-        answer.prediction = found.found.prediction;
+        let Found { plan, prediction, .. } = found.found.clone();
+        robust = Some(entry(simulator, stages, &answer, (found, &errors, regret))?);
+        (answer.plan, answer.prediction) = (plan, prediction);
     }
     let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
     let mut own = trust(&answer.plan)?;
@@ -96,16 +93,14 @@ fn entry(
     simulator: &Simulator<'_>,
     stages: &[Stage],
     answer: &Answer,
-    (robust, errors, by): (&Robust, &Errors, Regret),
+    (robust, errors, by): (Robust, &Errors, Regret),
 ) -> Result<RobustEntry, Failure> {
-    let Robust { found, chosen, nominal, plans, draws } = robust;
     let sensitivities = match best_single(answer, &answer.plan) {
         Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
         None => Vec::new(),
     };
-    let relative = found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
-    let (nominal, chosen, relative_to_nominal) = (*nominal, *chosen, relative);
-    Ok(RobustEntry { by, plans: *plans, draws: *draws, nominal, chosen, relative_to_nominal, sensitivities })
+    let relative_to_nominal = robust.found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
+    Ok(RobustEntry { by, robust, relative_to_nominal, sensitivities })
 }
 
 impl Advice {
@@ -138,8 +133,10 @@ impl Advice {
 
     /// What the choice by regret says, in a table and a line.
     pub(crate) fn tell_robust(&self) {
-        let Some(robust) = &self.robust else { return };
-        let RobustEntry { plans, draws, nominal, chosen, relative_to_nominal, sensitivities, .. } = robust;
+        let Some(RobustEntry { robust, relative_to_nominal, sensitivities, .. }) = &self.robust else {
+            return;
+        };
+        let Robust { plans, draws, nominal, chosen, .. } = robust;
         output::line(&format!(
             "\nRegret in {draws} draws of the profile's errors, over the fastest of {plans} plans in each:\n"
         ));

@@ -292,7 +292,7 @@ fn check(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> Str
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context } = plan.graphs {
         return format!(
-            "an engine that compiles whole steps, as Genie, for {context} tokens; {prompt_tokens} of prompt"
+            "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens} and a context of {context} tokens"
         );
     }
     let device = &scenario.device.name;
@@ -340,36 +340,23 @@ fn turns(generation: &Generation) {
 
 /// The strategies side by side, by their first turn.
 fn compare(strategies: &[Entry<'_>]) {
-    let rows =
-        strategies.iter().map(|Entry { strategy, relative_to_plan, drawn, is_sure, generation, .. }| {
-            let first = &generation.turns[0];
-            let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
-            let (prefill, decode) = (rate(&first.prefill), or_dash(first.decode.as_ref().map(rate)));
-            let unsure = if *is_sure { "" } else { " ~" };
-            let (relative, energy) = (format!("{relative_to_plan:.2}x{unsure}"), or_dash(generation.energy));
-            let [low, high] = drawn.first_token.interval();
-            let within = format!("{low} - {high}");
-            let rates = or_dash(drawn.tokens_per_second.map(|[low, high]| format!("{low:.2} - {high:.2}")));
-            let latency = generation.latency;
-            row![
-                strategy,
-                first.time_to_first_token,
-                within,
-                prefill,
-                decode,
-                rates,
-                latency,
-                relative,
-                energy
-            ]
-        });
+    let rows = strategies.iter().map(|entry| {
+        let Entry { strategy, relative_to_plan, drawn, generation, .. } = entry;
+        let first = &generation.turns[0];
+        let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
+        let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
+        let decode = first.decode.as_ref().map(|phase| rate(phase) + &within.unwrap_or_default());
+        let [low, high] = drawn.first_token.interval();
+        let first_token = format!("{} ({low} - {high})", first.time_to_first_token);
+        let relative = format!("{relative_to_plan:.2}x{}", if entry.is_sure { "" } else { " ~" });
+        let (prefill, energy) = (rate(&first.prefill), or_dash(generation.energy));
+        row![strategy, first_token, prefill, or_dash(decode), generation.latency, relative, energy]
+    });
     let header = [
         "strategy",
-        "TTFT",
-        "90 %",
+        "TTFT (90 %)",
         "prefill tokens/s",
-        "decode tokens/s",
-        "90 %",
+        "decode tokens/s (90 %)",
         "all",
         "relative",
         "energy",

@@ -13,17 +13,11 @@ use crate::output;
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Trust {
-    /// The latency of a plan.
-    Latency {
-        #[serde(rename = "interval_ps")]
-        drawn: Drawn,
+    Plan {
+        interval_ps: Drawn,
+        /// Whether that is of the time from batch to batch, rather than of one.
+        is_of_period: bool,
         /// How far the profile may be off.
-        errors: Errors,
-    },
-    /// From batch to batch.
-    Period {
-        #[serde(rename = "period_interval_ps")]
-        drawn: Drawn,
         errors: Errors,
     },
     Language(GenerationDrawn),
@@ -37,17 +31,14 @@ impl Trust {
         pipeline: Option<&Pipeline>,
         errors: Errors,
     ) -> Result<Self, Failure> {
-        let drawn = Drawn::of(simulator, plan, pipeline, &errors)?;
-        Ok(match pipeline {
-            Some(_) => Self::Period { drawn, errors },
-            None => Self::Latency { drawn, errors },
-        })
+        let interval_ps = Drawn::of(simulator, plan, pipeline, &errors)?;
+        Ok(Self::Plan { interval_ps, is_of_period: pipeline.is_some(), errors })
     }
 
     /// What counts of the plan, in each draw.
     pub(crate) fn drawn(&self) -> &Drawn {
         match self {
-            Self::Latency { drawn, .. } | Self::Period { drawn, .. } => drawn,
+            Self::Plan { interval_ps, .. } => interval_ps,
             Self::Language(drawn) => &drawn.latency,
         }
     }
@@ -56,11 +47,9 @@ impl Trust {
     pub(crate) fn tell(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {
-            Self::Latency { errors, .. } => {
-                (format!("Between {low} and {high}"), basis(known, &[("", errors)]))
-            }
-            Self::Period { errors, .. } => {
-                (format!("A batch every {low} to {high}"), basis(known, &[("", errors)]))
+            Self::Plan { is_of_period, errors, .. } => {
+                let what = if *is_of_period { "Period between" } else { "Between" };
+                (format!("{what} {low} and {high}"), basis(known, &[("", errors)]))
             }
             Self::Language(GenerationDrawn { first_token, tokens_per_second, errors, .. }) => {
                 let [low, high] = first_token.interval();
@@ -81,10 +70,10 @@ impl Trust {
 /// What the times of each processor rest on, and how far they are off, of each part that errors are told of.
 pub(crate) fn basis(known: &[Known], errors: &[(&str, &Errors)]) -> String {
     let of = |Known { processor, basis, .. }: &Known| {
-        let off = |(part, errors): &(&str, &Errors)| {
-            format!("{part}off by {:.0} %", errors.common_percent[*processor as usize])
-        };
-        format!("{} {basis} ({})", processor.label(), errors.iter().map(off).collect::<Vec<_>>().join(", "))
+        let percent = |errors: &Errors| errors.common_percent[*processor as usize];
+        let off = |(part, errors): &(&str, &Errors)| format!("{part}off by {:.0} %", percent(errors));
+        let off: Vec<String> = errors.iter().map(off).collect();
+        format!("{} {basis} ({})", processor.label(), off.join(", "))
     };
     let is_known = |known: &&Known| known.basis != Basis::NotKnown;
     known.iter().filter(is_known).map(of).collect::<Vec<_>>().join(", ")

@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::measure::ai_hub_llm::read;
-    use crate::validate::score::score;
+    use crate::validate::score::{coverage_percent, score};
     use crate::validate::{Group, figures};
 
     /// Rates that are tried, in gigabytes a second.
@@ -179,6 +179,15 @@ mod tests {
         assert_eq!([count("first_token"), count("next_token")], [(2, 19), (3, 19)], "{outside:#?}");
         let is_known = |one: &String| one.contains("qwen3_4b") || one.contains("mistral_7b");
         assert!(outside.iter().all(is_known), "{outside:#?}");
+    }
+
+    #[test]
+    fn three_of_four_published_times_of_a_chip_with_a_scaled_rate_are_in_their_intervals() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+        let profile = Profile::load("snapdragon-8gen3").unwrap();
+        let points = validate(&profile, &read(&folder, "8gen3").unwrap().runs, Library::Xnnpack).points;
+        assert_eq!((points.len(), coverage_percent(points.iter())), (4, Some(75.0)));
+        assert!(points.iter().any(|point| point.measured_us > 1.8 * point.predicted_us));
     }
 
     #[test]

@@ -101,20 +101,14 @@ impl ErrorGroup {
         }
     }
 
-    /// What stands for all groups that are found from the same runs: whole networks of a processor, everything else
-    /// of it, its language models; others for themselves.
+    /// What stands for all groups that are found from the same runs: whole networks of a processor, or its kernels;
+    /// others for themselves.
     #[must_use]
     pub fn found_with(&self) -> Self {
         match self {
             Self::On { processor, what, .. } if what == Self::NETWORKS => Self::on(processor, what, ""),
             Self::On { processor, .. } => Self::on(processor, "", ""),
-            Self::LanguageModel { processor, answer, .. } => Self::LanguageModel {
-                processor: processor.clone(),
-                runtime: String::new(),
-                format: String::new(),
-                answer: *answer,
-            },
-            Self::Cuts | Self::Plans | Self::Other(_) => self.clone(),
+            Self::Cuts | Self::Plans | Self::LanguageModel { .. } | Self::Other(_) => self.clone(),
         }
     }
 

@@ -87,9 +87,10 @@ pub struct Regrets {
 }
 
 /// A plan that regrets little, beside the one that is best if every value of the profile holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Robust {
     /// The plan chosen, and what it takes if every value holds.
+    #[serde(skip)]
     pub found: Found,
     /// Its regret.
     pub chosen: Regrets,
@@ -158,7 +159,7 @@ struct Judge<'s, 'a> {
 impl Judge<'_, '_> {
     /// What each plan takes in each draw.
     fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>, SimulateError> {
-        let of = |plan| latencies(self.simulator, (self.stages, plan), self.errors, draws.clone());
+        let of = |plan| latencies(self.simulator, (self.stages, plan, None), self.errors, draws.clone());
         plans.par_iter().map(of).collect()
     }
 
@@ -178,7 +179,8 @@ impl Judge<'_, '_> {
             let end = random.random_range(start..self.stages.len()) + 1;
             let crossed = crossed(&best, other, start..end);
             // Where a chain is cut apart, what is left may be no plan.
-            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed), self.errors, CHOOSING) else {
+            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed, None), self.errors, CHOOSING)
+            else {
                 continue;
             };
             let cost = cost(&taken);

@@ -226,9 +226,7 @@ impl Drawn {
         pipeline: Option<&Pipeline>,
         errors: &Errors,
     ) -> Result<Self, SimulateError> {
-        let errors = errors.of_plan((stages, plan));
-        let deviations = (0..DRAWS).map(|draw| (errors.deviation(draw), Some((&errors, draw)))).collect();
-        deviating(simulator, (stages, plan, pipeline), deviations).map(Self)
+        latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
     }
 
     /// What 90 % of the draws lie between.
@@ -273,19 +271,19 @@ pub(crate) fn stated_of_language(
     mean(groups(device).iter().filter(is_it))
 }
 
-/// What a plan takes in each of `draws` of `errors`.
+/// What a plan takes in each of `draws` of `errors`, from batch to batch where a pipeline streams it.
 ///
 /// # Errors
 /// As [`Simulator::run`].
 pub(crate) fn latencies(
     simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
+    plan: (&[Stage], &Plan, Option<&Pipeline>),
     errors: &Errors,
     draws: Range<u64>,
 ) -> Result<Vec<Picos>, SimulateError> {
-    let errors = &errors.of_plan((stages, plan));
+    let errors = &errors.of_plan((plan.0, plan.1));
     let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
-    deviating(simulator, (stages, plan, None), deviations.collect())
+    deviating(simulator, plan, deviations.collect())
 }
 
 /// What a plan takes where everything is off so.
@@ -327,20 +325,20 @@ mod tests {
         let cut = explore(&mut simulator, &stages, &options).unwrap().plan;
         let nominal = simulator.latency(&stages, &cut).unwrap();
         assert_eq!(latency(&simulator, (&stages, &cut), Deviation::NONE), Ok(nominal));
-        let none = latencies(&simulator, (&stages, &cut), &Errors::common(0.0), 0..3).unwrap();
+        let none = latencies(&simulator, (&stages, &cut, None), &Errors::common(0.0), 0..3).unwrap();
         assert_eq!(none, vec![nominal; 3]);
         let twice = Deviation { computing: [2.0; 3], meeting: 2.0, ..Deviation::NONE };
         let longer = latency(&simulator, (&stages, &cut), twice).unwrap();
         let ratio = longer.0 as f64 / nominal.0 as f64;
         assert!((1.9..=2.0 + 1e-6).contains(&ratio), "{ratio}: contention alone does not double");
         let drawn =
-            |percent| latencies(&simulator, (&stages, &cut), &Errors::common(percent), 0..50).unwrap();
+            |percent| latencies(&simulator, (&stages, &cut, None), &Errors::common(percent), 0..50).unwrap();
         assert_eq!(drawn(10.0), drawn(10.0));
         let spread =
             |latencies: &[Picos]| latencies.iter().max().unwrap().0 - latencies.iter().min().unwrap().0;
         assert!(spread(&drawn(5.0)) < spread(&drawn(20.0)));
         let biased = Errors { cut_bias_percent: 20.0, ..Errors::common(0.0) };
-        assert!(latencies(&simulator, (&stages, &cut), &biased, 0..1).unwrap()[0] > nominal);
+        assert!(latencies(&simulator, (&stages, &cut, None), &biased, 0..1).unwrap()[0] > nominal);
     }
 
     #[test]
@@ -353,7 +351,8 @@ mod tests {
         let errors = Errors { plan_percent: Some([50.0, 0.0]), cut_bias_percent: 5.0, ..Errors::common(0.0) };
         let mut times_longer = |plan: &Plan| {
             let nominal = simulator.latency(&stages, plan).unwrap();
-            latencies(&simulator, (&stages, plan), &errors, 0..1).unwrap()[0].0 as f64 / nominal.0 as f64
+            latencies(&simulator, (&stages, plan, None), &errors, 0..1).unwrap()[0].0 as f64
+                / nominal.0 as f64
         };
         assert!(answer.baselines.iter().all(|single| (times_longer(&single.plan) - 1.0).abs() < 1e-9));
         assert!((times_longer(&answer.plan) - 1.5).abs() < 1e-3);

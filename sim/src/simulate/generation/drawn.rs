@@ -128,7 +128,7 @@ impl GenerationRun<'_> {
         for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
             let plan = self.plan.of_part(placements);
             nominal += count * self.simulator.latency(stages, &plan)?.0 as f64;
-            let drawn = latencies(&self.simulator, (stages, &plan), errors, 0..DRAWS)?;
+            let drawn = latencies(&self.simulator, (stages, &plan, None), errors, 0..DRAWS)?;
             sums.iter_mut().zip(drawn).for_each(|(sum, time)| *sum += count * time.0 as f64);
         }
         Ok(sums.into_iter().map(|sum| if nominal > 0.0 { sum / nominal } else { 1.0 }).collect())
