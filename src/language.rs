@@ -10,7 +10,7 @@ use coexec_sim::simulate::generation::{
     Generation, GenerationBeside, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
     generate_beside, generation_timeline, planned_stages,
 };
-use coexec_sim::simulate::{Drawn, Footprint, Known};
+use coexec_sim::simulate::{Drawn, Footprint};
 use coexec_sim::workload::{LanguageTask, Turn};
 use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
 use serde::Serialize;
@@ -37,8 +37,6 @@ struct Document<'a> {
     plan: Option<PlanFile>,
     generation: &'a Generation,
     trust: Trust,
-    /// What is known of each processor that computes something.
-    known: Vec<Known>,
     /// The first prompt and tokens beside the background load, where the scenario has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     beside: Option<GenerationBeside>,
@@ -149,8 +147,12 @@ pub(crate) fn explore(
     Ok(())
 }
 
-/// The scenario's strategy, or where that is the usual one, what is faster; beside others. Or every one of them,
-/// fastest first.
+/// How engines use the processors, beside what a scenario asks for.
+const OTHER_ENGINES: [Strategy; 5] =
+    [Strategy::NpuGraphs, Strategy::NpuPrefill, Strategy::HeteroLayer, Strategy::GpuOnly, Strategy::CpuOnly];
+
+/// The scenario's strategy beside others; where it is the usual one and none was asked for, the fastest first. Or
+/// every one of them, fastest first.
 fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
@@ -162,17 +164,17 @@ fn answers(
     };
     if asked != Some(OneOrAll::All) {
         let usual = scenario.options.strategy;
-        let mut answers = vec![answer(usual)?];
-        // What products are shared between processors by is not all there is: a whole step may be compiled.
-        let compiled =
-            answer(Strategy::NpuGraphs).ok().filter(|_| asked.is_none() && usual == Strategy::HeteroTensor);
-        let is_faster =
-            |compiled: &LanguageAnswer| compiled.generation.latency < answers[0].generation.latency;
-        let place = usize::from(!compiled.as_ref().is_some_and(is_faster));
-        answers.splice(place..place, compiled);
-        let others = [Strategy::GpuOnly, Strategy::NpuPipe, Strategy::HeteroLayer];
-        let others = others.into_iter().filter(|&other| other != usual);
-        answers.extend(others.filter_map(|other| answer(other).ok()));
+        let is_open = asked.is_none() && usual == Strategy::HeteroTensor;
+        let others = OTHER_ENGINES.into_iter().filter(|&other| other != usual);
+        let mut answers: Vec<LanguageAnswer> = others.filter_map(|other| answer(other).ok()).collect();
+        match answer(usual) {
+            Ok(found) => answers.insert(0, found),
+            Err(_) if is_open && !answers.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+        if is_open {
+            answers.sort_by_key(|answer| answer.generation.latency);
+        }
         return Ok(answers);
     }
     // Those that cannot run on the device, or cover these lengths, drop out.
@@ -211,8 +213,8 @@ impl<'a> Document<'a> {
         (plan, generation): (&GenerationPlan, &'a Generation),
     ) -> Result<Self, Failure> {
         let Scenario { device, library, background, .. } = scenario;
-        let memory = Footprint::of_language(task);
-        let (known, drawn) = drawn(scenario, task, (plan, generation))?;
+        let memory = Footprint::of_language(task, plan);
+        let drawn = plan.drawn((device, *library), task, generation)?;
         let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
         Ok(Self {
             scenario: &scenario.name,
@@ -224,8 +226,7 @@ impl<'a> Document<'a> {
             peak_memory_bytes: memory.peak(),
             plan: None,
             generation,
-            trust: Trust::Language(drawn),
-            known,
+            trust: Trust::Language(Box::new(drawn)),
             beside: beside.transpose()?,
             strategies: Vec::new(),
         })
@@ -245,7 +246,7 @@ impl<'a> Document<'a> {
     fn show(&self, device: &Profile, check: &str) {
         turns(self.generation);
         output::line("");
-        self.trust.tell(&self.known, check);
+        self.trust.tell(&[], check);
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
         if let Some(GenerationBeside { prefill, decode }) = &self.beside {
             output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
@@ -264,7 +265,7 @@ impl<'a> Entry<'a> {
         LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
         (best, best_drawn): (&Generation, &Drawn),
     ) -> Result<Self, Failure> {
-        let (_, drawn) = drawn(scenario, task, (plan, generation))?;
+        let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
             strategy: strategy.name(),
             latency_ps: generation.latency,
@@ -274,17 +275,6 @@ impl<'a> Entry<'a> {
             generation,
         })
     }
-}
-
-/// What the times rest on, and how far they may be off.
-fn drawn(
-    Scenario { device, library, .. }: &Scenario,
-    task: &LanguageTask,
-    (plan, generation): (&GenerationPlan, &Generation),
-) -> Result<(Vec<Known>, GenerationDrawn), Failure> {
-    let known = plan.known(device, *library, task);
-    let drawn = plan.drawn((device, *library), task, generation, &known)?;
-    Ok((known, drawn))
 }
 
 /// What checks an answer.

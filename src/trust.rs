@@ -20,7 +20,7 @@ pub(crate) enum Trust {
         /// How far the profile may be off.
         errors: Errors,
     },
-    Language(GenerationDrawn),
+    Language(Box<GenerationDrawn>),
 }
 
 impl Trust {
@@ -49,16 +49,20 @@ impl Trust {
         let (between, basis) = match self {
             Self::Plan { is_of_period, errors, .. } => {
                 let what = if *is_of_period { "Period between" } else { "Between" };
-                (format!("{what} {low} and {high}"), basis(known, &[("", errors)]))
+                (format!("{what} {low} and {high}"), basis(known, errors))
             }
-            Self::Language(GenerationDrawn { first_token, tokens_per_second, errors, .. }) => {
+            Self::Language(drawn) => {
+                let GenerationDrawn { first_token, tokens_per_second, known, errors, .. } = drawn.as_ref();
                 let [low, high] = first_token.interval();
-                let rest = tokens_per_second
-                    .map_or(String::new(), |[low, high]| format!(", then {low:.2} to {high:.2} tokens/s,"));
-                let [first, rest_of] = errors;
-                let both = [("first token ", first), ("others ", rest_of)];
-                let count = if tokens_per_second.is_some() { 2 } else { 1 };
-                (format!("First token after {low} to {high}{rest}"), basis(known, &both[..count]))
+                let first = format!("First token after {low} to {high}");
+                let [prompt, answer] = [0, 1].map(|part| basis(&known[part], &errors[part]));
+                match tokens_per_second {
+                    None => (first, prompt),
+                    Some([low, high]) => (
+                        format!("{first}, then {low:.2} to {high:.2} tokens/s,"),
+                        format!("prompt {prompt}; answer {answer}"),
+                    ),
+                }
             }
         };
         output::line(&format!("{between} in 90 % of draws of the profile's errors"));
@@ -67,13 +71,11 @@ impl Trust {
     }
 }
 
-/// What the times of each processor rest on, and how far they are off, of each part that errors are told of.
-pub(crate) fn basis(known: &[Known], errors: &[(&str, &Errors)]) -> String {
+/// What the times of each processor rest on, and how far they are off.
+pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     let of = |Known { processor, basis, .. }: &Known| {
-        let percent = |errors: &Errors| errors.common_percent[*processor as usize];
-        let off = |(part, errors): &(&str, &Errors)| format!("{part}off by {:.0} %", percent(errors));
-        let off: Vec<String> = errors.iter().map(off).collect();
-        format!("{} {basis} ({})", processor.label(), off.join(", "))
+        let percent = errors.common_percent[*processor as usize];
+        format!("{} {basis} (off by {percent:.0} %)", processor.label())
     };
     let is_known = |known: &&Known| known.basis != Basis::NotKnown;
     known.iter().filter(is_known).map(of).collect::<Vec<_>>().join(", ")

@@ -54,14 +54,16 @@ fn detail(detail: &Detail) -> String {
                 let [rows, columns] = schedule.tile;
                 let blocks = u64::from(schedule.blocks);
                 let pieces = match schedule.library {
-                    cpu::Library::Xnnpack => counted(blocks, "tile", "tiles"),
-                    cpu::Library::Ruy | cpu::Library::Coexec => counted(blocks, "block", "blocks"),
+                    Some(cpu::Library::Xnnpack) => counted(blocks, "tile", "tiles"),
+                    Some(cpu::Library::Ruy | cpu::Library::Coexec) | None => {
+                        counted(blocks, "block", "blocks")
+                    }
                 };
                 format!(", {rows}x{columns} micro-kernel, {pieces}")
             };
             format!(
                 "{} {} on {cores} ({}){pieces}; limited by {}",
-                schedule.library,
+                schedule.library.map_or("integer weights".to_owned(), |library| library.to_string()),
                 cpu_kernel(schedule.kernel),
                 counted(u64::from(schedule.threads), "thread", "threads"),
                 cpu_limit(schedule.limit)

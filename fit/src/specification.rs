@@ -8,9 +8,11 @@ mod known;
 mod memory;
 mod npu;
 
-use coexec_sim::device::cpu::{Cluster, Cpu};
+use coexec_sim::device::cpu::{Cluster, Cpu, LanguageRates};
 use coexec_sim::device::gpu::GpuFamily;
-use coexec_sim::{Gpu, InputError, ProcessorKind, Profile, Quantity};
+use coexec_sim::device::memory::Memory;
+use coexec_sim::kernel::cpu::MAX_THREADS;
+use coexec_sim::{Basis, Gpu, InputError, ProcessorKind, Profile, Quantity};
 
 use known::{CoreFacts, GpuFacts, NpuFacts};
 pub use known::{SYSTEMS, System};
@@ -19,6 +21,10 @@ use memory::Interface;
 /// Names of clusters, fastest first, by how many there are.
 const CLUSTER_NAMES: [&[&str]; 4] =
     [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
+
+/// 32-bit multiply-accumulates that all cores of a Snapdragon 8 Elite do in a nanosecond: 16 a cycle on two at
+/// 4.32 GHz and six at 3.53 GHz.
+const ELITE_MULTIPLY_ACCUMULATES_PER_NS: f64 = 16.0 * (2.0 * 4.32 + 6.0 * 3.53);
 
 /// A part of a device in words, and where they are from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +129,44 @@ impl Specification {
             }
     }
 
+    /// Rates of a language-model engine: those fitted on a Snapdragon 8 Elite, by the arithmetic of the fastest eight
+    /// cores and the memory's bandwidth; none where the arithmetic of a core is not known.
+    fn language(&self) -> Option<LanguageRates> {
+        let fitted = Profile::load("snapdragon-8elite").ok()?;
+        let (mut left, mut rate) = (MAX_THREADS as u32, 0.0);
+        for text in self.cpu.text.split(',') {
+            let (cores, facts, ghz) = cores_of(text).ok()?;
+            let busy = cores.min(left);
+            left -= busy;
+            rate += f64::from(busy) * ghz * facts.integer_rate()?;
+        }
+        let arithmetic = rate / ELITE_MULTIPLY_ACCUMULATES_PER_NS;
+        let peak = |memory: &Memory| memory.peak_bandwidth_gbps.value;
+        let bandwidth = peak(&Interface::parse(&self.memory.text).ok()?.memory("")) / peak(&fitted.memory);
+        let scaled = |quantity: &Quantity, factor: f64| {
+            Quantity::plain((quantity.value * factor * 100.0).round() / 100.0)
+        };
+        let rates = fitted.cpu.language?;
+        Some(LanguageRates {
+            source: format!(
+                "derived, not measured: the snapdragon-8elite profile's fitted rates, arithmetic x {arithmetic:.3} \
+                 (multiply-accumulates of the cores), bandwidth x {bandwidth:.3} (peaks of the memories)"
+            ),
+            basis: Basis::Scaled,
+            operator_us: Quantity::plain(rates.operator_us.value),
+            multiply_accumulates_per_ns: scaled(&rates.multiply_accumulates_per_ns, arithmetic),
+            bandwidth_gbps: scaled(&rates.bandwidth_gbps, bandwidth),
+            context_multiply_accumulates_per_ns: scaled(
+                &rates.context_multiply_accumulates_per_ns,
+                arithmetic,
+            ),
+            token_context_multiply_accumulates_per_ns: scaled(
+                &rates.token_context_multiply_accumulates_per_ns,
+                arithmetic,
+            ),
+        })
+    }
+
     fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
         let texts: Vec<&str> = self.cpu.text.split(',').collect();
         let names = texts.len().checked_sub(1).and_then(|index| CLUSTER_NAMES.get(index));
@@ -132,26 +176,34 @@ impl Specification {
         let clusters = named.map(|(text, name)| cluster(text, name)).collect::<Result<_, InputError>>()?;
         let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
         let source = format!("{}; clocks and cores: {}", self.soc, self.cpu.cited());
-        Ok(Cpu { source, mixed_cluster_factor, mixed_ruy_f32: None, mixed_ruy_i8: None, clusters })
+        let language = self.language();
+        Ok(Cpu { source, mixed_cluster_factor, mixed_ruy_f32: None, mixed_ruy_i8: None, language, clusters })
     }
+}
+
+/// What text of a cluster is like.
+const CLUSTER: &str = "clusters as 5xA720@3.15: how many cores of which type at what clock, in GHz";
+
+/// Count, type and clock in GHz of text like `5xA720@3.15`.
+fn cores_of(text: &str) -> Result<(u32, &'static CoreFacts, f64), InputError> {
+    let parts = text.trim().split_once('x').and_then(|(count, rest)| Some((count, rest.split_once('@')?)));
+    let numbers = parts.and_then(|(count, (core, ghz))| Some((count.parse().ok()?, core, positive(ghz)?)));
+    let (cores, core, ghz): (u32, &str, f64) = numbers.ok_or_else(|| refused("--cpu", text, CLUSTER))?;
+    Ok((cores, CoreFacts::find(core)?, ghz))
 }
 
 /// A cluster from text like `5xA720@3.15`.
 fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
-    let parts = text.trim().split_once('x').and_then(|(count, rest)| Some((count, rest.split_once('@')?)));
-    let numbers = parts.and_then(|(count, (core, ghz))| Some((count.parse().ok()?, core, positive(ghz)?)));
-    let expected = "clusters as 5xA720@3.15: how many cores of which type at what clock, in GHz";
-    let (cores, core, ghz): (u32, &str, f64) = numbers.ok_or_else(|| refused("--cpu", text, expected))?;
-    let facts = CoreFacts::find(core)?;
+    let (cores, facts, ghz) = cores_of(text)?;
     Ok(Cluster {
-        name: name.to_owned().try_into().map_err(|_| refused("--cpu", text, expected))?,
+        name: name.to_owned().try_into().map_err(|_| refused("--cpu", text, CLUSTER))?,
         core: facts.core(),
         cores,
         clock_mhz: Quantity::plain((ghz * 1e3).round()),
         dot_product: facts.has(&facts.dot_product),
         f16_arithmetic: facts.has(&facts.f16_arithmetic),
         int8_matrix_product: facts.has(&facts.i8mm),
-        instruction_set: None,
+        instruction_set: facts.instruction_set(),
         l1_cache_bytes: None,
         l2_cache_bytes: None,
         ruy_f32: None,

@@ -110,6 +110,9 @@ pub enum Strategy {
     NpuNaive,
     /// Language models: all on the NPU, each step compiled as graphs over a context of fixed length.
     NpuGraphs,
+    /// Language models: prompts on the NPU, compiled as graphs; answers on the CPU cores or the GPU, whichever is
+    /// faster, with a second copy of the weights in their layout (MNN, mllm).
+    NpuPrefill,
     /// Language models: each product on GPU or NPU, whichever is faster (`Hetero-layer`).
     HeteroLayer,
     /// Language models: each product's output channels between GPU and NPU.
@@ -162,11 +165,14 @@ impl Strategy {
         let place = |place| Rules { axes: &[], search: None, place: Some(place) };
         let padded: PlaceProduct = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
         match self {
-            Self::CpuOnly => search(&[], |explorer, strategy| {
-                let core_sets: Vec<_> =
-                    explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
-                split::on_one_processor(explorer, strategy, &core_sets)
-            }),
+            Self::CpuOnly => Rules {
+                place: Some(language::on_all_cores),
+                ..search(&[], |explorer, strategy| {
+                    let core_sets: Vec<_> =
+                        explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
+                    split::on_one_processor(explorer, strategy, &core_sets)
+                })
+            },
             Self::GpuOnly => Rules {
                 place: Some(|_, _| Ok(Placement::GPU)),
                 ..search(&[], |explorer, strategy| {
@@ -192,7 +198,7 @@ impl Strategy {
             Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
             Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
             Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => place(padded),
-            Self::NpuGraphs => place(|_, _| Ok(Placement::NPU)),
+            Self::NpuGraphs | Self::NpuPrefill => place(|_, _| Ok(Placement::NPU)),
             Self::NpuPipe => place(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
             Self::NpuChunked => place(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
             Self::HeteroLayer => place(layer_level::place),

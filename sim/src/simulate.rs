@@ -176,10 +176,10 @@ impl<'a> Simulator<'a> {
         Self { graphs: GraphMaking::None, ..self }
     }
 
-    /// The simulator, whose NPU is given whole steps of a language model, compiled as graphs.
-    #[must_use]
-    pub(crate) fn step_by_step(self) -> Self {
-        Self { graphs: GraphMaking::TokenSteps, ..self }
+    /// From now on the NPU is given whole steps of a language model, compiled as graphs, or each product on its
+    /// own.
+    fn take_steps(&mut self, are_compiled: bool) {
+        self.graphs = if are_compiled { GraphMaking::TokenSteps } else { GraphMaking::None };
     }
 
     /// The simulator, with a background load beside whatever it runs.

@@ -92,7 +92,7 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
         output::table(&["model", "devices"], ordered);
     }
     output::line("");
-    let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &[("", &row.errors)])];
+    let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
     output::table(&["device", "basis"], output::distinct(rows.iter().map(basis)));
     output::line("\nVerify on the phone: coexec run MODEL --device DEVICE --strategy optimal --out runs.csv");
 }

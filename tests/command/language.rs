@@ -28,9 +28,11 @@ fn a_conversation_has_a_row_for_each_phase_of_each_turn() {
 fn all_strategies_are_compared_fastest_first() {
     let document = coexec(words("explore internlm2-1.8b --strategy all --json")).json();
     let strategies = document["strategies"].as_array().unwrap();
-    assert_eq!(strategies.len(), 12);
+    assert_eq!(strategies.len(), 14);
     assert!(strategies.is_sorted_by_key(|entry| entry["latency_ps"].as_u64()));
-    let products = strategies.iter().filter(|entry| entry["strategy"] != "npu-graphs");
+    let other_engines = ["npu-graphs", "npu-prefill", "cpu-only"];
+    let products =
+        strategies.iter().filter(|entry| !other_engines.contains(&entry["strategy"].as_str().unwrap()));
     let fastest = products.map(|entry| entry["latency_ps"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
     let solver = strategies.iter().find(|entry| entry["strategy"] == "hetero-tensor").unwrap();
     assert!(solver["latency_ps"].as_f64().unwrap() < 1.01 * fastest);
@@ -46,6 +48,9 @@ fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
     let longer =
         document("explore llama3-8b-simple-qa --device snapdragon-8elite --strategy npu-graphs --json");
     assert!(longer["generation"]["turns"][0]["decode"]["latency_ps"].as_u64() > Some(0));
+    // Where nothing is known of products handed over one by one, other engines answer.
+    let found = document("explore llama3.2-3b --device dimensity-9300 --json");
+    assert_eq!(found["plan_origin"], "plan found by npu-graphs");
     coexec(words("explore llama3.2-3b --device pixel4 --strategy npu-graphs"))
         .assert_refused(&["npu.compiled.token_bandwidth_gbps"]);
 }
@@ -55,7 +60,7 @@ fn a_plan_that_explore_wrote_is_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
     let plan = path.to_str().unwrap();
-    for strategy in ["npu-graphs", "hetero-tensor"] {
+    for strategy in ["npu-graphs", "npu-prefill", "hetero-tensor"] {
         let line = ["explore", "llama3.2-3b", "--strategy", strategy, "--out", plan, "--json"];
         let found = coexec(line).json();
         let replayed = coexec(["simulate", "llama3.2-3b", "--plan", plan, "--json"]).json();
@@ -130,7 +135,7 @@ fn rates_of_a_language_model_say_how_sure_they_are_on_what_they_rest_and_what_ch
     let rate = holds(&trust["tokens_per_second_interval"], &turn["decode"]["tokens_per_second"]);
     assert!(rate < first, "tokens behind the first were fitted to, prompts were not");
     holds(&trust["interval_ps"], &document["generation"]["latency_ps"]);
-    assert_eq!(document["known"][0]["basis"], "transferred");
+    assert_eq!(document["trust"]["known"][0][0]["basis"], "transferred");
     for entry in document["strategies"].as_array().unwrap() {
         holds(&entry["interval_ps"], &entry["latency_ps"]);
     }

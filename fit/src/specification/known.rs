@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use coexec_sim::device::cpu::Core;
+use coexec_sim::device::cpu::{Core, InstructionSet};
 use coexec_sim::device::gpu::GpuFamily;
 use coexec_sim::{InputError, Text};
 use serde::Deserialize;
@@ -96,6 +96,19 @@ impl CoreFacts {
         if found.isa_source.is_empty() { Self::find(&found.base_core) } else { Ok(found) }
     }
 
+    /// Multiply-accumulates of integers a cycle, as a multiple of those in 32 bits that is the same for all cores with
+    /// the int8 matrix product; the dot product alone does half as many, and 16-bit products a quarter.
+    pub(super) fn integer_rate(&self) -> Option<f64> {
+        let share = if self.has(&self.i8mm) {
+            1.0
+        } else if self.has(&self.dot_product) {
+            0.5
+        } else {
+            0.25
+        };
+        Some(share * number(&self.f32_fma_per_cycle)?)
+    }
+
     /// Whether its arithmetic rate was not verified.
     pub(super) fn is_uncertain(&self) -> bool {
         self.f32_fma_per_cycle.contains('?')
@@ -103,6 +116,15 @@ impl CoreFacts {
 
     pub(super) fn has(&self, answer: &str) -> bool {
         answer.starts_with("yes") && !self.isa_source.is_empty()
+    }
+
+    /// Its vector instructions, where they are not those of its architecture's first level.
+    pub(super) fn instruction_set(&self) -> Option<InstructionSet> {
+        match self.name.as_str() {
+            "x86-64" => Some(InstructionSet::Avx2),
+            "x86-64-v4" => Some(InstructionSet::Avx512),
+            _ => None,
+        }
     }
 
     /// Its micro-architecture, as kernel libraries tell them apart.

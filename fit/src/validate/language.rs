@@ -15,8 +15,8 @@ use coexec_sim::explore::language::{LanguageAnswer, explore_language};
 use coexec_sim::workload::{LanguageTask, Turn};
 use coexec_sim::{Library, Mechanism, Picos, ProcessorKind, Profile, Strategy};
 
-/// How long it takes by the profile, in microseconds, and what 90 % of draws of the profile's errors lie between;
-/// why nothing says so otherwise. On an NPU
+/// How long it takes by the profile, in microseconds, and, where that `is_drawn`, what 90 % of draws of the
+/// profile's errors lie between; why nothing says so otherwise. On an NPU
 /// the products are in static graphs that are filled, as engines of language models run them.
 ///
 /// # Errors
@@ -25,14 +25,15 @@ pub fn predict(
     profile: &Profile,
     run: &OfLanguageModel,
     library: Library,
-) -> Result<(f64, [f64; 2]), String> {
+    is_drawn: bool,
+) -> Result<(f64, Option<[f64; 2]>), String> {
     // An engine that hands products over one by one, or one that compiles whole steps.
     let is_compiled = run.unit == ProcessorKind::Npu && !run.runtime.contains("llama");
     let strategy = match run.unit {
         ProcessorKind::Npu if is_compiled => Strategy::NpuGraphs,
         ProcessorKind::Npu => Strategy::NpuPipe,
         ProcessorKind::Gpu => Strategy::GpuOnly,
-        ProcessorKind::Cpu => return Err("no strategy computes a language model on CPU cores".to_owned()),
+        ProcessorKind::Cpu => Strategy::CpuOnly,
     };
     let turn = match run.phase {
         // Both phases are compiled for the whole context.
@@ -44,24 +45,26 @@ pub fn predict(
     let answer = explore_language(profile, library, &task, strategy, Mechanism::SvmPolling)
         .map_err(|error| error.to_string())?;
     let LanguageAnswer { plan, generation, .. } = &answer;
-    let drawn = plan
-        .drawn((profile, library), &task, generation, &plan.known(profile, library, &task))
-        .map_err(|error| error.to_string())?;
     let report = generation.turns.first().ok_or("there is no turn")?;
-    let (time, drawn) = match run.phase {
-        Phase::FirstToken(_) => (report.time_to_first_token, drawn.first_token),
-        Phase::NextToken(_) => report.time_per_token.zip(drawn.next_token).ok_or("no token is generated")?,
+    let time = match run.phase {
+        Phase::FirstToken(_) => report.time_to_first_token,
+        Phase::NextToken(_) => report.time_per_token.ok_or("no token is generated")?,
     };
-    Ok((time.as_micros(), drawn.interval().map(Picos::as_micros)))
+    let drawn = is_drawn.then(|| plan.drawn((profile, library), &task, generation)).transpose();
+    let interval = drawn.map_err(|error| error.to_string())?.and_then(|drawn| match run.phase {
+        Phase::FirstToken(_) => Some(drawn.first_token.interval()),
+        Phase::NextToken(_) => Some(drawn.next_token?.interval()),
+    });
+    Ok((time.as_micros(), interval.map(|ends| ends.map(Picos::as_micros))))
 }
 
 /// Compares predictions of `profile` with `runs`.
 pub fn validate(profile: &Profile, runs: &[Answer], library: Library) -> Validation {
     let predicted: Vec<Result<Point, SkippedRow>> = runs
         .par_iter()
-        .map(|run| match predict(profile, &run.what, library) {
+        .map(|run| match predict(profile, &run.what, library, true) {
             Ok((micros, interval)) => {
-                Ok(Point::of(run, run.what.group(), run.what.title.clone(), micros).within(Some(interval)))
+                Ok(Point::of(run, run.what.group(), run.what.title.clone(), micros).within(interval))
             }
             Err(reason) => Err(SkippedRow { line: run.line, reason }),
         })
@@ -190,6 +193,67 @@ mod tests {
         assert!(points.iter().any(|point| point.measured_us > 1.8 * point.predicted_us));
     }
 
+    /// What the profile says of its CPU's kernels for language models.
+    fn rates(profile: &mut Profile) -> [&mut f64; 5] {
+        let rates = profile.cpu.language.as_mut().unwrap();
+        [
+            &mut rates.operator_us.value,
+            &mut rates.multiply_accumulates_per_ns.value,
+            &mut rates.bandwidth_gbps.value,
+            &mut rates.context_multiply_accumulates_per_ns.value,
+            &mut rates.token_context_multiply_accumulates_per_ns.value,
+        ]
+    }
+
+    /// Mean logarithm of the factor by which `profile` is off.
+    fn misfit(profile: &Profile, runs: &[Answer]) -> f64 {
+        let error = |run: &Answer| {
+            let (micros, _) = predict(profile, &run.what, Library::Xnnpack, false).unwrap();
+            (micros / run.measured_us).ln().abs()
+        };
+        runs.iter().map(error).sum::<f64>() / runs.len() as f64
+    }
+
+    /// `profile` with rates that a descent along each of them, step by step, finds best for `runs`.
+    fn fitted(mut profile: Profile, runs: &[Answer]) -> Profile {
+        let mut least = misfit(&profile, runs);
+        for step in [1.2_f64, 1.05, 1.02] {
+            for rate in (0..5).cycle().take(20) {
+                for factor in [step, 1.0 / step] {
+                    let mut other = profile.clone();
+                    *rates(&mut other)[rate] *= factor;
+                    let found = misfit(&other, runs);
+                    if found < least {
+                        (least, profile) = (found, other);
+                    }
+                }
+            }
+        }
+        profile
+    }
+
+    #[test]
+    fn the_cpus_rates_hold_on_models_kept_out_of_them() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+        let mut runs = read(&folder, "8elite").unwrap().runs;
+        runs.retain(|run| run.what.unit == ProcessorKind::Cpu);
+        assert_eq!(runs.len(), 22);
+        let stated = Profile::load("snapdragon-8elite").unwrap();
+        let in_sample = misfit(&stated, &runs);
+        assert!(in_sample < 1.05 * misfit(&fitted(stated.clone(), &runs), &runs), "{in_sample}");
+        let models: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
+        let mut kept_out = [Vec::new(), Vec::new()];
+        for left in models {
+            let (tested, seen): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(|run| run.network == left);
+            for point in validate(&fitted(stated.clone(), &seen), &tested, Library::Xnnpack).points {
+                let is_token = usize::from(point.group.ends_with("next_token"));
+                kept_out[is_token].push(100.0 * (point.predicted_us / point.measured_us - 1.0).abs());
+            }
+        }
+        let [first, next] = kept_out.map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
+        assert!(first <= 12.0 && next <= 15.0, "{first} % and {next} %");
+    }
+
     #[test]
     fn a_longer_context_takes_longer_a_token_and_a_longer_prompt_to_the_first() {
         let profile = Profile::load("snapdragon-8elite").unwrap();
@@ -205,7 +269,7 @@ mod tests {
                 context,
                 phase: if phase { Phase::FirstToken(prompt_tokens) } else { Phase::NextToken(context) },
             };
-            predict(&profile, &run, Library::Xnnpack).unwrap().0
+            predict(&profile, &run, Library::Xnnpack, false).unwrap().0
         };
         assert!(takes(128, 4096, false) > takes(128, 512, false));
         let [one, two] = [128, 256].map(|prompt| takes(prompt, 4096, true));

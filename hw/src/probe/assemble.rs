@@ -86,6 +86,7 @@ pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
         mixed_cluster_factor: Quantity::of(1.0, assumed),
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
+        language: None,
         clusters: cores::clusters(groups),
     }
 }

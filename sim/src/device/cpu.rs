@@ -9,6 +9,7 @@
 mod coexec_rates;
 mod core;
 mod instruction_set;
+mod language;
 mod rates;
 mod spread;
 
@@ -23,6 +24,7 @@ use super::quantity::Quantity;
 pub use self::core::Core;
 pub use coexec_rates::{CoexecRates, CoexecUnit};
 pub use instruction_set::{InstructionSet, TileExtent};
+pub use language::LanguageRates;
 pub use rates::{MixedClusters, RuyRates, XnnpackRates};
 pub use spread::CoreSetSpread;
 
@@ -48,6 +50,8 @@ pub struct Cpu {
     pub mixed_ruy_f32: Option<MixedClusters>,
     /// The same for TFLite's own kernels on 8-bit integers.
     pub mixed_ruy_i8: Option<MixedClusters>,
+    /// A language-model engine's kernels for integer weights, on all cores.
+    pub language: Option<LanguageRates>,
     /// Clusters, fastest first.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,

@@ -1,8 +1,8 @@
-//! Strategies for language models on GPU and NPU.
+//! Strategies for language models.
 //!
 //! Responsible for: who computes each product of activations and weights, for each prompt
-//! length and for single tokens; everything else is the GPU's, whose kernels it is
-//! (`HeteroInfer`, SOSP'25, figure 6). Not for: CPU cores, which only control.
+//! length and for single tokens. Where GPU and NPU share them, everything else is the GPU's, whose
+//! kernels it is (`HeteroInfer`, SOSP'25, figure 6), and CPU cores only control. Not for: shares of CPU cores.
 //! Invariant: a strategy's choice for a product is a function of the product alone, so
 //! equal products of all layers share it; only the solver takes a prompt or the tokens
 //! after it as another strategy places them where that is faster as a whole.
@@ -20,7 +20,7 @@ pub use price::ProductPrices;
 use super::Strategy;
 use crate::device::npu::Order;
 use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
+use crate::kernel::cpu::{CoreSet, Library};
 use crate::plan::Placement;
 use crate::plan::synchronisation::Mechanism;
 use crate::simulate::SimulateError;
@@ -42,7 +42,7 @@ const WITH_STANDARD_GRAPHS: [Strategy; 8] = [
 
 impl Strategy {
     fn graphs(self, task: &LanguageTask) -> Graphs {
-        if self == Self::NpuGraphs {
+        if matches!(self, Self::NpuGraphs | Self::NpuPrefill) {
             Graphs::compiled(task)
         } else if matches!(self, Self::NpuOnline | Self::NpuNaive) {
             Graphs::MadeOnline
@@ -51,9 +51,23 @@ impl Strategy {
         }
     }
 
+    /// Whether one processor computes all of a step, not only its products.
+    fn is_whole_step(self) -> bool {
+        matches!(self, Self::CpuOnly | Self::NpuGraphs | Self::NpuPrefill)
+    }
+
     fn order(self) -> Option<Order> {
         (self == Self::NpuNaive).then_some(Order::WeightsStationary)
     }
+}
+
+/// All cores at once, as engines of language models use them.
+///
+/// # Errors
+/// The device has no cores.
+pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement, SimulateError> {
+    let cores = CoreSet::all(&price.device().cpu);
+    cores.map(Placement::cpu).ok_or_else(|| SimulateError::absent("CPU", price.device()))
 }
 
 /// What was found, and what it takes; the GPU where nothing was.
@@ -84,6 +98,9 @@ pub fn plan_language(
 ) -> Result<GenerationPlan, SimulateError> {
     let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
     let mut plan = by(strategy)?;
+    if strategy == Strategy::NpuPrefill {
+        plan.decode = answer_beside(device, library, task, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
+    }
     if strategy != Strategy::HeteroTensor {
         return Ok(plan);
     }
@@ -104,6 +121,31 @@ pub fn plan_language(
         }
     }
     Ok(plan)
+}
+
+/// How the faster of `plans` generates the answers of `task`.
+///
+/// # Errors
+/// The device can follow none of them: what the last one lacks.
+fn answer_beside(
+    device: &Profile,
+    library: Library,
+    task: &LanguageTask,
+    plans: [Result<GenerationPlan, SimulateError>; 2],
+) -> Result<StepPlan, SimulateError> {
+    let mut best: Result<(Picos, StepPlan), SimulateError> = Err(SimulateError::absent("GPU", device));
+    for plan in plans {
+        let found = plan.and_then(|plan| {
+            let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
+            Ok((time, plan.decode))
+        });
+        match (&best, &found) {
+            (Ok((least, _)), Ok((time, _))) if time >= least => {}
+            (Ok(_), Err(_)) => {}
+            (Err(_), _) | (Ok(_), Ok(_)) => best = found,
+        }
+    }
+    best.map(|(_, decode)| decode)
 }
 
 /// How long the phases of a task take.
@@ -132,7 +174,7 @@ fn plan_products(
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan, SimulateError> {
-    let uses_gpu = strategy != Strategy::NpuGraphs;
+    let uses_gpu = !strategy.is_whole_step();
     let hands_over_products = uses_gpu && strategy != Strategy::GpuOnly;
     if uses_gpu && device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
@@ -150,10 +192,11 @@ fn plan_products(
     let variant = plan.device(device);
     let price = ProductPrices::new(&variant, library, synchronisation);
     for turn in 0..task.turns.len() {
-        let (step, _) = plan.prefill_steps(task, turn);
-        plan.prefill.push(plan_step(&price, &plan.stages(task, step), strategy)?);
+        let (step, _) = plan.graphs.prefill_steps(task, turn);
+        plan.prefill.push(plan_step(&price, &plan.graphs.stages(task, step), strategy)?);
     }
-    plan.decode = plan_step(&price, &plan.stages(task, plan.decode_step(task, 0, 0)), strategy)?;
+    plan.decode =
+        plan_step(&price, &plan.graphs.stages(task, plan.graphs.decode_step(task, 0, 0)), strategy)?;
     Ok(plan)
 }
 
@@ -167,9 +210,8 @@ fn plan_step(
     };
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
-            Some(_) => place(price, stage),
-            None if strategy == Strategy::NpuGraphs => Ok(Placement::NPU),
-            None => Ok(Placement::GPU),
+            None if !strategy.is_whole_step() => Ok(Placement::GPU),
+            Some(_) | None => place(price, stage),
         };
         stages.iter().map(place).collect::<Result<Vec<_>, _>>()
     });

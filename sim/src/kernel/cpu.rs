@@ -8,6 +8,7 @@
 
 pub mod coexec;
 mod core_set;
+mod language;
 mod makespan;
 pub mod ruy;
 mod tally;
@@ -111,8 +112,8 @@ pub enum Limit {
 /// How a layer is scheduled on a core set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Schedule {
-    /// Library that runs it.
-    pub library: Library,
+    /// Library that runs it; none where an engine of language models does.
+    pub library: Option<Library>,
     /// Kernel of the operator (linked functions that do not fuse run after it).
     pub kernel: Kernel,
     /// Threads the operator's parallel work is divided over.
@@ -150,14 +151,17 @@ pub fn execute(
     library: Library,
 ) -> Result<Execution<Schedule>, Unsupported> {
     if layer.operator.output().elements() == 0 {
-        return Ok(Tally::new(Kernel::Nothing).finish(library, 0));
+        return Ok(Tally::new(Kernel::Nothing).finish(Some(library), 0));
+    }
+    if let Some(rates) = cpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+        return Ok(language::execute(layer, cpu, rates, cores)?.finish(None, traffic::bytes(layer, None)));
     }
     let tally = match library {
         Library::Ruy => tflite::execute(layer, cpu, cores)?,
         Library::Xnnpack => xnnpack::execute(layer, cpu, cores)?,
         Library::Coexec => coexec::execute(layer, cpu, cores)?,
     };
-    Ok(tally.finish(library, traffic::bytes(layer, library)))
+    Ok(tally.finish(Some(library), traffic::bytes(layer, Some(library))))
 }
 
 /// The linked functions in order, each with whether what comes before it applies it for

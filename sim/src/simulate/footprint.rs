@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::generation::GenerationPlan;
 use super::lower::Lowered;
 use crate::device::profile::Profile;
 use crate::plan::{Plan, Region, Regions};
@@ -21,7 +22,8 @@ pub struct Footprint {
     pub weights_bytes: Bytes,
     /// Most results that are alive at once, once each.
     pub activations_bytes: Bytes,
-    /// Weights that both processors have: those of operators cut along their height.
+    /// Weights that both processors have: those of operators cut along their height, and of a language model
+    /// whose prompts and answers different processors compute in layouts of their own.
     pub extra_weights_bytes: Bytes,
     /// Most second copies of results that are alive at once: what crosses between an image
     /// and a buffer or between two memories, and rows that both compute.
@@ -29,12 +31,15 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of a language model: its weights in the format of its layers, and the keys and values of all turns.
-    pub fn of_language(task: &LanguageTask) -> Self {
+    /// Of a language model under `plan`: its weights in the format of its layers, again where each phase has them
+    /// in the layout of another processor, and the keys and values of all turns.
+    pub fn of_language(task: &LanguageTask, plan: &GenerationPlan) -> Self {
         let context = task.context_before(task.turns.len());
+        let weights_bytes = task.data_type().weight_bytes(task.model.parameters());
         Self {
-            weights_bytes: task.data_type().weight_bytes(task.model.parameters()),
+            weights_bytes,
             activations_bytes: Bytes(task.model.cache_bytes(context)),
+            extra_weights_bytes: if plan.keeps_weights_twice() { weights_bytes } else { Bytes::ZERO },
             ..Self::default()
         }
     }

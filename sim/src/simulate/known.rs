@@ -84,7 +84,8 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
 pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis; ProcessorKind::ALL.len()] {
     let linear = Operator::Linear(Linear { rows: 64, input_features: 64, output_features: 64, bias: true });
     let stages = [Stage::single("linear".to_owned(), Layer::new(linear, format))];
-    let core_sets: Vec<CoreSet> = CoreSet::fastest(&device.cpu, 1).into_iter().collect();
+    let core_sets = [CoreSet::fastest(&device.cpu, 1), CoreSet::all(&device.cpu)];
+    let core_sets: Vec<CoreSet> = core_sets.into_iter().flatten().collect();
     let all = known(device, library, &core_sets, &stages);
     ProcessorKind::ALL.map(|kind| {
         all.iter().find(|known| known.processor == kind).map_or(Basis::NotKnown, |known| known.basis)
@@ -95,6 +96,9 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
 fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> Basis {
     match kind {
         ProcessorKind::Cpu => {
+            if let Some(rates) = device.cpu.language.as_ref().filter(|_| format.is_weight_only()) {
+                return rates.basis;
+            }
             let of = |format| {
                 let table = cpu::rate_table(library, format);
                 let of = |cluster: &Cluster| {

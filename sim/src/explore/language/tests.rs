@@ -1,6 +1,8 @@
 use super::Strategy as S;
 use super::*;
 use crate::plan::ProcessorKind;
+use crate::simulate::Footprint;
+use crate::units::Bytes;
 use crate::workload::{Turn, WeightFormat, language_model};
 
 const FAST: Mechanism = Mechanism::SleepThenPoll;
@@ -67,8 +69,8 @@ fn other_ways_to_run_525_tokens_are_slower_as_published() {
 fn no_other_strategy_beats_the_solver() {
     for prompt in [32, 135, 256, 300, 525] {
         let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
-        // Whole steps that are compiled are another engine's.
-        for strategy in S::of_language_models().filter(|strategy| *strategy != S::NpuGraphs) {
+        // Whole steps on one processor are other engines'.
+        for strategy in S::of_language_models().filter(|strategy| !strategy.is_whole_step()) {
             let rate = prefill("internlm2-1.8b", prompt, strategy, FAST);
             assert!(rate <= 1.001 * best, "{prompt} tokens: {} {rate} over {best}", strategy.name());
         }
@@ -107,6 +109,33 @@ fn a_second_turn_attends_to_the_first_and_reuses_its_online_graphs() {
     assert_eq!(second.context_before, 80);
     assert!(second.prefill.latency + first.preparation > first.prefill.latency);
     assert!(second.time_per_token > first.time_per_token);
+}
+
+#[test]
+fn a_prompt_read_by_the_npu_is_answered_by_the_faster_of_cpu_and_gpu_with_the_weights_twice() {
+    let device = Profile::load("snapdragon-8elite").unwrap();
+    let turn = Turn { prompt_tokens: 256, generated_tokens: 8 };
+    let model = language_model("llama3.2-3b").unwrap();
+    let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
+    let answer = |strategy| explore_language(&device, Library::Xnnpack, &task, strategy, FAST).unwrap();
+    let [both, npu, cpu, gpu] = [S::NpuPrefill, S::NpuGraphs, S::CpuOnly, S::GpuOnly].map(answer);
+    let phases = |answer: &LanguageAnswer, turn: usize| {
+        let report = &answer.generation.turns[turn];
+        [report.prefill.latency, report.decode.as_ref().unwrap().latency]
+    };
+    // The cache changes its layout each time another processor goes on with it.
+    let rearranged = |tokens: u32| {
+        let bytes = 2.0 * task.model.cache_bytes(tokens) as f64;
+        Picos::from_nanos(1e9 * bytes / device.memory.capacity(1).0)
+    };
+    assert_eq!(phases(&both, 0)[0], phases(&npu, 0)[0]);
+    let faster = phases(&cpu, 0)[1].min(phases(&gpu, 0)[1]);
+    assert_eq!(phases(&both, 0)[1], faster + rearranged(256));
+    assert_eq!(phases(&both, 1)[0], phases(&npu, 1)[0] + rearranged(8));
+    let copies = |answer: &LanguageAnswer| Footprint::of_language(&task, &answer.plan).extra_weights_bytes;
+    assert_eq!(copies(&both), Footprint::of_language(&task, &both.plan).weights_bytes);
+    assert_eq!([&npu, &cpu, &gpu].map(copies), [Bytes::ZERO; 3]);
+    assert_eq!(GenerationPlan::of_flat(&task, &both.plan.flat().unwrap()), both.plan);
 }
 
 #[test]

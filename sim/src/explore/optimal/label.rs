@@ -5,6 +5,8 @@
 //! no later and with no higher bound.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
@@ -149,6 +151,18 @@ impl Label {
             && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
     }
 
+    /// Becomes no worse than `other`, too.
+    fn stand_for(&mut self, other: &Self) {
+        self.now = self.now.least(other.now);
+        (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
+        for (known, place) in self.places.iter_mut().zip(&other.places) {
+            known.ready = known.ready.min(place.ready);
+            known.usable = known.usable.min(place.usable);
+            known.of_npu |= place.of_npu;
+            known.at = known.at.either(place.at);
+        }
+    }
+
     fn order(&self) -> (u64, [Picos; 3], usize) {
         let [cpu, gpu, npu] = self.now.queues;
         (cpu.0 + gpu.0 + npu.0, self.now.queues, self.decision.unwrap_or(0))
@@ -209,7 +223,7 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     let range = labels.iter().map(|label| label.now.end().0).max().unwrap_or(0).saturating_sub(low);
     let mut cell = (range / FINEST).max(1);
     loop {
-        labels = by_cell(&labels, cell, cell <= range / COARSEST);
+        labels = by_cell(labels, cell, cell <= range / COARSEST);
         if labels.len() > width && labels.len() <= 4 * width {
             labels = undominated(labels, uses_npu);
         }
@@ -220,26 +234,28 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     }
 }
 
-/// One label for each cell, and, where `by_places`, for each combination of places.
-fn by_cell(labels: &[Label], cell: u64, by_places: bool) -> Vec<Label> {
-    let mut cells: HashMap<(Vec<At>, Vec<u64>), Label, FixedState> = HashMap::default();
+/// One label for each cell, and, where `by_places`, for each combination of places. A cell is known by the hash of
+/// its coordinates: were two the same, a label would stand for both, which it may for any.
+fn by_cell(labels: Vec<Label>, cell: u64, by_places: bool) -> Vec<Label> {
+    let hashes = FixedState::default();
+    let mut cells: HashMap<u64, Label, FixedState> =
+        HashMap::with_capacity_and_hasher(labels.len(), FixedState::default());
     for label in labels {
-        let Progress { queues, join, .. } = label.now;
-        let mut key: Vec<u64> = queues.iter().chain([&join]).map(|time| time.0 / cell).collect();
-        let mut at = Vec::new();
+        let Progress { queues, join, graph, .. } = label.now;
+        let mut coordinates = hashes.build_hasher();
+        queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / cell));
         if by_places {
-            key.extend(label.places.iter().map(|place| place.ready.0 / (2 * cell)));
-            key.push(label.now.graph as u64);
-            at.extend(label.places.iter().map(|place| place.at));
+            coordinates.write_usize(graph);
+            for place in &label.places {
+                coordinates.write_u64(place.ready.0 / (2 * cell));
+                place.at.hash(&mut coordinates);
+            }
         }
-        let known = cells.entry((at, key)).or_insert_with(|| label.clone());
-        known.now = known.now.least(label.now);
-        (known.bound, known.rank) = (known.bound.min(label.bound), known.rank.min(label.rank));
-        for (known, place) in known.places.iter_mut().zip(&label.places) {
-            known.ready = known.ready.min(place.ready);
-            known.usable = known.usable.min(place.usable);
-            known.of_npu |= place.of_npu;
-            known.at = known.at.either(place.at);
+        match cells.entry(coordinates.finish()) {
+            Entry::Occupied(mut known) => known.get_mut().stand_for(&label),
+            Entry::Vacant(free) => {
+                free.insert(label);
+            }
         }
     }
     let mut labels: Vec<Label> = cells.into_values().collect();

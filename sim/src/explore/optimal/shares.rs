@@ -4,6 +4,8 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
+use arrayvec::ArrayVec;
+
 use super::NEVER;
 use super::tables::{Cost, CutTable, PRICED_CUTS, Priced, Pricing, Traffic};
 use crate::plan::{Axis, Processor, ProcessorKind, Region, Span};
@@ -141,7 +143,7 @@ impl ShareTable {
     /// Bytes that the memory can have moved for `members` at `end`: of each from where it has handed over its
     /// part, for several no more than it moves together.
     fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
-        let mut active: Vec<usize> = (0..3).filter(|&by| members[by]).collect();
+        let mut active: ArrayVec<usize, 3> = (0..3).filter(|&by| members[by]).collect();
         let first = |by: usize| starts[by] + self.traffic[by].lead;
         let mut moved = 0.0;
         let mut until = end;
@@ -151,7 +153,7 @@ impl ShareTable {
             let rate = one.max(self.together.min(sum));
             moved += until.saturating_sub(first(last)).0 as f64 * rate;
             until = until.min(first(last));
-            active.retain(|&by| by != last);
+            active.retain(|by| *by != last);
         }
         moved
     }

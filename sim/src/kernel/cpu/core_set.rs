@@ -50,6 +50,11 @@ impl CoreSet {
         (left == 0).then(|| Self::of(cpu, wanted)).flatten()
     }
 
+    /// All cores of `cpu`; of more than [`MAX_THREADS`], the fastest so many.
+    pub fn all(cpu: &Cpu) -> Option<Self> {
+        Self::fastest(cpu, cpu.cores().min(MAX_THREADS as u32))
+    }
+
     /// One core of the slowest cluster of `cpu`, which comes last.
     pub fn slowest(cpu: &Cpu) -> Option<Self> {
         let mut wanted = [0; MAX_CLUSTERS];

@@ -25,6 +25,12 @@ impl Makespan {
         Self::of_counts([1, 0, 0, 0, 0, 0, 0, 0], &[nanos])
     }
 
+    /// Each of `threads` works all the time.
+    pub(super) fn even(nanos: f64, threads: u32) -> Self {
+        let busy = std::array::from_fn(|thread| if thread < threads as usize { nanos } else { 0.0 });
+        Self { nanos, busy }
+    }
+
     fn of_counts(counts: [u64; MAX_THREADS], piece_nanos: &[f64]) -> Self {
         let mut busy = [0.0; MAX_THREADS];
         let mut nanos = 0.0_f64;

@@ -91,7 +91,7 @@ impl Tally {
     }
 
     /// The phases, with `bytes` spread over serial and parallel work.
-    pub(super) fn finish(&self, library: Library, bytes: u64) -> Execution<Schedule> {
+    pub(super) fn finish(&self, library: Option<Library>, bytes: u64) -> Execution<Schedule> {
         let serial = Picos::from_nanos(self.serial);
         let mut phases = Phases::default();
         let parts = [
@@ -155,7 +155,7 @@ mod tests {
         tally.serial = 1.0;
         tally.fork = 2.0;
         tally.add_parallel(&Makespan::alone(3.0), &Shares { compute: 3.0, ..Shares::default() });
-        let phases = tally.finish(Library::Ruy, 400).phases;
+        let phases = tally.finish(Some(Library::Ruy), 400).phases;
         let bytes: Vec<u64> = phases.as_slice().iter().map(|phase| phase.bytes.0).collect();
         assert_eq!(bytes, [100, 300, 0]);
     }

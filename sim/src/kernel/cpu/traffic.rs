@@ -12,15 +12,15 @@ pub(super) const CACHE_LINE_BYTES: u64 = 64;
 /// Bytes of one index into an embedding table (32-bit).
 const INDEX_BYTES: u64 = 4;
 
-/// Bytes `layer` reads and writes when `library` runs it: inputs, weights and
+/// Bytes `layer` reads and writes when `library`, or an engine of language models, runs it: inputs, weights and
 /// outputs, and the tensors of linked functions that run as passes of their own.
-pub(super) fn bytes(layer: &Layer, library: Library) -> u64 {
+pub(super) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     let element = layer.data_type.activation_bytes();
     let output = layer.operator.output().elements() * element;
     let weights = |count| layer.data_type.weight_bytes(count).0;
     let operator = &layer.operator;
     let main = match operator.class() {
-        Class::Convolution(conv) if conv.groups > 1 && library == Library::Xnnpack => {
+        Class::Convolution(conv) if conv.groups > 1 && library == Some(Library::Xnnpack) => {
             grouped_input_bytes(conv, element)
                 + (output as f64 * grouped_output_factor(conv, element)) as u64
                 + weights(operator.parameters())
@@ -30,7 +30,7 @@ pub(super) fn bytes(layer: &Layer, library: Library) -> u64 {
             u64::from(rows) * INDEX_BYTES + weights(vectors) + output
         }
         // The right operand is packed in memory, and read from there.
-        Class::Product(product) if !product.trained && library == Library::Xnnpack => {
+        Class::Product(product) if !product.trained && library == Some(Library::Xnnpack) => {
             let right =
                 [product.batch, product.inner, product.outputs].map(u64::from).iter().product::<u64>();
             (operator.input_elements() + 2 * right) * element + output
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn a_dense_convolution_moves_input_weights_and_output_once() {
         let layer = Layer::new(Operator::Conv2d(conv(1)), DataType::F32);
-        assert_eq!(bytes(&layer, Library::Xnnpack), 4 * (2 * 14 * 14 * 64 + 64 * 64));
-        assert_eq!(bytes(&layer, Library::Ruy), bytes(&layer, Library::Xnnpack));
+        assert_eq!(bytes(&layer, Some(Library::Xnnpack)), 4 * (2 * 14 * 14 * 64 + 64 * 64));
+        assert_eq!(bytes(&layer, Some(Library::Ruy)), bytes(&layer, Some(Library::Xnnpack)));
     }
 
     #[test]
@@ -95,14 +95,14 @@ mod tests {
         // 4 channels of 4 bytes a group: 16 of the 64 bytes of each line.
         let layer = Layer::new(Operator::Conv2d(conv(16)), DataType::F32);
         let tensors = 2 * 14 * 14 * 64 * 4;
-        assert_eq!(bytes(&layer, Library::Xnnpack), 4 * tensors + 4 * 64 * 4);
-        assert_eq!(bytes(&layer, Library::Ruy), tensors + 4 * 64 * 4);
+        assert_eq!(bytes(&layer, Some(Library::Xnnpack)), 4 * tensors + 4 * 64 * 4);
+        assert_eq!(bytes(&layer, Some(Library::Ruy)), tensors + 4 * 64 * 4);
     }
 
     #[test]
     fn an_embedding_reads_the_rows_it_looks_up_not_the_table() {
         let table = crate::workload::Embedding { rows: 2, vocabulary: 32_000, features: 8 };
         let layer = Layer::new(Operator::Embedding(table), DataType::F32);
-        assert_eq!(bytes(&layer, Library::Ruy), 2 * 4 + 2 * 16 * 4);
+        assert_eq!(bytes(&layer, Some(Library::Ruy)), 2 * 4 + 2 * 16 * 4);
     }
 }

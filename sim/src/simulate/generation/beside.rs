@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::written::append;
-use super::{GenerationPlan, StepPlan};
+use super::{GenerationPlan, Graphs, StepPlan};
 use crate::device::profile::Profile;
 use crate::kernel::cpu::Library;
 use crate::plan::{Placement, Plan};
@@ -42,26 +42,29 @@ pub fn generate_beside(
     work: &BackgroundWork,
 ) -> Result<GenerationBeside, SimulateError> {
     let variant = plan.device(device);
-    let mut simulator = plan.in_graphs(Simulator::new(&variant, library)).inside().beside(Some(work));
-    let mut run = |chain: TokenSequence| {
+    let mut simulator = Simulator::new(&variant, library).inside().beside(Some(work));
+    let mut run = |chain: TokenSequence, graphs: Graphs| {
+        simulator.take_steps(graphs.are_of_steps());
         let whole = Plan::new(plan.synchronisation, chain.placements);
         let background = simulator.run(&chain.stages, &whole)?.background;
         Ok::<_, SimulateError>(background.expect("the simulator runs plans beside the work"))
     };
     let prefill = plan.prefill_plan(task, 0)?;
     let mut prompt = TokenSequence::default();
-    let (step, times) = plan.prefill_steps(task, 0);
+    let graphs = plan.graphs_of(prefill);
+    let (step, times) = graphs.prefill_steps(task, 0);
     for _ in 0..times {
-        prompt.step(&plan.stages(task, step), prefill, task.model.layers);
+        prompt.step(&graphs.stages(task, step), prefill, task.model.layers);
     }
+    let prefill = run(prompt, graphs)?;
     let mut answer = TokenSequence::default();
+    let graphs = plan.graphs_of(&plan.decode);
     let tokens = task.turns.first().map_or(0, |turn| turn.generated_tokens);
     for token in 0..tokens.min(MOST_TOKENS) {
-        let step = plan.decode_step(task, 0, token);
-        answer.step(&plan.stages(task, step), &plan.decode, task.model.layers);
+        let step = graphs.decode_step(task, 0, token);
+        answer.step(&graphs.stages(task, step), &plan.decode, task.model.layers);
     }
-    let prefill = run(prompt)?;
-    let decode = if answer.stages.is_empty() { None } else { Some(run(answer)?) };
+    let decode = if answer.stages.is_empty() { None } else { Some(run(answer, graphs)?) };
     Ok(GenerationBeside { prefill, decode })
 }
 

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::{Generation, GenerationPlan, GenerationRun, Graphs, StepPlan, TokenStep};
+use super::{Generation, GenerationPlan, GenerationRun, StepPlan, TokenStep};
 use crate::device::basis::Basis;
 use crate::device::calibration::AnswerPart;
 use crate::device::profile::Profile;
@@ -15,7 +15,7 @@ use crate::plan::ProcessorKind;
 use crate::simulate::uncertainty::{latencies, stated_of_language};
 use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in};
 use crate::units::Picos;
-use crate::workload::LanguageTask;
+use crate::workload::{DataType, LanguageTask};
 
 /// How far the times of a language model may be off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,36 +32,39 @@ pub struct GenerationDrawn {
     /// All turns.
     #[serde(rename = "interval_ps")]
     pub latency: Drawn,
-    /// What was drawn from: of prompts, and of the tokens behind them.
+    /// What the times of the processors rest on that read a prompt, and that generate its answer.
+    pub known: [Vec<Known>; 2],
+    /// How far those are off, which was drawn from.
     pub errors: [Errors; 2],
 }
 
 impl GenerationPlan {
-    /// What the times of the processors rest on that compute something of `task`.
-    pub fn known(&self, device: &Profile, library: Library, task: &LanguageTask) -> Vec<Known> {
-        let format = task.data_type();
+    /// What the times of the processors rest on that compute something of a step, and how far they are off.
+    fn known(
+        &self,
+        (device, library): (&Profile, Library),
+        format: DataType,
+        (step, part): (&StepPlan, AnswerPart),
+    ) -> (Vec<Known>, Errors) {
+        let name = format.to_string();
         let bases = known_in(device, library, format);
-        let basis = |kind: ProcessorKind| match (self.graphs, &device.npu) {
-            (Graphs::Compiled { .. }, Some(npu)) => {
-                let is_stated =
-                    |part| stated_of_language(device, kind, (&format.to_string(), part)).is_some();
-                let compiled = npu.compiled.as_ref().map_or(Basis::NotKnown, |compiled| compiled.basis);
-                // Those are the rates of other graphs, whose errors say nothing of this one.
-                let parts = [AnswerPart::FirstToken, AnswerPart::NextToken];
-                if parts.into_iter().all(is_stated) {
-                    Basis::Transferred
-                } else {
-                    compiled.max(Basis::Scaled)
-                }
-            }
-            (Graphs::Compiled { .. } | Graphs::Standard | Graphs::MadeOnline, _) => bases[kind as usize],
+        let compiled = self.graphs_of(step).are_of_steps().then(|| device.npu.as_ref()?.compiled.as_ref());
+        let basis = |kind: ProcessorKind| match compiled.flatten() {
+            Some(_) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
+            // Those are the rates of other graphs, whose errors say nothing of this one.
+            Some(compiled) => compiled.basis.max(Basis::Scaled),
+            None => bases[kind as usize],
         };
+        let is_used =
+            |&kind: &ProcessorKind| step.parts().into_iter().flatten().any(|placement| placement.uses(kind));
         let of = |processor| Known { processor, basis: basis(processor), missing: None };
-        ProcessorKind::ALL.into_iter().filter(|kind| self.uses(*kind)).map(of).collect()
+        let known: Vec<Known> = ProcessorKind::ALL.into_iter().filter(is_used).map(of).collect();
+        let errors = Errors::of_language(device, &known, (&name, part));
+        (known, errors)
     }
 
-    /// What `task` takes in each draw of the errors of what is `known`, where it is predicted to take `nominal`;
-    /// of both phases by how much those of the first turn are off.
+    /// What `task` takes in each draw of the errors of `device`, where it is predicted to take `nominal`; of both
+    /// phases by how much those of the first turn are off.
     ///
     /// # Errors
     /// As [`super::generate`].
@@ -70,16 +73,16 @@ impl GenerationPlan {
         (device, library): (&Profile, Library),
         task: &LanguageTask,
         nominal: &Generation,
-        known: &[Known],
     ) -> Result<GenerationDrawn, SimulateError> {
         let variant = self.device(device);
         let mut run = GenerationRun::new(&variant, library, task, self);
-        let format = task.data_type().to_string();
-        let errors = [AnswerPart::FirstToken, AnswerPart::NextToken]
-            .map(|part| Errors::of_language(device, known, (&format, part)));
-        let prompt =
-            run.times_longer(self.prefill_steps(task, 0).0, self.prefill_plan(task, 0)?, &errors[0])?;
-        let token = run.times_longer(self.decode_step(task, 0, 0), &self.decode, &errors[1])?;
+        let steps = [self.prefill_plan(task, 0)?, &self.decode];
+        let known = |(step, part)| self.known((device, library), task.data_type(), (step, part));
+        let [(of_prompt, prompt_errors), (of_token, token_errors)] =
+            [(steps[0], AnswerPart::FirstToken), (steps[1], AnswerPart::NextToken)].map(known);
+        let [prompt_graphs, token_graphs] = steps.map(|step| self.graphs_of(step));
+        let prompt = run.times_longer(prompt_graphs.prefill_steps(task, 0).0, steps[0], &prompt_errors)?;
+        let token = run.times_longer(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
         let of = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
         let drawn = |time: &dyn Fn(f64, f64) -> Picos| {
             Drawn(prompt.iter().zip(&token).map(|(&prompt, &token)| time(prompt, token)).collect())
@@ -108,7 +111,8 @@ impl GenerationPlan {
                 .map(|[low, high]| [rate(high), rate(low)]),
             next_token,
             latency: drawn(&all),
-            errors,
+            known: [of_prompt, of_token],
+            errors: [prompt_errors, token_errors],
         })
     }
 }
@@ -121,7 +125,7 @@ impl GenerationRun<'_> {
         plan: &StepPlan,
         errors: &Errors,
     ) -> Result<Vec<f64>, SimulateError> {
-        let stages = self.plan.stages(self.task, step);
+        let stages = self.stages(step, plan);
         let counts = [1, self.task.model.layers, 1].map(f64::from);
         let mut nominal = 0.0;
         let mut sums = vec![0.0; DRAWS as usize];
@@ -152,11 +156,9 @@ mod tests {
         for strategy in [Strategy::NpuGraphs, Strategy::HeteroTensor, Strategy::NpuOnline] {
             let answer =
                 explore_language(&device, Library::Xnnpack, &task, strategy, Mechanism::SvmPolling).unwrap();
-            let drawn = |known: &[Known], device| {
-                answer.plan.drawn((device, Library::Xnnpack), &task, &answer.generation, known).unwrap()
-            };
-            let known = answer.plan.known(&device, Library::Xnnpack, &task);
-            let within = drawn(&known, &device);
+            let drawn =
+                |device| answer.plan.drawn((device, Library::Xnnpack), &task, &answer.generation).unwrap();
+            let within = drawn(&device);
             let [low, high] = within.latency.interval();
             assert!(low < answer.generation.latency && answer.generation.latency < high, "{strategy:?}");
             let mut certain = device.clone();
@@ -165,8 +167,8 @@ mod tests {
             }
             if strategy == Strategy::NpuGraphs {
                 let nominal = answer.generation.turns[0].time_to_first_token;
-                assert_eq!(drawn(&known, &certain).first_token.interval(), [nominal; 2]);
-                assert_eq!(drawn(&known, &certain).latency.interval(), [answer.generation.latency; 2]);
+                assert_eq!(drawn(&certain).first_token.interval(), [nominal; 2]);
+                assert_eq!(drawn(&certain).latency.interval(), [answer.generation.latency; 2]);
                 assert!(within.errors[1].common_percent[2] < within.errors[0].common_percent[2]);
             }
         }

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::simulate::{SimulateError, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
-use crate::workload::{LanguageTask, StepStages};
+use crate::workload::{LanguageTask, TokenStep};
 
 /// The timeline of `task` under `plan`.
 ///
@@ -29,14 +29,14 @@ pub fn generation_timeline(
     for (index, turn) in task.turns.iter().enumerate() {
         whole.end += run.online_preparation(*turn, device);
         let prefill = plan.prefill_plan(task, index)?;
-        let (step, times) = plan.prefill_steps(task, index);
+        let (step, times) = plan.graphs_of(prefill).prefill_steps(task, index);
         for _ in 0..times {
-            run.draw(&mut whole, &plan.stages(task, step), prefill)?;
+            run.draw(&mut whole, step, prefill)?;
         }
         if turn.generated_tokens > 0 {
-            let first = plan.decode_step(task, index, 0);
+            let first = plan.graphs_of(&plan.decode).decode_step(task, index, 0);
             let start = whole.end;
-            let tracks = run.draw(&mut whole, &plan.stages(task, first), &plan.decode)?;
+            let tracks = run.draw(&mut whole, first, &plan.decode)?;
             let latencies = run.token_latencies(index, turn.generated_tokens, whole.end - start)?;
             for (token, latency) in (1..).zip(latencies).skip(1) {
                 draw_token(&mut whole, &tracks, &format!("token {token}"), latency);
@@ -52,9 +52,10 @@ impl GenerationRun<'_> {
     fn draw(
         &mut self,
         whole: &mut Timeline,
-        stages: &StepStages,
+        step: TokenStep,
         plan: &StepPlan,
     ) -> Result<Vec<usize>, SimulateError> {
+        let stages = self.stages(step, plan);
         let mut of_layer = Vec::new();
         let counts = [1, self.task.model.layers, 1];
         for (part, ((stages, placements), count)) in

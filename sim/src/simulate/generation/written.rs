@@ -44,8 +44,8 @@ impl GenerationPlan {
         Some(Plan::new(self.synchronisation, placements))
     }
 
-    /// The plan that holds the placements of [`planned_stages`]. Where the NPU computes all, products and
-    /// what lies between them, whole steps are compiled.
+    /// The plan that holds the placements of [`planned_stages`]. Steps of which the NPU computes all, products
+    /// and what lies between them, are compiled.
     pub fn of_flat(task: &LanguageTask, plan: &Plan) -> Self {
         let mut left = plan.placements.iter().copied();
         let mut step = |stages: &StepStages| {
@@ -53,9 +53,10 @@ impl GenerationPlan {
                 stages.parts().map(|part| left.by_ref().take(part.len()).collect::<Vec<Placement>>());
             StepPlan { first, layer, last }
         };
-        let prefill = (0..task.turns.len()).map(|turn| step(&task.stages(task.prefill(turn)))).collect();
+        let prefill: Vec<StepPlan> =
+            (0..task.turns.len()).map(|turn| step(&task.stages(task.prefill(turn)))).collect();
         let decode = step(&task.stages(task.first_decode(0)));
-        let is_compiled = plan.placements.iter().all(|placement| *placement == Placement::NPU);
+        let is_compiled = prefill.iter().chain([&decode]).any(StepPlan::is_npu_alone);
         let graphs = if is_compiled { Graphs::compiled(task) } else { Graphs::Standard };
         Self { synchronisation: plan.synchronisation, prefill, decode, graphs, order: None }
     }
