@@ -5,12 +5,13 @@ use coexec_sim::explore::advice::{
 };
 use coexec_sim::explore::{Answer, Found, Objective};
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::{ProcessorKind, Scenario, Stage};
+use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::{Explore, OneOrAll};
 use crate::failure::Failure;
 use crate::output::{self, row};
+use crate::trust::{Trust, streamed};
 
 /// What is advised, and why.
 pub(crate) struct Advice {
@@ -21,19 +22,16 @@ pub(crate) struct Advice {
     /// How sure it is that the plan found is faster than the best processor alone.
     pub(crate) certainty: Option<Certainty>,
     pub(crate) robust: Option<RobustEntry>,
-    /// How far the profile may be off.
-    pub(crate) errors: Errors,
+    /// How far the plan advised may be off.
+    pub(crate) trust: Trust,
 }
 
 /// What a choice by regret says of the plan that is best if every value holds, and of its own.
 #[derive(Serialize)]
 pub(crate) struct RobustEntry {
     by: Regret,
-    /// Plans compared.
-    plans: usize,
-    draws: u64,
-    nominal: Regrets,
-    chosen: Regrets,
+    #[serde(flatten)]
+    robust: Robust,
     /// Nominal latency of the chosen plan over that of the nominal one.
     relative_to_nominal: f64,
     /// What the gain of the nominal plan over the best processor alone hangs on, most first.
@@ -49,32 +47,38 @@ pub(crate) fn of(
     (mut answer, known): (Answer, &[Known]),
 ) -> Result<Advice, Failure> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
-    let is_latency = scenario.options.objective == Objective::Latency && scenario.pipeline.is_none();
-    if !is_latency {
+    let pipeline = streamed(scenario);
+    let is_latency = scenario.options.objective == Objective::Latency;
+    if !is_latency || pipeline.is_some() {
         refuse(options, "for the latency of one batch")?;
-        return Ok(Advice { answer, instead: None, certainty: None, robust: None, errors });
     }
     let mut robust = None;
     if let Some(regret) = options.robust {
         let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, regret))?;
-        robust = Some(entry(simulator, stages, &answer, (&found, &errors, regret))?);
-        answer.plan = found.found.plan;
-        answer.prediction = found.found.prediction;
+        let Found { plan, prediction, .. } = found.found.clone();
+        robust = Some(entry(simulator, stages, &answer, (found, &errors, regret))?);
+        (answer.plan, answer.prediction) = (plan, prediction);
     }
-    let Some(single) = best_single(&answer, &answer.plan).cloned() else {
-        return Ok(Advice { answer, instead: None, certainty: None, robust, errors });
+    let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
+    let mut own = trust(&answer.plan)?;
+    // The processor that takes least time for a batch alone has the shortest period as well.
+    let Some(single) = best_single(&answer, &answer.plan).filter(|_| is_latency).cloned() else {
+        return Ok(Advice { answer, instead: None, certainty: None, robust, trust: own });
     };
-    let certainty = advice::certainty(simulator, (stages, &answer.plan), &single, &errors)?;
-    let is_sure = certainty.faster as f64 >= options.confidence * certainty.draws as f64;
+    let alone = trust(&single.plan)?;
+    let certainty = Certainty::new(own.drawn(), (single.strategy, alone.drawn()), errors);
     let is_named = options.place.strategy.and_then(OneOrAll::one).is_some();
     let mut instead = None;
-    if !(is_sure || is_named || options.nominal || robust.is_some()) {
+    if !(certainty.is_sure(options.confidence) || is_named || options.nominal || robust.is_some()) {
+        own = alone;
         let plan = std::mem::replace(&mut answer.plan, single.plan);
         let prediction = std::mem::replace(&mut answer.prediction, single.prediction);
         let strategy = scenario.options.strategy;
         instead = Some(Found { strategy, plan, prediction, considered: answer.considered });
+        let period = pipeline.map(|pipeline| simulator.stream(stages, &answer.plan, pipeline)).transpose()?;
+        answer.period = period.map(|stream| stream.period);
     }
-    Ok(Advice { answer, instead, certainty: Some(certainty), robust, errors })
+    Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }
 
 /// That nothing is asked for that is chosen `only` so.
@@ -89,22 +93,21 @@ fn entry(
     simulator: &Simulator<'_>,
     stages: &[Stage],
     answer: &Answer,
-    (robust, errors, by): (&Robust, &Errors, Regret),
+    (robust, errors, by): (Robust, &Errors, Regret),
 ) -> Result<RobustEntry, Failure> {
-    let Robust { found, chosen, nominal, plans, draws } = robust;
     let sensitivities = match best_single(answer, &answer.plan) {
         Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
         None => Vec::new(),
     };
-    let relative = found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
-    let (nominal, chosen, relative_to_nominal) = (*nominal, *chosen, relative);
-    Ok(RobustEntry { by, plans: *plans, draws: *draws, nominal, chosen, relative_to_nominal, sensitivities })
+    let relative_to_nominal = robust.found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
+    Ok(RobustEntry { by, robust, relative_to_nominal, sensitivities })
 }
 
 impl Advice {
     /// How sure it is, in a line.
     pub(crate) fn sentence(&self, confidence: f64) -> Option<String> {
-        let Certainty { over, draws, faster, .. } = self.certainty?;
+        let certainty = self.certainty?;
+        let Certainty { over, draws, faster, .. } = certainty;
         let over = over.name();
         let part = |count: u64| format!("{} % of draws of the profile's errors", 100 * count / draws);
         if let Some(Found { strategy, .. }) = &self.instead {
@@ -120,15 +123,20 @@ impl Advice {
                 part(draws - faster)
             ));
         }
-        let is_sure = faster as f64 >= confidence * draws as f64;
-        let advice = if is_sure { String::new() } else { format!(": not sure, {over} is the safer choice") };
+        let advice = if certainty.is_sure(confidence) {
+            String::new()
+        } else {
+            format!(": not sure, {over} is the safer choice")
+        };
         Some(format!("Faster than {over} in {}{advice}", part(faster)))
     }
 
     /// What the choice by regret says, in a table and a line.
     pub(crate) fn tell_robust(&self) {
-        let Some(robust) = &self.robust else { return };
-        let RobustEntry { plans, draws, nominal, chosen, relative_to_nominal, sensitivities, .. } = robust;
+        let Some(RobustEntry { robust, relative_to_nominal, sensitivities, .. }) = &self.robust else {
+            return;
+        };
+        let Robust { plans, draws, nominal, chosen, .. } = robust;
         output::line(&format!(
             "\nRegret in {draws} draws of the profile's errors, over the fastest of {plans} plans in each:\n"
         ));

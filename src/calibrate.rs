@@ -16,7 +16,7 @@ use coexec_fit::csv_rows;
 use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
-use coexec_sim::device::calibration::{Calibration, Group};
+use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
@@ -121,11 +121,11 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// The errors that were found, and what the base states of processors, and of cuts, that nothing was found of; worst first.
+/// The errors that were found, and what the base states of what nothing was found of; worst first. Kernels of a
+/// processor are found together; its whole networks, language models, cuts and plans each by other runs.
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
-    let of = |group: &Group| group.name.split('/').next().unwrap_or_default().to_owned();
-    let found: BTreeSet<String> = errors.iter().map(of).collect();
-    errors.extend(stated.into_iter().filter(|group| !found.contains(&of(group))));
+    let found: BTreeSet<ErrorGroup> = errors.iter().map(|group| group.name.found_with()).collect();
+    errors.extend(stated.into_iter().filter(|group| !found.contains(&group.name.found_with())));
     errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
     errors
 }
@@ -196,4 +196,40 @@ fn write(
         files.push(OutputFile::encoded(path, csv_rows::write(curve))?);
     }
     output::write(&files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fit_of_kernels_and_cuts_leaves_what_a_probe_stated_of_networks_and_plans() {
+        let groups = |names: &[&str]| -> Vec<Group> {
+            names.iter().map(|&name| coexec_fit::validate::figures(name, &[(1.1, 1.0)])).collect()
+        };
+        let stated = groups(&[
+            "gpu/conv2d/unseen",
+            "gpu/pool/unseen",
+            "gpu/end_to_end/float",
+            "cpu/end_to_end/float",
+            "cpu/1large/float",
+            "cut/all",
+            "plan/all",
+            "mine",
+        ]);
+        let found = groups(&["gpu/conv2d/all", "gpu/conv2d/unseen", "cut/all"]);
+        let names: BTreeSet<String> =
+            with_stated(found, stated).into_iter().map(|group| group.name.to_string()).collect();
+        let expected = [
+            "cpu/1large/float",
+            "cpu/end_to_end/float",
+            "cut/all",
+            "gpu/conv2d/all",
+            "gpu/conv2d/unseen",
+            "gpu/end_to_end/float",
+            "mine",
+            "plan/all",
+        ];
+        assert_eq!(names, expected.map(str::to_owned).into());
+    }
 }

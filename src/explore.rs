@@ -105,7 +105,6 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     };
     let advice = advice::of(options, &scenario, &mut simulator, stages, (answer, &known))?;
     let answer = &advice.answer;
-    let trust = Trust::of(&simulator, (stages, &answer.plan), advice.errors)?;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
@@ -123,7 +122,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
             certainty: advice.certainty,
             found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
             robust: advice.robust.as_ref(),
-            trust: &trust,
+            trust: &advice.trust,
             known: &known,
             partitioning: partitioning.as_ref(),
             plan,
@@ -135,7 +134,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         return Ok(());
     }
     let check = options.place.run_command(&scenario);
-    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, (&trust, &check)));
+    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);
     }
@@ -184,7 +183,7 @@ fn tell(
     scenario: &Scenario,
     stages: &[Stage],
     (advice, confidence): (&Advice, f64),
-    (entries, known, (trust, check)): (&[Entry], &[Known], (&Trust, &str)),
+    (entries, known, check): (&[Entry], &[Known], &str),
 ) {
     let answer = &advice.answer;
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
@@ -199,7 +198,7 @@ fn tell(
     for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
-    trust.tell(known, check);
+    advice.trust.tell(known, check);
     advice.tell_robust();
     operators(stages, answer);
 }

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
+use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
-use coexec_sim::simulate::Footprint;
+use coexec_sim::plan::Placement;
 use coexec_sim::simulate::generation::{
-    Generation, GenerationBeside, GenerationPlan, PhaseReport, generate, generate_beside,
-    generation_timeline, planned_stages,
+    Generation, GenerationBeside, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
+    generate_beside, generation_timeline, planned_stages,
 };
-use coexec_sim::workload::LanguageTask;
+use coexec_sim::simulate::{Drawn, Footprint};
+use coexec_sim::workload::{LanguageTask, Turn};
 use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
 use serde::Serialize;
 
@@ -18,6 +20,7 @@ use crate::explore::describe;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile, PicturePath, or_dash, row};
 use crate::simulate::{self, found_by, read_plan, timeline_files};
+use crate::trust::{Trust, UNSURE};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -33,6 +36,7 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanFile>,
     generation: &'a Generation,
+    trust: Trust,
     /// The first prompt and tokens beside the background load, where the scenario has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     beside: Option<GenerationBeside>,
@@ -47,6 +51,10 @@ struct Entry<'a> {
     latency_ps: Picos,
     /// Latency over the plan's.
     relative_to_plan: f64,
+    #[serde(flatten)]
+    drawn: GenerationDrawn,
+    /// Whether it is sure which of it and the plan is faster.
+    is_sure: bool,
     generation: &'a Generation,
 }
 
@@ -88,7 +96,7 @@ pub(crate) fn simulate(
         output::json(&document);
     } else {
         document.heading(scenario);
-        document.show(&scenario.device);
+        document.show(&scenario.device, &check(scenario, task, &plan));
     }
     Ok(())
 }
@@ -121,21 +129,17 @@ pub(crate) fn explore(
         (None, _) => {}
     }
     output::write(&files)?;
-    let strategies = answers.iter().map(|LanguageAnswer { strategy, generation: other, .. }| Entry {
-        strategy: strategy.name(),
-        latency_ps: other.latency,
-        relative_to_plan: other.latency.0 as f64 / generation.latency.0.max(1) as f64,
-        generation: other,
-    });
     let mut document = Document::new(scenario, task, found_by(*strategy), (plan, generation))?;
-    (document.plan, document.strategies) = (file, strategies.collect());
+    let entry = |answer| Entry::new(scenario, task, answer, (generation, document.trust.drawn()));
+    let strategies = answers.iter().map(entry).collect::<Result<_, _>>()?;
+    (document.plan, document.strategies) = (file, strategies);
     if common.json {
         output::json(&document);
         return Ok(());
     }
     document.heading(scenario);
     placements(task, plan);
-    document.show(&scenario.device);
+    document.show(&scenario.device, &check(scenario, task, plan));
     if answers.len() > 1 {
         output::line("");
         compare(&document.strategies);
@@ -210,6 +214,7 @@ impl<'a> Document<'a> {
     ) -> Result<Self, Failure> {
         let Scenario { device, library, background, .. } = scenario;
         let memory = Footprint::of_language(task, plan);
+        let drawn = plan.drawn((device, *library), task, generation)?;
         let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
         Ok(Self {
             scenario: &scenario.name,
@@ -221,6 +226,7 @@ impl<'a> Document<'a> {
             peak_memory_bytes: memory.peak(),
             plan: None,
             generation,
+            trust: Trust::Language(Box::new(drawn)),
             beside: beside.transpose()?,
             strategies: Vec::new(),
         })
@@ -236,9 +242,11 @@ impl<'a> Document<'a> {
         ));
     }
 
-    /// Prints the phases, and what background load does to them.
-    fn show(&self, device: &Profile) {
+    /// Prints the phases, how far to trust them, and what background load does to them.
+    fn show(&self, device: &Profile, check: &str) {
         turns(self.generation);
+        output::line("");
+        self.trust.tell(&[], check);
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
         if let Some(GenerationBeside { prefill, decode }) = &self.beside {
             output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
@@ -247,6 +255,46 @@ impl<'a> Document<'a> {
             }
         }
     }
+}
+
+impl<'a> Entry<'a> {
+    /// One strategy beside the plan that takes `plan_drawn` in each draw.
+    fn new(
+        scenario: &Scenario,
+        task: &LanguageTask,
+        LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
+        (best, best_drawn): (&Generation, &Drawn),
+    ) -> Result<Self, Failure> {
+        let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
+        Ok(Self {
+            strategy: strategy.name(),
+            latency_ps: generation.latency,
+            relative_to_plan: generation.latency.0 as f64 / best.latency.0.max(1) as f64,
+            is_sure: drawn.latency.is_surely_ordered(best_drawn, CONFIDENCE),
+            drawn,
+            generation,
+        })
+    }
+}
+
+/// What checks an answer.
+fn check(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> String {
+    let Turn { prompt_tokens, generated_tokens } = task.turns[0];
+    if let Graphs::Compiled { context } = plan.graphs {
+        return format!(
+            "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens} and a context of {context} tokens"
+        );
+    }
+    let device = &scenario.device.name;
+    let bench = format!(
+        "llama-bench -p {prompt_tokens} -n {generated_tokens} -o json > FILE, then coexec validate --profile {device} --runs FILE \
+         --format llama-bench"
+    );
+    let is_on_gpu = |step: &StepPlan| step.parts().into_iter().flatten().all(|by| *by == Placement::GPU);
+    if is_on_gpu(&plan.decode) && plan.prefill.iter().all(is_on_gpu) {
+        return bench;
+    }
+    format!("no engine is known that shares products so; --strategy gpu-only by {bench}")
 }
 
 /// One row a phase of each turn.
@@ -282,15 +330,31 @@ fn turns(generation: &Generation) {
 
 /// The strategies side by side, by their first turn.
 fn compare(strategies: &[Entry<'_>]) {
-    let rows = strategies.iter().map(|Entry { strategy, relative_to_plan, generation, .. }| {
+    let rows = strategies.iter().map(|entry| {
+        let Entry { strategy, relative_to_plan, drawn, generation, .. } = entry;
         let first = &generation.turns[0];
         let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
-        let (prefill, decode) = (rate(&first.prefill), or_dash(first.decode.as_ref().map(rate)));
-        let (relative, energy) = (format!("{relative_to_plan:.2}x"), or_dash(generation.energy));
-        row![strategy, first.time_to_first_token, prefill, decode, generation.latency, relative, energy]
+        let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
+        let decode = first.decode.as_ref().map(|phase| rate(phase) + &within.unwrap_or_default());
+        let [low, high] = drawn.first_token.interval();
+        let first_token = format!("{} ({low} - {high})", first.time_to_first_token);
+        let relative = format!("{relative_to_plan:.2}x{}", if entry.is_sure { "" } else { " ~" });
+        let (prefill, energy) = (rate(&first.prefill), or_dash(generation.energy));
+        row![strategy, first_token, prefill, or_dash(decode), generation.latency, relative, energy]
     });
-    let header = ["strategy", "TTFT", "prefill tokens/s", "decode tokens/s", "all", "relative", "energy"];
+    let header = [
+        "strategy",
+        "TTFT (90 %)",
+        "prefill tokens/s",
+        "decode tokens/s (90 %)",
+        "all",
+        "relative",
+        "energy",
+    ];
     output::keyed_table(&header, 1, rows);
+    if strategies.iter().any(|strategy| !strategy.is_sure) {
+        output::line(UNSURE);
+    }
 }
 
 /// Who computes the products of the first prompt and of one token.

@@ -6,9 +6,9 @@ use std::path::Path;
 use coexec_fit::calibrate::gpu::prior::MissingConstant;
 use coexec_fit::specification::{Part, SYSTEMS, Specification};
 use coexec_fit::transfer::{self, Errors, errors_of, leave_one_out, transfer};
-use coexec_fit::validate::Group;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
+use coexec_fit::validate::{ErrorGroup, Group};
 use coexec_sim::{Calibration, InputError, Profile, Text};
 use serde::Serialize;
 
@@ -94,7 +94,7 @@ fn tell(specification: &Specification, donors: &str, error: &[Group]) {
     output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, NPU {npu}, memory {memory}; power not known"));
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
     output::line("How far that is off, each of them left out in turn:\n");
-    let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| *kind == group.name);
+    let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == *kind);
     let percent = |value: f64| format!("{value:.1} %");
     let cells = |group: &Group| {
         let Group { name, n, mape_percent, p95_ape_percent, bias_percent, .. } = group;
@@ -154,18 +154,18 @@ const KINDS: [(&str, &str); 7] = [
 ];
 
 /// The kind of a group: of a CPU's, whether one core or several of a cluster ran.
-fn kind(group: &str) -> &str {
-    let Some((cores, format)) = group.strip_prefix("cpu/").and_then(|rest| rest.split_once('/')) else {
-        return group;
-    };
-    let threads: Vec<u32> = cores.chars().filter_map(|letter| letter.to_digit(10)).collect();
-    match (threads.as_slice(), format) {
-        ([1], "float") => "cpu/one/float",
-        ([1], _) => "cpu/one/quant",
-        ([_], "float") => "cpu/several/float",
-        ([_], _) => "cpu/several/quant",
-        (_, "float") => "cpu/mixed/float",
-        (_, _) => "cpu/mixed/quant",
+fn kind(group: &ErrorGroup) -> ErrorGroup {
+    match group {
+        ErrorGroup::On { processor, what, of } if processor == "cpu" => {
+            let threads: Vec<u32> = what.chars().filter_map(|letter| letter.to_digit(10)).collect();
+            let cores = match threads.as_slice() {
+                [1] => "one",
+                [_] => "several",
+                [] | [_, ..] => "mixed",
+            };
+            ErrorGroup::on(processor, cores, if of == "float" { of } else { "quant" })
+        }
+        other => other.clone(),
     }
 }
 
@@ -207,11 +207,13 @@ fn error(options: &ProfileError, common: &Common) -> Result<(), Failure> {
         leave_one_out(&measured, options.networks as usize, options.seed).map_err(|error| missing(&error))?;
     let devices: Vec<LeftOut> =
         measured.iter().zip(&points).map(|((profile, _), points)| left_out(&profile.name, points)).collect();
-    let renamed =
-        points.concat().into_iter().map(|point| Point { group: kind(&point.group).to_owned(), ..point });
+    let renamed = points
+        .concat()
+        .into_iter()
+        .map(|point| Point { group: kind(&point.group.as_str().into()).to_string(), ..point });
     let groups = score(&renamed.collect::<Vec<_>>());
     if let Some(path) = &options.out {
-        let is_stated = |group: &&Group| !group.name.ends_with("/all");
+        let is_stated = |group: &&Group| !group.name.is_of_all();
         let error = groups.iter().map(|scored| &scored.group).filter(is_stated).cloned().collect();
         output::write(&[OutputFile::encoded(path, toml::to_string(&Errors { error }))?])?;
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use coexec_sim::explore::{self, Strategy};
 use coexec_sim::simulate::{
-    BackgroundReport, Errors, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples,
-    Simulator, StepKind, Stream, sample, timeline,
+    BackgroundReport, Drawn, Errors, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse,
+    Samples, Simulator, StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
@@ -35,6 +35,9 @@ struct Document<'a> {
     /// Batches one after the other and in flight, where the scenario has a pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<&'a Stream>,
+    /// What 90 % of draws of the errors lie between, of the time from batch to batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period_interval_ps: Option<&'a Drawn>,
 }
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
@@ -51,12 +54,15 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let pipeline = pipeline(&scenario, pipeline_depth);
     let mut simulator = simulator.beside(scenario.background.as_ref());
     let prediction = simulator.run(stages, &plan)?;
-    let trust = Trust::of(&simulator, (stages, &plan), Errors::of(&scenario.device, &known))?;
+    let errors = Errors::of(&scenario.device, &known);
+    let trust = Trust::of(&simulator, (stages, &plan), None, errors)?;
     let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
     let samples =
         options.samples.map(|count| sample(&simulator, stages, &plan, count as usize, options.seed));
     let samples = samples.transpose()?;
     let stream = pipeline.as_ref().map(|pipeline| simulator.stream(stages, &plan, pipeline)).transpose()?;
+    let period = |pipeline| Drawn::of(&simulator, (stages, &plan), Some(pipeline), &errors);
+    let period = pipeline.as_ref().map(period).transpose()?;
     let timeline = timeline(&mut simulator, stages, &plan)?;
     output::write(&timeline_files(&timeline, &scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
     if common.json {
@@ -70,6 +76,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
             plain_sharing_latency_ps: plain_sharing,
             samples: samples.as_ref(),
             stream: stream.as_ref(),
+            period_interval_ps: period.as_ref(),
         });
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
@@ -85,8 +92,8 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         if let Some(samples) = &samples {
             spread(samples);
         }
-        if let (Some(stream), Some(pipeline)) = (&stream, &pipeline) {
-            streamed(stream, pipeline.depth);
+        if let (Some(stream), Some(pipeline), Some(period)) = (&stream, &pipeline, &period) {
+            streamed(stream, pipeline.depth, period.interval());
         }
     }
     Ok(())
@@ -326,11 +333,12 @@ fn critical_path(prediction: &Prediction) -> String {
 }
 
 /// Prints what a stream of batches comes to.
-fn streamed(stream: &Stream, depth: u32) {
+fn streamed(stream: &Stream, depth: u32, [low, high]: [Picos; 2]) {
     let busy: Vec<String> =
         stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %")).collect();
     output::line(&format!(
-        "\nbatches with {depth} in flight: {:.2} a second, one every {}, each {} from the host's work on; busy: {}",
+        "\nbatches with {depth} in flight: {:.2} a second, one every {} (90 % of draws: {low} to {high}), each {} from the host's work \
+         on; busy: {}",
         stream.batches_per_second,
         stream.period,
         stream.batch_latency,

@@ -100,9 +100,10 @@ fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool) {
 /// The groups that were asked for.
 fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Failure> {
     let prefix = options.group.as_str();
-    let is_asked = |scored: &Scored| scored.group.name.starts_with(prefix);
+    let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
-        let known = groups.iter().map(|scored| scored.group.name.as_str());
+        let known: Vec<String> = groups.iter().map(|scored| scored.group.name.to_string()).collect();
+        let known = known.iter().map(String::as_str);
         return Err(points::no_group(&runs::path(&options.runs)?.display().to_string(), prefix, known));
     }
     groups.retain(is_asked);
@@ -207,7 +208,7 @@ pub(crate) fn cells(scored: &Scored) -> Vec<String> {
     let Group { name, n, mape_percent, median_ape_percent, within_10_percent, p95_ape_percent, bias_percent } =
         &scored.group;
     vec![
-        name.clone(),
+        name.to_string(),
         n.to_string(),
         format!("{mape_percent:.1} %"),
         format!("{median_ape_percent:.1} %"),

@@ -26,7 +26,7 @@ use crate::calibrate::gpu::{self, Options};
 use crate::measure::{ByProcessor, CpuRun, GpuNetwork, GpuRun, draw};
 use crate::validate::gpu::predict;
 use crate::validate::point::Point;
-use crate::validate::{Group, validate};
+use crate::validate::{ErrorGroup, Group, validate};
 
 /// Weight of a GPU of the same maker; others have 1 (few-runs study, section 2).
 const SAME_MAKER: f64 = 8.0;
@@ -97,8 +97,7 @@ const MEDIAN_OVER_MEAN: f64 = 0.845;
 pub fn errors_of(is_unverified: impl Fn(ProcessorKind) -> bool) -> Vec<Group> {
     let mut errors = errors();
     for kind in ProcessorKind::ALL.into_iter().filter(|kind| is_unverified(*kind)) {
-        let prefix = format!("{}/", kind.name());
-        for group in errors.iter_mut().filter(|group| group.name.starts_with(&prefix)) {
+        for group in errors.iter_mut().filter(|group| group.name.processor() == Some(kind.name())) {
             let wider = |percent: f64, over_mean: f64| {
                 rounded(percent.hypot(over_mean * UNVERIFIED_PERCENT), VALUE_DIGITS)
             };
@@ -170,7 +169,7 @@ pub fn leave_one_out(
             || points.iter().enumerate().filter(move |(other, _)| *other != index).map(|(_, points)| points);
         let mut widths: HashMap<&str, Option<f64>> = HashMap::new();
         for point in own {
-            widths.entry(&point.group).or_insert_with(|| half_width(others(), error_class(&point.group)));
+            widths.entry(&point.group).or_insert_with(|| half_width(others(), &error_class(&point.group)));
         }
         let bounded = |point: &Point| {
             let factor = widths[point.group.as_str()].map(f64::exp);
@@ -196,15 +195,17 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
 }
 
 /// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
-fn error_class(group: &str) -> (&str, &str) {
-    let (processor, rest) = group.split_once('/').unwrap_or((group, ""));
-    (processor, if processor == "gpu" { rest } else { rest.rsplit('/').next().unwrap_or_default() })
+fn error_class(group: &str) -> ErrorGroup {
+    match ErrorGroup::from(group) {
+        ErrorGroup::On { processor, of, .. } if processor == "cpu" => ErrorGroup::on(&processor, "", &of),
+        other => other,
+    }
 }
 
 /// Half the width of an interval in logarithms, of the errors of some devices' points.
-fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: (&str, &str)) -> Option<f64> {
+fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: &ErrorGroup) -> Option<f64> {
     let squares = devices.filter_map(|points| {
-        let alike = points.iter().filter(|point| error_class(&point.group) == of);
+        let alike = points.iter().filter(|point| error_class(&point.group) == *of);
         let errors: Vec<f64> = alike.map(|point| (point.measured_us / point.predicted_us).ln()).collect();
         // Bias and spread together are the mean square.
         (!errors.is_empty())

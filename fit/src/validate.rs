@@ -23,7 +23,7 @@ pub mod score;
 use std::collections::HashSet;
 
 use crate::measure::{ByProcessor, Run, SkippedRow};
-pub use coexec_sim::device::calibration::Group;
+pub use coexec_sim::device::calibration::{ErrorGroup, Group};
 use coexec_sim::statistics::quantile;
 use coexec_sim::{Library, Profile};
 use point::Point;
@@ -92,7 +92,7 @@ fn is_unseen<W>(seen: Option<&[Run<W>]>) -> impl Fn(&Run<W>) -> bool {
 }
 
 /// The error figures of pairs of predicted and measured times, in one unit.
-pub fn figures(name: impl Into<String>, pairs: &[(f64, f64)]) -> Group {
+pub fn figures(name: impl Into<ErrorGroup>, pairs: &[(f64, f64)]) -> Group {
     let errors = || pairs.iter().map(|&(predicted, measured)| predicted / measured - 1.0);
     let mut absolute: Vec<f64> = errors().map(f64::abs).collect();
     absolute.sort_by(f64::total_cmp);

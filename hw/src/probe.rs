@@ -64,7 +64,7 @@ pub struct ProbeOptions {
     pub quick: bool,
     /// Seed of what is drawn at random.
     pub seed: u64,
-    /// What it may take in all. The fits at its end take what they take.
+    /// What its measurements may take in all. The fits between them take what they take.
     pub limit: Duration,
     /// Date to write into the profile.
     pub date: String,
@@ -202,10 +202,16 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// That part of the time left.
+    /// That part of the time left in front of the fits.
     fn budget(&self, part: f64) -> TimeBudget<'a> {
-        let left = self.options.limit.saturating_sub(self.started.elapsed());
+        let before_fits = self.options.limit.mul_f64(1.0 - cuts::TIME_PART - sequences::TIME_PART);
+        let left = before_fits.saturating_sub(self.started.elapsed());
         TimeBudget { end: Instant::now() + left.mul_f64(part), progress: self.progress }
+    }
+
+    /// That part of all the time, kept for what waits for the fits.
+    fn kept(&self, part: f64) -> TimeBudget<'a> {
+        TimeBudget { end: Instant::now() + self.options.limit.mul_f64(part), progress: self.progress }
     }
 
     /// The cores that are no GPU, fastest first.

@@ -43,7 +43,7 @@ pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
 pub use sample::{Samples, sample};
 pub use timeline::timeline;
-pub use uncertainty::{CUTS_GROUP, Errors, PLANS_GROUP};
+pub use uncertainty::{DRAWS, Drawn, Errors};
 pub(crate) use uncertainty::{Deviation, latencies, latency};
 
 use crate::device::profile::Profile;

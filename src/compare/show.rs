@@ -1,12 +1,13 @@
 //! The tables and the figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
-use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
-use coexec_sim::{ProcessorKind, Strategy};
+use coexec_sim::explore::side_by_side::{Extreme, Gain, Outcome, StrategyRow, gains, percent, unit};
+use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
 use crate::known;
 use crate::output::{self, or_dash, row};
+use crate::trust::{UNSURE, basis};
 
 /// Digits of a value in a table.
 const DIGITS: i32 = 4;
@@ -29,23 +30,32 @@ pub(super) fn print(rows: &[StrategyRow], task: &Task) {
 
 fn each(rows: &[StrategyRow], task: &Task) {
     let (unit, scale) = unit(task.objective);
+    let is_latency = task.objective == Objective::Latency;
+    let millis = |time: Picos| time.as_micros() / 1e3;
     output::line(&format!(
         "{} in {unit}; gain of optimal over {}, and how far it is from its bound at most",
         task.objective.name(),
         task.baseline.name()
     ));
-    let value = |cost: f64| {
-        let value = cost * scale;
+    let value = |value: f64| {
         let decimals = (DIGITS - 1 - value.max(f64::MIN_POSITIVE).log10().floor() as i32).clamp(0, 6);
         format!("{value:.*}", decimals as usize)
     };
     let cells = |row: &StrategyRow| {
         let mut cells = vec![row.scenario.clone(), row.device.clone()];
         for &strategy in &task.strategies {
-            cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost))));
+            cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost * scale))));
         }
         let unknown: Vec<&str> = row.unknown().map(ProcessorKind::label).collect();
-        let gain = |over| Some(signed(percent(row.ratio(Strategy::Optimal, over)?)));
+        let is_unsure = |over: &Strategy| is_latency && row.unsure.contains(over);
+        let gain = |over| {
+            let gain = signed(percent(row.ratio(Strategy::Optimal, over)?));
+            Some(if is_unsure(&over) { gain + " ~" } else { gain })
+        };
+        if is_latency {
+            let interval = row.outcome(Strategy::Optimal).map(|optimal| optimal.drawn.interval().map(millis));
+            cells.push(or_dash(interval.map(|[low, high]| format!("{} - {}", value(low), value(high)))));
+        }
         cells.push(if unknown.is_empty() {
             or_dash(gain(task.baseline))
         } else {
@@ -58,13 +68,47 @@ fn each(rows: &[StrategyRow], task: &Task) {
     };
     let mut header = vec!["model", "device"];
     header.extend(task.strategies.iter().map(|strategy| strategy.name()));
+    header.extend(is_latency.then_some("optimal, 90 %"));
     header.extend(["gain", "to bound", "best processor alone"]);
     output::keyed_table(&header, 2, rows.iter().map(cells));
+    trust(rows, is_latency);
     let is_open = |row: &&StrategyRow| row.unknown().next().is_some();
     for row in rows.iter().filter(is_open) {
         output::line(&format!("\n{} on {}", row.scenario, row.device));
         known::tell(&row.known);
     }
+}
+
+/// What is not sure of the rows, what they rest on, and how to check them.
+fn trust(rows: &[StrategyRow], is_latency: bool) {
+    if is_latency && rows.iter().any(|row| !row.unsure.is_empty()) {
+        output::line(UNSURE);
+    }
+    let models = output::distinct(rows.iter().map(|row| row.scenario.as_str()));
+    let ordered = models.into_iter().filter_map(|model| Some(row![model, order(rows, model)?]));
+    let ordered: Vec<Vec<String>> = ordered.collect();
+    if is_latency && !ordered.is_empty() {
+        output::line("\nDevices under optimal, the fastest first; ~ where the 90 % intervals overlap");
+        output::table(&["model", "devices"], ordered);
+    }
+    output::line("");
+    let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
+    output::table(&["device", "basis"], output::distinct(rows.iter().map(basis)));
+    output::line("\nVerify on the phone: coexec run MODEL --device DEVICE --strategy optimal --out runs.csv");
+}
+
+/// The devices of a model, the fastest first; none where there is one alone.
+fn order(rows: &[StrategyRow], model: &str) -> Option<String> {
+    let of_model = rows.iter().filter(|row| row.scenario == model);
+    let mut all: Vec<(&str, &Outcome)> =
+        of_model.filter_map(|row| Some((row.device.as_str(), row.outcome(Strategy::Optimal)?))).collect();
+    all.sort_by_key(|(_, outcome)| outcome.latency);
+    let behind = all.windows(2).map(|pair| {
+        let [[_, high], [low, _]] = [&pair[0], &pair[1]].map(|(_, outcome)| outcome.drawn.interval());
+        format!("{} {}", if low <= high { "~" } else { "<" }, pair[1].0)
+    });
+    let behind: Vec<String> = behind.collect();
+    (!behind.is_empty()).then(|| format!("{} {}", all[0].0, behind.join(" ")))
 }
 
 /// A row a gain: its name and its figures.
@@ -92,6 +136,13 @@ pub(super) fn picture(rows: &[StrategyRow], task: &Task) -> Picture {
         let row = rows.iter().find(|row| row.scenario == *scenario && row.device == *device)?;
         row.ratio(Strategy::Optimal, task.baseline).map(percent)
     };
+    let is_unsure = |row: &&StrategyRow| row.unsure.contains(&task.baseline);
+    let unsure = match rows.iter().filter(is_unsure).count() {
+        count if count > 0 && task.objective == Objective::Latency => {
+            format!("; {count} of {} gains are not sure", rows.len())
+        }
+        _ => String::new(),
+    };
     let values = models
         .iter()
         .map(|scenario| columns.iter().map(|device| value(scenario, device)).collect())
@@ -100,7 +151,7 @@ pub(super) fn picture(rows: &[StrategyRow], task: &Task) -> Picture {
         name: "gains".to_owned(),
         title: format!("What optimal gains over {}", task.baseline.name()),
         subtitle: format!(
-            "{} of {} models on {} devices",
+            "{} of {} models on {} devices{unsure}",
             task.objective.name(),
             models.len(),
             columns.len()

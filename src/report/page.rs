@@ -91,7 +91,7 @@ fn mean<const COUNT: usize>(
     is_of: impl Fn(&str) -> bool,
     figures: impl Fn(&Scored) -> Option<[f64; COUNT]>,
 ) -> Option<[f64; COUNT]> {
-    let of = groups.iter().filter(|scored| is_of(&scored.group.name)).map(figures);
+    let of = groups.iter().filter(|scored| is_of(&scored.group.name.to_string())).map(figures);
     let of = of.collect::<Option<Vec<_>>>().filter(|of| !of.is_empty())?;
     Some(std::array::from_fn(|which| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64))
 }
@@ -103,7 +103,7 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
         let _ = write!(text, "\nMeasured on {line}.\n");
     }
     for (prefix, _, title) in PROCESSORS {
-        let of_processor = |scored: &&Scored| scored.group.name.starts_with(prefix);
+        let of_processor = |scored: &&Scored| scored.group.name.to_string().starts_with(prefix);
         let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();
         if !rows.is_empty() {
             let _ = write!(text, "\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));

@@ -69,3 +69,28 @@ fn what_cannot_be_compared_is_refused() {
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
     coexec(words("compare vgg16 --strategies hetero-tensor")).assert_refused(&["for language models"]);
 }
+
+#[test]
+fn rows_have_intervals_and_say_which_order_is_not_sure() {
+    let line = "compare vit-b32 --devices pixel4,galaxy-s10,oneplus11 --step 32";
+    let document = coexec(words(&format!("{line} --json"))).json();
+    let rows = document["rows"].as_array().unwrap();
+    for outcome in rows.iter().flat_map(|row| row["outcomes"].as_array().unwrap()) {
+        let [low, high] = [0, 1].map(|end| outcome["interval_ps"][end].as_u64().unwrap());
+        assert!(low < high && low < outcome["latency_ps"].as_u64().unwrap(), "{outcome}");
+    }
+    let is_unsure =
+        |row: &&Value| row["unsure"].as_array().unwrap().iter().any(|strategy| strategy == "codl");
+    assert_eq!(rows.iter().filter(is_unsure).count(), 1, "on the Pixel 4 alone: {document}");
+    let told = coexec(words(line)).stdout;
+    let expected = [
+        "% ~",
+        "is not sure",
+        "oneplus11 < pixel4 ~ galaxy-s10",
+        "GPU measured (off by",
+        "Verify on the phone",
+    ];
+    for expected in expected {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+}

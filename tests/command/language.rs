@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::{coexec, words};
 
 #[test]
@@ -116,4 +118,31 @@ fn the_timeline_of_an_answer_is_written() {
     assert_eq!(coexec(arguments).status, 0);
     assert!(fs::metadata(trace).unwrap().len() > 100_000);
     assert!(fs::read_to_string(plot).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn rates_of_a_language_model_say_how_sure_they_are_on_what_they_rest_and_what_checks_them() {
+    let line = "explore llama3.2-3b --device snapdragon-8elite";
+    let document = coexec(words(&format!("{line} --json"))).json();
+    let holds = |interval: &Value, value: &Value| {
+        let [low, value, high] = [&interval[0], value, &interval[1]].map(|value| value.as_f64().unwrap());
+        assert!(low < value && value < high, "{low} {value} {high}");
+        high / low
+    };
+    let turn = &document["generation"]["turns"][0];
+    let trust = &document["trust"];
+    let first = holds(&trust["time_to_first_token_interval_ps"], &turn["time_to_first_token_ps"]);
+    let rate = holds(&trust["tokens_per_second_interval"], &turn["decode"]["tokens_per_second"]);
+    assert!(rate < first, "tokens behind the first were fitted to, prompts were not");
+    holds(&trust["interval_ps"], &document["generation"]["latency_ps"]);
+    assert_eq!(document["trust"]["known"][0][0]["basis"], "transferred");
+    for entry in document["strategies"].as_array().unwrap() {
+        holds(&entry["interval_ps"], &entry["latency_ps"]);
+    }
+    let simulated = coexec(words(&format!("{} --json", line.replace("explore", "simulate")))).json();
+    assert!(simulated["trust"]["tokens_per_second_interval"][0].as_f64() > Some(0.0));
+    let told = coexec(words(&format!("{line} --strategy gpu-only"))).stdout;
+    for expected in ["First token after", "tokens/s, in 90 %", "Basis: GPU", "llama-bench -p 256 -n 32"] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
 }

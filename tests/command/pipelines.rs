@@ -67,3 +67,24 @@ fn a_plan_holds_the_batches_in_flight_and_wins_over_the_scenario() {
     coexec_in(folder.path(), words("simulate stream.toml --plan plan.toml"))
         .assert_refused(&["pipeline_depth is 65", "from 1 to 64"]);
 }
+
+#[test]
+fn where_batches_follow_each_other_the_period_is_what_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = STREAM.replace("strategy = \"gpu-only\"\n", "");
+    fs::write(folder.path().join("stream.toml"), &stream).unwrap();
+    fs::write(folder.path().join("host.toml"), stream.replace("2000.0", "9e4")).unwrap();
+    let explored = |file: &str| coexec_in(folder.path(), words(&format!("explore {file} --json"))).json();
+    let document = explored("stream.toml");
+    let [low, high] = [0, 1].map(|end| document["trust"]["interval_ps"][end].as_u64().unwrap());
+    let period = document["period_ps"].as_u64().unwrap();
+    assert!(low <= period && period <= high && low < high, "{low} {period} {high}");
+    assert_eq!(document["trust"]["is_of_period"], true);
+    assert!(document["certainty"]["faster"].as_u64() > Some(0));
+    let busy = explored("host.toml");
+    assert_eq!(busy["period_ps"], 90_000_000_000_u64);
+    assert_eq!(busy["trust"]["interval_ps"][0], busy["trust"]["interval_ps"][1], "the host's gap");
+    assert_eq!(busy["certainty"]["faster"], 0, "no plan is faster than a host that nobody waits for");
+    let told = coexec_in(folder.path(), words("simulate stream.toml")).stdout;
+    assert!(told.contains("(90 % of draws: "), "{told}");
+}

@@ -19,6 +19,7 @@ use strum::{Display, EnumString};
 
 use super::{Run, Runs, SkippedRow};
 use coexec_import::{ImportOptions, ImportedScenario};
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::workload::{DataType, Graph, Stage, fuse};
 use coexec_sim::{InputError, ProcessorKind, Text};
 use row::Row;
@@ -135,12 +136,9 @@ impl OnUnit {
     /// Name of the group that its error is told in.
     pub fn group(&self) -> String {
         let Self { unit, runtime, format, .. } = self;
-        let unit = unit.to_string().to_lowercase();
-        if self.is_reference {
-            format!("{unit}/end_to_end/{format}")
-        } else {
-            format!("{unit}/{runtime}/{format}")
-        }
+        let runtime = runtime.to_string();
+        let what = if self.is_reference { ErrorGroup::NETWORKS } else { &runtime };
+        ErrorGroup::on(unit.name(), what, &format.to_string()).to_string()
     }
 }
 

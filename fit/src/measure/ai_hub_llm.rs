@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{Run, Runs, SkippedRow};
 use crate::csv_rows;
+use coexec_sim::device::calibration::{AnswerPart, ErrorGroup};
 use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
 use coexec_sim::{InputError, ProcessorKind, Text};
 
@@ -92,11 +93,13 @@ impl OfLanguageModel {
 
     /// Name of the group that its error is told in.
     pub fn group(&self) -> String {
-        let phase = match self.phase {
-            Phase::FirstToken(_) => "first_token",
-            Phase::NextToken(_) => "next_token",
+        let answer = match self.phase {
+            Phase::FirstToken(_) => AnswerPart::FirstToken,
+            Phase::NextToken(_) => AnswerPart::NextToken,
         };
-        format!("{}/{}/{}/{phase}", self.unit.to_string().to_lowercase(), self.runtime, self.format)
+        let (runtime, format) = (self.runtime.clone(), self.format.clone());
+        let processor = self.unit.name().to_owned();
+        ErrorGroup::LanguageModel { processor, runtime, format, answer }.to_string()
     }
 }
 

@@ -16,8 +16,8 @@ use super::host_timed::{plan, predict};
 use crate::measure::ByHost;
 use crate::measure::runs::{ExecutedOn, Measurement};
 use crate::validate::gpu;
-use coexec_sim::explore::advice::{CONFIDENCE, DRAWS, times_faster};
-use coexec_sim::simulate::{Errors, Simulator, known};
+use coexec_sim::explore::advice::CONFIDENCE;
+use coexec_sim::simulate::{DRAWS, Drawn, Errors, Simulator, known};
 use coexec_sim::{CoreSet, Layer, Library, Plan, Profile, Stage};
 
 /// Means over operators that were measured both cut and on each processor alone.
@@ -125,8 +125,9 @@ fn advice(ways: &[Way<'_>], simulator: &Simulator<'_>) -> Option<Advised> {
         ways.iter().filter_map(|way| way.plan.placements.first()?.cores()).collect();
     let errors = Errors::of(device, &known(device, simulator.library(), &core_sets, &stages));
     let is_sure = || {
-        let faster = times_faster(simulator, &stages, [&chosen.plan, &single.plan], &errors);
-        faster.is_ok_and(|faster| faster as f64 >= CONFIDENCE * DRAWS as f64)
+        let drawn = |way: &Way<'_>| Drawn::of(simulator, (&stages, &way.plan), None, &errors).ok();
+        let faster = drawn(chosen).zip(drawn(single)).map(|(own, other)| own.times_faster(&other));
+        faster.is_some_and(|faster| faster as f64 >= CONFIDENCE * DRAWS as f64)
     };
     let is_cut = !chosen.is_alone && is_sure();
     Some(Advised { measured: if is_cut { chosen.measured } else { single.measured }, is_cut })

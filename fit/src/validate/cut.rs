@@ -4,7 +4,8 @@
 //! and on both processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
 //! prediction has seen both processors alone, and no cut.
 
-use coexec_sim::simulate::{CUTS_GROUP, Simulator};
+use coexec_sim::device::calibration::ErrorGroup;
+use coexec_sim::simulate::Simulator;
 use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Stage};
 
 use super::choice::{Way, by_operator, ways};
@@ -33,7 +34,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
             let predicted =
                 both.and_then(|(cpu, gpu)| given_alone(&simulator, (&stages, plan), cores, [cpu, gpu]));
             points.extend(predicted.map(|predicted_us| Point {
-                group: CUTS_GROUP.to_owned(),
+                group: ErrorGroup::Cuts.to_string(),
                 network: run.network.clone(),
                 what: format!("{name} as {}", run.processor),
                 unseen: true,
@@ -101,7 +102,7 @@ mod tests {
         let [seen, others] = halves(device);
         let mut profile = Profile::load(device).unwrap();
         let errors = &mut profile.calibration.as_mut().unwrap().error;
-        errors.retain(|group| group.name != CUTS_GROUP);
+        errors.retain(|group| group.name != ErrorGroup::Cuts);
         let unaware = choices(&profile, &others, Library::Coexec).unwrap();
         let scored = score(&points(&profile, &seen, Library::Coexec));
         assert_eq!(scored.len(), 1);

@@ -88,10 +88,14 @@ mod tests {
     fn the_baseline_is_exact_where_time_is_linear_in_operations() {
         let seen = [run(10, 1.0), run(100, 1.0), run(1000, 1.0)];
         let groups = scored(&[run(500, 1.0), run(10, 1.0)], Some(&seen));
-        let mut found: Vec<(&str, usize)> =
-            groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+        let mut found: Vec<(String, usize)> =
+            groups.iter().map(|scored| (scored.group.name.to_string(), scored.group.n)).collect();
         found.sort_unstable();
-        assert_eq!(found, [("gpu/fully_connected/all", 2), ("gpu/fully_connected/unseen", 1)]);
+        assert_eq!(
+            found,
+            [("gpu/fully_connected/all", 2), ("gpu/fully_connected/unseen", 1)]
+                .map(|(name, n)| (name.to_owned(), n))
+        );
         assert!(groups.iter().all(|scored| scored.flops_linear_mape_percent.unwrap() < 1e-6));
     }
 

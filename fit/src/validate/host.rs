@@ -188,10 +188,13 @@ mod tests {
             .collect();
         let validation = validate(&gpu, None, &networks, Some(&networks[..2]));
         let groups = score(&validation.points);
-        let mut names: Vec<(&str, usize)> =
-            groups.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
+        let mut names: Vec<(String, usize)> =
+            groups.iter().map(|scored| (scored.group.name.to_string(), scored.group.n)).collect();
         names.sort_unstable();
-        assert_eq!(names, [("gpu/end_to_end/all", 3), ("gpu/end_to_end/unseen", 1)]);
+        assert_eq!(
+            names,
+            [("gpu/end_to_end/all", 3), ("gpu/end_to_end/unseen", 1)].map(|(name, n)| (name.to_owned(), n))
+        );
         assert!(groups.iter().all(|scored| scored.group.mape_percent < 1e-9));
         assert!(groups[0].flops_linear_mape_percent.is_some());
         let unseen: Vec<bool> = validation.points.iter().map(|point| point.unseen).collect();

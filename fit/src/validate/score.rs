@@ -7,6 +7,8 @@
 
 use serde::Serialize;
 
+use coexec_sim::device::calibration::ErrorGroup;
+
 use super::point::Point;
 use super::{Group, figures};
 
@@ -57,15 +59,16 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
     let mut scored = Vec::new();
     for name in names {
         let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();
-        // Whole networks by format have no layers that a fit may have seen.
-        if !name.starts_with("gpu/") || name.matches('/').count() > 1 {
-            scored.push(Scored::of(name.to_owned(), &all));
-            continue;
-        }
-        let unseen: Vec<&Point> = all.iter().filter(|point| point.unseen).copied().collect();
-        scored.push(Scored::of(format!("{name}/all"), &all));
-        if !unseen.is_empty() {
-            scored.push(Scored::of(format!("{name}/unseen"), &unseen));
+        match ErrorGroup::from(name) {
+            ErrorGroup::On { processor, what, of } if processor == "gpu" && of.is_empty() => {
+                let unseen: Vec<&Point> = all.iter().filter(|point| point.unseen).copied().collect();
+                scored.push(Scored::of(ErrorGroup::on(&processor, &what, ErrorGroup::ALL), &all));
+                if !unseen.is_empty() {
+                    scored.push(Scored::of(ErrorGroup::on(&processor, &what, ErrorGroup::UNSEEN), &unseen));
+                }
+            }
+            // Whole networks by format have no layers that a fit may have seen.
+            other => scored.push(Scored::of(other, &all)),
         }
     }
     scored.sort_by(|a, b| b.group.mape_percent.total_cmp(&a.group.mape_percent));
@@ -73,7 +76,7 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
 }
 
 impl Scored {
-    fn of(name: String, points: &[&Point]) -> Self {
+    fn of(name: ErrorGroup, points: &[&Point]) -> Self {
         let errors = |of: fn(&Point) -> Option<f64>| {
             let pairs: Option<Vec<(f64, f64)>> =
                 points.iter().map(|point| Some((of(point)?, point.measured_us))).collect();
@@ -199,9 +202,13 @@ mod tests {
             point("cpu/1large/float", true, 101.0),
         ];
         let scored = score(&points);
-        let found: Vec<(&str, usize)> =
-            scored.iter().map(|scored| (scored.group.name.as_str(), scored.group.n)).collect();
-        assert_eq!(found, [("gpu/conv2d/unseen", 1), ("gpu/conv2d/all", 2), ("cpu/1large/float", 1)]);
+        let found: Vec<(String, usize)> =
+            scored.iter().map(|scored| (scored.group.name.to_string(), scored.group.n)).collect();
+        assert_eq!(
+            found,
+            [("gpu/conv2d/unseen", 1), ("gpu/conv2d/all", 2), ("cpu/1large/float", 1)]
+                .map(|(name, n)| (name.to_owned(), n))
+        );
         assert!(scored.iter().all(|scored| scored.physics_mape_percent.is_none()));
     }
 

@@ -10,7 +10,7 @@ use coexec_fit::measure::benchmark_cpu::{self, networks};
 use coexec_fit::validate::cpu::validate;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, coverage_percent, score};
-use coexec_sim::device::calibration::Calibration;
+use coexec_sim::device::calibration::{Calibration, ErrorGroup};
 use coexec_sim::device::cpu::Cpu;
 use coexec_sim::kernel::cpu::{CoreSet, Library};
 use coexec_sim::workload::{Operator, Shape};
@@ -146,8 +146,8 @@ impl Kind {
 fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
     let mut sums: BTreeMap<(String, Kind), (f64, f64)> = BTreeMap::new();
     for Scored { group, .. } in score(points) {
-        let parts: Vec<&str> = group.name.split('/').collect();
-        let (sum, count) = sums.entry((parts[2].to_owned(), Kind::of(parts[1], cpu))).or_default();
+        let ErrorGroup::On { what, of, .. } = group.name else { continue };
+        let (sum, count) = sums.entry((of, Kind::of(&what, cpu))).or_default();
         *sum += group.mape_percent;
         *count += 1.0;
     }

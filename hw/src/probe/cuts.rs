@@ -4,8 +4,6 @@
 //! (`coexec_fit::validate::cut`). Invariant: every way of a layer is timed by the host's clock, in turn with the
 //! others.
 
-use std::time::Instant;
-
 use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
@@ -13,7 +11,7 @@ use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
 use super::layers;
 use super::timed_layers::{FINGERPRINT, RUN_LIMIT};
-use super::{Bench, ProbeError, TimeBudget};
+use super::{Bench, ProbeError};
 use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
 use crate::statistics::repetitions;
 
@@ -25,8 +23,8 @@ const REPETITIONS: [u32; 2] = [10, 30];
 const WORTH_TRYING: f64 = 1.2;
 /// Most multiply-accumulates of a layer.
 const MOST_MACS: u64 = 500_000_000;
-/// Part of the probe's time that cuts may take, on top of it: they wait for the fits.
-const TIME_PART: f64 = 0.1;
+/// Part of the probe's time that is kept for cuts, which wait for the fits.
+pub(super) const TIME_PART: f64 = 0.1;
 
 /// The ways of each layer that is cut.
 pub(super) fn measure(
@@ -35,8 +33,7 @@ pub(super) fn measure(
     profile: &Profile,
 ) -> Result<Vec<Measurement>, ProbeError> {
     let quick = bench.options.quick;
-    let end = Instant::now() + bench.options.limit.mul_f64(TIME_PART);
-    let budget = TimeBudget { end, progress: bench.progress };
+    let budget = bench.kept(TIME_PART);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };
     machine
         .prepare(&options.core_sets, &profile.cpu)

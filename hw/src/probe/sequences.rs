@@ -4,12 +4,10 @@
 //! says of an answer (`coexec_sim::simulate::Errors`). Invariant: no network is one that anybody asks about, each is
 //! drawn from a seed; every way of one is timed by the host's clock, in turn with the others.
 
-use std::time::Instant;
-
 use coexec_fit::validate::cut::given_alone;
 use coexec_fit::validate::point::Point;
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
-use coexec_sim::simulate::PLANS_GROUP;
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{
     DataType, Function, Graph, GraphBuilder, GraphError, NormKind, Shape, Source, Window, fuse,
@@ -22,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::layers::pick;
 use super::timed_layers::RUN_LIMIT;
-use super::{Bench, ProbeError, TimeBudget};
+use super::{Bench, ProbeError};
 use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
 
 /// Networks that are shared, quickly and in full.
@@ -31,8 +29,8 @@ const NETWORKS: [usize; 2] = [4, 12];
 const REPETITIONS: [u32; 2] = [7, 15];
 /// Networks drawn for each that is wanted: of some the best plan is one processor alone.
 const DRAWS: usize = 3;
-/// Part of the probe's time that they may take, on top of it: they wait for the fits.
-const TIME_PART: f64 = 0.2;
+/// Part of the probe's time that is kept for them: they wait for the fits.
+pub(super) const TIME_PART: f64 = 0.2;
 
 /// What networks take, beside what the profile predicts: alone on each processor, and of the plan given those.
 pub(super) fn measure(
@@ -41,8 +39,7 @@ pub(super) fn measure(
     profile: &Profile,
 ) -> Result<Vec<Point>, ProbeError> {
     let full = usize::from(!bench.options.quick);
-    let end = Instant::now() + bench.options.limit.mul_f64(TIME_PART);
-    let budget = TimeBudget { end, progress: bench.progress };
+    let budget = bench.kept(TIME_PART);
     let strategy = Strategy::Optimal;
     let options = SearchOptions { strategy, effort: Effort::Quick, ..SearchOptions::on(profile) };
     let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed);
@@ -166,9 +163,9 @@ impl Network<'_> {
         let mut takes = |plan: &Plan| simulator.latency(stages, plan).ok().map(Picos::as_micros);
         let predicted = [takes(&alone[0]), takes(&alone[1])];
         let given = given_alone(&self.simulator(), (stages, plan), cores, [cpu_us, gpu_us]);
-        let point = |group: &str, measured_us: f64, predicted_us: Option<f64>| {
+        let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
-                group: group.to_owned(),
+                group: group.to_string(),
                 network: self.name.to_owned(),
                 what: self.name.to_owned(),
                 unseen: true,
@@ -179,9 +176,9 @@ impl Network<'_> {
             })
         };
         let points = [
-            point("cpu/end_to_end/float", cpu_us, predicted[0]),
-            point("gpu/end_to_end/float", gpu_us, predicted[1]),
-            point(PLANS_GROUP, shared_us, given),
+            point(ErrorGroup::on("cpu", ErrorGroup::NETWORKS, "float"), cpu_us, predicted[0]),
+            point(ErrorGroup::on("gpu", ErrorGroup::NETWORKS, "float"), gpu_us, predicted[1]),
+            point(ErrorGroup::Plans, shared_us, given),
         ];
         Ok(points.into_iter().flatten().collect())
     }

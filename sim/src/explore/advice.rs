@@ -14,12 +14,9 @@ use serde::Serialize;
 use super::{Answer, Effort, Explorer, Found, SearchOptions, Strategy};
 use crate::device::profile::Profile;
 use crate::plan::{Plan, ProcessorKind};
-use crate::simulate::{Deviation, Errors, SimulateError, Simulator, latencies, latency};
+use crate::simulate::{DRAWS, Deviation, Drawn, Errors, SimulateError, Simulator, latencies, latency};
 use crate::units::Picos;
 use crate::workload::Stage;
-
-/// Draws that plans are judged by: with so many, how often one is faster is known to 3 % (one standard deviation).
-pub const DRAWS: u64 = 200;
 
 /// Part of them in which a plan has to be faster than the best processor alone to be advised.
 pub const CONFIDENCE: f64 = 0.8;
@@ -55,6 +52,18 @@ pub struct Certainty {
     pub errors: Errors,
 }
 
+impl Certainty {
+    /// Of a plan that takes `own` in each draw of `errors`, over one of a processor alone.
+    pub fn new(own: &Drawn, (over, single): (Strategy, &Drawn), errors: Errors) -> Self {
+        Self { over, draws: DRAWS, faster: own.times_faster(single), errors }
+    }
+
+    /// Whether the plan is faster in enough of the draws.
+    pub fn is_sure(&self, confidence: f64) -> bool {
+        self.faster as f64 >= confidence * self.draws as f64
+    }
+}
+
 /// How regret is summed up over draws: how much longer a plan takes than the fastest plan known for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -78,9 +87,10 @@ pub struct Regrets {
 }
 
 /// A plan that regrets little, beside the one that is best if every value of the profile holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Robust {
     /// The plan chosen, and what it takes if every value holds.
+    #[serde(skip)]
     pub found: Found,
     /// Its regret.
     pub chosen: Regrets,
@@ -107,50 +117,6 @@ pub struct Sensitivity {
 pub fn best_single<'a>(answer: &'a Answer, plan: &Plan) -> Option<&'a Found> {
     let best = answer.baselines.iter().min_by_key(|single| single.prediction.latency);
     best.filter(|best| best.plan != *plan)
-}
-
-/// How often `plan` is faster than the plan of a processor alone.
-///
-/// # Errors
-/// As [`Simulator::run`].
-pub fn certainty(
-    simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
-    single: &Found,
-    errors: &Errors,
-) -> Result<Certainty, SimulateError> {
-    let faster = times_faster(simulator, stages, [plan, &single.plan], errors)?;
-    Ok(Certainty { over: single.strategy, draws: DRAWS, faster, errors: *errors })
-}
-
-/// What 90 % of [`DRAWS`] draws of `errors` lie between, of what a plan takes.
-///
-/// # Errors
-/// As [`Simulator::run`].
-pub fn interval(
-    simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
-    errors: &Errors,
-) -> Result<[Picos; 2], SimulateError> {
-    let mut drawn = latencies(simulator, (stages, plan), errors, 0..DRAWS)?;
-    drawn.sort_unstable();
-    let outside = drawn.len() / 20;
-    Ok([drawn[outside], drawn[drawn.len() - 1 - outside]])
-}
-
-/// In how many of [`DRAWS`] draws of `errors` a plan is faster than another.
-///
-/// # Errors
-/// As [`Simulator::run`].
-pub fn times_faster(
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    [plan, other]: [&Plan; 2],
-    errors: &Errors,
-) -> Result<u64, SimulateError> {
-    let of = |plan: &Plan| latencies(simulator, (stages, plan), errors, 0..DRAWS);
-    let (own, other) = (of(plan)?, of(other)?);
-    Ok(own.iter().zip(&other).filter(|(own, other)| own < other).count() as u64)
 }
 
 /// The plan of least regret of those of `answer`, those found for draws of errors, and what crossing them makes.
@@ -193,7 +159,7 @@ struct Judge<'s, 'a> {
 impl Judge<'_, '_> {
     /// What each plan takes in each draw.
     fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>, SimulateError> {
-        let of = |plan| latencies(self.simulator, (self.stages, plan), self.errors, draws.clone());
+        let of = |plan| latencies(self.simulator, (self.stages, plan, None), self.errors, draws.clone());
         plans.par_iter().map(of).collect()
     }
 
@@ -213,7 +179,8 @@ impl Judge<'_, '_> {
             let end = random.random_range(start..self.stages.len()) + 1;
             let crossed = crossed(&best, other, start..end);
             // Where a chain is cut apart, what is left may be no plan.
-            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed), self.errors, CHOOSING) else {
+            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed, None), self.errors, CHOOSING)
+            else {
                 continue;
             };
             let cost = cost(&taken);
@@ -341,8 +308,9 @@ mod tests {
         let answer = super::super::explore(&mut simulator, &stages, &optimal(&device)).unwrap();
         let single = best_single(&answer, &answer.plan).unwrap();
         let faster = |percent| {
-            let of = (stages.as_slice(), &answer.plan);
-            certainty(&simulator, of, single, &Errors::common(percent)).unwrap().faster
+            let errors = Errors::common(percent);
+            let of = |plan| Drawn::of(&simulator, (&stages, plan), None, &errors).unwrap();
+            of(&answer.plan).times_faster(&of(&single.plan))
         };
         let [none, some, large] = [0.0, 20.0, 120.0].map(faster);
         assert_eq!(none, DRAWS);

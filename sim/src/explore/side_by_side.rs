@@ -7,20 +7,24 @@
 
 use serde::Serialize;
 
-use super::{Explorer, Objective, SearchOptions, Strategy};
+use super::advice::CONFIDENCE;
+use super::{Explorer, Found, Objective, SearchOptions, Strategy};
 use crate::plan::ProcessorKind;
-use crate::simulate::{Known, SimulateError, Simulator, known};
+use crate::simulate::{Drawn, Errors, Known, SimulateError, Simulator, known};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
 /// What one strategy comes to on one model and device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The strategy.
     pub strategy: Strategy,
     /// Time of its plan.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
+    /// What that is in draws of the device's errors; written as what 90 % of them lie between.
+    #[serde(rename = "interval_ps")]
+    pub drawn: Drawn,
     /// Energy of its plan, where the device's power is known.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
@@ -41,6 +45,10 @@ pub struct StrategyRow {
     pub bound: Option<f64>,
     /// What is known of each processor.
     pub known: Vec<Known>,
+    /// How far the device's times may be off.
+    pub errors: Errors,
+    /// The strategies of which it is not sure whether their plan or that of [`Strategy::Optimal`] takes less time.
+    pub unsure: Vec<Strategy>,
 }
 
 impl StrategyRow {
@@ -56,8 +64,9 @@ impl StrategyRow {
     ) -> Result<Self, SimulateError> {
         let device = simulator.device().name.clone();
         let known = known(simulator.device(), simulator.library(), &options.core_sets, stages);
+        let errors = Errors::of(simulator.device(), &known);
         let mut explorer = Explorer::new(simulator, stages, options);
-        let mut outcomes = Vec::with_capacity(strategies.len());
+        let mut all: Vec<Found> = Vec::with_capacity(strategies.len());
         let mut last_error = SimulateError::NothingToUse;
         let mut bound = None;
         for &strategy in strategies {
@@ -66,17 +75,31 @@ impl StrategyRow {
                     if strategy == Strategy::Optimal {
                         bound = Some(explorer.bound(&found.prediction)?);
                     }
-                    let (latency, energy) = (found.prediction.latency, found.prediction.energy);
-                    let cost = options.objective.cost(latency, energy);
-                    outcomes.push(Outcome { strategy, latency, energy, cost });
+                    all.push(found);
                 }
                 Err(error) => last_error = error,
             }
         }
+        let mut outcomes: Vec<Outcome> = Vec::with_capacity(all.len());
+        for (index, Found { strategy, plan, prediction, .. }) in all.iter().enumerate() {
+            // Strategies often find the same plan.
+            let drawn = match all[..index].iter().position(|before| before.plan == *plan) {
+                Some(before) => outcomes[before].drawn.clone(),
+                None => Drawn::of(simulator, (stages, plan), None, &errors)?,
+            };
+            let (strategy, latency, energy) = (*strategy, prediction.latency, prediction.energy);
+            let cost = options.objective.cost(latency, energy);
+            outcomes.push(Outcome { strategy, latency, drawn, energy, cost });
+        }
         if outcomes.is_empty() {
             return Err(last_error);
         }
-        Ok(Self { scenario: scenario.to_owned(), device, outcomes, bound, known })
+        let optimal = outcomes.iter().find(|outcome| outcome.strategy == Strategy::Optimal);
+        let is_unsure = |other: &&Outcome| {
+            optimal.is_some_and(|optimal| !optimal.drawn.is_surely_ordered(&other.drawn, CONFIDENCE))
+        };
+        let unsure = outcomes.iter().filter(is_unsure).map(|outcome| outcome.strategy).collect();
+        Ok(Self { scenario: scenario.to_owned(), device, outcomes, bound, known, errors, unsure })
     }
 
     /// What a strategy came to.
@@ -197,6 +220,7 @@ mod tests {
         let outcome = |(strategy, cost): (Strategy, f64)| Outcome {
             strategy,
             latency: Picos::from_micros(cost * 1e6),
+            drawn: Drawn::default(),
             energy: None,
             cost,
         };
@@ -207,6 +231,8 @@ mod tests {
             outcomes,
             bound: None,
             known: Vec::new(),
+            errors: Errors::common(0.0),
+            unsure: Vec::new(),
         }
     }
 

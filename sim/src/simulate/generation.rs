@@ -8,6 +8,7 @@
 //! context change, whose kernel models are asked again.
 
 mod beside;
+mod drawn;
 mod report;
 mod timeline;
 mod written;
@@ -26,6 +27,7 @@ use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
 pub use beside::{GenerationBeside, generate_beside};
+pub use drawn::GenerationDrawn;
 pub use report::{Generation, PhaseReport, TurnReport};
 pub use timeline::generation_timeline;
 pub use written::planned_stages;
@@ -166,6 +168,11 @@ impl GenerationPlan {
         let steps = self.prefill.iter().chain([&self.decode]);
         steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
     }
+
+    /// The plan of a part of a step.
+    fn of_part(&self, placements: &[Placement]) -> Plan {
+        Plan::new(self.synchronisation, placements.to_vec())
+    }
 }
 
 impl StepPlan {
@@ -301,8 +308,7 @@ impl GenerationRun<'_> {
     }
 
     fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost, SimulateError> {
-        let plan = Plan::new(self.plan.synchronisation, placements.to_vec());
-        Ok(Cost::of(&self.simulator.run(stages, &plan)?))
+        Ok(Cost::of(&self.simulator.run(stages, &self.plan.of_part(placements))?))
     }
 
     /// Every generated token of `turn`.

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::lower::{Lowered, PricedCommand};
-use super::{SimulateError, Simulator};
+use super::{Pipeline, SimulateError, Simulator};
 use crate::device::profile::Jitter;
 use crate::engine::NoTrace;
 use crate::plan::{Plan, ProcessorKind};
@@ -64,7 +64,7 @@ pub fn sample(
 ) -> Result<Samples, SimulateError> {
     let jitter = &simulator.device.jitter;
     let samples = (0..count.max(1) as u64).collect();
-    let mut latencies = stretched(simulator, (stages, plan), samples, |sample, index, task| {
+    let mut latencies = stretched(simulator, (stages, plan, None), samples, |sample, index, task| {
         stretch(jitter, task, seed, (sample << TASK_BITS) | index as u64)
     })?;
     latencies.sort_unstable();
@@ -72,13 +72,13 @@ pub fn sample(
 }
 
 /// Latencies of a plan, one a run, with the time of each command multiplied by what `factor` says of it in
-/// that run.
+/// that run; periods where a pipeline streams it.
 ///
 /// # Errors
 /// As [`Simulator::run`].
 pub(super) fn stretched<Run: Copy + Send>(
     simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
+    (stages, plan, pipeline): (&[Stage], &Plan, Option<&Pipeline>),
     runs: Vec<Run>,
     factor: impl Fn(Run, usize, &PricedCommand) -> f64 + Sync,
 ) -> Result<Vec<Picos>, SimulateError> {
@@ -89,7 +89,10 @@ pub(super) fn stretched<Run: Copy + Send>(
     let latency = |engine: &mut Simulator<'_>, run: Run| {
         let tasks = lowered.tasks.iter().enumerate();
         let stretch: Vec<f64> = tasks.map(|(index, task)| factor(run, index, task)).collect();
-        engine.execute(&lowered, &stretch, &mut NoTrace)
+        match pipeline {
+            Some(pipeline) => Ok(engine.stream_lowered(&lowered, stages, pipeline, &stretch)?.period),
+            None => engine.execute(&lowered, &stretch, &mut NoTrace),
+        }
     };
     runs.into_par_iter().map_init(engine, latency).collect()
 }

@@ -6,18 +6,21 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::lower::{PricedCommand, Share};
 use super::sample::{self, MEAN_ABSOLUTE_DEVIATION, factor, stretched};
-use super::{Known, SimulateError, Simulator};
+use super::{Known, Pipeline, SimulateError, Simulator};
 use crate::device::basis::Basis;
-use crate::device::calibration::Group;
+use crate::device::calibration::{AnswerPart, ErrorGroup, Group};
 use crate::device::profile::Profile;
 use crate::plan::{Plan, ProcessorKind};
 use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;
+
+/// Draws that answers are judged by: with so many, how often one is faster is known to 3 % (one standard deviation).
+pub const DRAWS: u64 = 200;
 
 /// Seed of the draws.
 const SEED: u64 = 1;
@@ -32,16 +35,6 @@ const FIRST_OPERATOR: u64 = CUTS + 1;
 
 /// How far hand-overs and joins may be off, in percent. Assumed: they are measured on few phones.
 const MEETING_PERCENT: f64 = 20.0;
-
-/// The group of a profile's errors that says what cut operators take beside what their parts take alone.
-pub const CUTS_GROUP: &str = "cut/all";
-
-/// The group that says what whole networks take under a plan of several processors beside what each takes for
-/// them alone.
-pub const PLANS_GROUP: &str = "plan/all";
-
-/// Part of a group's name that says that it is of whole networks.
-const WHOLE: &str = "/end_to_end/";
 
 /// Standard deviations of a normal distribution below which 95 % of it lie.
 const NORMAL_95_ONE_SIDED: f64 = 1.644_853_626_951_472;
@@ -94,19 +87,15 @@ impl Errors {
     /// networks, and of GPU kernels; 10 % where it states none. 20 % where they are scaled from another
     /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
-        let groups = device.calibration.as_ref().map_or(&[][..], |calibration| &calibration.error);
-        // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
-        let has_whole_on_cpu =
-            groups.iter().any(|group| group.name.starts_with("cpu/") && group.name.contains(WHOLE));
-        let is_whole = |group: &&Group| {
-            group.name.contains(WHOLE)
-                || group.name.starts_with("npu/")
-                || (group.name.starts_with("cpu/") && !has_whole_on_cpu)
-        };
+        let groups = groups(device);
+        let is_on = |group: &&Group, kind: ProcessorKind| matches!(&group.name, ErrorGroup::On { processor, .. } if processor == kind.name());
         let stated = |kind: ProcessorKind, whole: bool| {
-            let prefix = format!("{}/", kind.name());
-            let of_kind = groups.iter().filter(|group| group.name.starts_with(&prefix) && group.n > 0);
-            mean(of_kind.filter(|group| is_whole(group) == whole && !group.name.ends_with("/all")))
+            let of_kind = || groups.iter().filter(|group| is_on(group, kind) && group.n > 0);
+            // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
+            let all_are_whole = kind == ProcessorKind::Npu
+                || (kind == ProcessorKind::Cpu && !of_kind().any(|group| group.name.is_of_networks()));
+            let is_whole = |group: &Group| all_are_whole || group.name.is_of_networks();
+            mean(of_kind().filter(|group| is_whole(group) == whole && !group.name.is_of_all()))
         };
         let of_kind = |kind: ProcessorKind| match known
             .iter()
@@ -121,16 +110,29 @@ impl Errors {
             Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
-        let beyond_parts = |name| groups.iter().find(|group| group.name == name).map(beyond_parts);
-        let [cut_bias_percent, cut_percent] = beyond_parts(CUTS_GROUP).unwrap_or([0.0; 2]);
+        let beyond_parts = |of| groups.iter().find(|group| group.name == of).map(beyond_parts);
+        let [cut_bias_percent, cut_percent] = beyond_parts(ErrorGroup::Cuts).unwrap_or([0.0; 2]);
         Self {
             common_percent: [cpu[0], gpu[0], npu[0]],
             operator_percent: [cpu[1], gpu[1], npu[1]],
             meeting_percent: MEETING_PERCENT,
             cut_bias_percent,
             cut_percent,
-            plan_percent: beyond_parts(PLANS_GROUP),
+            plan_percent: beyond_parts(ErrorGroup::Plans),
         }
+    }
+
+    /// Of that time of a language model that is stored in `format`: what `device` states of times of such on the
+    /// processor that computes it alone, by runtimes that compile whole steps; else [`Self::of`] what is known.
+    pub fn of_language(device: &Profile, known: &[Known], (format, part): (&str, AnswerPart)) -> Self {
+        let mut errors = Self::of(device, known);
+        if let [Known { processor: kind, basis: Basis::Measured | Basis::Transferred, .. }] = known
+            && let Some(percent) = stated_of_language(device, *kind, (format, part))
+        {
+            errors.common_percent[*kind as usize] = percent;
+            errors.operator_percent[*kind as usize] = 0.0;
+        }
+        errors
     }
 
     /// What is off of one plan: of a network on several processors as a whole, where that was measured, else of
@@ -191,6 +193,11 @@ fn beyond_parts(group: &Group) -> [f64; 2] {
     [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
 }
 
+/// What a profile states of its errors.
+fn groups(device: &Profile) -> &[Group] {
+    device.calibration.as_ref().map_or(&[], |calibration| &calibration.error)
+}
+
 /// A normal number of that index in a draw.
 fn normal(draw: u64, index: u64) -> f64 {
     sample::normal(SEED, (draw << STAGE_BITS) | index)
@@ -204,19 +211,79 @@ fn mean<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
     (runs > 0.0).then(|| sum / runs)
 }
 
-/// What a plan takes in each of `draws` of `errors`.
+/// What something takes in each of [`DRAWS`] draws of errors; written as what 90 % of them lie between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn(pub(super) Vec<Picos>);
+
+impl Drawn {
+    /// A plan, once or, where `pipeline` streams it, from batch to batch.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn of(
+        simulator: &Simulator<'_>,
+        (stages, plan): (&[Stage], &Plan),
+        pipeline: Option<&Pipeline>,
+        errors: &Errors,
+    ) -> Result<Self, SimulateError> {
+        latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
+    }
+
+    /// What 90 % of the draws lie between.
+    pub fn interval(&self) -> [Picos; 2] {
+        let mut drawn = self.0.clone();
+        drawn.sort_unstable();
+        let outside = drawn.len() / 20;
+        let at = |index: usize| drawn.get(index).copied().unwrap_or_default();
+        [at(outside), at(drawn.len().saturating_sub(1 + outside))]
+    }
+
+    /// In how many of the draws it takes less time than another.
+    pub fn times_faster(&self, other: &Self) -> u64 {
+        self.0.iter().zip(&other.0).filter(|(own, other)| own < other).count() as u64
+    }
+
+    /// Whether which of both takes less time is the same in such a part of the draws; of equals it is.
+    pub fn is_surely_ordered(&self, other: &Self, confidence: f64) -> bool {
+        let most = self.times_faster(other).max(other.times_faster(self));
+        self == other || most as f64 >= confidence * DRAWS as f64
+    }
+}
+
+impl Serialize for Drawn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.interval().serialize(serializer)
+    }
+}
+
+/// The mean error that a profile states of a time of language models on a processor.
+pub(crate) fn stated_of_language(
+    device: &Profile,
+    kind: ProcessorKind,
+    (format, part): (&str, AnswerPart),
+) -> Option<f64> {
+    let is_it = |group: &&Group| match &group.name {
+        ErrorGroup::LanguageModel { processor, format: stored, answer, .. } => {
+            processor == kind.name() && stored == format && *answer == part
+        }
+        ErrorGroup::Cuts | ErrorGroup::Plans | ErrorGroup::On { .. } | ErrorGroup::Other(_) => false,
+    };
+    mean(groups(device).iter().filter(is_it))
+}
+
+/// What a plan takes in each of `draws` of `errors`, from batch to batch where a pipeline streams it.
 ///
 /// # Errors
 /// As [`Simulator::run`].
 pub(crate) fn latencies(
     simulator: &Simulator<'_>,
-    (stages, plan): (&[Stage], &Plan),
+    plan: (&[Stage], &Plan, Option<&Pipeline>),
     errors: &Errors,
     draws: Range<u64>,
 ) -> Result<Vec<Picos>, SimulateError> {
-    let errors = &errors.of_plan((stages, plan));
+    let errors = &errors.of_plan((plan.0, plan.1));
     let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
-    deviating(simulator, (stages, plan), deviations.collect())
+    deviating(simulator, plan, deviations.collect())
 }
 
 /// What a plan takes where everything is off so.
@@ -228,12 +295,12 @@ pub(crate) fn latency(
     (stages, plan): (&[Stage], &Plan),
     deviation: Deviation,
 ) -> Result<Picos, SimulateError> {
-    Ok(deviating(simulator, (stages, plan), vec![(deviation, None)])?[0])
+    Ok(deviating(simulator, (stages, plan, None), vec![(deviation, None)])?[0])
 }
 
 fn deviating(
     simulator: &Simulator<'_>,
-    plan: (&[Stage], &Plan),
+    plan: (&[Stage], &Plan, Option<&Pipeline>),
     deviations: Vec<(Deviation, Option<(&Errors, u64)>)>,
 ) -> Result<Vec<Picos>, SimulateError> {
     stretched(simulator, plan, deviations, |(deviation, own), _, task| {
@@ -258,20 +325,20 @@ mod tests {
         let cut = explore(&mut simulator, &stages, &options).unwrap().plan;
         let nominal = simulator.latency(&stages, &cut).unwrap();
         assert_eq!(latency(&simulator, (&stages, &cut), Deviation::NONE), Ok(nominal));
-        let none = latencies(&simulator, (&stages, &cut), &Errors::common(0.0), 0..3).unwrap();
+        let none = latencies(&simulator, (&stages, &cut, None), &Errors::common(0.0), 0..3).unwrap();
         assert_eq!(none, vec![nominal; 3]);
         let twice = Deviation { computing: [2.0; 3], meeting: 2.0, ..Deviation::NONE };
         let longer = latency(&simulator, (&stages, &cut), twice).unwrap();
         let ratio = longer.0 as f64 / nominal.0 as f64;
         assert!((1.9..=2.0 + 1e-6).contains(&ratio), "{ratio}: contention alone does not double");
         let drawn =
-            |percent| latencies(&simulator, (&stages, &cut), &Errors::common(percent), 0..50).unwrap();
+            |percent| latencies(&simulator, (&stages, &cut, None), &Errors::common(percent), 0..50).unwrap();
         assert_eq!(drawn(10.0), drawn(10.0));
         let spread =
             |latencies: &[Picos]| latencies.iter().max().unwrap().0 - latencies.iter().min().unwrap().0;
         assert!(spread(&drawn(5.0)) < spread(&drawn(20.0)));
         let biased = Errors { cut_bias_percent: 20.0, ..Errors::common(0.0) };
-        assert!(latencies(&simulator, (&stages, &cut), &biased, 0..1).unwrap()[0] > nominal);
+        assert!(latencies(&simulator, (&stages, &cut, None), &biased, 0..1).unwrap()[0] > nominal);
     }
 
     #[test]
@@ -284,7 +351,8 @@ mod tests {
         let errors = Errors { plan_percent: Some([50.0, 0.0]), cut_bias_percent: 5.0, ..Errors::common(0.0) };
         let mut times_longer = |plan: &Plan| {
             let nominal = simulator.latency(&stages, plan).unwrap();
-            latencies(&simulator, (&stages, plan), &errors, 0..1).unwrap()[0].0 as f64 / nominal.0 as f64
+            latencies(&simulator, (&stages, plan, None), &errors, 0..1).unwrap()[0].0 as f64
+                / nominal.0 as f64
         };
         assert!(answer.baselines.iter().all(|single| (times_longer(&single.plan) - 1.0).abs() < 1e-9));
         assert!((times_longer(&answer.plan) - 1.5).abs() < 1e-3);

@@ -1,0 +1,176 @@
+//! What prompts and answers take where a profile's times are off.
+//!
+//! Responsible for: what the times of a language model rest on under a plan, and drawing how far they are off.
+//! Not for: what they are where the profile holds (`super`). Invariant: where nothing is off, every draw is the
+//! predicted time. An operator has one error in all layers, turns and tokens; both phases share a processor's.
+
+use serde::Serialize;
+
+use super::{Generation, GenerationPlan, GenerationRun, StepPlan, TokenStep};
+use crate::device::basis::Basis;
+use crate::device::calibration::AnswerPart;
+use crate::device::profile::Profile;
+use crate::kernel::cpu::Library;
+use crate::plan::ProcessorKind;
+use crate::simulate::uncertainty::{latencies, stated_of_language};
+use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in};
+use crate::units::Picos;
+use crate::workload::{DataType, LanguageTask};
+
+/// How far the times of a language model may be off.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GenerationDrawn {
+    /// To the first token of the first turn.
+    #[serde(rename = "time_to_first_token_interval_ps")]
+    pub first_token: Drawn,
+    /// Of each token behind it.
+    #[serde(rename = "time_per_token_interval_ps", skip_serializing_if = "Option::is_none")]
+    pub next_token: Option<Drawn>,
+    /// Those tokens a second: what 90 % of the draws lie between.
+    #[serde(rename = "tokens_per_second_interval", skip_serializing_if = "Option::is_none")]
+    pub tokens_per_second: Option<[f64; 2]>,
+    /// All turns.
+    #[serde(rename = "interval_ps")]
+    pub latency: Drawn,
+    /// What the times of the processors rest on that read a prompt, and that generate its answer.
+    pub known: [Vec<Known>; 2],
+    /// How far those are off, which was drawn from.
+    pub errors: [Errors; 2],
+}
+
+impl GenerationPlan {
+    /// What the times of the processors rest on that compute something of a step, and how far they are off.
+    fn known(
+        &self,
+        (device, library): (&Profile, Library),
+        format: DataType,
+        (step, part): (&StepPlan, AnswerPart),
+    ) -> (Vec<Known>, Errors) {
+        let name = format.to_string();
+        let bases = known_in(device, library, format);
+        let compiled = self.graphs_of(step).are_of_steps().then(|| device.npu.as_ref()?.compiled.as_ref());
+        let basis = |kind: ProcessorKind| match compiled.flatten() {
+            Some(_) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
+            // Those are the rates of other graphs, whose errors say nothing of this one.
+            Some(compiled) => compiled.basis.max(Basis::Scaled),
+            None => bases[kind as usize],
+        };
+        let is_used =
+            |&kind: &ProcessorKind| step.parts().into_iter().flatten().any(|placement| placement.uses(kind));
+        let of = |processor| Known { processor, basis: basis(processor), missing: None };
+        let known: Vec<Known> = ProcessorKind::ALL.into_iter().filter(is_used).map(of).collect();
+        let errors = Errors::of_language(device, &known, (&name, part));
+        (known, errors)
+    }
+
+    /// What `task` takes in each draw of the errors of `device`, where it is predicted to take `nominal`; of both
+    /// phases by how much those of the first turn are off.
+    ///
+    /// # Errors
+    /// As [`super::generate`].
+    pub fn drawn(
+        &self,
+        (device, library): (&Profile, Library),
+        task: &LanguageTask,
+        nominal: &Generation,
+    ) -> Result<GenerationDrawn, SimulateError> {
+        let variant = self.device(device);
+        let mut run = GenerationRun::new(&variant, library, task, self);
+        let steps = [self.prefill_plan(task, 0)?, &self.decode];
+        let known = |(step, part)| self.known((device, library), task.data_type(), (step, part));
+        let [(of_prompt, prompt_errors), (of_token, token_errors)] =
+            [(steps[0], AnswerPart::FirstToken), (steps[1], AnswerPart::NextToken)].map(known);
+        let [prompt_graphs, token_graphs] = steps.map(|step| self.graphs_of(step));
+        let prompt = run.times_longer(prompt_graphs.prefill_steps(task, 0).0, steps[0], &prompt_errors)?;
+        let token = run.times_longer(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
+        let of = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
+        let drawn = |time: &dyn Fn(f64, f64) -> Picos| {
+            Drawn(prompt.iter().zip(&token).map(|(&prompt, &token)| time(prompt, token)).collect())
+        };
+        // Making graphs is no computing that a phase's error is of.
+        let first_tokens = nominal
+            .turns
+            .iter()
+            .map(|turn| (turn.preparation, turn.time_to_first_token.saturating_sub(turn.preparation)));
+        let first_tokens: Vec<(Picos, Picos)> = first_tokens.collect();
+        let first = |turn: usize, prompt| first_tokens[turn].0 + of(first_tokens[turn].1, prompt);
+        let answers = nominal.turns.iter().filter_map(|turn| turn.decode.as_ref());
+        let answers: Picos = answers.map(|phase| phase.latency).sum();
+        let all = |prompt, token| {
+            let prompts: Picos = (0..first_tokens.len()).map(|turn| first(turn, prompt)).sum();
+            prompts + of(answers, token)
+        };
+        let per_token = nominal.turns.first().and_then(|turn| turn.time_per_token);
+        let next_token = per_token.map(|time| drawn(&|_, token| of(time, token)));
+        let rate = |time: Picos| 1.0 / time.as_seconds();
+        Ok(GenerationDrawn {
+            first_token: drawn(&|prompt, _| first(0, prompt)),
+            tokens_per_second: next_token
+                .as_ref()
+                .map(Drawn::interval)
+                .map(|[low, high]| [rate(high), rate(low)]),
+            next_token,
+            latency: drawn(&all),
+            known: [of_prompt, of_token],
+            errors: [prompt_errors, token_errors],
+        })
+    }
+}
+
+impl GenerationRun<'_> {
+    /// How many times longer a step takes in each draw than is predicted.
+    fn times_longer(
+        &mut self,
+        step: TokenStep,
+        plan: &StepPlan,
+        errors: &Errors,
+    ) -> Result<Vec<f64>, SimulateError> {
+        let stages = self.stages(step, plan);
+        let counts = [1, self.task.model.layers, 1].map(f64::from);
+        let mut nominal = 0.0;
+        let mut sums = vec![0.0; DRAWS as usize];
+        for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
+            let plan = self.plan.of_part(placements);
+            nominal += count * self.simulator.latency(stages, &plan)?.0 as f64;
+            let drawn = latencies(&self.simulator, (stages, &plan, None), errors, 0..DRAWS)?;
+            sums.iter_mut().zip(drawn).for_each(|(sum, time)| *sum += count * time.0 as f64);
+        }
+        Ok(sums.into_iter().map(|sum| if nominal > 0.0 { sum / nominal } else { 1.0 }).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::Strategy;
+    use crate::explore::language::explore_language;
+    use crate::plan::synchronisation::Mechanism;
+    use crate::workload::{Turn, WeightFormat, language_model};
+
+    #[test]
+    fn every_draw_is_the_prediction_where_nothing_is_off_and_errors_stated_of_tokens_bound_their_rate() {
+        let device = Profile::load("snapdragon-8elite").unwrap();
+        let turn = Turn { prompt_tokens: 200, generated_tokens: 8 };
+        let model = language_model("llama3.2-1b").unwrap();
+        let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
+        for strategy in [Strategy::NpuGraphs, Strategy::HeteroTensor, Strategy::NpuOnline] {
+            let answer =
+                explore_language(&device, Library::Xnnpack, &task, strategy, Mechanism::SvmPolling).unwrap();
+            let drawn =
+                |device| answer.plan.drawn((device, Library::Xnnpack), &task, &answer.generation).unwrap();
+            let within = drawn(&device);
+            let [low, high] = within.latency.interval();
+            assert!(low < answer.generation.latency && answer.generation.latency < high, "{strategy:?}");
+            let mut certain = device.clone();
+            for group in &mut certain.calibration.as_mut().unwrap().error {
+                group.mape_percent = 0.0;
+            }
+            if strategy == Strategy::NpuGraphs {
+                let nominal = answer.generation.turns[0].time_to_first_token;
+                assert_eq!(drawn(&certain).first_token.interval(), [nominal; 2]);
+                assert_eq!(drawn(&certain).latency.interval(), [answer.generation.latency; 2]);
+                assert!(within.errors[1].common_percent[2] < within.errors[0].common_percent[2]);
+            }
+        }
+    }
+}

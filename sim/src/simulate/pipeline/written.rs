@@ -1,0 +1,107 @@
+//! The engine program of a stream of batches.
+//!
+//! Responsible for: which task waits for which, and the order in each processor's queue. Not for: what the program
+//! comes to (`super`). Invariant: a batch starts once the one that makes room for it has ended.
+
+use super::{DISPATCHER, HOST};
+use crate::engine::{Program, TaskId, Work};
+use crate::plan::ProcessorKind;
+use crate::simulate::lower::Lowered;
+use crate::units::{Bytes, Picos};
+
+/// Where the tasks of each batch are in the program.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// The host's work for each batch.
+    pub(super) gaps: Vec<TaskId>,
+    /// Its giving the batch's operators to the processors.
+    pub(super) dispatches: Vec<TaskId>,
+    /// The plan's tasks, in their order, of each batch.
+    pub(super) tasks: Vec<Vec<TaskId>>,
+}
+
+impl Written {
+    /// Of `[depth, batches]`, with the host's `[work before, dispatching]` for each.
+    pub(super) fn new(
+        (lowered, stretch): (&Lowered, &[f64]),
+        host: [Picos; 2],
+        [depth, batches]: [u32; 2],
+        program: &mut Program,
+    ) -> Self {
+        program.clear();
+        let segments = segments(lowered);
+        let last_segment = segments.iter().copied().max().unwrap_or(0);
+        let sinks = sinks(lowered);
+        let mut of_segment: Vec<Vec<usize>> = vec![Vec::new(); last_segment + 1];
+        segments.iter().enumerate().for_each(|(index, &segment)| of_segment[segment].push(index));
+        let [gap, dispatch] = host.map(|duration| [Work { duration, bytes: Bytes::ZERO }]);
+        let mut written = Self { tasks: vec![Vec::new(); batches as usize], ..Self::default() };
+        let steps = first_steps(batches, depth, last_segment);
+        let end = steps.last().map_or(0, |last| last + last_segment);
+        for step in 0..=end {
+            for batch in (0..batches as usize)
+                .filter(|&batch| (steps[batch]..=steps[batch] + last_segment).contains(&step))
+            {
+                if step == steps[batch] {
+                    let task = program.task(HOST, 1, gap);
+                    if let Some(before) = batch.checked_sub(depth as usize) {
+                        for &sink in &sinks {
+                            program.after(task, written.tasks[before][sink]);
+                        }
+                        program.after(task, written.dispatches[before]);
+                    }
+                    written.gaps.push(task);
+                    let dispatched = program.task(DISPATCHER, 1, dispatch);
+                    program.after(dispatched, task);
+                    written.dispatches.push(dispatched);
+                    written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
+                }
+                for &index in &of_segment[step - steps[batch]] {
+                    let task = lowered.add(index, stretch.get(index).copied(), program);
+                    program.after(task, written.gaps[batch]);
+                    for &before in &lowered.tasks[index].predecessors {
+                        program.after(task, written.tasks[batch][before.0 as usize]);
+                    }
+                    written.tasks[batch][index] = task;
+                }
+            }
+        }
+        written
+    }
+}
+
+/// The step at which each batch starts: one after the batch before it, and once the
+/// batch that makes room for it has ended.
+fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
+    let mut steps: Vec<usize> = Vec::with_capacity(batches as usize);
+    for batch in 0..batches as usize {
+        let behind = steps.last().map_or(0, |before| before + 1);
+        let room = batch.checked_sub(depth as usize).map_or(0, |before| steps[before] + last_segment + 1);
+        steps.push(behind.max(room));
+    }
+    steps
+}
+
+/// Number of the segment each task is in: one more than what it waits for on another
+/// processor, and never before a task that its own processor took earlier.
+fn segments(lowered: &Lowered) -> Vec<usize> {
+    let mut latest = [0; ProcessorKind::ALL.len()];
+    let mut segments: Vec<usize> = Vec::with_capacity(lowered.tasks.len());
+    for task in &lowered.tasks {
+        let own = &mut latest[task.processor() as usize];
+        let waited = task.predecessors.iter().map(|before| {
+            let crosses = lowered.tasks[before.0 as usize].processor() != task.processor();
+            segments[before.0 as usize] + usize::from(crosses)
+        });
+        *own = waited.fold(*own, usize::max);
+        segments.push(*own);
+    }
+    segments
+}
+
+/// Tasks of a batch that nothing in it waits for.
+fn sinks(lowered: &Lowered) -> Vec<usize> {
+    let mut is_read = vec![false; lowered.tasks.len()];
+    lowered.tasks.iter().flat_map(|task| &task.predecessors).for_each(|task| is_read[task.0 as usize] = true);
+    (0..is_read.len()).filter(|&index| !is_read[index]).collect()
+}
