@@ -6,8 +6,7 @@ use std::path::Path;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::simulate::Footprint;
 use coexec_sim::simulate::generation::{
-    Generation, GenerationBeside, GenerationPlan, PhaseReport, generate, generate_beside,
-    generation_timeline, planned_stages,
+    Generation, GenerationPlan, PhaseReport, generate, generation_timeline, planned_stages,
 };
 use coexec_sim::workload::LanguageTask;
 use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
@@ -33,9 +32,6 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanFile>,
     generation: &'a Generation,
-    /// The first prompt and tokens beside the background load, where the scenario has some.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<GenerationBeside>,
     /// Each strategy's answer, fastest first, where they were compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strategies: Vec<Entry<'a>>,
@@ -83,7 +79,7 @@ pub(crate) fn simulate(
     };
     let generation = generate(device, *library, task, &plan)?;
     output::write(&timeline(scenario, task, &plan, options.plot.as_ref(), options.trace.as_deref())?)?;
-    let document = Document::new(scenario, task, origin, (&plan, &generation))?;
+    let document = Document::new(scenario, task, origin, &generation);
     if common.json {
         output::json(&document);
     } else {
@@ -127,7 +123,7 @@ pub(crate) fn explore(
         relative_to_plan: other.latency.0 as f64 / generation.latency.0.max(1) as f64,
         generation: other,
     });
-    let mut document = Document::new(scenario, task, found_by(*strategy), (plan, generation))?;
+    let mut document = Document::new(scenario, task, found_by(*strategy), generation);
     (document.plan, document.strategies) = (file, strategies.collect());
     if common.json {
         output::json(&document);
@@ -202,14 +198,12 @@ impl<'a> Document<'a> {
         scenario: &'a Scenario,
         task: &'a LanguageTask,
         plan_origin: String,
-        (plan, generation): (&GenerationPlan, &'a Generation),
-    ) -> Result<Self, Failure> {
-        let Scenario { device, library, background, .. } = scenario;
+        generation: &'a Generation,
+    ) -> Self {
         let memory = Footprint::of_language(task);
-        let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
-        Ok(Self {
+        Self {
             scenario: &scenario.name,
-            device: &device.name,
+            device: &scenario.device.name,
             plan_origin,
             model: &task.model.name,
             parameters: task.model.parameters(),
@@ -217,9 +211,8 @@ impl<'a> Document<'a> {
             peak_memory_bytes: memory.peak(),
             plan: None,
             generation,
-            beside: beside.transpose()?,
             strategies: Vec::new(),
-        })
+        }
     }
 
     fn heading(&self, scenario: &Scenario) {
@@ -232,16 +225,10 @@ impl<'a> Document<'a> {
         ));
     }
 
-    /// Prints the phases, and what background load does to them.
+    /// Prints the phases.
     fn show(&self, device: &Profile) {
         turns(self.generation);
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
-        if let Some(GenerationBeside { prefill, decode }) = &self.beside {
-            output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
-            if let Some(decode) = decode {
-                output::line(&format!("generating: {}", simulate::beside(decode)));
-            }
-        }
     }
 }
 
