@@ -16,7 +16,7 @@ use crate::output::{OutputFile, or_dash, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::{self, Entry};
 use crate::trust::Trust;
-use crate::{curve, delegates, known, language, output, sweep};
+use crate::{applications, curve, delegates, known, language, output, sweep};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -84,32 +84,41 @@ struct SplitEntry {
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     let scenario = options.place.load()?;
-    let stages = match &scenario.workload {
-        Workload::Model(stages) => stages,
+    match &scenario.workload {
+        Workload::Model(stages) => one_model(&scenario, stages, options, common),
         Workload::Set(operators) => {
             advice::refuse(options, "for models")?;
-            return sweep::run(&scenario, operators, options, common);
+            sweep::run(&scenario, operators, options, common)
         }
         Workload::Language(task) => {
             advice::refuse(options, "for graphs of operators")?;
-            return language::explore(&scenario, task, options, common);
+            language::explore(&scenario, task, options, common)
         }
-    };
+        Workload::Applications(several) => applications::explore(&scenario, several, options, common),
+    }
+}
+
+fn one_model(
+    scenario: &Scenario,
+    stages: &[Stage],
+    options: &Explore,
+    common: &Common,
+) -> Result<(), Failure> {
     let mut simulator = scenario.simulator();
-    let known = known::of(&scenario, stages);
+    let known = known::of(scenario, stages);
     let pipeline = scenario.pipeline.as_ref();
     let (answer, entries) = if options.place.strategy == Some(OneOrAll::All) {
-        strategies::compare(&scenario, &mut simulator, stages, common)?
+        strategies::compare(scenario, &mut simulator, stages, common)?
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
     };
-    let advice = advice::of(options, &scenario, &mut simulator, stages, (answer, &known))?;
+    let advice = advice::of(options, scenario, &mut simulator, stages, (answer, &known))?;
     let answer = &advice.answer;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
-    write(options, &scenario, &mut simulator, (&timeline, &plan, (stages, &answer.plan, &entries)))?;
+    write(options, scenario, &mut simulator, (&timeline, &plan, (stages, &answer.plan, &entries)))?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -133,8 +142,8 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
         });
         return Ok(());
     }
-    let check = options.place.run_command(&scenario);
-    tell(&scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
+    let check = options.place.run_command(scenario);
+    tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);
     }

@@ -180,7 +180,7 @@ fn of_simulation(error: &SimulateError) -> &'static str {
         SimulateError::GpuMemoryFull { .. } => {
             "place more operators on the CPU, or use a smaller number format"
         }
-        SimulateError::TooManyFrames { .. } => "ask for fewer frames a second, or for a shorter run",
+        SimulateError::TooManyCommands { .. } => "write a shorter duration_s, or fewer requests a second",
         SimulateError::TooLong { .. } => "check the dimensions of the operators and the rates of the profile",
         SimulateError::NoTokenGraphs { .. } => {
             "choose another --strategy, or a device that has it (`coexec devices`)"

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use coexec_sim::ProcessorKind;
 use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
-use coexec_sim::plan::Placement;
 use coexec_sim::simulate::generation::{
-    Generation, GenerationBeside, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
-    generate_beside, generation_timeline, planned_stages,
+    Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
+    generation_timeline, planned_stages,
 };
 use coexec_sim::simulate::{Drawn, Footprint};
 use coexec_sim::workload::{LanguageTask, Turn};
@@ -37,9 +37,6 @@ struct Document<'a> {
     plan: Option<PlanFile>,
     generation: &'a Generation,
     trust: Trust,
-    /// The first prompt and tokens beside the background load, where the scenario has some.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<GenerationBeside>,
     /// Each strategy's answer, fastest first, where they were compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strategies: Vec<Entry<'a>>,
@@ -212,13 +209,11 @@ impl<'a> Document<'a> {
         plan_origin: String,
         (plan, generation): (&GenerationPlan, &'a Generation),
     ) -> Result<Self, Failure> {
-        let Scenario { device, library, background, .. } = scenario;
         let memory = Footprint::of_language(task, plan);
-        let drawn = plan.drawn((device, *library), task, generation)?;
-        let beside = background.as_ref().map(|work| generate_beside(device, *library, task, plan, work));
+        let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
             scenario: &scenario.name,
-            device: &device.name,
+            device: &scenario.device.name,
             plan_origin,
             model: &task.model.name,
             parameters: task.model.parameters(),
@@ -227,7 +222,6 @@ impl<'a> Document<'a> {
             plan: None,
             generation,
             trust: Trust::Language(Box::new(drawn)),
-            beside: beside.transpose()?,
             strategies: Vec::new(),
         })
     }
@@ -242,18 +236,12 @@ impl<'a> Document<'a> {
         ));
     }
 
-    /// Prints the phases, how far to trust them, and what background load does to them.
+    /// Prints the phases, and how far to trust them.
     fn show(&self, device: &Profile, check: &str) {
         turns(self.generation);
         output::line("");
         self.trust.tell(&[], check);
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
-        if let Some(GenerationBeside { prefill, decode }) = &self.beside {
-            output::line(&format!("\nreading the prompt: {}", simulate::beside(prefill)));
-            if let Some(decode) = decode {
-                output::line(&format!("generating: {}", simulate::beside(decode)));
-            }
-        }
     }
 }
 
@@ -290,8 +278,11 @@ fn check(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> Str
         "llama-bench -p {prompt_tokens} -n {generated_tokens} -o json > FILE, then coexec validate --profile {device} --runs FILE \
          --format llama-bench"
     );
-    let is_on_gpu = |step: &StepPlan| step.parts().into_iter().flatten().all(|by| *by == Placement::GPU);
-    if is_on_gpu(&plan.decode) && plan.prefill.iter().all(is_on_gpu) {
+    let first = plan.decode.layer.first().copied();
+    let is_alike = |step: &StepPlan| step.parts().into_iter().flatten().all(|by| Some(*by) == first);
+    if first.is_some_and(|by| !by.uses(ProcessorKind::Npu))
+        && plan.prefill.iter().chain([&plan.decode]).all(is_alike)
+    {
         return bench;
     }
     format!("no engine is known that shares products so; --strategy gpu-only by {bench}")

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod applications;
 mod calibrate;
 mod cli;
 mod compare;

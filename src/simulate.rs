@@ -4,8 +4,8 @@ use std::path::Path;
 
 use coexec_sim::explore::{self, Strategy};
 use coexec_sim::simulate::{
-    BackgroundReport, Drawn, Errors, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse,
-    Samples, Simulator, StepKind, Stream, sample, timeline,
+    Drawn, Errors, Footprint, Known, OtherEnergy, Pipeline, Prediction, ProcessorUse, Samples, Simulator,
+    StepKind, Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
@@ -15,7 +15,7 @@ use crate::cli::{Common, Simulate};
 use crate::failure::Failure;
 use crate::output::{OutputFile, PicturePath, or_dash, row};
 use crate::trust::Trust;
-use crate::{gantt, known, language, output, why};
+use crate::{applications, gantt, known, language, output, why};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -43,20 +43,28 @@ struct Document<'a> {
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = options.place.load()?;
-    if let Workload::Language(task) = &scenario.workload {
-        return language::simulate(&scenario, task, options, common);
+    match &scenario.workload {
+        Workload::Model(_) | Workload::Set(_) => one_model(&scenario, model(&scenario)?, options, common),
+        Workload::Language(task) => language::simulate(&scenario, task, options, common),
+        Workload::Applications(several) => applications::simulate(&scenario, several, options, common),
     }
-    let stages = model(&scenario)?;
+}
+
+fn one_model(
+    scenario: &Scenario,
+    stages: &[Stage],
+    options: &Simulate,
+    common: &Common,
+) -> Result<(), Failure> {
     let mut simulator = scenario.simulator();
     let OfferedPlan { plan, pipeline_depth, origin, .. } =
-        offered(options.plan.as_deref(), &scenario, stages, &mut simulator)?;
-    let known = known::of(&scenario, stages);
-    let pipeline = pipeline(&scenario, pipeline_depth);
-    let mut simulator = simulator.beside(scenario.background.as_ref());
+        offered(options.plan.as_deref(), scenario, stages, &mut simulator)?;
+    let known = known::of(scenario, stages);
+    let pipeline = pipeline(scenario, pipeline_depth);
     let prediction = simulator.run(stages, &plan)?;
     let errors = Errors::of(&scenario.device, &known);
     let trust = Trust::of(&simulator, (stages, &plan), None, errors)?;
-    let plain_sharing = plain_sharing(&scenario, stages, &plan)?;
+    let plain_sharing = plain_sharing(scenario, stages, &plan)?;
     let samples =
         options.samples.map(|count| sample(&simulator, stages, &plan, count as usize, options.seed));
     let samples = samples.transpose()?;
@@ -64,7 +72,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     let period = |pipeline| Drawn::of(&simulator, (stages, &plan), Some(pipeline), &errors);
     let period = pipeline.as_ref().map(period).transpose()?;
     let timeline = timeline(&mut simulator, stages, &plan)?;
-    output::write(&timeline_files(&timeline, &scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
+    output::write(&timeline_files(&timeline, scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
     if common.json {
         output::json(&Document {
             scenario: &scenario.name,
@@ -84,7 +92,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
         report(&prediction, &timeline, &scenario.device);
         known::tell(&known);
         output::line("");
-        trust.tell(&known, &options.place.run_command(&scenario));
+        trust.tell(&known, &options.place.run_command(scenario));
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
@@ -105,8 +113,7 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
         return Ok(None);
     }
     let device = scenario.device.without_interference();
-    let simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
-    let mut simulator = simulator.beside(scenario.background.as_ref());
+    let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
     Ok(Some(simulator.latency(stages, plan)?))
 }
 
@@ -115,6 +122,7 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
         Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
+        Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
         Workload::Set(operators) => Err(Failure::usage(
             format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
             "explore the set (`coexec explore`), or simulate a network or a scenario",
@@ -224,9 +232,6 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     if let Some(preparation) = prediction.preparation {
         output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
     }
-    if let Some(background) = &prediction.background {
-        output::line(&beside(background));
-    }
     uses(prediction);
     if let Some(power) = &device.power {
         output::line(&format!("\npower: {}", power.source));
@@ -271,22 +276,6 @@ fn uses(prediction: &Prediction) {
 /// Columns of the table of processors.
 const HEADER: [&str; 8] =
     ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
-
-/// What became of the background load, and of the model beside it.
-pub(crate) fn beside(background: &BackgroundReport) -> String {
-    let BackgroundReport { title, frames, late_frames, worst_frame, latency_alone, .. } = background;
-    let rate = match background.achieved_frames_per_second {
-        Some(rate) => format!("{rate:.0} of {:.0} frames a second", background.frames_per_second),
-        None => "the run is shorter than a frame".to_owned(),
-    };
-    let frames = why::counted(u64::from(*frames), "frame", "frames");
-    let late = why::counted(u64::from(*late_frames), "was late", "were late");
-    format!(
-        "beside it, {title}: {rate}; {frames} ended, {late}, the longest took {worst_frame}\n\
-         without it the run takes {latency_alone}: {:.1} % of its speed are lost\n",
-        background.slowdown_percent
-    )
-}
 
 /// More steps of a critical path than this are summed by what they are.
 const MOST_STEPS: usize = 8;
@@ -344,9 +333,6 @@ fn streamed(stream: &Stream, depth: u32, [low, high]: [Picos; 2]) {
         stream.batch_latency,
         busy.join(", ")
     ));
-    if let Some(background) = &stream.background {
-        output::line(&beside(background));
-    }
 }
 
 fn spread(samples: &Samples) {

@@ -11,10 +11,10 @@ use serde_json::Value;
 mod command {
     mod advice;
     mod ai_hub;
+    mod applications;
     mod bad_arguments;
     mod bad_files;
     mod bad_plans;
-    mod beside;
     mod calibrate;
     mod calibrate_cpu;
     mod calibrate_options;

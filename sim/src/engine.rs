@@ -9,27 +9,27 @@
 //!
 //! A task starts when all it waits for has finished, its processor's previous
 //! task included, and goes through its phases. What happens at one time is
-//! handled in full before a processor that the background shares changes hands, and
+//! handled in full before a processor that applications share changes hands, and
 //! that before the memory is shared anew, so the order of events at one time decides
 //! nothing.
 
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
-pub mod background_load;
 pub mod calendar;
 pub mod capacity;
 pub mod fluid;
 pub mod program;
+mod requests;
 pub mod trace;
 
-use background_load::{BATCH, FrameQueue, STEADY};
 use calendar::Calendar;
 use fluid::{SharedMemory, Traffic, later};
 use program::Task;
+use requests::Arbiter;
 
-pub use background_load::{Background, Frames, MAX_QUEUE_DEPTH};
 pub use capacity::{Capacity, ClientId, Interference, MAX_CLIENTS};
 pub use program::{MAX_PROCESSORS, ProcessorId, Program, TaskId, Work};
+pub use requests::{Backpressure, MAX_QUEUE_DEPTH, Request, RequestStream};
 pub use trace::{NoTrace, Recorder, TraceSink};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,10 +40,8 @@ enum Event {
     PhaseEnd(TaskId),
     /// The flow that ends first has ended.
     FlowEnd,
-    /// A batch of the background without traffic is over.
-    BatchEnd,
-    /// The background's next frame is due.
-    Frame,
+    /// The request that an application waits for comes.
+    Arrival(u16),
 }
 
 /// Where a task is.
@@ -58,6 +56,18 @@ struct Progress {
     finish: Picos,
 }
 
+impl Progress {
+    fn before(task: &Task) -> Self {
+        Self {
+            waits_for: task.predecessors,
+            phase: task.first_phase,
+            phase_start: Picos::ZERO,
+            start: Picos::ZERO,
+            finish: Picos::ZERO,
+        }
+    }
+}
+
 /// Runs programs one after the other, in buffers it keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
@@ -65,7 +75,7 @@ pub struct Engine {
     memory: SharedMemory,
     tasks: Vec<Progress>,
     events: u64,
-    frame_queue: FrameQueue,
+    arbiter: Arbiter,
 }
 
 impl Engine {
@@ -81,27 +91,49 @@ impl Engine {
     /// tasks unfinished.
     pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
         self.reset(program);
-        Run { engine: self, program, capacity, sink, background: None }.execute();
+        for (task, progress) in (0..).map(TaskId).zip(&self.tasks) {
+            if progress.waits_for == 0 {
+                self.calendar.push(Picos::ZERO, Event::TaskStart(task));
+            }
+        }
+        Run { engine: self, program, capacity, sink, streams: &[] }.execute();
         self.calendar.now()
     }
 
-    /// [`Self::run`] beside a background load, whose frames start when the program does
-    /// and are left when it has finished.
-    pub fn run_beside<S: TraceSink>(
+    /// Runs the requests of a program's applications, `streams` in their order, until all that come have been
+    /// computed; returns when the last one has. [`Self::requests`] says what became of each.
+    ///
+    /// # Panics
+    /// For more streams than the program has applications.
+    pub fn serve<S: TraceSink>(
         &mut self,
         program: &Program,
+        streams: &[RequestStream],
         capacity: &Capacity,
-        background: &Background,
         sink: &mut S,
-    ) -> (Picos, Frames) {
+    ) -> Picos {
         self.reset(program);
-        self.frame_queue.reset(program.tasks.len());
-        Run { engine: self, program, capacity, sink, background: Some(background) }.execute();
-        let end = self.calendar.now();
-        if let Some(start) = self.frame_queue.close(end, background.period) {
-            sink.background(start, end);
+        self.arbiter.reset(streams.len(), program.tasks.len());
+        let mut run = Run { engine: self, program, capacity, sink, streams };
+        for application in 0..streams.len() {
+            assert!(!program.tasks_of(application).is_empty(), "a request has at least one task");
+            run.await_request(application);
         }
-        (end, self.frame_queue.frames)
+        run.execute();
+        self.calendar.now()
+    }
+
+    /// The requests of the last run of [`Self::serve`], in the order in which they finished.
+    pub fn requests(&self) -> &[Request] {
+        &self.arbiter.requests
+    }
+
+    /// How long a processor computed in the last run of [`Self::serve`].
+    ///
+    /// # Panics
+    /// For a processor from [`MAX_PROCESSORS`] on.
+    pub fn busy(&self, processor: ProcessorId) -> Picos {
+        self.arbiter.busy[usize::from(processor.0)]
     }
 
     /// When a task of the last run started.
@@ -130,18 +162,7 @@ impl Engine {
         self.memory.reset();
         self.events = 0;
         self.tasks.clear();
-        self.tasks.extend(program.tasks.iter().map(|task| Progress {
-            waits_for: task.predecessors,
-            phase: task.first_phase,
-            phase_start: Picos::ZERO,
-            start: Picos::ZERO,
-            finish: Picos::ZERO,
-        }));
-        for (task, progress) in (0..).map(TaskId).zip(&self.tasks) {
-            if progress.waits_for == 0 {
-                self.calendar.push(Picos::ZERO, Event::TaskStart(task));
-            }
-        }
+        self.tasks.extend(program.tasks.iter().map(Progress::before));
     }
 }
 
@@ -151,19 +172,16 @@ struct Run<'a, S> {
     program: &'a Program,
     capacity: &'a Capacity,
     sink: &'a mut S,
-    background: Option<&'a Background>,
+    /// Of each application; none where the program runs once.
+    streams: &'a [RequestStream],
 }
 
 impl<S: TraceSink> Run<'_, S> {
     fn execute(&mut self) {
-        self.begin_beside();
         loop {
-            let Engine { calendar, memory, frame_queue, .. } = &mut *self.engine;
+            let Engine { calendar, memory, arbiter, .. } = &mut *self.engine;
             if calendar.next_time() != Some(calendar.now()) {
-                if self.background.is_some() && frame_queue.left == 0 {
-                    break;
-                }
-                if std::mem::take(&mut frame_queue.turn_is_due) {
+                if arbiter.due != 0 {
                     // What begins may end at this very time.
                     self.take_turn();
                     continue;
@@ -178,14 +196,13 @@ impl<S: TraceSink> Run<'_, S> {
                 Event::TaskStart(task) => self.start_task(task),
                 Event::PhaseEnd(task) => self.end_phase(task),
                 Event::FlowEnd => self.end_flows(),
-                Event::BatchEnd => self.end_batch(),
-                Event::Frame => self.start_frame(),
+                Event::Arrival(application) => self.begin_request(usize::from(application)),
             }
         }
     }
 
     fn start_task(&mut self, task: TaskId) {
-        if self.is_shared(task) {
+        if self.has_requests() {
             self.queue_command(task);
         } else {
             self.begin_task(task);
@@ -237,7 +254,7 @@ impl<S: TraceSink> Run<'_, S> {
                 calendar.push(now, Event::TaskStart(successor));
             }
         }
-        if self.background.is_some() {
+        if self.has_requests() {
             // Behind the starts, so that the next command is there when it is its turn.
             self.leave_queue(task);
         }
@@ -246,11 +263,7 @@ impl<S: TraceSink> Run<'_, S> {
     /// Ends every flow that is due, not only the one that was dated.
     fn end_flows(&mut self) {
         while let Some(task) = self.engine.memory.take_ended(self.engine.calendar.now()) {
-            match task {
-                BATCH => self.end_batch(),
-                STEADY => self.start_steady(),
-                task => self.end_phase(task),
-            }
+            self.end_phase(task);
         }
     }
 

@@ -6,6 +6,7 @@
 //! Invariant: a search returns the same plan for any number of threads.
 
 pub mod advice;
+pub mod applications;
 mod channel_split;
 mod codl;
 pub mod delegates;

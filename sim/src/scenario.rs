@@ -5,6 +5,7 @@
 //! Invariant: a [`Scenario`] is valid: its graph chains, its core sets exist on
 //! its device, its processors are there.
 
+mod applications;
 mod bundled;
 mod language;
 mod overrides;
@@ -14,22 +15,25 @@ mod workload;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use applications::ApplicationTable;
 pub use bundled::{Bundled, BundledKind, bundled};
 pub use language::LanguageTable;
 pub use overrides::{Overrides, Threads};
 
 use crate::device::profile::Profile;
+use crate::explore::applications::Applications;
 use crate::explore::{Answer, Effort, Objective, SearchOptions, Strategy, explore_stream};
 use crate::input::{InputError, Text};
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::{BackgroundWork, Measure, Pipeline, SimulateError, Simulator};
+use crate::simulate::{Measure, Pipeline, SimulateError, Simulator};
 pub use crate::workload::InputTable;
 use crate::workload::{DataType, LanguageTask, OperatorTable, Stage};
 use bundled::BUNDLED;
 
 /// What a scenario must have.
-const WORKLOADS: &str = "write exactly one of network, operator_set, [[operator]] or [language_model]";
+const WORKLOADS: &str =
+    "write exactly one of network, operator_set, [[operator]], [language_model] or [[application]]";
 
 /// A scenario as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,9 +81,15 @@ pub struct ScenarioFile {
     pub effort: Option<Effort>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
-    /// Background load on the same device: a game. Plans are made without it.
+    /// Several applications at once, in place of one workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub background: Option<BackgroundWork>,
+    pub application: Option<Vec<ApplicationTable>>,
+    /// How long requests of applications come, in seconds; 10 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// Seed of requests that come at random; 0 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 /// What is run.
@@ -91,6 +101,8 @@ pub enum Workload {
     Set(Vec<Stage>),
     /// A language model and what it is asked.
     Language(LanguageTask),
+    /// Several applications at once, each with requests of its own.
+    Applications(Applications),
 }
 
 /// A workload on a device, resolved and checked.
@@ -112,8 +124,6 @@ pub struct Scenario {
     pub options: SearchOptions,
     /// How batches follow each other.
     pub pipeline: Option<Pipeline>,
-    /// Background load beside the workload.
-    pub background: Option<BackgroundWork>,
 }
 
 impl Scenario {
@@ -159,16 +169,16 @@ impl Scenario {
     }
 
     /// A simulator that measures what the command measures of the scenario: a network's whole inference, or
-    /// operators alone. Its background is left out.
+    /// operators alone.
     pub fn simulator(&self) -> Simulator<'_> {
         Simulator::new(&self.device, self.library).measuring(self.measure)
     }
 
-    /// The operators of the model, or of the set; none of a language model.
+    /// The operators of the model, or of the set; none of a language model or of several applications.
     pub fn stages(&self) -> &[Stage] {
         match &self.workload {
             Workload::Model(stages) | Workload::Set(stages) => stages,
-            Workload::Language(_) => &[],
+            Workload::Language(_) | Workload::Applications(_) => &[],
         }
     }
 

@@ -7,7 +7,7 @@
 //! workload, plan and seed.
 
 mod alone;
-mod background;
+pub mod applications;
 mod compiled_graphs;
 mod energy;
 mod footprint;
@@ -28,7 +28,6 @@ use host::Host;
 use thiserror::Error;
 
 pub use alone::{Detail, execute};
-pub use background::{BackgroundReport, BackgroundWork};
 pub(crate) use compiled_graphs::{InGraph, InGraphs};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
@@ -47,7 +46,7 @@ pub use uncertainty::{DRAWS, Drawn, Errors};
 pub(crate) use uncertainty::{Deviation, latencies, latency};
 
 use crate::device::profile::Profile;
-use crate::engine::{Background, Capacity, Engine, Frames, NoTrace, Program, TraceSink};
+use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
 use crate::kernel::cpu::Library;
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Plan, Processor, ProcessorKind};
@@ -92,11 +91,9 @@ pub enum SimulateError {
         "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so nothing is known of language models in graphs"
     )]
     NoTokenGraphs { device: String },
-    /// The background load renders more frames than a run keeps.
-    #[error(
-        "background.frames_per_second makes {frames} frames in this run, more than the {most} it may have"
-    )]
-    TooManyFrames { frames: u64, most: u64 },
+    /// Requests of several applications are more than a run is worth.
+    #[error("the requests of {application} are {commands} commands, and all together may be {most}")]
+    TooManyCommands { application: String, commands: u64, most: u64 },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
     TooLong { what: String },
@@ -136,9 +133,6 @@ pub struct Simulator<'a> {
     capacity: Capacity,
     engine: Engine,
     program: Program,
-    background: Option<(&'a BackgroundWork, Background)>,
-    /// What became of the background in the last run.
-    frames: Frames,
 }
 
 impl<'a> Simulator<'a> {
@@ -147,7 +141,6 @@ impl<'a> Simulator<'a> {
     pub fn new(device: &'a Profile, library: Library) -> Self {
         let host = Host::new(device, Measure::Operators);
         let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
-        let (background, frames) = (None, Frames::default());
         Self {
             device,
             library,
@@ -158,8 +151,6 @@ impl<'a> Simulator<'a> {
             capacity,
             engine,
             program,
-            background,
-            frames,
         }
     }
 
@@ -180,12 +171,6 @@ impl<'a> Simulator<'a> {
     /// own.
     fn take_steps(&mut self, are_compiled: bool) {
         self.graphs = if are_compiled { GraphMaking::TokenSteps } else { GraphMaking::None };
-    }
-
-    /// The simulator, with a background load beside whatever it runs.
-    #[must_use]
-    pub fn beside(self, work: Option<&'a BackgroundWork>) -> Self {
-        Self { background: work.map(|work| (work, work.for_engine())), ..self }
     }
 
     /// The simulator, with times of operators by the host's clock: from its call, which
@@ -224,8 +209,8 @@ impl<'a> Simulator<'a> {
         'a: 'd,
     {
         let Self { host, ends_on_host, graphs, .. } = *self;
-        let same = Simulator { host, ends_on_host, graphs, ..Simulator::new(device, self.library) };
-        Simulator { computing: Some(computing), ..same.beside(self.background_work()) }
+        let computing = Some(computing);
+        Simulator { host, ends_on_host, graphs, computing, ..Simulator::new(device, self.library) }
     }
 
     /// How one processor runs a layer of what is measured.
@@ -300,19 +285,8 @@ impl<'a> Simulator<'a> {
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
-        let beside = match self.background_work() {
-            None => None,
-            Some(work) => {
-                lowered.write(&mut self.program, &[]);
-                let alone = self.run_alone("the run", &mut NoTrace)?;
-                work.check_frames(alone)?;
-                Some((work, alone))
-            }
-        };
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
-        let prediction = report::report(self, stages, plan, &lowered, latency);
-        let background = beside.map(|(work, alone)| work.report(self.frames, latency, alone));
-        Ok(Prediction { background, ..prediction })
+        Ok(report::report(self, stages, plan, &lowered, latency))
     }
 
     /// Only the latency of `stages` under `plan`.
@@ -334,20 +308,8 @@ impl<'a> Simulator<'a> {
         self.run_program("the run", sink)
     }
 
-    fn background_work(&self) -> Option<&'a BackgroundWork> {
-        self.background.as_ref().map(|(work, _)| *work)
-    }
-
-    /// Runs the program that was written, beside the background where there is one.
+    /// Runs the program that was written.
     fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
-        let Some((_, background)) = &self.background else { return self.run_alone(what, sink) };
-        let (latency, frames) = self.engine.run_beside(&self.program, &self.capacity, background, sink);
-        self.frames = frames;
-        within_a_day(what, latency)
-    }
-
-    /// Runs the program that was written, without the background.
-    fn run_alone<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
         within_a_day(what, self.engine.run(&self.program, &self.capacity, sink))
     }
 }

@@ -13,8 +13,8 @@ use coexec_sim::{
 };
 
 use crate::failure::Failure;
-use crate::language;
 use crate::output::distinct;
+use crate::{applications, language};
 
 /// A variant with what is known of it before it ran.
 #[derive(Clone, Debug)]
@@ -74,6 +74,7 @@ impl Maker<'_> {
         let scenario = self.scenario;
         match &scenario.workload {
             Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
+            Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()
                 .map(|operator| self.whole(std::slice::from_ref(operator), None, Measure::Operators))

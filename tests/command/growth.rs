@@ -84,20 +84,6 @@ fn a_conversation_of_more_than_a_day_is_refused() {
 }
 
 #[test]
-fn frames_that_no_memory_holds_are_refused_by_their_key_and_limit() {
-    let folder = tempfile::tempdir().unwrap();
-    let linear = "linear = { rows = 1000000, input_features = 16384, output_features = 200000 }";
-    let text = format!(
-        "title = \"t\"\n[background]\ntitle = \"g\"\nsource = \"s\"\nframes_per_second = 1000\ngpu_us = 0.001\n\
-         batches = 16\ngpu_bytes = 1.0\ncpu_gbps = 1.0\n[[operator]]\nname = \"a\"\n{linear}\n"
-    );
-    fs::write(folder.path().join("game.toml"), text).unwrap();
-    let line = "-q simulate game.toml --device pixel4 --strategy gpu-only";
-    coexec_in(folder.path(), words(line))
-        .assert_refused(&["background.frames_per_second", "more than the 1000000 it may have"]);
-}
-
-#[test]
 fn an_array_that_nobody_can_build_is_refused_by_its_key_and_limit() {
     let folder = tempfile::tempdir().unwrap();
     let profile = coexec(["devices", "snapdragon-8gen3"]).stdout;

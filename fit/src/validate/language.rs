@@ -254,65 +254,6 @@ mod tests {
         assert!(first <= 12.0 && next <= 15.0, "{first} % and {next} %");
     }
 
-    /// What the profile says of its CPU's kernels for language models.
-    fn rates(profile: &mut Profile) -> [&mut f64; 5] {
-        let rates = profile.cpu.language.as_mut().unwrap();
-        [
-            &mut rates.operator_us.value,
-            &mut rates.multiply_accumulates_per_ns.value,
-            &mut rates.bandwidth_gbps.value,
-            &mut rates.context_multiply_accumulates_per_ns.value,
-            &mut rates.token_context_multiply_accumulates_per_ns.value,
-        ]
-    }
-
-    /// Mean logarithm of the factor by which `profile` is off.
-    fn misfit(profile: &Profile, runs: &[Answer]) -> f64 {
-        let points = validate(profile, runs, Library::Xnnpack).points;
-        points.iter().map(|point| (point.predicted_us / point.measured_us).ln().abs()).sum::<f64>()
-            / points.len() as f64
-    }
-
-    /// `profile` with rates that a descent along each of them, step by step, finds best for `runs`.
-    fn fitted(mut profile: Profile, runs: &[Answer]) -> Profile {
-        let mut least = misfit(&profile, runs);
-        for step in [1.2_f64, 1.05, 1.02] {
-            for rate in (0..5).cycle().take(20) {
-                for factor in [step, 1.0 / step] {
-                    let mut other = profile.clone();
-                    *rates(&mut other)[rate] *= factor;
-                    let found = misfit(&other, runs);
-                    if found < least {
-                        (least, profile) = (found, other);
-                    }
-                }
-            }
-        }
-        profile
-    }
-
-    #[test]
-    fn the_cpus_rates_hold_on_models_kept_out_of_them() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
-        let mut runs = read(&folder, "8elite").unwrap().runs;
-        runs.retain(|run| run.what.unit == ProcessorKind::Cpu);
-        assert_eq!(runs.len(), 22);
-        let stated = Profile::load("snapdragon-8elite").unwrap();
-        let in_sample = misfit(&stated, &runs);
-        assert!(in_sample < 1.05 * misfit(&fitted(stated.clone(), &runs), &runs), "{in_sample}");
-        let models: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
-        let mut kept_out = [Vec::new(), Vec::new()];
-        for left in models {
-            let (tested, seen): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(|run| run.network == left);
-            for point in validate(&fitted(stated.clone(), &seen), &tested, Library::Xnnpack).points {
-                let is_token = usize::from(point.group.ends_with("next_token"));
-                kept_out[is_token].push(100.0 * (point.predicted_us / point.measured_us - 1.0).abs());
-            }
-        }
-        let [first, next] = kept_out.map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
-        assert!(first <= 12.0 && next <= 15.0, "{first} % and {next} %");
-    }
-
     #[test]
     fn a_longer_context_takes_longer_a_token_and_a_longer_prompt_to_the_first() {
         let profile = Profile::load("snapdragon-8elite").unwrap();

@@ -60,7 +60,7 @@ fn scenario(text: &str) -> (Vec<Stage>, Profile) {
     let scenario = Scenario::parse("test", &text, &Overrides::default()).unwrap();
     match scenario.workload {
         Workload::Model(stages) => (stages, scenario.device),
-        Workload::Set(_) | Workload::Language(_) => panic!("it has operators"),
+        Workload::Set(_) | Workload::Language(_) | Workload::Applications(_) => panic!("it has operators"),
     }
 }
 

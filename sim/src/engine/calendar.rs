@@ -16,6 +16,17 @@ use crate::units::Picos;
 /// Bits of a key below the time: the sequence number.
 const TIME_SHIFT: u32 = 64;
 
+/// A key behind those of all events.
+const NEVER: u128 = u128::MAX;
+
+/// Where an event waits.
+#[derive(Clone, Copy)]
+enum Place {
+    Later,
+    Immediate,
+    Movable,
+}
+
 /// A pending event behind its key.
 type Entry<Event> = (u128, Event);
 
@@ -84,7 +95,7 @@ impl<Event: Copy + Ord> Calendar<Event> {
     /// # Panics
     /// As [`push`](Self::push).
     pub fn move_to(&mut self, time: Option<Picos>, event: Event) {
-        if self.movable.map(time_of) != time {
+        if self.movable.map(|(key, _)| time_of(key)) != time {
             self.movable = time.map(|time| self.entry(time, event));
         }
     }
@@ -92,35 +103,46 @@ impl<Event: Copy + Ord> Calendar<Event> {
     /// Takes the next event out and moves the time to it.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
-        let first = self.first()?;
-        self.now = time_of(first);
-        let is_first = |entry: &Entry<Event>| entry.0 == first.0;
-        if self.immediate.front().is_some_and(is_first) {
-            self.immediate.pop_front();
-        } else if self.movable.as_ref().is_some_and(is_first) {
-            self.movable = None;
-        } else {
-            self.first_is_taken = true;
+        let (key, place) = self.first()?;
+        self.now = time_of(key);
+        match place {
+            Place::Immediate => self.immediate.pop_front().map(event_of),
+            Place::Movable => self.movable.take().map(event_of),
+            Place::Later => {
+                self.first_is_taken = true;
+                self.later.peek().map(|Reverse(entry)| entry.1)
+            }
         }
-        Some(first.1)
     }
 
     /// When the next event happens.
     pub fn next_time(&mut self) -> Option<Picos> {
-        self.first().map(time_of)
+        if !self.immediate.is_empty() {
+            return Some(self.now);
+        }
+        self.first().map(|(key, _)| time_of(key))
     }
 
+    /// The key of the next event, and where that is.
     #[inline]
-    fn first(&mut self) -> Option<Entry<Event>> {
+    fn first(&mut self) -> Option<(u128, Place)> {
         if take(&mut self.first_is_taken) {
             self.later.pop();
         }
-        let earlier = |one: Option<Entry<Event>>, other: Option<Entry<Event>>| match (one, other) {
-            (Some(one), Some(other)) => Some(if one.0 < other.0 { one } else { other }),
-            (one, other) => one.or(other),
-        };
-        let later = self.later.peek().map(|Reverse(entry)| *entry);
-        earlier(earlier(self.immediate.front().copied(), later), self.movable)
+        let mut first = (NEVER, Place::Later);
+        if let Some(Reverse((key, _))) = self.later.peek() {
+            first.0 = *key;
+        }
+        for (place, entry) in
+            [(Place::Immediate, self.immediate.front()), (Place::Movable, self.movable.as_ref())]
+        {
+            if let Some(&(key, _)) = entry
+                && key < first.0
+            {
+                first = (key, place);
+            }
+        }
+        (first.0 < NEVER).then_some(first)
     }
 
     #[inline]
@@ -138,8 +160,12 @@ impl<Event: Copy + Ord> Default for Calendar<Event> {
     }
 }
 
-fn time_of<Event>((key, _): Entry<Event>) -> Picos {
+fn time_of(key: u128) -> Picos {
     Picos((key >> TIME_SHIFT) as u64)
+}
+
+fn event_of<Event>((_, event): Entry<Event>) -> Event {
+    event
 }
 
 #[cfg(test)]

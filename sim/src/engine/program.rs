@@ -5,6 +5,8 @@
 //! Invariant: a task waits only for tasks added before it, so a program has no
 //! cycle and every run ends.
 
+use std::ops::Range;
+
 use crate::engine::capacity::ClientId;
 use crate::units::{Bytes, Picos};
 
@@ -49,6 +51,8 @@ pub(super) struct Task {
     last_edge: Option<u32>,
     /// Whether the host does it while the processor's hardware is free.
     pub(super) is_host_side: bool,
+    /// Whose requests run it, where requests come over time.
+    pub(super) application: u16,
 }
 
 /// A dependency; the edges that leave one task form a list, so that adding one
@@ -69,6 +73,8 @@ pub struct Program {
     pub(super) phases: Vec<Work>,
     edges: Vec<Edge>,
     queue_tails: [Option<TaskId>; MAX_PROCESSORS],
+    /// The first task of each application, where there are any.
+    applications: Vec<u32>,
 }
 
 impl Program {
@@ -83,6 +89,21 @@ impl Program {
         self.phases.clear();
         self.edges.clear();
         self.queue_tails = [None; MAX_PROCESSORS];
+        self.applications.clear();
+    }
+
+    /// Says that the tasks added from here on are those of another application, whose queues are its own:
+    /// for [`Engine::serve`](super::Engine::serve).
+    pub fn next_application(&mut self) {
+        self.queue_tails = [None; MAX_PROCESSORS];
+        self.applications.push(self.tasks.len() as u32);
+    }
+
+    /// Where the tasks of an application are.
+    pub(super) fn tasks_of(&self, application: usize) -> Range<usize> {
+        let first = |application| self.applications.get(application).map(|&first| first as usize);
+        let end = self.tasks.len();
+        first(application).unwrap_or(end)..first(application + 1).unwrap_or(end)
     }
 
     /// Adds a task, its phases in order, at the end of a processor's queue. While it runs, `streams`
@@ -115,7 +136,7 @@ impl Program {
     }
 
     /// Says that the host does `task`, which keeps its place in the queue but not the
-    /// processor: a background load may run there meanwhile.
+    /// processor: another application may run there meanwhile.
     ///
     /// # Panics
     /// Where `task` is unknown.
@@ -166,6 +187,7 @@ impl Program {
             predecessors: 0,
             last_edge: None,
             is_host_side: false,
+            application: self.applications.len().saturating_sub(1) as u16,
         });
         TaskId((self.tasks.len() - 1) as u32)
     }

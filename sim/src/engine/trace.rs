@@ -17,8 +17,6 @@ pub struct Recorder {
     pub memory: Vec<(Picos, BytesPerSecond)>,
     /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
     pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
-    /// Frames of the background load: start and end.
-    pub background: Vec<(Picos, Picos)>,
     keeps_flows: bool,
 }
 
@@ -38,7 +36,6 @@ impl Recorder {
         self.phases.clear();
         self.memory.clear();
         self.flows.clear();
-        self.background.clear();
     }
 }
 
@@ -47,10 +44,6 @@ pub trait TraceSink {
     /// The next phase of `task` ran from `start` to `end`.
     #[inline]
     fn phase(&mut self, _task: TaskId, _start: Picos, _end: Picos) {}
-
-    /// A frame of the background load was on its way from `start` to `end`.
-    #[inline]
-    fn background(&mut self, _start: Picos, _end: Picos) {}
 
     /// From `time` on the memory moves `rate` in all; the last word at a time holds.
     #[inline]
@@ -71,10 +64,6 @@ impl TraceSink for NoTrace {}
 impl TraceSink for Recorder {
     fn phase(&mut self, task: TaskId, start: Picos, end: Picos) {
         self.phases.push((task, start, end));
-    }
-
-    fn background(&mut self, start: Picos, end: Picos) {
-        self.background.push((start, end));
     }
 
     fn memory(&mut self, time: Picos, rate: BytesPerSecond) {

@@ -9,7 +9,7 @@ use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, St
 use crate::input::{InputError, Text, Violation};
 use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
 use crate::plan::synchronisation::Mechanism;
-use crate::simulate::{BackgroundWork, Measure};
+use crate::simulate::Measure;
 
 /// Device a scenario runs on when neither it nor the caller names one.
 const DEFAULT_DEVICE: &str = "oneplus11";
@@ -21,7 +21,10 @@ impl ScenarioFile {
     /// As [`Scenario::load`].
     pub fn resolve(self, name: &str, text: &Text, overrides: &Overrides) -> Result<Scenario, InputError> {
         let device = self.device(text, overrides)?;
-        let workload = self.workload(name, text, overrides)?;
+        let workload = match &self.application {
+            Some(tables) => self.applications(tables, text, (overrides, &device))?,
+            None => self.workload(name, text, overrides)?,
+        };
         let core_sets = self.core_sets(text, overrides, &device)?;
         let step = self.grid_step(text, overrides)?;
         let objective = self.objective(text, overrides, &device)?;
@@ -30,7 +33,6 @@ impl ScenarioFile {
         let of_language = matches!(workload, Workload::Language(_));
         let strategy = self.strategy(text, overrides, usual_strategy(&workload))?;
         let usual = if of_language { Mechanism::SleepThenPoll } else { Mechanism::SvmPolling };
-        let background = self.background(text, &device)?;
         let options = SearchOptions {
             strategy,
             objective,
@@ -48,7 +50,6 @@ impl ScenarioFile {
             device,
             options,
             pipeline: self.pipeline,
-            background,
         })
     }
 
@@ -131,24 +132,6 @@ impl ScenarioFile {
         })
     }
 
-    /// The background load, which needs a GPU.
-    fn background(&self, text: &Text, device: &Profile) -> Result<Option<BackgroundWork>, InputError> {
-        let Some(work) = &self.background else { return Ok(None) };
-        let mut checker = Checker::default();
-        checker.table("background", |checker| {
-            work.check(checker);
-            if device.gpu.is_none() {
-                checker.violation(
-                    "gpu_us",
-                    work.gpu_us.value,
-                    format!("a device with a GPU, not {}", device.name),
-                );
-            }
-        });
-        checker.refuse(text)?;
-        Ok(Some(work.clone()))
-    }
-
     /// What a time covers.
     fn measure(&self, text: &Text) -> Result<Measure, InputError> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
@@ -189,7 +172,7 @@ impl ScenarioFile {
 /// operators what papers compare on it.
 fn usual_strategy(workload: &Workload) -> Strategy {
     match workload {
-        Workload::Model(_) => Strategy::Optimal,
+        Workload::Model(_) | Workload::Applications(_) => Strategy::Optimal,
         Workload::Set(_) => Strategy::default(),
         Workload::Language(_) => Strategy::HeteroTensor,
     }

@@ -7,9 +7,9 @@
 //! counted as often as there are layers; between the steps of an answer only the operators over the
 //! context change, whose kernel models are asked again.
 
-mod beside;
 mod drawn;
 mod report;
+mod request;
 mod timeline;
 mod written;
 
@@ -26,9 +26,9 @@ use crate::simulate::{Prediction, SimulateError, Simulator, within_a_day};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
-pub use beside::{GenerationBeside, generate_beside};
 pub use drawn::GenerationDrawn;
 pub use report::{Generation, PhaseReport, TurnReport};
+pub use request::{price_answer, price_prompt, price_tokens};
 pub use timeline::generation_timeline;
 pub use written::planned_stages;
 

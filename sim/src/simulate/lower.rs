@@ -53,7 +53,7 @@ pub(crate) struct Lowered {
     /// Bytes of every stage's result that each processor has to be given.
     pub(super) missing: Vec<Missing>,
     /// Whether what the GPU computes spares the shared memory.
-    gpu_has_own_memory: bool,
+    pub(super) gpu_has_own_memory: bool,
 }
 
 impl Share {

@@ -15,7 +15,6 @@ mod written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::background::BackgroundReport;
 use super::lower::Lowered;
 use super::{SimulateError, Simulator};
 use crate::device::check::{Checker, Limits};
@@ -25,6 +24,7 @@ use crate::plan::{MAX_PIPELINE_DEPTH, Plan, ProcessorKind};
 use crate::units::Picos;
 use crate::workload::Stage;
 use written::Written;
+pub(super) use written::sinks;
 
 /// Batches before and after those that are measured, while the pipeline fills and
 /// empties: Unified Splitting, section III.G. At least as many as are in flight.
@@ -125,10 +125,6 @@ pub struct Stream {
     /// Part of the time that the host and each processor that takes part is busy, in
     /// percent.
     pub busy_percent: Vec<(String, f64)>,
-    /// The background load beside the stream, where there was any: from the first batch
-    /// to the end of the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub background: Option<BackgroundReport>,
 }
 
 impl Simulator<'_> {
@@ -156,14 +152,8 @@ impl Simulator<'_> {
         let (measured, warm_up) = (pipeline.measured(), WARM_UP.max(pipeline.depth));
         let batches = [pipeline.depth, measured + 2 * warm_up];
         let written = Written::new((lowered, stretch), pipeline.host(stages), batches, &mut self.program);
-        let what = "the stream of batches";
-        let beside = match self.background_work() {
-            None => None,
-            Some(work) => Some((work, self.run_alone(what, &mut NoTrace)?)),
-        };
-        let end = self.run_program(what, &mut NoTrace)?;
-        let background = beside.map(|(work, alone)| work.report(self.frames, end, alone));
-        Ok(Stream { background, ..self.read_stream(lowered, &written, [warm_up, measured]) })
+        self.run_program("the stream of batches", &mut NoTrace)?;
+        Ok(self.read_stream(lowered, &written, [warm_up, measured]))
     }
 
     /// How long each processor is busy with one run of `plan`, beside nobody.
@@ -218,7 +208,7 @@ impl Simulator<'_> {
             }
         }
         let batches_per_second = 1.0 / period.as_seconds();
-        Stream { period, batches_per_second, batch_latency, busy_percent, background: None }
+        Stream { period, batches_per_second, batch_latency, busy_percent }
     }
 }
 
@@ -229,7 +219,6 @@ mod tests {
     use crate::kernel::cpu::{CoreSet, Library};
     use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
-    use crate::simulate::BackgroundWork;
     use crate::workload::{fuse, network};
 
     /// VGG-16's stages, its last `on_cpu` of them on two cores.
@@ -293,23 +282,6 @@ mod tests {
         let nodes: usize = stages.iter().map(|stage| stage.nodes.len()).sum();
         assert!(nodes > stages.len());
         assert!(period(1e6) >= Picos::from_micros(1e6 * stages.len() as f64));
-    }
-
-    #[test]
-    fn a_game_takes_no_more_of_a_stream_s_time_than_it_asks_for() {
-        let profile = Profile::load("pixel4").unwrap();
-        let (stages, plan) = plan(&profile, 0);
-        let game = BackgroundWork::game();
-        let mut simulator = Simulator::new(&profile, Library::Xnnpack).beside(Some(&game));
-        let streamed = simulator.stream(&stages, &plan, &Pipeline::new(1, 0.0)).unwrap();
-        let alone = stream(&profile, 0, 1, 0.0);
-        assert_eq!(alone.background, None);
-        // A sixth of the GPU's time, less what its frames miss behind the queue.
-        let gain = streamed.period.as_seconds() / alone.period.as_seconds();
-        assert!((1.01..1.2).contains(&gain), "{gain}");
-        let report = streamed.background.unwrap();
-        assert!(report.frames > 0);
-        assert_eq!(Picos(report.latency_alone.0 / 60), alone.period, "50 batches and two times five");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::Detail;
-use super::background::BackgroundReport;
 use super::footprint::Footprint;
 use crate::plan::ProcessorKind;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
@@ -46,9 +45,6 @@ pub struct Prediction {
     /// What the latency consists of: tasks each of which started when the one
     /// before it ended.
     pub critical_path: Vec<CriticalStep>,
-    /// The background load beside the run, where there was any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub background: Option<BackgroundReport>,
     /// Engine events.
     pub events: u64,
 }
@@ -72,21 +68,17 @@ pub struct Composition {
     /// Bringing the parts of operators together.
     #[serde(rename = "joins_ps")]
     pub joins: Picos,
-    /// Nothing but waiting: for frames of a background load.
-    #[serde(rename = "waits_ps")]
-    pub waits: Picos,
 }
 
 impl Composition {
     /// Names and lengths of the parts.
-    pub fn parts(&self) -> [(&'static str, Picos); 6] {
+    pub fn parts(&self) -> [(&'static str, Picos); 5] {
         [
             ("computing", self.computing),
             ("copies in", self.copies_in),
             ("copies out", self.copies_out),
             ("hand-overs", self.hand_overs),
             ("joins", self.joins),
-            ("waits", self.waits),
         ]
     }
 

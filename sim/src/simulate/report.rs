@@ -65,7 +65,6 @@ pub(super) fn report(
         processors,
         stages: reader.stages(stages, &path),
         critical_path: reader.steps(stages, &path),
-        background: None,
         events: simulator.engine.events(),
     }
 }
@@ -298,13 +297,11 @@ impl Reader<'_> {
             };
             *sum += self.length(index);
         }
-        let waits = sums.parts().iter().fold(self.latency, |left, &(_, part)| left.saturating_sub(part));
-        Composition { waits, ..sums }
+        sums
     }
 
     /// From the last task back: what a task waited for is the predecessor, or
-    /// the task before it on its processor, that ended last; when it started, unless
-    /// a frame of the background load came between.
+    /// the task before it on its processor, that ended last; when it started.
     fn critical_tasks(&self) -> Vec<usize> {
         let mut path = Vec::new();
         let before = self.before_on_processor();

@@ -51,7 +51,7 @@ pub struct Samples {
 }
 
 /// Runs `plan` `count` times with jitter, on the device of `simulator` and with what
-/// it measures, beside the same background.
+/// it measures.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -83,9 +83,8 @@ pub(super) fn stretched<Run: Copy + Send>(
     factor: impl Fn(Run, usize, &PricedCommand) -> f64 + Sync,
 ) -> Result<Vec<Picos>, SimulateError> {
     let lowered = Lowered::new(stages, plan, simulator)?;
-    let (device, library, work) = (simulator.device, simulator.library, simulator.background_work());
     // The tasks are lowered, with the host path; the engine alone is run.
-    let engine = || Simulator::new(device, library).beside(work);
+    let engine = || Simulator::new(simulator.device, simulator.library);
     let latency = |engine: &mut Simulator<'_>, run: Run| {
         let tasks = lowered.tasks.iter().enumerate();
         let stretch: Vec<f64> = tasks.map(|(index, task)| factor(run, index, task)).collect();
@@ -121,6 +120,12 @@ fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, stream: u64) -> f64
     factor(normal(seed, stream) * percent)
 }
 
+/// The percentile of times that are sorted and at least one.
+pub(super) fn nearest_rank(sorted: &[Picos], percent: u8) -> Picos {
+    let rank = (f64::from(percent) / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
 /// `latencies` are sorted and at least one.
 fn summarise(latencies: &[Picos], seed: u64) -> Samples {
     let count = latencies.len();
@@ -129,10 +134,7 @@ fn summarise(latencies: &[Picos], seed: u64) -> Samples {
     let squares = latencies.iter().map(|latency| (latency.0 as f64 - mean).powi(2)).sum::<f64>();
     let deviation = if count > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
     let half_width = NORMAL_95 * deviation / n.sqrt();
-    let percentile = |percent: u8| {
-        let rank = (f64::from(percent) / 100.0 * n).ceil() as usize;
-        (percent, latencies[rank.clamp(1, count) - 1])
-    };
+    let percentile = |percent: u8| (percent, nearest_rank(latencies, percent));
     Samples {
         seed,
         count,
@@ -151,22 +153,19 @@ mod tests {
     use crate::kernel::cpu::Library;
     use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
-    use crate::simulate::BackgroundWork;
     use crate::workload::{fuse, network};
 
     #[test]
-    fn without_jitter_every_run_beside_a_game_takes_the_latency_beside_it() {
+    fn without_jitter_every_run_takes_the_latency() {
         let mut profile = Profile::load("pixel4").unwrap();
         profile.jitter.cpu_percent = Quantity::plain(0.0);
         profile.jitter.gpu_percent = Quantity::plain(0.0);
         let stages = fuse(&network("vgg16").unwrap());
         let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
-        let game = BackgroundWork::game();
-        let mut simulator = Simulator::new(&profile, Library::Xnnpack).beside(Some(&game));
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack);
         let prediction = simulator.run(&stages, &plan).unwrap();
         let samples = sample(&simulator, &stages, &plan, 3, 7).unwrap();
         assert!(samples.percentiles.iter().all(|&(_, time)| time == prediction.latency), "{samples:?}");
-        assert!(prediction.latency > prediction.background.unwrap().latency_alone);
     }
 
     #[test]

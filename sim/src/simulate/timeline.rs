@@ -43,20 +43,14 @@ pub fn timeline(
         drawing.task(&stages[task.stage].name, task, spans);
     }
     let counters = bandwidth::counters(&recorder, &lowered.tasks);
-    let mut tracks = drawing.finish();
-    if let Some((work, _)) = &simulator.background {
-        let frame = |&(start, end): &(Picos, Picos)| slice("frame", Activity::Compute, start, end);
-        let slices = recorder.background.iter().map(frame).collect();
-        tracks.push(Track { name: work.title.clone(), kind: TrackKind::GpuQueue, slices });
-    }
-    Ok(Timeline { tracks, counters, end })
+    Ok(Timeline { tracks: drawing.finish(), counters, end })
 }
 
 /// Most tasks of a run whose processors' bandwidths are shown one by one: beyond, the
 /// steps would be thinner than a pixel.
 const MOST_TASKS_WITH_FLOWS: usize = 10_000;
 
-struct Drawing<'a> {
+pub(super) struct Drawing<'a> {
     device: &'a Profile,
     /// One track a core of the device, in the profile's order.
     cores: Vec<Track>,
@@ -66,9 +60,16 @@ struct Drawing<'a> {
     /// When the CPU's main core and the GPU last had something to do.
     cpu_free: Picos,
     gpu_free: Picos,
+    /// Whether what is not computed is a wait: nobody else uses the processors.
+    shows_waits: bool,
 }
 
 impl<'a> Drawing<'a> {
+    /// Of several applications, whose processors wait for none of them alone.
+    pub(super) fn without_waits(device: &'a Profile) -> Self {
+        Self { shows_waits: false, ..Self::new(device) }
+    }
+
     fn new(device: &'a Profile) -> Self {
         let track = |name: String, kind| Track { name, kind, slices: Vec::new() };
         let cores = device
@@ -89,10 +90,11 @@ impl<'a> Drawing<'a> {
             npu: track("NPU".to_owned(), TrackKind::Npu),
             cpu_free: Picos::ZERO,
             gpu_free: Picos::ZERO,
+            shows_waits: true,
         }
     }
 
-    fn finish(self) -> Vec<Track> {
+    pub(super) fn finish(self) -> Vec<Track> {
         let mut tracks = self.cores;
         tracks.extend([self.queue, self.units, self.npu]);
         tracks.retain(|track| !track.slices.is_empty());
@@ -100,7 +102,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws one task; `spans` are the start and end of each of its phases.
-    fn task(&mut self, stage: &str, task: &PricedCommand, spans: &[(Picos, Picos)]) {
+    pub(super) fn task(&mut self, stage: &str, task: &PricedCommand, spans: &[(Picos, Picos)]) {
         let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
         let label = match (task.what, task.share) {
             (What::Compute { .. }, Share { channels: Some(channels), rows: None }) => {
@@ -127,6 +129,8 @@ impl<'a> Drawing<'a> {
                 self.npu.slices.push(slice(label, Activity::Compute, start, end));
                 folds::draw(&mut self.npu.slices, task.phases.as_slice(), spans);
             }
+            // Of which no kernel model says more: a renderer's.
+            None if task.computes() => self.gpu(&label, task, spans),
             None => self.synchronise(&label, task, start, end),
         }
     }
@@ -181,7 +185,7 @@ impl<'a> Drawing<'a> {
 
     /// The main core waits from when it was free until `until`.
     fn cpu_wait(&mut self, main: usize, until: Picos) {
-        if until > self.cpu_free {
+        if self.shows_waits && until > self.cpu_free {
             self.push_core(main, slice("wait", Activity::Wait, self.cpu_free, until));
         }
         self.cpu_free = self.cpu_free.max(until);
@@ -204,7 +208,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn gpu_wait(&mut self, until: Picos) {
-        if until > self.gpu_free {
+        if self.shows_waits && until > self.gpu_free {
             self.queue.slices.push(slice("wait", Activity::Wait, self.gpu_free, until));
         }
         self.gpu_free = self.gpu_free.max(until);
@@ -281,6 +285,6 @@ fn rounds(slices: &mut Vec<Stretch>, name: &str, phase: &Phase, start: Picos, en
     );
 }
 
-fn slice(name: impl Into<String>, activity: Activity, start: Picos, end: Picos) -> Stretch {
+pub(super) fn slice(name: impl Into<String>, activity: Activity, start: Picos, end: Picos) -> Stretch {
     Stretch { name: name.into(), activity, start, end }
 }

@@ -2,7 +2,7 @@
 
 use coexec_sim::device::profile::Profile;
 use coexec_sim::engine::{
-    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, Work,
+    Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, RequestStream, Work,
 };
 use coexec_sim::input::Text;
 use coexec_sim::kernel::{cpu, gpu, npu};
@@ -33,11 +33,22 @@ fn a_second_run_allocates_nothing() {
     let mut program = Program::new();
     let mut engine = Engine::new();
     let mut recorder = Recorder::new();
+    let arrivals: Vec<Picos> = (0..100).map(|request| Picos(90_000 * request)).collect();
+    let streams = vec![RequestStream { arrivals, queue_depth: 4, ..RequestStream::default() }; 2];
     let mut simulate = || {
         build(&mut program);
         engine.run(&program, &capacity, &mut NoTrace);
         recorder.clear();
         engine.run(&program, &capacity, &mut recorder);
+        program.clear();
+        for _ in 0..2 {
+            program.next_application();
+            program.task(ProcessorId(0), 1, [Work { duration: Picos(70_000), bytes: Bytes(2_000) }]);
+            program.task(ProcessorId(1), 1, [Work { duration: Picos(30_000), bytes: Bytes(5_000) }]);
+        }
+        recorder.clear();
+        engine.serve(&program, &streams, &capacity, &mut recorder);
+        assert_eq!(engine.requests().len(), 200);
     };
     let first = allocation_counter::measure(&mut simulate);
     let second = allocation_counter::measure(&mut simulate);

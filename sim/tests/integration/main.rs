@@ -5,7 +5,6 @@
 mod accelerators;
 mod allocations;
 mod bandwidth;
-mod beside;
 mod chains;
 mod consistency;
 mod cpu_golden;
@@ -20,6 +19,7 @@ mod movement;
 mod optimality;
 mod provenance;
 mod regret;
+mod requests;
 mod robustness;
 mod strategies;
 mod waiting;

@@ -151,6 +151,7 @@ fn stages(scenario: Scenario) -> Vec<Stage> {
     match scenario.workload {
         Workload::Model(stages) | Workload::Set(stages) => stages,
         Workload::Language(task) => planned_stages(&task),
+        Workload::Applications(_) => Vec::new(),
     }
 }
 

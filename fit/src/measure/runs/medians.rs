@@ -203,7 +203,7 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     let file = folder.join(if is_file { name.to_owned() } else { format!("{name}.toml") });
     match Scenario::load(file.to_str()?, &Overrides::default()).ok()?.workload {
         Workload::Model(stages) => Some(stages),
-        Workload::Set(_) | Workload::Language(_) => None,
+        Workload::Set(_) | Workload::Language(_) | Workload::Applications(_) => None,
     }
 }
 

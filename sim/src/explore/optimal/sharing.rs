@@ -61,7 +61,9 @@ impl Mover<'_, '_, '_> {
 
 /// The CPU's part first, the GPU's last.
 pub(super) fn shared_placement(model: &Model<'_>, cutting: Cutting, counts: [u32; 3]) -> Placement {
-    let cores = Processor::Cpu(model.core_sets[cutting.cores as usize]);
+    // Where no core set may be used, the CPU has nothing of it.
+    let cores = model.core_sets.get(cutting.cores as usize);
+    let cores = cores.map_or(Processor::NPU, |&cores| Processor::Cpu(cores));
     let [cpu, gpu, npu] = counts;
     Placement::cut(cutting.axis, [(cores, cpu), (Processor::NPU, npu), (Processor::Gpu, gpu)])
 }

@@ -100,7 +100,7 @@ fn segments(lowered: &Lowered) -> Vec<usize> {
 }
 
 /// Tasks of a batch that nothing in it waits for.
-fn sinks(lowered: &Lowered) -> Vec<usize> {
+pub(in super::super) fn sinks(lowered: &Lowered) -> Vec<usize> {
     let mut is_read = vec![false; lowered.tasks.len()];
     lowered.tasks.iter().flat_map(|task| &task.predecessors).for_each(|task| is_read[task.0 as usize] = true);
     (0..is_read.len()).filter(|&index| !is_read[index]).collect()

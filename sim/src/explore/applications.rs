@@ -1,0 +1,296 @@
+//! Plans of several applications on one phone, each found knowing the others.
+//!
+//! Responsible for: the plans that each application may have, and the choice among them that is best for all
+//! together. Not for: what a choice comes to (`simulate::applications`). Invariant: the choice is never worse,
+//! by its own cost, than the plans that each application would have alone; it does not depend on the number
+//! of threads.
+//!
+//! The search is a descent by coordinates: one application after the other takes, of its plans, the one with
+//! which all together cost least, the others' plans unchanged, until none changes its plan. It begins with
+//! what each would be given alone, and again with the best way to keep one processor for one application: no
+//! application gains from leaving a processor as long as others stay.
+
+mod candidates;
+
+pub use candidates::{Candidate, LanguageJob, ModelJob};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::device::profile::Profile;
+use crate::engine::{Backpressure, RequestStream};
+use crate::plan::ProcessorKind;
+use crate::simulate::SimulateError;
+use crate::simulate::applications::{ApplicationSimulator, Arrivals, Frames, Load, Served};
+use crate::timeline::Timeline;
+use crate::units::Picos;
+
+/// Several applications on one phone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applications {
+    /// Each of them.
+    pub applications: Vec<Application>,
+    /// How long requests come.
+    pub duration: Picos,
+    /// Of the requests that come at random.
+    pub seed: u64,
+}
+
+/// One application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Its name.
+    pub name: String,
+    /// What each request asks for.
+    pub job: Job,
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// What happens to those that find the application at work.
+    pub backpressure: Backpressure,
+    /// Its commands in each processor's queue.
+    pub queue_depth: u32,
+    /// How long a request may take.
+    pub deadline: Option<Picos>,
+}
+
+/// What a request of an application asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Job {
+    /// One run of a model.
+    Model(ModelJob),
+    /// A prompt and its answer.
+    Language(LanguageJob),
+    /// A frame of a renderer.
+    Frames(Frames),
+}
+
+/// What a choice of plans costs: of two, the one is better whose first number that differs is less.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+pub struct Cost {
+    /// Requests that miss their deadlines, in percent, summed over applications.
+    pub deadline_miss_percent: f64,
+    /// The largest p99 over its deadline; 1 where all keep theirs.
+    pub worst_p99_over_deadline: f64,
+    /// Mean latency over what one request takes alone, as it is planned alone; averaged over applications.
+    pub mean_slowdown: f64,
+}
+
+/// The plans of all applications, and what becomes of their requests.
+#[derive(Clone, Debug, Serialize)]
+pub struct Choice {
+    /// Each application's plan.
+    pub plans: Vec<Candidate>,
+    /// What it costs.
+    pub cost: Cost,
+    /// What becomes of the requests.
+    pub served: Served,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Together {
+    /// The plans found.
+    #[serde(flatten)]
+    pub found: Choice,
+    /// Each application's plan as if it were alone.
+    pub as_if_alone: Choice,
+    /// Choices that were simulated.
+    pub considered: usize,
+}
+
+/// Finds a plan for each of `applications`, knowing the others.
+///
+/// # Errors
+/// An application cannot be planned on `device`, or its requests are too many.
+pub fn explore_applications(
+    device: &Profile,
+    applications: &Applications,
+) -> Result<Together, SimulateError> {
+    let mut simulator = ApplicationSimulator::new(device);
+    let search = Search::new(applications, |application| application.candidates(device))?;
+    let alone = vec![0; search.candidates.len()];
+    let mut considered = 1;
+    let mut best = (search.cost(&mut simulator, &alone)?, alone.clone());
+    let mut apart: Option<(Cost, Vec<usize>)> = None;
+    for chosen in search.apart() {
+        let cost = search.cost(&mut simulator, &chosen)?;
+        considered += 1;
+        if apart.as_ref().is_none_or(|(least, _)| cost < *least) {
+            apart = Some((cost, chosen));
+        }
+    }
+    for start in std::iter::once(best.clone()).chain(apart) {
+        let found = search.descend(&mut simulator, start, &mut considered)?;
+        if found.0 < best.0 {
+            best = found;
+        }
+    }
+    let [found, as_if_alone] = [&best.1, &alone].map(|plans| search.choice(&mut simulator, plans));
+    Ok(Together { found: found?, as_if_alone: as_if_alone?, considered })
+}
+
+/// What becomes of `applications` under the plans that they have, or would be given alone.
+///
+/// # Errors
+/// As [`explore_applications`].
+pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice, SimulateError> {
+    let mut simulator = ApplicationSimulator::new(device);
+    let alone = |application: &Application| Ok(vec![application.alone(device)?]);
+    let search = Search::new(applications, alone)?;
+    search.choice(&mut simulator, &vec![0; search.candidates.len()])
+}
+
+impl Choice {
+    /// What runs when, until `until`.
+    ///
+    /// # Errors
+    /// As [`explore_applications`].
+    pub fn timeline(
+        &self,
+        device: &Profile,
+        applications: &Applications,
+        until: Picos,
+    ) -> Result<Timeline, SimulateError> {
+        let streams = applications.streams();
+        let plans: Vec<&Candidate> = self.plans.iter().collect();
+        let loads = loads(applications, &streams, &plans);
+        ApplicationSimulator::new(device).timeline(&loads, until)
+    }
+}
+
+impl Applications {
+    fn streams(&self) -> Vec<RequestStream> {
+        let stream = |(index, application): (u64, &Application)| RequestStream {
+            arrivals: application.arrivals.times(self.duration, self.seed, index),
+            backpressure: application.backpressure,
+            queue_depth: application.queue_depth as usize,
+        };
+        (0..).zip(&self.applications).map(stream).collect()
+    }
+}
+
+fn loads<'a>(
+    applications: &'a Applications,
+    streams: &[RequestStream],
+    plans: &[&'a Candidate],
+) -> Vec<Load<'a>> {
+    let load = |((application, stream), plan): ((&'a Application, &RequestStream), &&'a Candidate)| Load {
+        name: &application.name,
+        request: &plan.request,
+        stream: stream.clone(),
+        deadline: application.deadline,
+    };
+    applications.applications.iter().zip(streams).zip(plans).map(load).collect()
+}
+
+/// The plans of each application, and what they are priced with.
+struct Search<'a> {
+    applications: &'a Applications,
+    streams: Vec<RequestStream>,
+    /// Of each application; what it would be given alone comes first.
+    candidates: Vec<Vec<Candidate>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        applications: &'a Applications,
+        candidates: impl Fn(&Application) -> Result<Vec<Candidate>, SimulateError> + Send + Sync,
+    ) -> Result<Self, SimulateError> {
+        let candidates = applications.applications.par_iter().map(candidates).collect::<Result<_, _>>()?;
+        Ok(Self { applications, streams: applications.streams(), candidates })
+    }
+
+    fn cost(
+        &self,
+        simulator: &mut ApplicationSimulator<'_>,
+        chosen: &[usize],
+    ) -> Result<Cost, SimulateError> {
+        let loads = loads(self.applications, &self.streams, &self.plans(chosen));
+        Ok(self.cost_of(&simulator.serve(&loads, self.applications.duration)?))
+    }
+
+    /// From `start`, one application after the other takes its best plan, until none does better.
+    fn descend(
+        &self,
+        simulator: &mut ApplicationSimulator<'_>,
+        start: (Cost, Vec<usize>),
+        considered: &mut usize,
+    ) -> Result<(Cost, Vec<usize>), SimulateError> {
+        let (mut least, mut chosen) = start;
+        loop {
+            let before = chosen.clone();
+            for application in 0..chosen.len() {
+                for candidate in 0..self.candidates[application].len() {
+                    let mut other = chosen.clone();
+                    other[application] = candidate;
+                    if other == chosen {
+                        continue;
+                    }
+                    let cost = self.cost(simulator, &other)?;
+                    *considered += 1;
+                    if cost < least {
+                        (least, chosen) = (cost, other);
+                    }
+                }
+            }
+            if chosen == before {
+                return Ok((least, chosen));
+            }
+        }
+    }
+
+    /// Every way to keep one processor for one application: that uses nothing else, and the others all else, each
+    /// by what is fastest alone.
+    fn apart(&self) -> Vec<Vec<usize>> {
+        let kept = |processor: ProcessorKind, owner: usize| -> Option<Vec<usize>> {
+            let plan = |(index, candidates): (usize, &Vec<Candidate>)| {
+                let only = ProcessorKind::ALL.map(|other| other == processor);
+                let fits = |candidate: &usize| {
+                    let uses = candidates[*candidate].uses;
+                    if index == owner { uses == only } else { !uses[processor as usize] }
+                };
+                let fitting = (0..candidates.len()).filter(fits);
+                fitting.min_by_key(|&candidate| candidates[candidate].latency)
+            };
+            self.candidates.iter().enumerate().map(plan).collect()
+        };
+        let of_processor =
+            |processor| (0..self.candidates.len()).filter_map(move |owner| kept(processor, owner));
+        ProcessorKind::ALL.into_iter().flat_map(of_processor).collect()
+    }
+
+    fn cost_of(&self, served: &Served) -> Cost {
+        let reports = || served.applications.iter();
+        let over_deadline = reports().filter_map(|report| {
+            let (deadline, latency) = (report.deadline?, report.latency?);
+            Some(latency.p99.0 as f64 / deadline.0.max(1) as f64)
+        });
+        let slowdowns = reports().zip(&self.candidates).filter_map(|(report, candidates)| {
+            Some(report.latency?.mean.0 as f64 / candidates[0].latency.0.max(1) as f64)
+        });
+        let slowdowns: Vec<f64> = slowdowns.collect();
+        Cost {
+            deadline_miss_percent: reports().filter_map(|report| report.deadline_miss_percent).sum(),
+            worst_p99_over_deadline: over_deadline.fold(1.0, f64::max),
+            mean_slowdown: slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64,
+        }
+    }
+
+    fn plans(&self, chosen: &[usize]) -> Vec<&Candidate> {
+        self.candidates.iter().zip(chosen).map(|(of_one, &candidate)| &of_one[candidate]).collect()
+    }
+
+    fn choice(
+        &self,
+        simulator: &mut ApplicationSimulator<'_>,
+        chosen: &[usize],
+    ) -> Result<Choice, SimulateError> {
+        let plans = self.plans(chosen);
+        let loads = loads(self.applications, &self.streams, &plans);
+        let served = simulator.run(&loads, self.applications.duration)?;
+        Ok(Choice { cost: self.cost_of(&served), served, plans: plans.into_iter().cloned().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The plans that an application may have.
+//!
+//! Responsible for: what it would be given alone, and what keeps to some of the processors. Not for: which of
+//! them is best beside others (`applications`).
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Application, Job};
+use crate::device::profile::Profile;
+use crate::explore::language::plan_language;
+use crate::explore::{Effort, Explorer, SearchOptions, Strategy};
+use crate::kernel::cpu::Library;
+use crate::plan::synchronisation::Mechanism;
+use crate::plan::{Plan, ProcessorKind};
+use crate::simulate::applications::{ApplicationSimulator, PricedRequest};
+use crate::simulate::generation::{GenerationPlan, price_answer};
+use crate::simulate::{Measure, SimulateError, Simulator};
+use crate::units::Picos;
+use crate::workload::{LanguageTask, Stage};
+
+/// What a language model may be planned by beside its own strategy: those that keep to other processors, or
+/// share products otherwise.
+const OF_LANGUAGE_MODELS: [Strategy; 5] = [
+    Strategy::GpuOnly,
+    Strategy::NpuPipe,
+    Strategy::HeteroLayer,
+    Strategy::HeteroTensor,
+    Strategy::NpuGraphs,
+];
+
+/// Where a plan comes from that nobody searched.
+const GIVEN: &str = "plan given";
+
+/// One run of a model of operators.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelJob {
+    /// Its stages.
+    pub stages: Vec<Stage>,
+    /// CPU kernels.
+    pub library: Library,
+    /// What a time covers.
+    pub measure: Measure,
+    /// How it would be planned alone.
+    pub options: SearchOptions,
+    /// The plan it has, where that is not to be found.
+    pub plan: Option<Plan>,
+}
+
+/// All prompts and answers of a language task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LanguageJob {
+    /// The model and what it is asked.
+    pub task: LanguageTask,
+    /// CPU kernels.
+    pub library: Library,
+    /// How it would be planned alone.
+    pub strategy: Strategy,
+    /// How processors meet.
+    pub synchronisation: Mechanism,
+    /// The plan it has, where that is not to be found.
+    pub plan: Option<Plan>,
+}
+
+/// A plan that an application may have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Candidate {
+    /// What it was found by, in a few words.
+    pub origin: String,
+    /// Who computes what, in the words of a plan file; none of a renderer, or where those have none.
+    #[serde(skip)]
+    pub plan: Option<Plan>,
+    #[serde(skip)]
+    pub(super) request: PricedRequest,
+    /// Which processors compute, in their order.
+    #[serde(skip)]
+    pub(super) uses: [bool; ProcessorKind::ALL.len()],
+    /// What one request takes alone.
+    #[serde(rename = "latency_alone_ps")]
+    pub latency: Picos,
+}
+
+impl Candidate {
+    fn new(
+        device: &Profile,
+        origin: &str,
+        plan: Option<Plan>,
+        request: PricedRequest,
+    ) -> Result<Self, SimulateError> {
+        let latency = ApplicationSimulator::new(device).latency(&request)?;
+        let uses = ProcessorKind::ALL.map(|processor| request.uses(processor));
+        Ok(Self { origin: origin.to_owned(), plan, request, uses, latency })
+    }
+}
+
+impl Application {
+    /// What it would be given alone.
+    pub(super) fn alone(&self, device: &Profile) -> Result<Candidate, SimulateError> {
+        match &self.job {
+            Job::Model(model) => {
+                let Some(plan) = &model.plan else {
+                    let plan = model.search(device, &model.options)?;
+                    return model.candidate(device, model.options.strategy.name(), plan);
+                };
+                model.candidate(device, GIVEN, plan.clone())
+            }
+            Job::Language(model) => match &model.plan {
+                Some(plan) => model.candidate(device, GIVEN, &GenerationPlan::of_flat(&model.task, plan)),
+                None => model.by(device, model.strategy),
+            },
+            Job::Frames(frames) => {
+                Candidate::new(device, "frames", None, frames.request(device, self.arrivals.period())?)
+            }
+        }
+    }
+
+    /// What it may be given: that first, and where it is not said, what uses some of the processors only, so
+    /// that others have the rest for themselves.
+    pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>, SimulateError> {
+        let mut candidates = vec![self.alone(device)?];
+        let others: Vec<Candidate> = match &self.job {
+            Job::Model(model) if model.plan.is_none() => {
+                let subsets = subsets();
+                subsets.par_iter().filter_map(|used| model.restricted(device, used).ok()).collect()
+            }
+            Job::Language(model) if model.plan.is_none() => OF_LANGUAGE_MODELS
+                .into_iter()
+                .filter_map(|strategy| model.by(device, strategy).ok())
+                .collect(),
+            Job::Model(_) | Job::Language(_) | Job::Frames(_) => Vec::new(),
+        };
+        for other in others {
+            if candidates.iter().all(|known| known.plan != other.plan) {
+                candidates.push(other);
+            }
+        }
+        Ok(candidates)
+    }
+}
+
+impl ModelJob {
+    /// The best plan found with some processors of `device`.
+    fn restricted(&self, device: &Profile, used: &[ProcessorKind]) -> Result<Candidate, SimulateError> {
+        let mut part = device.clone();
+        part.gpu = part.gpu.filter(|_| used.contains(&ProcessorKind::Gpu));
+        part.npu = part.npu.filter(|_| used.contains(&ProcessorKind::Npu));
+        let mut options = self.options.clone();
+        // A percent of one latency is less than what sharing a processor costs.
+        (options.strategy, options.effort) = (Strategy::Optimal, Effort::Quick);
+        if !used.contains(&ProcessorKind::Cpu) {
+            options.core_sets.clear();
+        }
+        let plan = self.search(&part, &options)?;
+        let names: Vec<&str> = used.iter().map(|processor| processor.label()).collect();
+        self.candidate(device, &format!("optimal on {}", names.join(" and ")), plan)
+    }
+
+    fn search(&self, device: &Profile, options: &SearchOptions) -> Result<Plan, SimulateError> {
+        let mut simulator = Simulator::new(device, self.library).measuring(self.measure);
+        Ok(Explorer::new(&mut simulator, &self.stages, options).find(options.strategy)?.plan)
+    }
+
+    fn candidate(&self, device: &Profile, origin: &str, plan: Plan) -> Result<Candidate, SimulateError> {
+        let simulator = Simulator::new(device, self.library).measuring(self.measure);
+        let request = PricedRequest::new(&simulator, &self.stages, &plan)?;
+        Candidate::new(device, origin, Some(plan), request)
+    }
+}
+
+impl LanguageJob {
+    fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate, SimulateError> {
+        let plan = plan_language(device, self.library, &self.task, strategy, self.synchronisation)?;
+        self.candidate(device, strategy.name(), &plan)
+    }
+
+    fn candidate(
+        &self,
+        device: &Profile,
+        origin: &str,
+        plan: &GenerationPlan,
+    ) -> Result<Candidate, SimulateError> {
+        let request = price_answer(device, self.library, &self.task, plan)?;
+        Candidate::new(device, origin, plan.flat(), request)
+    }
+}
+
+/// Every choice of processors, those of few first.
+fn subsets() -> Vec<Vec<ProcessorKind>> {
+    let count = 1_usize << ProcessorKind::ALL.len();
+    let used = |bits: usize| {
+        ProcessorKind::ALL.into_iter().filter(move |processor| bits & (1 << *processor as usize) != 0)
+    };
+    let mut subsets: Vec<Vec<ProcessorKind>> = (1..count).map(|bits| used(bits).collect()).collect();
+    subsets.sort_by_key(Vec::len);
+    subsets
+}

@@ -1,0 +1,91 @@
+use super::*;
+use crate::explore::{Effort, SearchOptions, Strategy};
+use crate::kernel::cpu::Library;
+use crate::simulate::Measure;
+use crate::workload::{fuse, network};
+
+const SECOND: Picos = Picos(1_000_000_000_000);
+
+fn application(name: &str, device: &Profile, arrivals: Arrivals, deadline_ms: Option<f64>) -> Application {
+    let model = ModelJob {
+        stages: fuse(&network(name).unwrap()),
+        library: Library::default_for(&device.cpu),
+        measure: Measure::Inference,
+        options: SearchOptions {
+            strategy: Strategy::Optimal,
+            effort: Effort::Quick,
+            ..SearchOptions::on(device)
+        },
+        plan: None,
+    };
+    Application {
+        name: name.to_owned(),
+        job: Job::Model(model),
+        arrivals,
+        backpressure: Backpressure::Queue,
+        queue_depth: 15,
+        deadline: deadline_ms.map(|ms| Picos::from_micros(1e3 * ms)),
+    }
+}
+
+fn every(period_ms: f64) -> Arrivals {
+    Arrivals { period_ms: Some(period_ms), ..Arrivals::default() }
+}
+
+fn of(applications: Vec<Application>, seed: u64) -> Applications {
+    Applications { applications, duration: Picos(SECOND.0 / 2), seed }
+}
+
+#[test]
+fn plans_found_together_are_never_worse_than_those_made_alone() {
+    for (device, rates) in [("snapdragon-8gen3", &[(1, 400.0)][..]), ("pixel4", &[(1, 20.0), (2, 100.0)])] {
+        let device = Profile::load(device).unwrap();
+        for &(seed, rate) in rates {
+            let random = Arrivals { rate_per_second: Some(rate), ..Arrivals::default() };
+            let applications = of(
+                vec![
+                    application("mobilenet-v2", &device, random, Some(10.0)),
+                    application("vit-b32-mlp", &device, every(4.0), (seed > 1).then_some(4.0)),
+                ],
+                seed,
+            );
+            let together = explore_applications(&device, &applications).unwrap();
+            assert!(together.found.cost <= together.as_if_alone.cost, "{:?}", together.found.cost);
+            assert!(together.considered > 1);
+            let again = simulate_applications(&device, &applications).unwrap();
+            assert_eq!(
+                again.served, together.as_if_alone.served,
+                "what is simulated has the plans made alone"
+            );
+        }
+    }
+}
+
+#[test]
+fn models_that_one_processor_cannot_serve_are_kept_apart() {
+    // Both are fastest on the NPU, which ResNet-50 alone keeps busy.
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let applications = of(
+        vec![
+            application("resnet50", &device, every(1.4), Some(2.8)),
+            application("mobilenet-v2", &device, every(3.0), Some(6.0)),
+        ],
+        0,
+    );
+    let Together { found, as_if_alone, .. } = explore_applications(&device, &applications).unwrap();
+    assert!(as_if_alone.cost.deadline_miss_percent > 10.0, "{:?}", as_if_alone.cost);
+    assert!(found.cost.deadline_miss_percent < 1.0, "{:?}", found.cost);
+}
+
+#[test]
+fn a_given_plan_is_kept() {
+    let device = Profile::load("pixel4").unwrap();
+    let mut given = application("mobilenet-v2", &device, every(5.0), None);
+    let Job::Model(model) = &mut given.job else { unreachable!("it is a model") };
+    let placements = vec![crate::Placement::GPU; model.stages.len()];
+    let plan = crate::Plan::new(model.options.synchronisation, placements);
+    model.plan = Some(plan.clone());
+    let other = application("vit-b32-mlp", &device, every(5.0), None);
+    let together = explore_applications(&device, &of(vec![given, other], 0)).unwrap();
+    assert_eq!(together.found.plans[0].plan, Some(plan));
+}

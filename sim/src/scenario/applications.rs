@@ -1,0 +1,209 @@
+//! Several applications of a scenario file.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{LanguageTable, Overrides, Scenario, ScenarioFile, Workload};
+use crate::device::check::{Checker, Limits};
+use crate::device::profile::Profile;
+use crate::device::quantity::Quantity;
+use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
+use crate::explore::Strategy;
+use crate::explore::applications::{Application, Applications, Job, LanguageJob, ModelJob};
+use crate::input::{InputError, Text, Violation};
+use crate::plan::{Plan, PlanFile};
+use crate::simulate::applications::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH};
+use crate::simulate::generation::planned_stages;
+use crate::units::Picos;
+use crate::workload::Stage;
+
+/// How long requests come unless a scenario says otherwise: 300 frames of a camera.
+const USUAL_DURATION_S: f64 = 10.0;
+/// Longest time that requests come: an hour.
+const MOST_DURATION_S: f64 = 3_600.0;
+/// Shortest and longest deadline: a microsecond and a day.
+const DEADLINES_MS: [f64; 2] = [1e-3, 24.0 * 3.6e6];
+const MICROS_PER_SECOND: f64 = 1e6;
+const MICROS_PER_MILLISECOND: f64 = 1e3;
+/// What each application must have.
+const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
+
+/// One of several applications on one phone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationTable {
+    /// Its name.
+    pub name: String,
+    /// What each request runs: a bundled network, language model or scenario, or the path of a scenario.
+    /// Its device is not used. An application has this, `language_model` or `frames`.
+    pub scenario: Option<String>,
+    /// A language model and what it is asked at each request.
+    pub language_model: Option<LanguageTable>,
+    /// What a renderer computes and moves for each frame.
+    pub frames: Option<Frames>,
+    /// How to find its plan as if it were alone.
+    pub strategy: Option<Strategy>,
+    /// Path of its plan, where that is not to be found.
+    pub plan: Option<String>,
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// What happens to requests that come while an earlier one is computed; `queue` unless given, of frames
+    /// `block-producer`.
+    pub backpressure: Option<Backpressure>,
+    /// How long a request may take from its arrival on, in milliseconds.
+    pub deadline_ms: Option<f64>,
+    /// Its commands that wait in a processor's queue at most; 15 unless given, as the KGSL driver keeps, of
+    /// frames one batch.
+    pub queue_depth: Option<u32>,
+}
+
+impl ScenarioFile {
+    /// The applications, on `device`.
+    pub(super) fn applications(
+        &self,
+        tables: &[ApplicationTable],
+        text: &Text,
+        (overrides, device): (&Overrides, &Profile),
+    ) -> Result<Workload, InputError> {
+        self.check_applications(tables, text)?;
+        let profile = Some(Box::new(device.clone()));
+        let of_all = Overrides { device: None, profile, ..overrides.clone() };
+        let application = |(index, table): (usize, &ApplicationTable)| {
+            let frames = table.frames.is_some();
+            let usual = if frames { Backpressure::BlockProducer } else { Backpressure::Queue };
+            Ok(Application {
+                name: table.name.clone(),
+                job: table.job(&format!("application[{index}]"), text, (&of_all, device))?,
+                arrivals: table.arrivals,
+                backpressure: table.backpressure.unwrap_or(usual),
+                queue_depth: table.queue_depth.unwrap_or(if frames { 1 } else { USUAL_QUEUE_DEPTH }),
+                deadline: table.deadline_ms.map(|ms| Picos::from_micros(ms * MICROS_PER_MILLISECOND)),
+            })
+        };
+        let duration_s = self.duration_s.unwrap_or(USUAL_DURATION_S);
+        Ok(Workload::Applications(Applications {
+            applications: tables.iter().enumerate().map(application).collect::<Result<_, InputError>>()?,
+            duration: Picos::from_micros(duration_s * MICROS_PER_SECOND),
+            seed: self.seed.unwrap_or_default(),
+        }))
+    }
+
+    fn check_applications(&self, tables: &[ApplicationTable], text: &Text) -> Result<(), InputError> {
+        let of_one = [
+            ("network", self.network.is_some()),
+            ("operator_set", self.operator_set.is_some()),
+            ("operator", self.operator.is_some()),
+            ("language_model", self.language_model.is_some()),
+            ("data_type", self.data_type.is_some()),
+            ("batch", self.batch.is_some()),
+            ("threads", self.threads.is_some()),
+            ("library", self.library.is_some()),
+            ("synchronisation", self.synchronisation.is_some()),
+            ("measure", self.measure.is_some()),
+            ("strategy", self.strategy.is_some()),
+            ("objective", self.objective.is_some()),
+            ("step", self.step.is_some()),
+            ("effort", self.effort.is_some()),
+            ("pipeline", self.pipeline.is_some()),
+        ];
+        if let Some((key, _)) = of_one.into_iter().find(|(_, is_written)| *is_written) {
+            let expected =
+                "no such key beside [[application]]: write it in a scenario that one of them names";
+            return Err(text.reject(Violation::new(key, "that of one model", expected)));
+        }
+        if tables.is_empty() || tables.len() > MAX_APPLICATIONS {
+            let expected = format!("1 to {MAX_APPLICATIONS} applications");
+            return Err(text.reject(Violation::new("application", tables.len(), expected)));
+        }
+        let mut checker = Checker::default();
+        if let Some(duration_s) = self.duration_s {
+            let limits = Limits::Within(1e-3, MOST_DURATION_S);
+            checker.limited("duration_s", &Quantity::plain(duration_s), limits);
+        }
+        checker.each("application", tables, ApplicationTable::check);
+        let is_taken = |index: &usize| tables[..*index].iter().any(|other| other.name == tables[*index].name);
+        for index in (0..tables.len()).filter(is_taken) {
+            let key = format!("application[{index}].name");
+            checker.violation(&key, &tables[index].name, "a name of its own for each application");
+        }
+        checker.refuse(text)
+    }
+}
+
+impl ApplicationTable {
+    fn check(checker: &mut Checker, table: &Self) {
+        checker.table("arrivals", |checker| table.arrivals.check(checker));
+        if let Some(frames) = &table.frames {
+            checker.table("frames", |checker| frames.check(checker));
+        }
+        if let Some(deadline_ms) = table.deadline_ms {
+            let [least, most] = DEADLINES_MS;
+            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), Limits::Within(least, most));
+        }
+        if let Some(depth) = table.queue_depth {
+            checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
+        }
+    }
+
+    /// What each request asks for; `at` is the key of the table.
+    fn job(
+        &self,
+        at: &str,
+        text: &Text,
+        (of_all, device): (&Overrides, &Profile),
+    ) -> Result<Job, InputError> {
+        let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
+        let (key, scenario) = match (&self.scenario, &self.language_model, &self.frames) {
+            (Some(name), None, None) => ("scenario", Scenario::load(name, &overrides)),
+            (None, Some(table), None) => {
+                let (title, language_model) = (self.name.clone(), Some(table.clone()));
+                let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
+                ("language_model", file.resolve(&self.name, text, &overrides))
+            }
+            (None, None, Some(frames)) => return self.of_frames(at, text, frames, device),
+            _ => {
+                let message = format!("{:?} does not say what its requests run", self.name);
+                return Err(text.refuse(&format!("{at}.name"), message, JOBS));
+            }
+        };
+        let key = format!("{at}.{key}");
+        let scenario = scenario.map_err(|error| text.refuse(&key, error.to_string(), error.help()))?;
+        let library = scenario.library;
+        match scenario.workload {
+            Workload::Model(stages) if scenario.pipeline.is_none() => {
+                let plan = self.plan(&stages, device)?;
+                let (measure, options) = (scenario.measure, scenario.options);
+                Ok(Job::Model(ModelJob { stages, library, measure, options, plan }))
+            }
+            Workload::Language(task) => {
+                let plan = self.plan(&planned_stages(&task), device)?;
+                let (strategy, synchronisation) =
+                    (scenario.options.strategy, scenario.options.synchronisation);
+                Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
+            }
+            Workload::Model(_) | Workload::Set(_) | Workload::Applications(_) => {
+                let message = format!("{} is not one model that is run once a request", scenario.name);
+                Err(text.refuse(&key, message, "name a network, a language model or a scenario of one"))
+            }
+        }
+    }
+
+    fn of_frames(&self, at: &str, text: &Text, frames: &Frames, device: &Profile) -> Result<Job, InputError> {
+        let refuse = |key: &str, found: &str, expected: String| {
+            Err(text.reject(Violation::new(format!("{at}.{key}"), found, expected)))
+        };
+        if self.strategy.is_some() || self.plan.is_some() {
+            return refuse("frames", "planned", "neither strategy nor plan: frames are the GPU's".to_owned());
+        }
+        if device.gpu.is_none() {
+            return refuse("frames", "on no GPU", format!("a device with a GPU, not {}", device.name));
+        }
+        Ok(Job::Frames(frames.clone()))
+    }
+
+    fn plan(&self, stages: &[Stage], device: &Profile) -> Result<Option<Plan>, InputError> {
+        let Some(path) = &self.plan else { return Ok(None) };
+        let text = Text::read(std::path::Path::new(path))?;
+        text.parse::<PlanFile>()?.resolve(&text, stages, device).map(Some)
+    }
+}

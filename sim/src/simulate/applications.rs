@@ -1,0 +1,223 @@
+//! Several applications at once on one phone: requests that come over time, deadlines, latencies.
+//!
+//! Responsible for: what one request computes as an engine program, running the requests of all
+//! applications together, and what became of them. Not for: who computes what (`explore`), or whose turn
+//! it is on a processor (`engine`). Invariant: an application whose requests come slower than it computes
+//! them takes, alone, the latency of one run for each, to the picosecond.
+
+mod arrivals;
+mod frames;
+mod report;
+mod timeline;
+
+use std::sync::Arc;
+
+pub use arrivals::Arrivals;
+pub use frames::Frames;
+pub use report::{ApplicationReport, Served, Utilisation};
+
+use super::lower::Lowered;
+use super::pipeline::sinks;
+use super::{SimulateError, Simulator, memory, within_a_day};
+use crate::device::profile::Profile;
+use crate::engine::{
+    Backpressure, Capacity, ClientId, Engine, MAX_PROCESSORS, NoTrace, ProcessorId, Program, RequestStream,
+    TaskId, TraceSink, Work,
+};
+use crate::plan::{Plan, ProcessorKind};
+use crate::timeline::Timeline;
+use crate::units::{Bytes, Picos};
+use crate::workload::Stage;
+
+/// Commands that the driver of an Adreno keeps in the ring buffer unless a scenario says otherwise
+/// (`_dispatcher_inflight` of the KGSL kernel driver).
+pub const USUAL_QUEUE_DEPTH: u32 = 15;
+
+/// Most commands that the requests of a run have: half a minute of computing.
+const MOST_COMMANDS: u64 = 100_000_000;
+
+/// Most applications at once: each may have a processor of its own for what its threads move.
+pub const MAX_APPLICATIONS: usize = MAX_PROCESSORS - ProcessorKind::ALL.len();
+
+/// What one request of an application computes, priced.
+#[derive(Clone, Debug, Default)]
+pub struct PricedRequest {
+    /// Runs one after another, each beginning when the one before has ended.
+    runs: Vec<Arc<PricedRun>>,
+    /// What threads beside the request move, whatever it does, in the time between two requests.
+    pub(super) traffic: Option<Work>,
+}
+
+/// One plan, priced.
+#[derive(Debug)]
+pub(super) struct PricedRun {
+    pub(super) lowered: Lowered,
+    /// Names of its stages.
+    pub(super) names: Vec<String>,
+}
+
+impl PricedRequest {
+    /// `stages` under `plan` as `simulator` runs them.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn new(simulator: &Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Self, SimulateError> {
+        let names = stages.iter().map(|stage| stage.name.clone()).collect();
+        Ok(Self::of_run(Lowered::new(stages, plan, simulator)?, names))
+    }
+
+    fn of_run(lowered: Lowered, names: Vec<String>) -> Self {
+        Self { runs: vec![Arc::new(PricedRun { lowered, names })], traffic: None }
+    }
+
+    /// Adds what begins when this has ended, so many times.
+    pub(super) fn append(&mut self, next: &Self, times: u32) {
+        (0..times).for_each(|_| self.runs.extend_from_slice(&next.runs));
+    }
+
+    /// Whether `processor` computes some of it.
+    pub(crate) fn uses(&self, processor: ProcessorKind) -> bool {
+        let mut computed = self.runs().flat_map(|run| &run.lowered.tasks).filter(|task| task.computes());
+        computed.any(|task| task.processor() == processor)
+    }
+
+    /// Commands of one request.
+    fn commands(&self) -> usize {
+        self.runs.iter().map(|run| run.lowered.tasks.len()).sum()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &PricedRun> {
+        self.runs.iter().map(|run| &**run)
+    }
+
+    /// Writes the tasks as those of the program's next application.
+    fn write(&self, program: &mut Program) {
+        program.next_application();
+        let mut ends: Vec<TaskId> = Vec::new();
+        for run in &self.runs {
+            let mut tasks = Vec::with_capacity(run.lowered.tasks.len());
+            for (index, task) in run.lowered.tasks.iter().enumerate() {
+                let id = run.lowered.add(index, None, program);
+                for before in &task.predecessors {
+                    program.after(id, tasks[before.0 as usize]);
+                }
+                if task.predecessors.is_empty() {
+                    for &end in &ends {
+                        program.after(id, end);
+                    }
+                }
+                tasks.push(id);
+            }
+            if !tasks.is_empty() {
+                ends = sinks(&run.lowered).into_iter().map(|index| tasks[index]).collect();
+            }
+        }
+        if ends.is_empty() {
+            // A request has a task, also where nothing has to be computed.
+            program.delay(Picos::ZERO);
+        }
+    }
+}
+
+/// An application as it is simulated.
+#[derive(Clone, Debug)]
+pub struct Load<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// What each request computes.
+    pub request: &'a PricedRequest,
+    /// When requests come, and how they are served.
+    pub stream: RequestStream,
+    /// How long a request may take.
+    pub deadline: Option<Picos>,
+}
+
+/// Runs the requests of several applications on one device. Reused between runs, it allocates only while
+/// programs grow.
+#[derive(Debug)]
+pub struct ApplicationSimulator<'a> {
+    device: &'a Profile,
+    capacity: Capacity,
+    engine: Engine,
+    program: Program,
+}
+
+impl<'a> ApplicationSimulator<'a> {
+    /// For `device`.
+    pub fn new(device: &'a Profile) -> Self {
+        let capacity = memory::capacity(device);
+        Self { device, capacity, engine: Engine::new(), program: Program::new() }
+    }
+
+    /// What becomes of the requests of `loads` that come within `duration`, and of each application alone.
+    ///
+    /// # Errors
+    /// There are too many requests, or they take more than a day.
+    pub fn run(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served, SimulateError> {
+        let mut served = self.serve(loads, duration)?;
+        for (load, report) in loads.iter().zip(&mut served.applications) {
+            let alone = self.serve(std::slice::from_ref(load), duration)?;
+            report.beside(&alone.applications[0]);
+        }
+        Ok(served)
+    }
+
+    /// The same without what each takes alone.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn serve(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served, SimulateError> {
+        let end = self.execute(loads, &mut NoTrace)?;
+        Ok(report::served(&self.engine, loads, [duration, end]))
+    }
+
+    /// What one request takes alone.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn latency(&mut self, request: &PricedRequest) -> Result<Picos, SimulateError> {
+        let stream =
+            RequestStream { arrivals: vec![Picos::ZERO], backpressure: Backpressure::Queue, queue_depth: 1 };
+        self.serve(&[Load { name: "", request, stream, deadline: None }], Picos::ZERO)?;
+        Ok(self.engine.requests().first().map_or(Picos::ZERO, |request| request.finish))
+    }
+
+    /// What runs when, until `until`.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline, SimulateError> {
+        timeline::timeline(self, loads, until)
+    }
+
+    fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<Picos, SimulateError> {
+        let Self { capacity, engine, program, .. } = self;
+        program.clear();
+        let mut streams = Vec::with_capacity(loads.len());
+        let mut left = MOST_COMMANDS;
+        for load in loads {
+            let commands = (load.stream.arrivals.len() * load.request.commands()) as u64;
+            left = left.checked_sub(commands).ok_or_else(|| SimulateError::TooManyCommands {
+                application: load.name.to_owned(),
+                commands,
+                most: MOST_COMMANDS,
+            })?;
+            load.request.write(program);
+            streams.push(load.stream.clone());
+        }
+        // Behind all applications, whose numbers are those of the loads.
+        for (place, load) in (0..).zip(loads) {
+            if let Some(traffic) = load.request.traffic.filter(|traffic| traffic.bytes > Bytes::ZERO) {
+                program.next_application();
+                let id = program.task(ProcessorId(ProcessorKind::ALL.len() as u8 + place), 1, [traffic]);
+                program.moves_as(id, ClientId(ProcessorKind::Cpu as u8));
+                streams
+                    .push(RequestStream { backpressure: Backpressure::BlockProducer, ..load.stream.clone() });
+            }
+        }
+        within_a_day("the run of all applications", engine.serve(program, &streams, capacity, sink))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! When requests of an application come.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Exp1, StandardUniform};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::check::{Checker, Limits};
+use crate::device::quantity::Quantity;
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Longest time between two requests, in milliseconds: a day.
+const MOST_MILLISECONDS: f64 = 24.0 * 3.6e6;
+/// Most requests a second: no sensor and no display of a phone has more.
+const MOST_PER_SECOND: f64 = 1_000.0;
+const MICROS_PER_MILLISECOND: f64 = 1e3;
+
+/// When requests come: with a period, or at random with a rate (a Poisson process, as `MLPerf` Inference's
+/// server scenario has).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Arrivals {
+    /// From one request to the next, in milliseconds. This or `rate_per_second`.
+    pub period_ms: Option<f64>,
+    /// When the first comes of those with a period, in milliseconds; at once unless given.
+    pub offset_ms: Option<f64>,
+    /// Each comes later by up to so many milliseconds, evenly distributed; none unless given.
+    pub jitter_ms: Option<f64>,
+    /// Requests a second on average, each independent of the others.
+    pub rate_per_second: Option<f64>,
+}
+
+impl Arrivals {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        let mut within = |key: &str, value: Option<f64>, [least, most]: [f64; 2]| {
+            if let Some(value) = value {
+                checker.limited(key, &Quantity::plain(value), Limits::Within(least, most));
+            }
+        };
+        let shortest = 1e3 / MOST_PER_SECOND;
+        within("period_ms", self.period_ms, [shortest, MOST_MILLISECONDS]);
+        within("offset_ms", self.offset_ms, [0.0, MOST_MILLISECONDS]);
+        within("jitter_ms", self.jitter_ms, [0.0, MOST_MILLISECONDS]);
+        within("rate_per_second", self.rate_per_second, [1e3 / MOST_MILLISECONDS, MOST_PER_SECOND]);
+        if self.period_ms.is_some() == self.rate_per_second.is_some() {
+            checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
+        }
+        if self.rate_per_second.is_some() && (self.offset_ms.is_some() || self.jitter_ms.is_some()) {
+            checker.violation("rate_per_second", "with an offset or jitter", "those with period_ms alone");
+        }
+    }
+
+    /// From one request to the next, on average.
+    pub fn period(&self) -> Picos {
+        let of_rate = || self.rate_per_second.map(|rate| 1e3 / rate);
+        let period_ms = self.period_ms.or_else(of_rate).unwrap_or_default();
+        Picos::from_micros(period_ms * MICROS_PER_MILLISECOND).max(Picos(1))
+    }
+
+    /// Times of the requests that come before `duration`, drawn from the stream of `seed` that has the number
+    /// of the application.
+    pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(application);
+        let picos = |milliseconds: Option<f64>| {
+            Picos::from_micros(milliseconds.unwrap_or_default() * MICROS_PER_MILLISECOND)
+        };
+        if let Some(rate) = self.rate_per_second {
+            let mut gap = || {
+                let gap: f64 = Exp1.sample(&mut random);
+                Some(Picos((gap / rate * PICOS_PER_SECOND) as u64))
+            };
+            let first = gap();
+            let next = |&last: &Picos| gap().map(|gap| last.saturating_add(gap));
+            return std::iter::successors(first, next).take_while(|&time| time < duration).collect();
+        }
+        let [offset, jitter] = [self.offset_ms, self.jitter_ms].map(picos);
+        let next = |&last: &Picos| Some(last.saturating_add(self.period()));
+        let due = std::iter::successors(Some(offset), next).take_while(|&time| time < duration);
+        let mut times: Vec<Picos> = due
+            .map(|due| {
+                let part: f64 = StandardUniform.sample(&mut random);
+                due.saturating_add(jitter.scale(part))
+            })
+            .collect();
+        times.sort_unstable();
+        times
+    }
+}

@@ -1,0 +1,83 @@
+//! Frames of a renderer as requests: a game beside models.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::lower::{Lowered, PricedCommand, Share};
+use super::super::price::has_own_memory;
+use super::{PricedRequest, SimulateError};
+use crate::device::check::{Checker, Limits};
+use crate::device::profile::Profile;
+use crate::device::quantity::Quantity;
+use crate::engine::Work;
+use crate::kernel::{Phase, PhaseKind, Phases};
+use crate::plan::{Processor, Region, Span};
+use crate::schedule::What;
+use crate::units::{Bytes, BytesPerSecond, Picos};
+
+/// Most batches of one frame: more than any game submits.
+const MOST_BATCHES: u32 = 10_000;
+
+/// What a renderer computes and moves for each frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Frames {
+    /// Where the values come from.
+    pub source: String,
+    /// Time of one frame on the GPU alone.
+    pub gpu_us: Quantity,
+    /// Parts of a frame that the GPU computes one after another (render passes).
+    pub batches: u32,
+    /// What one frame moves on the GPU.
+    pub gpu_bytes: Quantity,
+    /// What the renderer's threads on the CPU move all the time.
+    pub cpu_gbps: Quantity,
+}
+
+impl Frames {
+    pub(crate) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.limited("gpu_us", &self.gpu_us, Limits::Positive);
+        checker.count("batches", self.batches, MOST_BATCHES);
+        checker.limited("gpu_bytes", &self.gpu_bytes, Limits::NonNegative);
+        checker.limited("cpu_gbps", &self.cpu_gbps, Limits::NonNegative);
+    }
+
+    /// One frame on `device`, of which one comes every `period`.
+    ///
+    /// # Errors
+    /// The device has no GPU.
+    pub fn request(&self, device: &Profile, period: Picos) -> Result<PricedRequest, SimulateError> {
+        if device.gpu.is_none() {
+            return Err(SimulateError::absent("GPU", device));
+        }
+        let batches = f64::from(self.batches);
+        let mut phases = Phases::default();
+        phases.push(Phase {
+            kind: PhaseKind::FullRounds,
+            duration: Picos::from_micros(self.gpu_us.value / batches),
+            bytes: Bytes((self.gpu_bytes.value / batches) as u64),
+            steps: 1,
+        });
+        let one = Span::new(0, 1);
+        let batch = PricedCommand {
+            stage: 0,
+            by: Processor::Gpu,
+            what: What::Compute { part: 0, region: Region { rows: one, channels: one } },
+            share: Share::default(),
+            phases,
+            client: None,
+            detail: None,
+            predecessors: Vec::new(),
+        };
+        let gpu_has_own_memory = has_own_memory(device);
+        let tasks = vec![batch; self.batches as usize];
+        let lowered = Lowered { tasks, gpu_has_own_memory, ..Lowered::default() };
+        let steady = BytesPerSecond::from_gigabytes(self.cpu_gbps.value).0 * period.as_seconds();
+        let traffic = Work { duration: period, bytes: Bytes(steady as u64) };
+        Ok(PricedRequest {
+            traffic: Some(traffic),
+            ..PricedRequest::of_run(lowered, vec!["frame".to_owned()])
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! What became of the requests of each application.
+
+use serde::Serialize;
+
+use super::super::sample::nearest_rank;
+use super::Load;
+use crate::engine::{Engine, Request};
+use crate::plan::ProcessorKind;
+use crate::units::Picos;
+
+/// What became of all requests that came.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
+    /// How long requests came.
+    #[serde(rename = "duration_ps")]
+    pub duration: Picos,
+    /// When the last of them had been computed.
+    #[serde(rename = "end_ps")]
+    pub end: Picos,
+    /// Each application, in order.
+    pub applications: Vec<ApplicationReport>,
+    /// Each processor that computed something.
+    pub processors: Vec<Utilisation>,
+    /// Every request that was computed, in the order of their ends.
+    #[serde(skip)]
+    pub requests: Vec<Request>,
+}
+
+/// What became of the requests of one application.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ApplicationReport {
+    /// Its name.
+    pub name: String,
+    /// Requests that came.
+    pub requests: usize,
+    /// Of these, those that were computed: others were dropped, or held back too long.
+    pub completed: usize,
+    /// Requests computed in a second, while any came or were left.
+    pub throughput_per_second: f64,
+    /// From a request's arrival to its end: mean, and percentiles of nearest rank; not there where none was
+    /// computed.
+    pub latency: Option<Latencies>,
+    /// How long a request may take.
+    #[serde(rename = "deadline_ps")]
+    pub deadline: Option<Picos>,
+    /// Part of the requests that came and took longer, or were not computed, in percent.
+    pub deadline_miss_percent: Option<f64>,
+    /// Mean latency with the same plan and the same requests, without the other applications.
+    #[serde(rename = "alone_mean_ps")]
+    pub alone_mean: Option<Picos>,
+    /// Mean latency over that.
+    pub slowdown: Option<f64>,
+}
+
+/// The distribution of latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "percentiles are named for what they are")]
+pub struct Latencies {
+    #[serde(rename = "mean_ps")]
+    pub mean: Picos,
+    #[serde(rename = "p50_ps")]
+    pub p50: Picos,
+    #[serde(rename = "p90_ps")]
+    pub p90: Picos,
+    #[serde(rename = "p99_ps")]
+    pub p99: Picos,
+    #[serde(rename = "max_ps")]
+    pub max: Picos,
+}
+
+/// How busy a processor was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Utilisation {
+    /// The processor.
+    pub processor: ProcessorKind,
+    /// Part of the run that it computed, in percent.
+    pub busy_percent: f64,
+}
+
+impl Latencies {
+    fn of(mut latencies: Vec<Picos>) -> Option<Self> {
+        latencies.sort_unstable();
+        let max = *latencies.last()?;
+        let sum: u128 = latencies.iter().map(|latency| u128::from(latency.0)).sum();
+        let [p50, p90, p99] = [50, 90, 99].map(|percent| nearest_rank(&latencies, percent));
+        Some(Self { mean: Picos((sum / latencies.len() as u128) as u64), p50, p90, p99, max })
+    }
+}
+
+impl ApplicationReport {
+    fn of(load: &Load<'_>, requests: &[Request], seconds: f64) -> Self {
+        let came = load.stream.arrivals.len();
+        let latencies: Vec<Picos> = requests.iter().map(|request| request.finish - request.arrival).collect();
+        let completed = latencies.len();
+        let missed = |deadline| {
+            let in_time = latencies.iter().filter(|&&latency| latency <= deadline).count();
+            100.0 * (came - in_time) as f64 / came.max(1) as f64
+        };
+        Self {
+            name: load.name.to_owned(),
+            requests: came,
+            completed,
+            throughput_per_second: completed as f64 / seconds,
+            deadline: load.deadline,
+            deadline_miss_percent: load.deadline.map(missed),
+            latency: Latencies::of(latencies),
+            alone_mean: None,
+            slowdown: None,
+        }
+    }
+
+    /// Adds what the application takes `alone`.
+    pub(super) fn beside(&mut self, alone: &Self) {
+        self.alone_mean = alone.latency.map(|latency| latency.mean);
+        let both = self.latency.zip(alone.latency);
+        self.slowdown = both.map(|(this, alone)| this.mean.0 as f64 / alone.mean.0.max(1) as f64);
+    }
+}
+
+/// Reads the engine behind a run of `loads`, whose requests came for the first of `times` and were computed
+/// at the second.
+pub(super) fn served(engine: &Engine, loads: &[Load<'_>], [duration, end]: [Picos; 2]) -> Served {
+    let whole = duration.max(end).max(Picos(1));
+    let requests: Vec<Request> =
+        engine.requests().iter().filter(|request| request.application < loads.len()).copied().collect();
+    let of = |application: usize| -> Vec<Request> {
+        requests.iter().filter(|request| request.application == application).copied().collect()
+    };
+    let applications = loads
+        .iter()
+        .enumerate()
+        .map(|(index, load)| ApplicationReport::of(load, &of(index), whole.as_seconds()))
+        .collect();
+    let busy = ProcessorKind::ALL.into_iter().map(|processor| {
+        let busy_percent = 100.0 * engine.busy(processor.id()).0 as f64 / whole.0 as f64;
+        Utilisation { processor, busy_percent }
+    });
+    let processors = busy.filter(|usage| usage.busy_percent > 0.0).collect();
+    Served { duration, end, applications, processors, requests }
+}

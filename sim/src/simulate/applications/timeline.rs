@@ -1,0 +1,86 @@
+//! The begin of a run of several applications as tracks: the requests of each, and what the processors
+//! compute. Hand-overs, which the host does beside them, are left out.
+
+use super::{ApplicationSimulator, Load, SimulateError};
+use crate::engine::{Recorder, TaskId};
+use crate::simulate::lower::PricedCommand;
+use crate::simulate::timeline::{Drawing, slice};
+use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
+use crate::units::Picos;
+
+/// Whose command a task of the program is: the application, the stage, the command.
+type Owner<'l> = (&'l str, &'l str, &'l PricedCommand);
+
+/// A command that was computed, and when each of its phases was.
+struct Execution {
+    task: usize,
+    spans: Vec<(Picos, Picos)>,
+}
+
+pub(super) fn timeline(
+    simulator: &mut ApplicationSimulator<'_>,
+    loads: &[Load<'_>],
+    until: Picos,
+) -> Result<Timeline, SimulateError> {
+    let mut recorder = Recorder::new();
+    let end = simulator.execute(loads, &mut recorder)?.min(until);
+    let owners = owners(loads);
+    let mut drawing = Drawing::without_waits(simulator.device);
+    for Execution { task, spans } in executions(&recorder, &owners, end) {
+        let (application, stage, command) = owners[task];
+        drawing.task(&format!("{application}: {stage}"), command, &spans);
+    }
+    let mut tracks: Vec<Track> =
+        (0..loads.len()).map(|index| requests(simulator, loads, index, end)).collect();
+    tracks.extend(drawing.finish());
+    let samples = recorder.memory.iter().filter(|(time, _)| *time < end);
+    let samples = samples.map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
+    let counters = vec![Counter { name: "memory bandwidth".to_owned(), unit: "GB/s", samples }];
+    Ok(Timeline { tracks, counters, end })
+}
+
+/// The requests of one application: from when it began with each.
+fn requests(simulator: &ApplicationSimulator<'_>, loads: &[Load<'_>], index: usize, end: Picos) -> Track {
+    let of_application = simulator.engine.requests().iter().filter(|request| request.application == index);
+    let shown = (1..).zip(of_application).filter(|(_, request)| request.start < end);
+    let slices = shown
+        .map(|(number, request)| {
+            slice(format!("request {number}"), Activity::Compute, request.start, request.finish.min(end))
+        })
+        .collect();
+    Track { name: loads[index].name.to_owned(), kind: TrackKind::GpuQueue, slices }
+}
+
+/// Of each task that belongs to an application's requests, in the program's order.
+fn owners<'l>(loads: &'l [Load<'_>]) -> Vec<Owner<'l>> {
+    let of_load = |load: &'l Load<'_>| {
+        load.request.runs().flat_map(move |run| {
+            let named = |command: &'l PricedCommand| (load.name, run.names[command.stage].as_str(), command);
+            run.lowered.tasks.iter().map(named)
+        })
+    };
+    loads.iter().flat_map(of_load).collect()
+}
+
+/// What processors computed before `end`, by start.
+fn executions(recorder: &Recorder, owners: &[Owner<'_>], end: Picos) -> Vec<Execution> {
+    let mut pending: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); owners.len()];
+    let mut executions = Vec::new();
+    for &(TaskId(task), start, finish) in &recorder.phases {
+        let task = task as usize;
+        let Some((_, _, command)) = owners.get(task).filter(|(_, _, command)| command.computes()) else {
+            continue;
+        };
+        let spans = &mut pending[task];
+        spans.push((start, finish));
+        if spans.len() == command.phases.as_slice().len() {
+            executions.push(Execution { task, spans: std::mem::take(spans) });
+        }
+    }
+    executions.retain(|execution| execution.spans[0].0 < end);
+    for (start, finish) in executions.iter_mut().flat_map(|execution| &mut execution.spans) {
+        (*start, *finish) = ((*start).min(end), (*finish).min(end));
+    }
+    executions.sort_by_key(|execution| (execution.spans[0].0, execution.task));
+    executions
+}

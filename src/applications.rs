@@ -1,0 +1,211 @@
+//! Several applications at once: what becomes of their requests, and the plans that are best for all of them.
+
+use std::path::{Path, PathBuf};
+
+use coexec_sim::explore::applications::{
+    Applications, Choice, Cost, Job, Together, explore_applications, simulate_applications,
+};
+use coexec_sim::simulate::applications::ApplicationReport;
+use coexec_sim::simulate::generation::planned_stages;
+use coexec_sim::timeline::Timeline;
+use coexec_sim::{Picos, PlanFile, Scenario};
+use serde::Serialize;
+
+use crate::cli::{Common, Explore, ScenarioOptions, Simulate};
+use crate::failure::Failure;
+use crate::output::{self, OutputFile, or_dash, row};
+use crate::simulate::timeline_files;
+use crate::{advice, gantt};
+
+/// How much of a run its timeline shows: six frames of a camera.
+const SHOWN: Picos = Picos(200_000_000_000);
+
+#[derive(Serialize)]
+struct Document<'a, Found: Serialize> {
+    scenario: &'a str,
+    device: &'a str,
+    seed: u64,
+    #[serde(flatten)]
+    found: &'a Found,
+}
+
+/// That several applications are simulated only.
+pub(crate) fn not_run(scenario: &str) -> Failure {
+    Failure::usage(
+        format!("{scenario} has several applications, which coexec simulates but does not run together"),
+        "use `coexec simulate` or `coexec explore`, or run the scenario of one application",
+    )
+}
+
+pub(crate) fn simulate(
+    scenario: &Scenario,
+    applications: &Applications,
+    options: &Simulate,
+    common: &Common,
+) -> Result<(), Failure> {
+    refuse_strategy(&options.place)?;
+    let of_one = [("--plan", options.plan.is_some()), ("--samples", options.samples.is_some())];
+    refuse(&of_one, "name each application's `plan` in the scenario, whose `seed` draws the requests")?;
+    let choice = simulate_applications(&scenario.device, applications)?;
+    let timeline = choice.timeline(&scenario.device, applications, SHOWN)?;
+    output::write(&timeline_files(&timeline, scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
+    if common.json {
+        document(scenario, applications, &choice);
+        return Ok(());
+    }
+    heading(scenario, applications);
+    tell(&choice, &timeline);
+    Ok(())
+}
+
+pub(crate) fn explore(
+    scenario: &Scenario,
+    applications: &Applications,
+    options: &Explore,
+    common: &Common,
+) -> Result<(), Failure> {
+    refuse_strategy(&options.place)?;
+    advice::refuse(options, "for models")?;
+    let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
+    refuse(&of_one, "draw the --timeline of all, or explore the scenario of one application")?;
+    let together = explore_applications(&scenario.device, applications)?;
+    let found = &together.found;
+    let timeline = found.timeline(&scenario.device, applications, SHOWN)?;
+    let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
+    if let Some(path) = &options.out {
+        for (name, plan) in applications.applications.iter().zip(plans(scenario, applications, found)) {
+            let Some(plan) = plan else { continue };
+            files.push(OutputFile::encoded(&path_of(path, &name.name), toml::to_string_pretty(&plan))?);
+        }
+    }
+    output::write(&files)?;
+    if common.json {
+        document(scenario, applications, &together);
+        return Ok(());
+    }
+    heading(scenario, applications);
+    compare(&together);
+    tell(found, &timeline);
+    Ok(())
+}
+
+fn refuse_strategy(place: &ScenarioOptions) -> Result<(), Failure> {
+    refuse(&[("--strategy", place.strategy.is_some())], "write `strategy` into each [[application]]")
+}
+
+fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(Failure::usage(format!("{option} is of one model, not of several applications"), help))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Where the plan of an application is written: its name is put behind that of the file.
+fn path_of(path: &Path, application: &str) -> PathBuf {
+    let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let safe = application.replace(|letter: char| !letter.is_alphanumeric(), "-");
+    path.with_file_name(format!("{}-{safe}.{}", name(path.file_stem()), name(path.extension())))
+}
+
+/// The plan of each application as a file has it.
+fn plans(scenario: &Scenario, applications: &Applications, choice: &Choice) -> Vec<Option<PlanFile>> {
+    let of_one = |(job, plan): (&Job, Option<&coexec_sim::Plan>)| {
+        let of_stages = |stages: &[_]| Some(PlanFile::new(&scenario.name, &scenario.device, stages, plan?));
+        match job {
+            Job::Model(model) => of_stages(&model.stages),
+            Job::Language(model) => of_stages(&planned_stages(&model.task)),
+            Job::Frames(_) => None,
+        }
+    };
+    let jobs = applications.applications.iter().map(|application| &application.job);
+    jobs.zip(choice.plans.iter().map(|candidate| candidate.plan.as_ref())).map(of_one).collect()
+}
+
+fn document(scenario: &Scenario, applications: &Applications, found: &impl Serialize) {
+    let (name, device) = (&scenario.name, &scenario.device.name);
+    output::json(&Document { scenario: name, device, seed: applications.seed, found });
+}
+
+fn heading(scenario: &Scenario, applications: &Applications) {
+    let Applications { duration, seed, .. } = applications;
+    output::line(&format!(
+        "{}\non {}, requests of {duration}, seed {seed}\n",
+        scenario.title, scenario.device.title
+    ));
+}
+
+/// The plans found beside those as if each application were alone.
+fn compare(together: &Together) {
+    let Together { found, as_if_alone, considered } = together;
+    let rows = found.served.applications.iter().zip(&as_if_alone.served.applications);
+    let origins = found.plans.iter().zip(&as_if_alone.plans);
+    let rows = rows.zip(origins).map(|((found, alone), (plan, plan_alone))| {
+        row![found.name, plan.origin, p99(found), missed(found), plan_alone.origin, p99(alone), missed(alone)]
+    });
+    let header = ["application", "plan found", "p99", "missed", "plan as if alone", "p99", "missed"];
+    output::keyed_table(&header, 1, rows);
+    let (Cost { mean_slowdown: now, .. }, Cost { mean_slowdown: before, .. }) =
+        (found.cost, as_if_alone.cost);
+    output::line(&format!(
+        "\nKnowing each other, applications take {now:.2} times as long as alone on average; planned as if alone \
+         {before:.2} times. {considered} choices of plans were simulated\n"
+    ));
+}
+
+fn p99(report: &ApplicationReport) -> String {
+    or_dash(report.latency.map(|latency| latency.p99))
+}
+
+fn missed(report: &ApplicationReport) -> String {
+    or_dash(report.deadline_miss_percent.map(|percent| format!("{percent:.1} %")))
+}
+
+/// What became of the requests, how busy processors were, and the begin of the run.
+fn tell(choice: &Choice, timeline: &Timeline) {
+    let Choice { served, plans, .. } = choice;
+    let rows = served.applications.iter().zip(plans).map(|(report, plan)| {
+        let times = report.latency.map_or([None; 5], |latency| {
+            [latency.mean, latency.p50, latency.p90, latency.p99, latency.max].map(Some)
+        });
+        let [mean, p50, p90, p99, max] = times.map(or_dash);
+        let throughput = format!("{:.2}", report.throughput_per_second);
+        let slowdown = or_dash(report.slowdown.map(|slowdown| format!("{slowdown:.2}x")));
+        let computed = format!("{} of {}", report.completed, report.requests);
+        let deadline = or_dash(report.deadline);
+        row![
+            report.name,
+            plan.origin,
+            computed,
+            throughput,
+            mean,
+            slowdown,
+            p50,
+            p90,
+            p99,
+            max,
+            deadline,
+            missed(report)
+        ]
+    });
+    let header = [
+        "application",
+        "plan",
+        "requests",
+        "a second",
+        "mean",
+        "over alone",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "deadline",
+        "missed",
+    ];
+    output::keyed_table(&header, 1, rows);
+    let busy =
+        served.processors.iter().map(|usage| format!("{} {:.1} %", usage.processor, usage.busy_percent));
+    output::line(&format!("\nbusy: {}\n", busy.collect::<Vec<_>>().join(", ")));
+    output::line(&gantt::text(timeline));
+}

@@ -1,0 +1,110 @@
+//! Several applications in one scenario.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{coexec_in, words};
+
+const SEVERAL: &str = "
+title = \"a classifier beside a game\"
+device = \"snapdragon-8gen3\"
+duration_s = 0.5
+seed = 3
+
+[[application]]
+name = \"labels\"
+scenario = \"mobilenet-v2\"
+strategy = \"gpu-only\"
+arrivals = { rate_per_second = 30 }
+deadline_ms = 5
+
+[[application]]
+name = \"game\"
+arrivals = { period_ms = 16.7 }
+deadline_ms = 16.7
+frames = { source = \"test\", gpu_us = 3000, batches = 8, gpu_bytes = 2e7, cpu_gbps = 5.0 }
+";
+
+fn scenario(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("several.toml"), text).unwrap();
+    folder
+}
+
+fn refused(text: &str, line: &str, named: &[&str]) {
+    coexec_in(scenario(text).path(), words(line)).assert_refused(named);
+}
+
+#[test]
+fn a_scenario_tells_what_applications_do_to_each_other() {
+    let folder = scenario(SEVERAL);
+    let outcome = coexec_in(folder.path(), words("simulate several.toml --plot several.svg"));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    for told in ["labels", "game", "over alone", "p99", "missed", "busy: GPU"] {
+        assert!(outcome.stdout.contains(told), "{told}: {}", outcome.stdout);
+    }
+    assert!(fs::read_to_string(folder.path().join("several.svg")).unwrap().contains("labels"));
+    let document = coexec_in(folder.path(), words("simulate several.toml --json")).json();
+    let [labels, game] = [0, 1].map(|index| &document["served"]["applications"][index]);
+    assert_eq!(game["requests"], 30, "half a second at 60 a second: {game}");
+    assert!(labels["slowdown"].as_f64().unwrap() > 1.0, "{labels}");
+    assert!(labels["latency"]["p99_ps"].as_u64() >= labels["latency"]["p50_ps"].as_u64(), "{labels}");
+    let busy = document["served"]["processors"][0]["busy_percent"].as_f64().unwrap();
+    assert!((15.0..100.0).contains(&busy), "{busy}");
+    let again = coexec_in(folder.path(), words("simulate several.toml --json")).json();
+    assert_eq!(document, again, "a seed gives one answer");
+}
+
+#[test]
+fn plans_found_together_are_written_and_simulated_again() {
+    let folder = scenario(SEVERAL);
+    let line = "explore several.toml --effort quick --json --out plan.toml --timeline t.png";
+    let document = coexec_in(folder.path(), words(line)).json();
+    assert!(document["considered"].as_u64().unwrap() > 3, "{document}");
+    let miss = |choice: &serde_json::Value| choice["cost"]["deadline_miss_percent"].as_f64().unwrap();
+    assert!(miss(&document) <= miss(&document["as_if_alone"]));
+    assert!(Path::exists(&folder.path().join("plan-labels.toml")));
+    assert!(!Path::exists(&folder.path().join("plan-game.toml")), "frames have no plan");
+    let given = SEVERAL.replace("strategy = \"gpu-only\"", "plan = \"plan-labels.toml\"");
+    fs::write(folder.path().join("several.toml"), given).unwrap();
+    let again = coexec_in(folder.path(), words("simulate several.toml --json")).json();
+    assert_eq!(again["plans"][0]["origin"], "plan given");
+    assert_eq!(again["served"], document["served"]);
+}
+
+#[test]
+fn impossible_applications_are_refused_by_their_key() {
+    for (from, to, key) in [
+        ("batches = 8", "batches = 0", "application[1].frames.batches"),
+        ("period_ms = 16.7 }", "period_ms = 0 }", "application[1].arrivals.period_ms"),
+        ("rate_per_second = 30", "rate_per_second = 30, period_ms = 5", "application[0].arrivals.period_ms"),
+        ("deadline_ms = 5\n", "deadline_ms = 5\nqueue_depth = 65\n", "application[0].queue_depth"),
+        ("name = \"game\"", "name = \"labels\"", "application[1].name"),
+        ("scenario = \"mobilenet-v2\"", "scenario = \"mobilenet\"", "there is no scenario named"),
+        ("scenario = \"mobilenet-v2\"", "scenario = \"epew-conv\"", "is not one model"),
+        ("scenario = \"mobilenet-v2\"\n", "", "does not say what its requests run"),
+        ("device = \"snapdragon-8gen3\"", "device = \"apple-m1\"", "application[1].frames"),
+        ("duration_s = 0.5", "duration_s = 0.5\nbatch = 2", "no such key beside [[application]]"),
+        ("duration_s = 0.5", "network = \"vgg16\"", "no such key beside [[application]]"),
+    ] {
+        let text = SEVERAL.replace(from, to);
+        assert_ne!(text, SEVERAL, "{from}");
+        refused(&text, "simulate several.toml", &[key]);
+    }
+}
+
+#[test]
+fn what_is_of_one_model_is_refused_for_several() {
+    for line in ["simulate several.toml --samples 3", "explore several.toml --strategy all"] {
+        refused(SEVERAL, line, &["of one model, not of several applications"]);
+    }
+    refused(SEVERAL, "run several.toml --out runs.csv", &["simulates but does not run together"]);
+}
+
+#[test]
+fn requests_that_nobody_waits_for_are_refused() {
+    let long = SEVERAL
+        .replace("duration_s = 0.5", "duration_s = 3600")
+        .replace("rate_per_second = 30", "rate_per_second = 1000");
+    refused(&long, "simulate several.toml", &["labels", "duration_s"]);
+}
