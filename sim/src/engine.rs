@@ -41,7 +41,7 @@ enum Event {
     /// The flow that ends first has ended.
     FlowEnd,
     /// The request that an application waits for comes.
-    Arrival(u16),
+    Arrival(u32),
 }
 
 /// Where a task is.
@@ -196,7 +196,7 @@ impl<S: TraceSink> Run<'_, S> {
                 Event::TaskStart(task) => self.start_task(task),
                 Event::PhaseEnd(task) => self.end_phase(task),
                 Event::FlowEnd => self.end_flows(),
-                Event::Arrival(application) => self.begin_request(usize::from(application)),
+                Event::Arrival(application) => self.begin_request(application as usize),
             }
         }
     }

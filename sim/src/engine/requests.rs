@@ -133,6 +133,7 @@ fn bit(processor: ProcessorId) -> u32 {
     1 << processor.0
 }
 
+// What is never inlined keeps the loop of runs without requests as short as it is without this module.
 impl<S: TraceSink> Run<'_, S> {
     /// Whether requests come over time, rather than that the program runs once.
     pub(super) fn has_requests(&self) -> bool {
@@ -140,6 +141,7 @@ impl<S: TraceSink> Run<'_, S> {
     }
 
     /// A task could start: it takes its turn where it shares a processor.
+    #[inline(never)]
     pub(super) fn queue_command(&mut self, task: TaskId) {
         let specification = &self.program.tasks[task.index()];
         let Some(processor) = shared_processor(specification) else { return self.begin_task(task) };
@@ -156,6 +158,7 @@ impl<S: TraceSink> Run<'_, S> {
     }
 
     /// Gives one of the processors that may change hands to whoever came first.
+    #[inline(never)]
     pub(super) fn take_turn(&mut self) {
         let arbiter = &mut self.engine.arbiter;
         let processor = ProcessorId(arbiter.due.trailing_zeros() as u8);
@@ -175,6 +178,7 @@ impl<S: TraceSink> Run<'_, S> {
 
     /// A task has finished: it gives its processor free, lets others be handed over, and may be
     /// the last of its request.
+    #[inline(never)]
     pub(super) fn leave_queue(&mut self, task: TaskId) {
         let now = self.engine.calendar.now();
         let specification = &self.program.tasks[task.index()];
@@ -236,7 +240,7 @@ impl<S: TraceSink> Run<'_, S> {
         service.next += 1;
         if service.arrival > now {
             let arrival = service.arrival;
-            self.engine.calendar.push(arrival, Event::Arrival(application as u16));
+            self.engine.calendar.push(arrival, Event::Arrival(application as u32));
         } else {
             self.begin_request(application);
         }
