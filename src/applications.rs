@@ -149,8 +149,8 @@ fn compare(together: &Together) {
     let (Cost { mean_slowdown: now, .. }, Cost { mean_slowdown: before, .. }) =
         (found.cost, as_if_alone.cost);
     output::line(&format!(
-        "\nKnowing each other, applications take {now:.2} times as long as alone on average; planned as if alone \
-         {before:.2} times. {considered} choices of plans were simulated\n"
+        "\nKnowing each other, applications take {now:.2} times what each takes alone under its own best plan, on \
+         average; planned as if alone {before:.2} times. {considered} choices of plans were simulated\n"
     ));
 }
 

@@ -177,8 +177,11 @@ impl ApplicationTable {
             }
             Workload::Language(task) => {
                 let plan = self.plan(&planned_stages(&task), device)?;
-                let (strategy, synchronisation) =
-                    (scenario.options.strategy, scenario.options.synchronisation);
+                let synchronisation = scenario.options.synchronisation;
+                let of_table = self.language_model.as_ref().and_then(|table| table.strategy);
+                let of_scenario = scenario.options.strategy;
+                let of_scenario = (of_scenario != Strategy::HeteroTensor).then_some(of_scenario);
+                let strategy = self.strategy.or(of_table).or(of_scenario);
                 Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
             }
             Workload::Model(_) | Workload::Set(_) | Workload::Applications(_) => {

@@ -19,14 +19,15 @@ use crate::simulate::{Measure, SimulateError, Simulator};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
 
-/// What a language model may be planned by beside its own strategy: those that keep to other processors, or
-/// share products otherwise.
-const OF_LANGUAGE_MODELS: [Strategy; 5] = [
+/// What a language model may be planned by: how engines use one processor after the other, or share products.
+const OF_LANGUAGE_MODELS: [Strategy; 7] = [
+    Strategy::CpuOnly,
     Strategy::GpuOnly,
     Strategy::NpuPipe,
     Strategy::HeteroLayer,
     Strategy::HeteroTensor,
     Strategy::NpuGraphs,
+    Strategy::NpuPrefill,
 ];
 
 /// Where a plan comes from that nobody searched.
@@ -54,8 +55,8 @@ pub struct LanguageJob {
     pub task: LanguageTask,
     /// CPU kernels.
     pub library: Library,
-    /// How it would be planned alone.
-    pub strategy: Strategy,
+    /// How it would be planned alone; as is fastest where that is not said.
+    pub strategy: Option<Strategy>,
     /// How processors meet.
     pub synchronisation: Mechanism,
     /// The plan it has, where that is not to be found.
@@ -106,7 +107,7 @@ impl Application {
             }
             Job::Language(model) => match &model.plan {
                 Some(plan) => model.candidate(device, GIVEN, &GenerationPlan::of_flat(&model.task, plan)),
-                None => model.by(device, model.strategy),
+                None => model.search(device),
             },
             Job::Frames(frames) => {
                 Candidate::new(device, "frames", None, frames.request(device, self.arrivals.period())?)
@@ -123,10 +124,7 @@ impl Application {
                 let subsets = subsets();
                 subsets.par_iter().filter_map(|used| model.restricted(device, used).ok()).collect()
             }
-            Job::Language(model) if model.plan.is_none() => OF_LANGUAGE_MODELS
-                .into_iter()
-                .filter_map(|strategy| model.by(device, strategy).ok())
-                .collect(),
+            Job::Language(model) if model.plan.is_none() => model.by_all(device),
             Job::Model(_) | Job::Language(_) | Job::Frames(_) => Vec::new(),
         };
         for other in others {
@@ -168,6 +166,20 @@ impl ModelJob {
 }
 
 impl LanguageJob {
+    /// By its strategy, or whichever is fastest alone.
+    fn search(&self, device: &Profile) -> Result<Candidate, SimulateError> {
+        if let Some(strategy) = self.strategy {
+            return self.by(device, strategy);
+        }
+        let fastest = self.by_all(device).into_iter().min_by_key(|candidate| candidate.latency);
+        fastest.map_or_else(|| self.by(device, Strategy::HeteroTensor), Ok)
+    }
+
+    /// By every strategy that the device has the kernels for.
+    fn by_all(&self, device: &Profile) -> Vec<Candidate> {
+        OF_LANGUAGE_MODELS.into_iter().filter_map(|strategy| self.by(device, strategy).ok()).collect()
+    }
+
     fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate, SimulateError> {
         let plan = plan_language(device, self.library, &self.task, strategy, self.synchronisation)?;
         self.candidate(device, strategy.name(), &plan)
