@@ -82,6 +82,7 @@ fn impossible_applications_are_refused_by_their_key() {
         ("name = \"game\"", "name = \"labels\"", "application[1].name"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"mobilenet\"", "there is no scenario named"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"epew-conv\"", "is not one model"),
+        ("scenario = \"mobilenet-v2\"", "scenario = \"several.toml\"", "is not one model"),
         ("scenario = \"mobilenet-v2\"\n", "", "does not say what its requests run"),
         ("device = \"snapdragon-8gen3\"", "device = \"apple-m1\"", "application[1].frames"),
         ("duration_s = 0.5", "duration_s = 0.5\nbatch = 2", "no such key beside [[application]]"),

@@ -130,6 +130,17 @@ impl ScenarioFile {
     }
 }
 
+/// Whether the scenario file at `path` is one of several applications.
+fn has_applications(path: &str) -> bool {
+    let file = Text::of_file(path).and_then(Result::ok).and_then(|text| text.parse::<ScenarioFile>().ok());
+    file.is_some_and(|file| file.application.is_some())
+}
+
+fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
+    let message = format!("{name} is not one model that is run once a request");
+    text.refuse(key, message, "name a network, a language model or a scenario of one")
+}
+
 impl ApplicationTable {
     fn check(checker: &mut Checker, table: &Self) {
         checker.table("arrivals", |checker| table.arrivals.check(checker));
@@ -154,7 +165,13 @@ impl ApplicationTable {
     ) -> Result<Job, InputError> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
         let (key, scenario) = match (&self.scenario, &self.language_model, &self.frames) {
-            (Some(name), None, None) => ("scenario", Scenario::load(name, &overrides)),
+            (Some(name), None, None) => {
+                // Before it is resolved: a scenario of applications may name itself.
+                if has_applications(name) {
+                    return Err(not_one_model(&format!("{at}.scenario"), name, text));
+                }
+                ("scenario", Scenario::load(name, &overrides))
+            }
             (None, Some(table), None) => {
                 let (title, language_model) = (self.name.clone(), Some(table.clone()));
                 let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
@@ -185,8 +202,7 @@ impl ApplicationTable {
                 Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
             }
             Workload::Model(_) | Workload::Set(_) | Workload::Applications(_) => {
-                let message = format!("{} is not one model that is run once a request", scenario.name);
-                Err(text.refuse(&key, message, "name a network, a language model or a scenario of one"))
+                Err(not_one_model(&key, &scenario.name, text))
             }
         }
     }
