@@ -15,6 +15,7 @@ const PICOS_PER_NANO: f64 = 1e3;
 const PICOS_PER_MICRO: f64 = 1e6;
 /// Picoseconds of a second.
 pub const PICOS_PER_SECOND: f64 = 1e12;
+const MICROS_PER_MILLI: f64 = 1e3;
 
 /// A point in, or a length of, simulated time, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,11 @@ impl Picos {
     /// than [`Self::LONGEST`] becomes that.
     pub fn from_nanos(nanos: f64) -> Self {
         Self::from_real(nanos * PICOS_PER_NANO)
+    }
+
+    /// From milliseconds, rounded; negative becomes zero.
+    pub fn from_millis(millis: f64) -> Self {
+        Self::from_micros(millis * MICROS_PER_MILLI)
     }
 
     /// Rounds as [`Self::from_nanos`].

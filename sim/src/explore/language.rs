@@ -123,7 +123,7 @@ pub fn plan_language(
     Ok(plan)
 }
 
-/// How the faster of `plans` generates the answers of `task`.
+/// How the faster of `plans` generates the answers of `task`, the first of equals.
 ///
 /// # Errors
 /// The device can follow none of them: what the last one lacks.
@@ -133,19 +133,23 @@ fn answer_beside(
     task: &LanguageTask,
     plans: [Result<GenerationPlan, SimulateError>; 2],
 ) -> Result<StepPlan, SimulateError> {
-    let mut best: Result<(Picos, StepPlan), SimulateError> = Err(SimulateError::absent("GPU", device));
-    for plan in plans {
-        let found = plan.and_then(|plan| {
-            let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
-            Ok((time, plan.decode))
-        });
-        match (&best, &found) {
-            (Ok((least, _)), Ok((time, _))) if time >= least => {}
-            (Ok(_), Err(_)) => {}
-            (Err(_), _) | (Ok(_), Ok(_)) => best = found,
+    let timed = plans.map(|plan| {
+        let plan = plan?;
+        let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
+        Ok((time, plan.decode))
+    });
+    let (_, decode) = match timed {
+        [Ok(one), Ok(other)] => {
+            if other.0 < one.0 {
+                other
+            } else {
+                one
+            }
         }
-    }
-    best.map(|(_, decode)| decode)
+        [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
+        [Err(_), Err(error)] => return Err(error),
+    };
+    Ok(decode)
 }
 
 /// How long the phases of a task take.

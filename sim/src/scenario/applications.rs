@@ -24,7 +24,6 @@ const MOST_DURATION_S: f64 = 3_600.0;
 /// Shortest and longest deadline: a microsecond and a day.
 const DEADLINES_MS: [f64; 2] = [1e-3, 24.0 * 3.6e6];
 const MICROS_PER_SECOND: f64 = 1e6;
-const MICROS_PER_MILLISECOND: f64 = 1e3;
 /// What each application must have.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
 
@@ -77,7 +76,7 @@ impl ScenarioFile {
                 arrivals: table.arrivals,
                 backpressure: table.backpressure.unwrap_or(usual),
                 queue_depth: table.queue_depth.unwrap_or(if frames { 1 } else { USUAL_QUEUE_DEPTH }),
-                deadline: table.deadline_ms.map(|ms| Picos::from_micros(ms * MICROS_PER_MILLISECOND)),
+                deadline: table.deadline_ms.map(Picos::from_millis),
             })
         };
         let duration_s = self.duration_s.unwrap_or(USUAL_DURATION_S);

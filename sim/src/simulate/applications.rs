@@ -157,7 +157,7 @@ impl<'a> ApplicationSimulator<'a> {
         let mut served = self.serve(loads, duration)?;
         for (load, report) in loads.iter().zip(&mut served.applications) {
             let alone = self.serve(std::slice::from_ref(load), duration)?;
-            report.beside(&alone.applications[0]);
+            report.compare_with_alone(&alone.applications[0]);
         }
         Ok(served)
     }

@@ -14,7 +14,7 @@ use crate::units::{PICOS_PER_SECOND, Picos};
 const MOST_MILLISECONDS: f64 = 24.0 * 3.6e6;
 /// Most requests a second: no sensor and no display of a phone has more.
 const MOST_PER_SECOND: f64 = 1_000.0;
-const MICROS_PER_MILLISECOND: f64 = 1e3;
+const MILLIS_PER_SECOND: f64 = 1e3;
 
 /// When requests come: with a period, or at random with a rate (a Poisson process, as `MLPerf` Inference's
 /// server scenario has).
@@ -38,11 +38,15 @@ impl Arrivals {
                 checker.limited(key, &Quantity::plain(value), Limits::Within(least, most));
             }
         };
-        let shortest = 1e3 / MOST_PER_SECOND;
+        let shortest = MILLIS_PER_SECOND / MOST_PER_SECOND;
         within("period_ms", self.period_ms, [shortest, MOST_MILLISECONDS]);
         within("offset_ms", self.offset_ms, [0.0, MOST_MILLISECONDS]);
         within("jitter_ms", self.jitter_ms, [0.0, MOST_MILLISECONDS]);
-        within("rate_per_second", self.rate_per_second, [1e3 / MOST_MILLISECONDS, MOST_PER_SECOND]);
+        within(
+            "rate_per_second",
+            self.rate_per_second,
+            [MILLIS_PER_SECOND / MOST_MILLISECONDS, MOST_PER_SECOND],
+        );
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }
@@ -53,19 +57,17 @@ impl Arrivals {
 
     /// From one request to the next, on average.
     pub fn period(&self) -> Picos {
-        let of_rate = || self.rate_per_second.map(|rate| 1e3 / rate);
+        let of_rate = || self.rate_per_second.map(|rate| MILLIS_PER_SECOND / rate);
         let period_ms = self.period_ms.or_else(of_rate).unwrap_or_default();
-        Picos::from_micros(period_ms * MICROS_PER_MILLISECOND).max(Picos(1))
+        Picos::from_millis(period_ms).max(Picos(1))
     }
 
-    /// Times of the requests that come before `duration`, drawn from the stream of `seed` that has the number
+    /// Times of the requests that are due before `duration`, drawn from the stream of `seed` that has the number
     /// of the application.
     pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(application);
-        let picos = |milliseconds: Option<f64>| {
-            Picos::from_micros(milliseconds.unwrap_or_default() * MICROS_PER_MILLISECOND)
-        };
+        let picos = |millis: Option<f64>| Picos::from_millis(millis.unwrap_or_default());
         if let Some(rate) = self.rate_per_second {
             let mut gap = || {
                 let gap: f64 = Exp1.sample(&mut random);

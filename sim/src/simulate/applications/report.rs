@@ -109,8 +109,8 @@ impl ApplicationReport {
         }
     }
 
-    /// Adds what the application takes `alone`.
-    pub(super) fn beside(&mut self, alone: &Self) {
+    /// Sets its latency against that of the same requests `alone`.
+    pub(super) fn compare_with_alone(&mut self, alone: &Self) {
         self.alone_mean = alone.latency.map(|latency| latency.mean);
         let both = self.latency.zip(alone.latency);
         self.slowdown = both.map(|(this, alone)| this.mean.0 as f64 / alone.mean.0.max(1) as f64);
