@@ -40,7 +40,7 @@ impl<T: Element> Normalisation<T> {
                 let square = unsafe { sum_of_squares::<T, V>(from, 0.0) };
                 (0.0, 1.0 / (square / count + VARIANCE_OFFSET).sqrt())
             }
-            Some(Statistic::MeanAndVariance) => {
+            Some(Statistic::MeanAndVariance { .. }) => {
                 // SAFETY: the caller vouches for the instructions.
                 let mean = unsafe { sum::<T, V>(from) } / count;
                 // SAFETY: as above.

@@ -24,11 +24,6 @@ impl From<&Launch> for Dispatch {
     }
 }
 
-/// How many tiles cover `extent`.
-pub(super) fn blocks(extent: [u32; 3], tile: [u32; 3]) -> [u32; 3] {
-    [0, 1, 2].map(|axis| extent[axis].div_ceil(tile[axis].max(1)))
-}
-
 /// The extent under which tensors of `operator` are kept: the products of a batch of
 /// matrices are the rows of an image, as each has weights of its own.
 pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {

@@ -302,12 +302,12 @@ fn softmax(values: &[f32], channel: usize) -> Expected {
 fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) -> Expected {
     let count = values.len() as f64;
     let mean = match norm.kind {
-        NormKind::Layer => values.iter().map(|&x| f64::from(x)).sum::<f64>() / count,
+        NormKind::Layer | NormKind::LayerInSteps => values.iter().map(|&x| f64::from(x)).sum::<f64>() / count,
         NormKind::Rms | NormKind::Batch => 0.0,
     };
     let factor = match norm.kind {
         NormKind::Batch => 1.0,
-        NormKind::Layer | NormKind::Rms => {
+        NormKind::Layer | NormKind::LayerInSteps | NormKind::Rms => {
             let squares = values.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
             1.0 / (squares / count + f64::from(VARIANCE_OFFSET)).sqrt()
         }

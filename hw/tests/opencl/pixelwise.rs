@@ -37,9 +37,13 @@ fn softmax_agrees_with_the_reference_whatever_threads_share_a_pixel() {
 #[test]
 fn norms_agree_with_the_reference_whatever_threads_share_a_pixel() {
     for group in [[8, 8, 1], [4, 2, 3], [1, 1, 8]] {
-        for kind in [NormKind::Layer, NormKind::Rms] {
+        for (kind, kernel) in [
+            (NormKind::Layer, Kernel::Norm),
+            (NormKind::LayerInSteps, Kernel::Elementwise),
+            (NormKind::Rms, Kernel::Elementwise),
+        ] {
             let operators = shapes().prop_map(move |input| Operator::Norm(Norm { kind, input }));
-            check_all(operators, &[Function::Relu], any_lines, launched(Kernel::Norm, [1, 1, 4], group));
+            check_all(operators, &[Function::Relu], any_lines, launched(kernel, [1, 1, 4], group));
         }
     }
 }

@@ -3,6 +3,8 @@
 //! From a mean along the last axis, or along the channels of images that have them first: the nodes that compute from `x` alone, by
 //! functions of each element and such means, up to the first product that everything
 //! inside leads to, a square root included. A scale and a shift behind it belong to it.
+//! In a file of TFLite, whose runtime computes each node, a layer norm is one step only where the GPU
+//! delegate makes it one kernel.
 
 use std::collections::HashSet;
 
@@ -105,11 +107,33 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
                 || (!links.is_output[tensor] && links.readers[tensor].iter().all(|r| members.contains(r)))
         };
         if joins && has_root && members.contains(&key) && inside.iter().all(is_closed) {
-            let kind = if means > 1 { NormKind::Layer } else { NormKind::Rms };
+            let in_steps = || model.order == ImageOrder::ChannelsLast && !is_one_kernel(model, &members);
+            let kind = match means {
+                0 | 1 => NormKind::Rms,
+                _ if in_steps() => NormKind::LayerInSteps,
+                _ => NormKind::Layer,
+            };
             return Some((from, with_scale(model, links, index), kind));
         }
     }
     None
+}
+
+/// Whether the nodes of a layer norm are those that the GPU delegate replaces: mean, difference, its
+/// square, the square's mean, a small number, the root's reciprocal, product
+/// (`mean_stddev_normalization.cc`).
+fn is_one_kernel(model: &Model, members: &HashSet<usize>) -> bool {
+    let count =
+        |wanted: fn(&Work) -> bool| members.iter().filter(|&&index| wanted(&model.nodes[index].work)).count();
+    let counts = [
+        count(|work| matches!(work, Work::Reduce { reduction: Reduction::Mean, .. })),
+        count(|work| *work == Work::Arithmetic(Arithmetic::Subtract)),
+        count(|work| *work == Work::Function(Elemental::Square)),
+        count(|work| *work == Work::Arithmetic(Arithmetic::Add)),
+        count(|work| *work == Work::Function(Elemental::ReciprocalSqrt)),
+        count(|work| *work == Work::Arithmetic(Arithmetic::Multiply)),
+    ];
+    counts == [2, 1, 1, 1, 1, 1] && members.len() == 7
 }
 
 fn is_root(model: &Model, node: &SourceNode) -> bool {
@@ -136,4 +160,68 @@ fn with_scale(model: &Model, links: &Links, norm: usize) -> usize {
         }
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::model::{Constant, SourceTensor};
+    use super::*;
+
+    /// A layer norm of tokens: `works`, each with the tensors that it reads; the first tensor is the
+    /// input, the second an axis, the third a small number, and each node writes the next.
+    fn layer_norm(order: ImageOrder, works: &[(Work, &[TensorId])]) -> Model {
+        let constant = |constant| SourceTensor { constant: Some(constant), ..SourceTensor::default() };
+        let tokens = SourceTensor { extents: Some(vec![1, 50, 64]), ..SourceTensor::default() };
+        let small = Constant { extents: Vec::new(), numbers: Some(vec![1e-6]) };
+        let mut tensors = vec![tokens.clone(), constant(Constant::list([-1])), constant(small)];
+        let node = |(index, (work, reads)): (usize, &(Work, &[TensorId]))| SourceNode {
+            name: String::new(),
+            kind: String::new(),
+            branches: 0,
+            work: work.clone(),
+            reads: reads.iter().map(|&read| Some(read)).collect(),
+            writes: vec![Some(3 + index)],
+        };
+        let nodes: Vec<SourceNode> = works.iter().enumerate().map(node).collect();
+        tensors.extend(nodes.iter().map(|_| tokens.clone()));
+        let outputs = vec![tensors.len() - 1];
+        Model { order, data_type: coexec_sim::DataType::F32, tensors, inputs: vec![0], outputs, nodes }
+    }
+
+    #[test]
+    fn a_layer_norm_of_tflite_is_one_step_where_the_delegate_has_a_kernel_for_its_nodes() {
+        let mean = || Work::Reduce { reduction: Reduction::Mean, keep: true };
+        let arithmetic = Work::Arithmetic;
+        let root = || Work::Function(Elemental::ReciprocalSqrt);
+        let with_square: [(Work, &[TensorId]); 7] = [
+            (mean(), &[0, 1]),
+            (arithmetic(Arithmetic::Subtract), &[0, 3]),
+            (Work::Function(Elemental::Square), &[4]),
+            (mean(), &[5, 1]),
+            (arithmetic(Arithmetic::Add), &[6, 2]),
+            (root(), &[7]),
+            (arithmetic(Arithmetic::Multiply), &[4, 8]),
+        ];
+        let with_squared_difference: [(Work, &[TensorId]); 7] = [
+            (mean(), &[0, 1]),
+            (arithmetic(Arithmetic::SquaredDifference), &[0, 3]),
+            (mean(), &[4, 1]),
+            (arithmetic(Arithmetic::Add), &[5, 2]),
+            (root(), &[6]),
+            (arithmetic(Arithmetic::Subtract), &[0, 3]),
+            (arithmetic(Arithmetic::Multiply), &[8, 7]),
+        ];
+        let found = |order, works| {
+            let mut model = layer_norm(order, works);
+            rewrite(&mut model);
+            model.nodes[6].work.clone()
+        };
+        for (order, works, kind) in [
+            (ImageOrder::ChannelsLast, &with_square, NormKind::Layer),
+            (ImageOrder::ChannelsLast, &with_squared_difference, NormKind::LayerInSteps),
+            (ImageOrder::ChannelsFirst, &with_squared_difference, NormKind::Layer),
+        ] {
+            assert_eq!(found(order, works), Work::along_axis(Norm::from(kind), LAST, true), "{order:?}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ fn a_converted_network_has_the_layers_it_was_written_with() {
         "conv2d 1x1 1x1x16 -> 1x1x16",
         "Sigmoid 1x1x16",
         "Multiply 4x4x16",
-        "Layer norm 4x4x16",
+        "LayerInSteps norm 4x4x16",
         "conv2d 1x1 4x4x16 -> 4x4x16",
         "conv2d 1x1 4x4x16 -> 4x4x16",
         "reshape -> 16x2x8",

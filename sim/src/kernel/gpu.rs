@@ -27,7 +27,8 @@ use super::{Execution, Unsupported};
 use crate::device::gpu::Gpu;
 use crate::device::gpu::family::Extent;
 use crate::workload::{
-    Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, slices,
+    Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, Statistic,
+    slices,
 };
 
 pub use crate::device::gpu::family::Linearisation;
@@ -110,6 +111,14 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         Class::Pool(pool) => reduce::pool(pool, gpu),
         Class::Reduction(Reduction::Pixels { input }) => reduce::mean(input, gpu),
         Class::Reduction(Reduction::Exponentials) => elementwise::softmax(operator.output(), gpu),
+        Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare))
+            if !layer.data_type.is_weight_only() =>
+        {
+            elementwise::norm_in_steps(operator.output(), [1, 2], gpu)
+        }
+        Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { in_steps: true })) => {
+            elementwise::norm_in_steps(operator.output(), [2, 5], gpu)
+        }
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
         Class::Movement(Movement::Joined(concat)) if concat.dimension != Dimension::Channels => {
@@ -182,11 +191,7 @@ fn activations(layer: &Layer) -> u32 {
 
 /// A tensor of `shape` as the delegate sees it.
 fn extent(shape: Shape) -> Extent {
-    Extent {
-        width: shape.width.saturating_mul(shape.batch),
-        height: shape.height,
-        slices: slices(shape.channels),
-    }
+    Extent { batch: shape.batch, width: shape.width, height: shape.height, slices: slices(shape.channels) }
 }
 
 /// The layer's processor has no parameters for a kernel.

@@ -238,11 +238,18 @@ pub enum Reduction {
     Normalisation(Statistic),
 }
 
+/// Steps of a layer norm as Keras writes it: two means, the squared differences, the scale by channels,
+/// the scaled input, the scaled mean from the shift, their sum.
+const NORM_STEPS: u32 = 7;
+
 /// A statistic that elements are normalised by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// Mean and variance of all channels.
-    MeanAndVariance,
+    MeanAndVariance {
+        /// Whether each step is an operator of its own to a framework.
+        in_steps: bool,
+    },
     /// Mean square of all channels.
     MeanSquare,
     /// Mean square of so many channels around each, of which a power is taken. Found in one pass, as a
@@ -257,7 +264,8 @@ impl Statistic {
     /// Passes over the elements that find the statistic.
     pub fn passes(self) -> u32 {
         match self {
-            Self::MeanAndVariance => 2,
+            Self::MeanAndVariance { in_steps: false } => 2,
+            Self::MeanAndVariance { in_steps: true } => NORM_STEPS - 1,
             Self::MeanSquare | Self::NeighbourSquares { .. } => 1,
         }
     }
@@ -265,7 +273,7 @@ impl Statistic {
     /// A function that costs what the last pass does, which makes the result of each element.
     pub fn function(self) -> Function {
         match self {
-            Self::MeanAndVariance | Self::MeanSquare => Function::Multiply,
+            Self::MeanAndVariance { .. } | Self::MeanSquare => Function::Multiply,
             // A power is an exponential of a logarithm.
             Self::NeighbourSquares { .. } => Function::Sigmoid,
         }

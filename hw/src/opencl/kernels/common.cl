@@ -34,7 +34,7 @@ typedef struct {
   int channels;
 } Extent;
 
-// The part of the output that is computed.
+// The part of the output that is computed, of so many images side by side.
 typedef struct {
   int x;
   int y;
@@ -42,7 +42,14 @@ typedef struct {
   int width;
   int height;
   int slices;
+  int images;
 } Region;
+
+#ifdef BATCHED
+#define IMAGES(region) (region).images
+#else
+#define IMAGES(region) 1
+#endif
 
 // A window that slides over an image.
 typedef struct {
@@ -155,12 +162,17 @@ float4 but_padding(float4 texel, Extent extent, int slice, float fill) {
 #define LINEARISED 0
 #endif
 
+// Blocks along the columns of a region; none reaches into two images.
+int column_blocks(Region region) {
+  return (region.width / IMAGES(region) + TILE_X - 1) / TILE_X * IMAGES(region);
+}
+
 // The block of the region that a thread computes: columns, rows, slices. LINEARISED
 // says which axes of the grid are joined: 0 none, 1 columns and rows, 2 all.
 int4 block_of_thread(Region region) {
   const int linear = get_global_id(0);
 #if LINEARISED > 0
-  const int columns = (region.width + TILE_X - 1) / TILE_X;
+  const int columns = column_blocks(region);
 #endif
 #if LINEARISED == 0
   return (int4)(linear, get_global_id(1), get_global_id(2), 0);
@@ -174,7 +186,7 @@ int4 block_of_thread(Region region) {
 
 // Whether a thread has anything to compute: grids are rounded up to whole groups.
 bool is_inside(Region region, int4 block) {
-  return block.x * TILE_X < region.width && block.y * TILE_Y < region.height &&
+  return block.x < column_blocks(region) && block.y * TILE_Y < region.height &&
          block.z * TILE_SLICES < region.slices;
 }
 

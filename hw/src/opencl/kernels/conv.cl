@@ -32,10 +32,14 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
   first_slice = min(first_slice, source_extent.slices - groups.depth);
 #endif
 
-  // A tile may reach beyond the region: there the last pixel is computed again.
+  // A tile is of one image, and may reach beyond its region: there the last pixel is computed again.
+  const int columns = region.width / IMAGES(region);
+  const int image = block.x % IMAGES(region);
+  const int first_column = block.x / IMAGES(region) * TILE_X;
   int x[TILE_X];
   int y[TILE_Y];
-  for (int i = 0; i < TILE_X; i++) x[i] = region.x + min(block.x * TILE_X + i, region.width - 1);
+  for (int i = 0; i < TILE_X; i++)
+    x[i] = region.x + min(first_column + i, columns - 1) * IMAGES(region) + image;
   for (int j = 0; j < TILE_Y; j++) y[j] = region.y + min(block.y * TILE_Y + j, region.height - 1);
 
   Number4 sums[TILE_SLICES][TILE_Y][TILE_X];
@@ -131,7 +135,7 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
     for (int j = 0; j < TILE_Y; j++) {
       if (block.y * TILE_Y + j >= region.height) break;
       for (int i = 0; i < TILE_X; i++) {
-        if (block.x * TILE_X + i >= region.width) break;
+        if (first_column + i >= columns) break;
         Number4 value = sums[t][j][i];
 #ifndef NO_BIAS
         value += bias[slice];

@@ -12,12 +12,15 @@ __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restri
   const int image_width = source_extent.width / source_extent.batch;
   const int slice = region.slice + block.z;
   const int taps = window.kernel_x * window.kernel_y;
+  const int columns = region.width / IMAGES(region);
+  const int image = block.x % IMAGES(region);
+  const int first_column = block.x / IMAGES(region) * TILE_X;
   for (int j = 0; j < TILE_Y; j++) {
     if (block.y * TILE_Y + j >= region.height) break;
     const int y = region.y + block.y * TILE_Y + j;
     for (int i = 0; i < TILE_X; i++) {
-      if (block.x * TILE_X + i >= region.width) break;
-      const int x = region.x + block.x * TILE_X + i;
+      if (first_column + i >= columns) break;
+      const int x = region.x + (first_column + i) * IMAGES(region) + image;
       Number4 value = bias[block.z];
       __global const Number4 *weight = weights + block.z * taps;
       for (int row = 0; row < window.kernel_y; row++) {

@@ -1,7 +1,6 @@
-// Normalisation by the statistics of each pixel's channels: their mean and variance, or
-// with ROOT_MEAN_SQUARE that alone; with SHIFTED a shift a channel. With NEIGHBOURS, by the
-// mean square of so many channels around each. The threads of a group along z share a
-// pixel's slices. Sums are in 32 bits.
+// Normalisation by the mean and variance of each pixel's channels, or with NEIGHBOURS by the
+// mean square of so many channels around each. The threads of a group along z share a pixel's
+// slices. Sums are in 32 bits.
 //
 // GROUP_SIZE threads of a group, VARIANCE_OFFSET, NEIGHBOUR_OFFSET and NEIGHBOUR_POWER as
 // the reference has them.
@@ -56,9 +55,7 @@ float sum_of_pixel(__local float *partial, float own) {
 }
 
 __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict scale,
-#ifdef SHIFTED
                              __global const Number4 *restrict shift,
-#endif
                              DESTINATION destination, Extent source_extent, Extent destination_extent,
                              Region region OPERANDS) {
   __local float partial[GROUP_SIZE];
@@ -69,15 +66,13 @@ __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict sc
   const int step = get_local_size(2);
   // Threads without a pixel read none, but meet the others.
   const int slices = is_of_region ? source_extent.slices : 0;
-  float mean = 0;
-#ifndef ROOT_MEAN_SQUARE
   float4 sums = (float4)(0);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
     sums += but_padding(texel, source_extent, slice, 0);
   }
-  mean = sum_of_pixel(partial, sums.x + sums.y + sums.z + sums.w) / source_extent.channels;
-#endif
+  const float mean =
+      sum_of_pixel(partial, sums.x + sums.y + sums.z + sums.w) / source_extent.channels;
   float4 squares = (float4)(0);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice)) - mean;
@@ -89,10 +84,7 @@ __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict sc
   const float factor = 1.0f / sqrt(square + VARIANCE_OFFSET);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    Number4 value = CONVERT4((texel - mean) * factor * convert_float4(scale[slice]));
-#ifdef SHIFTED
-    value += shift[slice];
-#endif
+    Number4 value = CONVERT4((texel - mean) * factor * convert_float4(scale[slice])) + shift[slice];
     LINKED(value, x, y, slice);
     WRITE(destination, destination_extent, x, y, slice, value);
   }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, slices};
+use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, slices};
 
 use super::super::dispatch::{Dispatch, stored};
 use super::super::error::OpenClError;
@@ -73,7 +73,18 @@ impl<T: Element> Builder<'_, T> {
             (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax1x1) => self.shared_softmax(),
-            (Class::Reduction(Reduction::Normalisation(statistic)), Kernel::Norm) => self.norm(statistic),
+            // One launch, whether or not the delegate takes several.
+            (
+                Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { .. })),
+                Kernel::Norm | Kernel::Elementwise,
+            ) => self.norm(None),
+            (
+                Class::Reduction(Reduction::Normalisation(Statistic::NeighbourSquares { channels })),
+                Kernel::Norm,
+            ) => self.norm(Some(channels)),
+            (Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare)), Kernel::Elementwise) => {
+                self.mean_square_norm()
+            }
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
             (Class::Movement(movement), kernel) => self.movement(&movement, kernel),
@@ -237,6 +248,7 @@ impl<T: Element> Builder<'_, T> {
         let mut part = ComputedPart {
             first: [0, 0, self.part.channels.start / CHANNELS as u32],
             size: [stored.width * stored.batch, stored.height, self.slices() as u32],
+            images: stored.batch,
         };
         // Tokens are columns.
         let (axis, unit) = if self.layer.operator.output().height > 1 { (1, 1) } else { (0, stored.batch) };

@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 
-use coexec_sim::workload::{Concat, Dimension, Function, Interpolation, Pick, Resize, Shape, Statistic};
+use coexec_sim::workload::{Concat, Dimension, Function, Interpolation, Pick, Resize, Shape};
 
 use super::super::error::OpenClError;
+use super::super::tensor::{Home, Tensor};
 use super::super::weights::CHANNELS;
 use super::builder::Builder;
 use super::step::{Argument, LaunchGrid, TensorName};
@@ -31,34 +32,61 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "softmax1x1", grid, Vec::new(), Vec::new())
     }
 
-    /// A normalisation by the statistics of each pixel.
-    pub(super) fn norm(&mut self, statistic: Statistic) -> Result<(), OpenClError> {
+    /// A normalisation by the mean and variance of each pixel, or by its neighbours' squares.
+    pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<(), OpenClError> {
         self.check_whole_pixels()?;
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
         source.define("GROUP_SIZE", &self.dispatch.work_group.iter().product::<u32>().to_string());
         source.define("VARIANCE_OFFSET", &format!("{VARIANCE_OFFSET:e}f"));
         let mut buffers = Vec::new();
         let mut entry = "norm";
-        match statistic {
-            Statistic::MeanSquare => {
-                source.option("ROOT_MEAN_SQUARE");
-                buffers.push(self.per_channel(self.weights.kernel)?);
-            }
-            Statistic::MeanAndVariance => {
-                source.option("SHIFTED");
-                buffers.push(self.per_channel(self.weights.kernel)?);
-                buffers.push(self.per_channel(self.weights.bias)?);
-            }
-            Statistic::NeighbourSquares { channels } => {
-                entry = "norm_by_neighbours";
-                source.define("NEIGHBOURS", &channels.to_string());
-                source.define("NEIGHBOUR_OFFSET", &format!("{NEIGHBOUR_OFFSET:e}f"));
-                source.define("NEIGHBOUR_POWER", &format!("{NEIGHBOUR_POWER:e}f"));
-            }
+        if let Some(channels) = neighbours {
+            entry = "norm_by_neighbours";
+            source.define("NEIGHBOURS", &channels.to_string());
+            source.define("NEIGHBOUR_OFFSET", &format!("{NEIGHBOUR_OFFSET:e}f"));
+            source.define("NEIGHBOUR_POWER", &format!("{NEIGHBOUR_POWER:e}f"));
+        } else {
+            buffers.push(self.per_channel(self.weights.kernel)?);
+            buffers.push(self.per_channel(self.weights.bias)?);
         }
         let [width, height, _] = self.region().size;
         let threads = [width, height, self.dispatch.work_group[2]];
         self.push(&source, entry, threads, buffers, Vec::new())
+    }
+
+    /// A normalisation by each pixel's mean of squares, in three launches.
+    pub(super) fn mean_square_norm(&mut self) -> Result<(), OpenClError> {
+        self.check_whole_pixels()?;
+        let shape = self.output();
+        for channels in [shape.channels, 1] {
+            let part_way =
+                Tensor::new(self.runtime, shape.with_channels(channels), self.layout, Home::Device)?;
+            self.inner.push(part_way);
+        }
+        let source = |linked: &[Function]| {
+            let body = include_str!("../kernels/mean_square_norm.cl");
+            let mut source = self.source_linking("mean_square_norm", body, linked);
+            source.define("VARIANCE_OFFSET", &format!("{VARIANCE_OFFSET:e}f"));
+            source
+        };
+        let (alone, linked) = (source(&[]), source(self.layer.linked.functions()));
+        let (region, [columns, rows, slices]) = (self.region(), self.dispatch.work_group);
+        let [width, height, _] = region.size;
+        let grid = LaunchGrid { threads: region.size, work_group: [columns, rows, slices] };
+        let of_pixels = LaunchGrid { threads: [width, height, 1], work_group: [columns, rows, 1] };
+        let [input, squares, factors] = [TensorName::Input(0), TensorName::Inner(0), TensorName::Inner(1)];
+
+        self.push_between([input, squares], region, (&alone, "squares"), grid, [Vec::new(), Vec::new()])?;
+        self.push_between(
+            [squares, factors],
+            region,
+            (&alone, "factors"),
+            of_pixels,
+            [Vec::new(), Vec::new()],
+        )?;
+        let read = vec![Argument::Tensor(factors), self.per_channel(self.weights.kernel)?];
+        let more = vec![Argument::Extent(factors)];
+        self.push_between([input, TensorName::Output], region, (&linked, "products"), grid, [read, more])
     }
 
     /// Elements that are each one of the input's, or zero.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::super::dispatch::blocks;
 use super::super::error::OpenClError;
 use super::super::source::Source;
 use super::super::weights::{self, Blocks, CHANNELS};
@@ -118,7 +117,7 @@ impl<T: Element> Builder<'_, T> {
         let more = vec![Argument::window(&window), Argument::numbers(groups.map(|count| count as u32))];
         let weights = vec![Argument::Weights(weights), self.per_channel(self.weights.bias)?];
         let grid = LaunchGrid {
-            threads: self.dispatch.linearisation.grid(blocks(region.size, self.dispatch.tile)),
+            threads: self.dispatch.linearisation.grid(region.blocks(self.dispatch.tile)),
             work_group: self.dispatch.work_group,
         };
         self.push_between(tensors, region, (&source, "conv"), grid, [weights, more])

@@ -19,6 +19,17 @@ use crate::cpu::Element;
 pub(super) struct ComputedPart {
     pub(super) first: [u32; 3],
     pub(super) size: [u32; 3],
+    /// Images that lie side by side in it.
+    pub(super) images: u32,
+}
+
+impl ComputedPart {
+    /// How many tiles cover it; none reaches into two images.
+    pub(super) fn blocks(self, tile: [u32; 3]) -> [u32; 3] {
+        let [columns, rows, slices] = self.size;
+        let [x, y, z] = tile.map(|side| side.max(1));
+        [(columns / self.images).div_ceil(x) * self.images, rows.div_ceil(y), slices.div_ceil(z)]
+    }
 }
 
 /// A tensor that a step reads or writes.
@@ -50,7 +61,7 @@ impl<T> Argument<T> {
     }
 
     pub(super) fn part(part: ComputedPart) -> Self {
-        Self::numbers(part.first.into_iter().chain(part.size))
+        Self::numbers(part.first.into_iter().chain(part.size).chain([part.images]))
     }
 
     /// A window that slides over an image: columns before rows.

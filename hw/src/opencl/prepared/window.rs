@@ -4,7 +4,6 @@
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{DepthwiseConv2d, Pool, PoolKind, Shape, Window};
 
-use super::super::dispatch::blocks;
 use super::super::error::OpenClError;
 use super::super::weights;
 use super::builder::Builder;
@@ -31,7 +30,7 @@ impl<T: Element> Builder<'_, T> {
             return Err(self.unsupported("a thread computes one slice".to_owned()));
         }
         let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
-        let threads = blocks(self.region().size, self.dispatch.tile);
+        let threads = self.region().blocks(self.dispatch.tile);
         self.push(&source, entry, threads, constants, vec![Argument::window(&conv.window)])
     }
 

@@ -74,7 +74,7 @@ impl<T: Element> Builder<'_, T> {
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
         let size = [count, WINOGRAD_POINTS, self.slices() as u32];
-        let region = ComputedPart { first: [0; 3], size };
+        let region = ComputedPart { first: [0; 3], size, images: 1 };
         let product = Product { blocks, weights, window: Window::valid(1), region };
         self.push_product(source, product, [TensorName::Inner(0), TensorName::Inner(1)])
     }

@@ -78,7 +78,7 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
         kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
         task: TileTask {
             shape: output,
-            source_slices: input.slices,
+            source_slices: group_source,
             output_slices: output.slices,
             trivial: conv.window.is_pointwise(),
             compute_units: gpu.compute_units,
@@ -105,7 +105,8 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
 /// layout as they grow.
 pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
     let source_slices = slices(product.inner);
-    let output = Extent { width: product.rows, height: product.batch, slices: slices(product.outputs) };
+    let output =
+        Extent { batch: 1, width: product.rows, height: product.batch, slices: slices(product.outputs) };
     let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
     let trained = product.trained;
     let kernel = if trained { Kernel::ConvGeneric } else { Kernel::MatMul };
@@ -268,8 +269,8 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     let input = extent(conv.input);
     let output = extent(conv.output());
     let [columns, rows] = [output.width, output.height].map(|side| u64::from(side.div_ceil(WINOGRAD_TILE)));
-    let tiles = saturated(columns * rows);
-    let points = Extent { width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
+    let tiles = saturated(u64::from(output.batch) * columns * rows);
+    let points = Extent { batch: 1, width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
     let blocks = u64::from(WINOGRAD_POINTS) * u64::from(input.slices) * u64::from(output.slices);
     // The delegate hands the tile rule the convolution's input.
     let problem = Problem {
@@ -334,55 +335,4 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::execute;
-    use super::*;
-    use crate::device::gpu::GpuFamily;
-    use crate::workload::{Linear, Operator};
-
-    fn gpu() -> Gpu {
-        toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap()
-    }
-
-    fn micros(gpu: &Gpu, output_features: u32) -> f64 {
-        let linear = Linear { rows: 4, input_features: 512, output_features, bias: true };
-        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
-        execute(&layer, gpu).unwrap().phases.duration().as_micros()
-    }
-
-    #[test]
-    fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
-        let near = gpu();
-        let mut far = near.clone();
-        // 512 x 512 weights of two bytes.
-        far.conv_generic.cache_bytes = Some(Quantity::plain(524_288.0));
-        far.conv_generic.spill_latency_factor = Some(Quantity::plain(0.7));
-        assert!((micros(&far, 256) - micros(&near, 256)).abs() < f64::EPSILON, "half of it is kept");
-        assert!(micros(&far, 1_024) > 1.2 * micros(&near, 1_024));
-    }
-
-    #[test]
-    fn a_model_in_8_bits_is_computed_in_floats_whose_results_are_rounded_to_its_steps() {
-        let gpu = gpu();
-        for rows in [1, 64] {
-            let linear = Linear { rows, input_features: 512, output_features: 512, bias: true };
-            let of = |data_type| execute(&Layer::new(linear.into(), data_type), &gpu).unwrap().phases;
-            let [float, fixed, dynamic] = [DataType::F32, DataType::I8, DataType::I8Dynamic].map(of);
-            assert_eq!([fixed.bytes(), dynamic.bytes()], [float.bytes(); 2], "weights are floats");
-            assert_eq!(dynamic.duration(), float.duration());
-            assert!(fixed.duration() > float.duration(), "{rows}");
-        }
-    }
-
-    #[test]
-    fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
-        let cores = Gpu { family: GpuFamily::Generic, compute_units: 8, simd_width: 1, ..gpu() };
-        let mut asleep = cores.clone();
-        asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
-        let waking = |features| micros(&asleep, features) - micros(&cores, features);
-        // Groups of up to 16 blocks of four slices: one group, then four, then many.
-        assert!(waking(256).abs() < 1e-9);
-        assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
-        assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
-    }
-}
+mod tests;

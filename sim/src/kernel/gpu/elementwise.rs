@@ -9,8 +9,8 @@ use crate::device::gpu::Gpu;
 use crate::device::gpu::family::{Extent, SLICE_BYTES, Tile};
 use crate::device::quantity::Quantity;
 use crate::workload::{
-    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Generic, Layer, Linked, Pick, Resize, Shape,
-    slices,
+    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, Layer, Linked, Pick, Resize,
+    Shape, slices,
 };
 
 /// What a thread computes of a kernel with one for each slice of a pixel.
@@ -100,13 +100,30 @@ fn shared_softmax(output: Extent, gpu: &Gpu) -> Dispatch {
         threads /= 2;
     }
     let iterations = SHARED_SOFTMAX_PASSES.saturating_mul(slices.div_ceil(threads)).saturating_add(1);
-    let grid = [slices, output.width.max(1), output.height.max(1)];
+    let grid = [slices, output.columns().max(1), output.height.max(1)];
     Dispatch::new(Kernel::Softmax1x1, TEXEL, grid, [threads, 1, 1], iterations)
 }
 
 /// A normalisation by each pixel's statistics.
 pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
     model(norm_dispatch(output, gpu), 2 * output.bytes(), gpu)
+}
+
+/// A normalisation for which the delegate has no kernel: so many launches in which a thread sums a
+/// pixel, and of functions of each element. Engines of language models, whose models have 16-bit
+/// activations and integer weights, have one for mean squares.
+pub(super) fn norm_in_steps(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
+    let pixels = shape.with_channels(1);
+    let (read, written) = (extent(shape), extent(pixels));
+    let sum = Dispatch::over(Kernel::Elementwise, written, TEXEL, read.slices, gpu);
+    let sum = model(sum, read.bytes() + written.bytes(), gpu);
+    let function = Elementwise { function: Function::Multiply, input: shape, other: Some(pixels) };
+    let mut last = elementwise(&function, gpu);
+    let functions = functions.saturating_sub(1);
+    last.cost.transform_us =
+        f64::from(sums) * alone_us(&sum, gpu) + f64::from(functions) * alone_us(&last, gpu);
+    last.cost.bytes += u64::from(sums) * sum.cost.bytes + u64::from(functions) * last.cost.bytes;
+    last
 }
 
 /// A function of one tensor, or of two.
@@ -178,14 +195,14 @@ fn norm_dispatch(output: Extent, gpu: &Gpu) -> Dispatch {
     let group = norm_group(output, gpu);
     let visits = output.slices.div_ceil(group[2]);
     let tile = Tile::new(1, 1, visits.max(1));
-    let grid = [output.width.max(1), output.height.max(1), group[2]];
+    let grid = [output.columns().max(1), output.height.max(1), group[2]];
     Dispatch::new(Kernel::Norm, tile, grid, group, NORM_PASSES.saturating_mul(visits))
 }
 
 fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
     let most = gpu.max_work_group_size;
     let mut threads = gpu.family.rules().norm_threads.map_or(most, |threads| threads.min(most));
-    if output.width.saturating_mul(output.height) == 1 {
+    if output.pixels() == 1 {
         while threads >= output.slices.max(1).saturating_mul(2) {
             threads /= 2;
         }
@@ -210,11 +227,15 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
 /// What rearranging the right operand of a product of activations into the layout of weights
 /// takes: a launch in which a thread turns four texels.
 pub(super) fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
-    let blocks = Extent { width: slices(outputs), height: slices(inner), slices: batch };
+    let blocks = Extent { batch: 1, width: slices(outputs), height: slices(inner), slices: batch };
     let bytes = 2 * u64::from(CHANNELS_PER_SLICE) * blocks.bytes();
     let dispatch = Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu);
-    let Modelled { dispatch, cost } = model(dispatch, bytes, gpu);
-    latency::execution(&dispatch, &cost, 0, gpu).phases.duration().as_micros()
+    alone_us(&model(dispatch, bytes, gpu), gpu)
+}
+
+/// What a launch in front of another takes.
+fn alone_us(launch: &Modelled, gpu: &Gpu) -> f64 {
+    latency::execution(&launch.dispatch, &launch.cost, 0, gpu).phases.duration().as_micros()
 }
 
 fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
@@ -230,7 +251,8 @@ fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{Function, GenericKind};
+    use crate::kernel::gpu::execute;
+    use crate::workload::{DataType, GenericKind, Norm, NormKind};
 
     #[test]
     fn a_normalisation_behind_a_concatenation_reads_no_tensor() {
@@ -249,6 +271,21 @@ mod tests {
     fn a_texel_that_straddles_slices_is_gathered_channel_by_channel() {
         assert_eq!(reads_per_texel(&[64, 128]), 1);
         assert_eq!(reads_per_texel(&[64, 130]), 4);
+    }
+
+    #[test]
+    fn a_norm_by_mean_squares_takes_three_launches_but_in_engines_of_language_models() {
+        let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
+        let micros = |kind, data_type| {
+            let norm = Norm { kind, input: Shape::tokens(64, 512) };
+            execute(&Layer::new(norm.into(), data_type), &gpu).unwrap().phases.duration().as_micros()
+        };
+        let launch = gpu.elementwise.launch_us.value;
+        let [layer, rms, steps] =
+            [NormKind::Layer, NormKind::Rms, NormKind::LayerInSteps].map(|kind| micros(kind, DataType::F32));
+        assert!(rms > layer + launch && steps > rms + 3.0 * launch, "{layer} {rms} {steps}");
+        let [rms, layer] = [NormKind::Rms, NormKind::Layer].map(|kind| micros(kind, DataType::W4A16));
+        assert!((rms - layer).abs() < 1e-9);
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod tests {
     use crate::device::gpu::GpuFamily;
 
     fn group(side: u32, family: GpuFamily) -> Option<[u32; 2]> {
-        let image = Extent { width: side, height: side, slices: 64 };
+        let image = Extent { batch: 1, width: side, height: side, slices: 64 };
         reduction_group(image, family.rules().reduction_threads)
     }
 

@@ -47,7 +47,7 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let slot_waves = launch.slots.map(|slots| f64::from(slots) / units * waves);
     let threads_needed: f64 = launch.grid.iter().map(|&threads| f64::from(threads)).product();
     let threads = f64::from(launch.groups) * f64::from(launch.threads_per_group);
-    let pixels = (u64::from(output.width) * u64::from(output.height)).max(1);
+    let pixels = output.pixels().max(1);
     let whole = pixels.next_multiple_of(PIXELS_PER_WAVE);
     let [columns, rows, tile_slices] = launch.tile.map(f64::from);
     let linked = &layer.linked;

@@ -182,12 +182,10 @@ const MOST_SHARED_SOFTMAX_PIXELS: u32 = 256;
 
 /// Whether threads share the softmax of a pixel: where pixels are few, and no more than channels.
 pub(super) fn softmax_uses_group(output: Shape) -> bool {
-    let pixels = extent(output).width.saturating_mul(output.height);
-    pixels <= MOST_SHARED_SOFTMAX_PIXELS.min(output.channels)
+    extent(output).pixels() <= u64::from(MOST_SHARED_SOFTMAX_PIXELS.min(output.channels))
 }
 
 /// Whether a normalisation shares a pixel's channels among the threads of a group.
 pub(super) fn norm_uses_group(input: Extent, rules: &Family) -> bool {
-    let pixels = u64::from(input.width) * u64::from(input.height);
-    !(rules.norms_few_slices_alone && input.slices <= 32 && pixels >= 128)
+    !(rules.norms_few_slices_alone && input.slices <= 32 && input.pixels() >= 128)
 }

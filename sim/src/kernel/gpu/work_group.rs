@@ -69,9 +69,10 @@ impl Dispatch {
     }
 }
 
-/// One thread per tile of `output`.
+/// One thread per tile of `output`. A tile never reaches from one image into the next.
 pub(super) fn grid(output: Extent, tile: Tile) -> [u32; 3] {
-    [output.width.div_ceil(tile.x), output.height.div_ceil(tile.y), output.slices.div_ceil(tile.slices)]
+    let columns = output.width.div_ceil(tile.x).saturating_mul(output.batch);
+    [columns, output.height.div_ceil(tile.y), output.slices.div_ceil(tile.slices)]
         .map(|threads| threads.max(1))
 }
 

@@ -13,6 +13,8 @@ use crate::workload::shape::Shape;
 pub enum NormKind {
     /// Mean and variance of each token; a scale and a shift a feature.
     Layer,
+    /// The same of operators that a framework computes one after the other.
+    LayerInSteps,
     /// Root mean square of each token; a scale a feature.
     Rms,
     /// Trained statistics a channel: a scale and a shift that inference
@@ -49,7 +51,10 @@ impl Definition for Norm {
 
     fn class(&self) -> Class<'_> {
         match self.kind {
-            NormKind::Layer => Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance)),
+            NormKind::Layer | NormKind::LayerInSteps => {
+                let in_steps = self.kind == NormKind::LayerInSteps;
+                Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { in_steps }))
+            }
             NormKind::Rms => Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare)),
             // A multiply-add of each element.
             NormKind::Batch => Class::Elementwise(Elementwise {

@@ -4,10 +4,12 @@
 /// too.
 pub(crate) const SLICE_BYTES: u64 = 8;
 
-/// A tensor as the delegate sees it: the batch is folded into the width, channels are cut in slices.
+/// A tensor as the delegate sees it: the images of its batch lie side by side, channels are cut in slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Columns, of all images of the batch.
+    /// Images.
+    pub batch: u32,
+    /// Columns of an image.
     pub width: u32,
     /// Rows.
     pub height: u32,
@@ -16,9 +18,19 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// Columns of all images.
+    pub(crate) fn columns(self) -> u32 {
+        self.batch.saturating_mul(self.width)
+    }
+
+    /// Pixels of all images.
+    pub(crate) fn pixels(self) -> u64 {
+        u64::from(self.columns()) * u64::from(self.height)
+    }
+
     /// Texels of the tensor.
     pub(crate) fn texels(self) -> u64 {
-        u64::from(self.width) * u64::from(self.height) * u64::from(self.slices)
+        self.pixels() * u64::from(self.slices)
     }
 
     /// Size in memory.
@@ -81,8 +93,7 @@ pub struct TileTask {
 impl TileTask {
     /// Texels of the output per compute unit.
     pub(super) fn per_unit(&self) -> f64 {
-        let pixels = u64::from(self.shape.width) * u64::from(self.shape.height);
-        pixels as f64 * f64::from(self.output_slices) / f64::from(self.compute_units)
+        self.shape.pixels() as f64 * f64::from(self.output_slices) / f64::from(self.compute_units)
     }
 
     /// The largest source unroll of `offered` that the source slices are a multiple of; 1 if none is.

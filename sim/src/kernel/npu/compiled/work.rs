@@ -307,7 +307,9 @@ impl Work {
             Reduction::Pixels { .. } => Kernel::Elementwise,
             Reduction::Exponentials => Kernel::Softmax,
             Reduction::Normalisation(
-                Statistic::MeanAndVariance | Statistic::MeanSquare | Statistic::NeighbourSquares { .. },
+                Statistic::MeanAndVariance { .. }
+                | Statistic::MeanSquare
+                | Statistic::NeighbourSquares { .. },
             ) => Kernel::Normalisation,
         };
         Self { kernel, ..self }

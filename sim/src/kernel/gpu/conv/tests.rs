@@ -1,0 +1,78 @@
+use super::super::execute;
+use super::*;
+use crate::device::gpu::GpuFamily;
+use crate::workload::{Linear, Operator, Shape, Window};
+
+fn gpu() -> Gpu {
+    toml::from_str(include_str!("../../../../tests/golden/gpu_pixel4.toml")).unwrap()
+}
+
+fn micros(gpu: &Gpu, output_features: u32) -> f64 {
+    let linear = Linear { rows: 4, input_features: 512, output_features, bias: true };
+    let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+    execute(&layer, gpu).unwrap().phases.duration().as_micros()
+}
+
+#[test]
+fn a_tile_is_of_one_image() {
+    let gpu = gpu();
+    let grid = |batch| {
+        let conv = Conv2d::new(Shape { batch, ..Shape::image(7, 7, 64) }, 512, Window::valid(1));
+        execute(&Layer::new(conv.into(), DataType::F32), &gpu).unwrap().detail
+    };
+    let (one, three) = (grid(1), grid(3));
+    assert_eq!((one.tile, one.tile[0] > 1), (three.tile, true));
+    assert_eq!(three.grid[0], 3 * one.grid[0], "not the tiles of 21 columns");
+}
+
+#[test]
+fn a_group_of_channels_is_unrolled_by_its_own_slices() {
+    let problem = |groups| {
+        let conv = Conv2d { groups, ..Conv2d::new(Shape::image(7, 7, 96), 96, Window::valid(1)) };
+        let layer = Layer::new(conv.into(), DataType::F32);
+        let mut mali = Gpu { family: GpuFamily::MaliBifrost3, compute_units: 12, ..gpu() };
+        let micros = |mali: &Gpu| generic(&conv, &layer, mali).cost.latency_us;
+        let as_if_none = micros(&Gpu { ..mali.clone() });
+        mali.conv_generic.unroll_exponent = Quantity::plain(0.0);
+        as_if_none / micros(&mali)
+    };
+    // 24 slices are a multiple of four, the 3 of each of 8 groups of no unroll.
+    assert!(problem(1) < 1.0, "{}", problem(1));
+    assert!((problem(8) - 1.0).abs() < 1e-9, "{}", problem(8));
+}
+
+#[test]
+fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
+    let near = gpu();
+    let mut far = near.clone();
+    // 512 x 512 weights of two bytes.
+    far.conv_generic.cache_bytes = Some(Quantity::plain(524_288.0));
+    far.conv_generic.spill_latency_factor = Some(Quantity::plain(0.7));
+    assert!((micros(&far, 256) - micros(&near, 256)).abs() < f64::EPSILON, "half of it is kept");
+    assert!(micros(&far, 1_024) > 1.2 * micros(&near, 1_024));
+}
+
+#[test]
+fn a_model_in_8_bits_is_computed_in_floats_whose_results_are_rounded_to_its_steps() {
+    let gpu = gpu();
+    for rows in [1, 64] {
+        let linear = Linear { rows, input_features: 512, output_features: 512, bias: true };
+        let of = |data_type| execute(&Layer::new(linear.into(), data_type), &gpu).unwrap().phases;
+        let [float, fixed, dynamic] = [DataType::F32, DataType::I8, DataType::I8Dynamic].map(of);
+        assert_eq!([fixed.bytes(), dynamic.bytes()], [float.bytes(); 2], "weights are floats");
+        assert_eq!(dynamic.duration(), float.duration());
+        assert!(fixed.duration() > float.duration(), "{rows}");
+    }
+}
+
+#[test]
+fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
+    let cores = Gpu { family: GpuFamily::Generic, compute_units: 8, simd_width: 1, ..gpu() };
+    let mut asleep = cores.clone();
+    asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
+    let waking = |features| micros(&asleep, features) - micros(&cores, features);
+    // Groups of up to 16 blocks of four slices: one group, then four, then many.
+    assert!(waking(256).abs() < 1e-9);
+    assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
+    assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
+}
