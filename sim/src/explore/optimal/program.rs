@@ -49,12 +49,18 @@ struct Decision {
     decided: Move,
 }
 
+/// What the stages from a position on cost at least, and those from the next meeting point on.
+struct LeastWork {
+    weights: [f64; 3],
+    left: f64,
+    behind: f64,
+}
+
 pub(super) struct Programme<'m, 'e, 'a> {
     mover: Mover<'m, 'e, 'a>,
     limits: Limits,
-    /// Weights of the queues, and what the stages from each position on cost at least by each of them.
-    weights: Vec<[f64; 3]>,
-    areas: Vec<Vec<f64>>,
+    /// At each position, by each weight of the queues.
+    least_work: Vec<Vec<LeastWork>>,
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Labels that were made.
@@ -65,22 +71,20 @@ pub(super) struct Programme<'m, 'e, 'a> {
 
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
-        let weights = queue_weights(mover.model);
-        let by_weights: Vec<Vec<f64>> =
-            weights.iter().map(|&weights| mover.model.least_work(weights)).collect();
-        let at = |position: usize| by_weights.iter().map(|areas| areas[position]).collect();
-        let areas = (0..=mover.model.stages.len()).map(at).collect();
+        let model = mover.model;
+        let by_weights: Vec<([f64; 3], Vec<f64>)> =
+            queue_weights(model).into_iter().map(|weights| (weights, model.least_work(weights))).collect();
+        let at = |position: usize| {
+            let of = |(weights, left): &([f64; 3], Vec<f64>)| LeastWork {
+                weights: *weights,
+                left: left[position],
+                behind: left[model.meets[position]],
+            };
+            by_weights.iter().map(of).collect()
+        };
+        let least_work = (0..=model.stages.len()).map(at).collect();
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
-        Self {
-            mover,
-            limits,
-            weights,
-            areas,
-            decisions: Vec::new(),
-            labels,
-            considered: 0,
-            has_merged: false,
-        }
+        Self { mover, limits, least_work, decisions: Vec::new(), labels, considered: 0, has_merged: false }
     }
 
     /// Runs it; what is asked of the `finals` best final labels.
@@ -222,12 +226,12 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * model.weights.picosecond);
-        let meeting = &self.areas[model.meets[position]];
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
-        for ((weights, area), behind) in self.weights.iter().zip(&self.areas[position]).zip(meeting) {
-            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + area;
-            bound = bound.max(cost);
-            rank = rank.max(cost - behind);
+        for LeastWork { weights, left, behind } in &self.least_work[position] {
+            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + left;
+            bound = if cost > bound { cost } else { bound };
+            let up_to_meeting = cost - behind;
+            rank = if up_to_meeting > rank { up_to_meeting } else { rank };
         }
         (bound, rank)
     }
