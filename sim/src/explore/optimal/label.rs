@@ -128,7 +128,11 @@ impl Progress {
     /// The least of both, of everything by itself.
     fn least(self, other: Self) -> Self {
         Self {
-            queues: [0, 1, 2].map(|queue| self.queues[queue].min(other.queues[queue])),
+            queues: [
+                self.queues[0].min(other.queues[0]),
+                self.queues[1].min(other.queues[1]),
+                self.queues[2].min(other.queues[2]),
+            ],
             join: self.join.min(other.join),
             graph: self.graph.max(other.graph),
             joules: self.joules.min(other.joules),
@@ -172,12 +176,21 @@ impl Label {
 /// Without those that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
     labels.sort_by_cached_key(Label::order);
-    let mut kept: Vec<Label> = Vec::new();
+    let (mut kept, mut clocks): (Vec<Label>, Vec<[Picos; 3]>) = (Vec::new(), Vec::new());
     for label in labels {
-        match kept.iter_mut().find(|known| known.dominates(&label, uses_npu)) {
+        let [cpu, gpu, npu] = label.now.queues;
+        // Clocks that lie side by side rule out most of them.
+        let dominates = |(at, clocks): (usize, &[Picos; 3])| {
+            let is_no_later = clocks[0] <= cpu && clocks[1] <= gpu && clocks[2] <= npu;
+            is_no_later && kept[at].dominates(&label, uses_npu)
+        };
+        match clocks.iter().enumerate().position(dominates) {
             // What a merged label inherited says nothing of those that it dominates.
-            Some(known) => known.bound = known.bound.min(label.bound),
-            None => kept.push(label),
+            Some(at) => kept[at].bound = kept[at].bound.min(label.bound),
+            None => {
+                clocks.push(label.now.queues);
+                kept.push(label);
+            }
         }
     }
     kept

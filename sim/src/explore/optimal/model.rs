@@ -186,8 +186,8 @@ impl<'e> Model<'e> {
     /// results.
     pub(super) fn before_computing(&self, results: usize) -> [Picos; 3] {
         let Meeting { to_cpu, to_gpu, to_npu, beside_gpu, join, .. } = self.least_meeting;
-        [to_cpu.max(beside_gpu) + join, to_gpu, to_npu.max(beside_gpu)]
-            .map(|each| Picos(each.0.saturating_mul(results as u64)))
+        let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
+        [times(to_cpu.max(beside_gpu) + join), times(to_gpu), times(to_npu.max(beside_gpu))]
     }
 
     /// Whether some processor can compute a stage.

@@ -225,7 +225,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     fn least_costs(&self, now: &Progress, position: usize) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
-        let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * model.weights.picosecond);
+        let picosecond = model.weights.picosecond;
+        let [cpu, gpu, npu] = self.used_queues(now);
+        let [cpu, gpu, npu] =
+            [cpu.0 as f64 * picosecond, gpu.0 as f64 * picosecond, npu.0 as f64 * picosecond];
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
         for LeastWork { weights, left, behind } in &self.least_work[position] {
             let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + left;

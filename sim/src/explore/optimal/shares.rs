@@ -17,6 +17,9 @@ const PRICED_SHARES: u32 = 512;
 /// Two ends that differ by less are one.
 const SAME_END: Picos = Picos(1_000);
 
+/// More than what sums of bytes are off by.
+const ROUNDING: f64 = 1.000_001;
+
 /// Who takes part in a share.
 pub(super) type Members = [bool; 3];
 
@@ -115,9 +118,12 @@ impl ShareTable {
             return None;
         }
         let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then((members, starts), end, between);
-        let suffices = |end: Picos, most: [usize; 3]| {
-            most.iter().sum::<usize>() >= self.all as usize
-                && self.bytes(self.filled(most)) <= self.moved(members, starts, end)
+        // Where the memory can have moved by then whatever they may have to move, it never decides.
+        let has_time =
+            f64::from(self.all) * self.heaviest(members) * ROUNDING <= self.moved(members, starts, low);
+        let suffices = |end: Picos, [cpu, gpu, npu]: [usize; 3]| {
+            cpu + gpu + npu >= self.all as usize
+                && (has_time || self.bytes(self.filled([cpu, gpu, npu])) <= self.moved(members, starts, end))
         };
         let mut high = those().map(|by| end_with(by, self.all - others)).min()?.max(low).min(NEVER);
         let mut fewest = by_then(low, [[0; 3], largest]);
@@ -144,6 +150,11 @@ impl ShareTable {
         Some(Shared { end: low, counts: self.filled(most) })
     }
 
+    /// Bytes of one row or channel, of that of `members` which moves most.
+    fn heaviest(&self, members: Members) -> f64 {
+        self.lightest.iter().rev().find(|&&by| members[by]).map_or(0.0, |&by| self.traffic[by].bytes)
+    }
+
     /// How many each of `members` can have computed by `end`, where it lies between two times by which so many
     /// were.
     fn by_then(
@@ -165,7 +176,10 @@ impl ShareTable {
     /// Bytes that the memory can have moved for `members` at `end`: of each from where it has handed over its
     /// part, for several no more than it moves together.
     fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
-        let first = [0, 1, 2].map(|by: usize| starts[by] + self.traffic[by].lead);
+        let mut first = starts;
+        for by in 0..3 {
+            first[by] += self.traffic[by].lead;
+        }
         let (mut active, mut moved, mut until) = (members, 0.0, end);
         loop {
             let (mut sum, mut one, mut last) = (0.0, 0.0_f64, None);
@@ -186,9 +200,9 @@ impl ShareTable {
     /// The shares that move least of those in which each computes no more than so many, and one at least where
     /// it may.
     fn filled(&self, most: [usize; 3]) -> [u32; 3] {
-        let most = most.map(|most| most as u32);
-        let mut counts = most.map(|most| most.min(1));
-        let mut left = self.all.saturating_sub(counts.iter().sum());
+        let most = [most[0] as u32, most[1] as u32, most[2] as u32];
+        let mut counts = [most[0].min(1), most[1].min(1), most[2].min(1)];
+        let mut left = self.all.saturating_sub(counts[0] + counts[1] + counts[2]);
         for by in self.lightest {
             let more = left.min(most[by] - counts[by]);
             counts[by] += more;
