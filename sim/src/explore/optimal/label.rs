@@ -248,7 +248,7 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     }
 }
 
-/// Cells of clocks, and, where they are small, for each combination of places.
+/// Cells of clocks, for each combination of results that the NPU computed, and, where they are small, of places.
 struct Grid {
     cell: u64,
     /// Of all clocks.
@@ -266,9 +266,14 @@ impl Grid {
         let Progress { queues, join, graph, .. } = label.now;
         let mut coordinates = FixedState::default().build_hasher();
         queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / self.cell));
-        if self.cell <= self.range / COARSEST {
+        let is_small = self.cell <= self.range / COARSEST;
+        if is_small {
             coordinates.write_usize(graph);
-            for place in &label.places {
+        }
+        for place in &label.places {
+            // A graph of the NPU goes on with its own results alone, and costs much to begin.
+            coordinates.write_u8(u8::from(place.of_npu && self.cell <= self.range));
+            if is_small {
                 coordinates.write_u64(place.ready.0 / (2 * self.cell));
                 place.at.hash(&mut coordinates);
             }

@@ -8,6 +8,7 @@ use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, u
 use super::model::Model;
 use super::moves::{Move, Mover, Trial};
 use super::shares::{NPU_RANGES, WITH_NPU};
+use super::tables::Cost;
 use crate::plan::Axis;
 use crate::units::Picos;
 
@@ -52,7 +53,8 @@ struct Decision {
 /// What the stages from a position on cost at least, and those from the next meeting point on.
 struct LeastWork {
     weights: [f64; 3],
-    left: f64,
+    /// Where the NPU computed all of the stage before, and where it did not.
+    left: [f64; 2],
     behind: f64,
 }
 
@@ -72,13 +74,17 @@ pub(super) struct Programme<'m, 'e, 'a> {
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
         let model = mover.model;
-        let by_weights: Vec<([f64; 3], Vec<f64>)> =
-            queue_weights(model).into_iter().map(|weights| (weights, model.least_work(weights))).collect();
+        // The search ranks labels by work alone.
+        let graph = if mover.is_relaxed() { model.graph } else { Cost::NOTHING };
+        let by_weights: Vec<([f64; 3], Vec<[f64; 2]>)> = queue_weights(model)
+            .into_iter()
+            .map(|weights| (weights, model.least_work(weights, graph)))
+            .collect();
         let at = |position: usize| {
-            let of = |(weights, left): &([f64; 3], Vec<f64>)| LeastWork {
+            let of = |(weights, left): &([f64; 3], Vec<[f64; 2]>)| LeastWork {
                 weights: *weights,
                 left: left[position],
-                behind: left[model.meets[position]],
+                behind: left[model.meets[position]][0],
             };
             by_weights.iter().map(of).collect()
         };
@@ -97,8 +103,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[0].push(first);
         for position in 0..count {
             for label in self.kept(position) {
+                let known = self.labels[position + 1].len();
                 for trial in self.trials(position, &label) {
                     self.attempt(position, &label, trial);
+                }
+                if self.mover.is_relaxed() && model.uses_npu {
+                    // Most ways to share with the NPU are worse than another, and would be merged with good ones.
+                    let own = self.labels[position + 1].split_off(known);
+                    self.labels[position + 1].extend(undominated(own, true));
                 }
             }
             self.merge_early(position + 1);
@@ -211,7 +223,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if end == model.stages.len() {
             now = self.mover.finished(&now, &places, &decided);
         }
-        let (at_least, rank) = self.least_costs(&now, end);
+        let is_of_npu =
+            model.live[end].last() != Some(&(end - 1)) || places.last().is_none_or(|last| last.of_npu);
+        let (at_least, rank) = self.least_costs(&now, end, is_of_npu);
         let bound = label.bound.max(at_least);
         if bound > self.limits.cost {
             return;
@@ -221,8 +235,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[end].push(Label { now, places, decision, bound, rank });
     }
 
-    /// What everything costs at least, and what it does up to the next meeting point.
-    fn least_costs(&self, now: &Progress, position: usize) -> (f64, f64) {
+    /// What everything costs at least, and what it does up to the next meeting point, where the NPU computed all
+    /// of the stage before or not.
+    fn least_costs(&self, now: &Progress, position: usize, is_of_npu: bool) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;
@@ -231,7 +246,11 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             [cpu.0 as f64 * picosecond, gpu.0 as f64 * picosecond, npu.0 as f64 * picosecond];
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
         for LeastWork { weights, left, behind } in &self.least_work[position] {
-            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + left;
+            let cost = weights[0] * cpu
+                + weights[1] * gpu
+                + weights[2] * npu
+                + so_far
+                + left[usize::from(!is_of_npu)];
             bound = if cost > bound { cost } else { bound };
             let up_to_meeting = cost - behind;
             rank = if up_to_meeting > rank { up_to_meeting } else { rank };
