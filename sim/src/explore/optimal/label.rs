@@ -184,13 +184,12 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
             let is_no_later = clocks[0] <= cpu && clocks[1] <= gpu && clocks[2] <= npu;
             is_no_later && kept[at].dominates(&label, uses_npu)
         };
-        match clocks.iter().enumerate().position(dominates) {
+        if let Some(at) = clocks.iter().enumerate().position(dominates) {
             // What a merged label inherited says nothing of those that it dominates.
-            Some(at) => kept[at].bound = kept[at].bound.min(label.bound),
-            None => {
-                clocks.push(label.now.queues);
-                kept.push(label);
-            }
+            kept[at].bound = kept[at].bound.min(label.bound);
+        } else {
+            clocks.push(label.now.queues);
+            kept.push(label);
         }
     }
     kept

@@ -177,8 +177,8 @@ impl ShareTable {
     /// part, for several no more than it moves together.
     fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
         let mut first = starts;
-        for by in 0..3 {
-            first[by] += self.traffic[by].lead;
+        for (first, traffic) in first.iter_mut().zip(&self.traffic) {
+            *first += traffic.lead;
         }
         let (mut active, mut moved, mut until) = (members, 0.0, end);
         loop {

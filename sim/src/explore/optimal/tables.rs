@@ -131,16 +131,12 @@ impl CutTable {
             }
         }
         let mut least = Picos::MAX;
-        for cut in even.start..self.all as usize {
-            if cpu_start + cpu[cut].time >= least {
-                break;
-            }
+        let mut more = even.start..self.all as usize;
+        while let Some(cut) = more.next().filter(|&cut| cpu_start + cpu[cut].time < least) {
             least = least.min(end(cut));
         }
-        for cut in (1..even.start).rev() {
-            if gpu_start + gpu[cut].time >= least {
-                break;
-            }
+        let mut fewer = (1..even.start).rev();
+        while let Some(cut) = fewer.next().filter(|&cut| gpu_start + gpu[cut].time < least) {
             least = least.min(end(cut));
         }
         least
