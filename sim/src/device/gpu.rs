@@ -32,7 +32,7 @@ pub(crate) use parameters::CommonParameters;
 pub use parameters::{KernelTable, Parameters};
 pub use remaining::{ConcatKernel, ElementwiseKernel, FullyConnectedKernel, MeanKernel, PoolKernel};
 pub use residual::similarity;
-pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Residual, ResidualTable};
+pub use residual::{Correction, Feature, Features, LOG_FACTOR_RANGE, Points, Residual, ResidualTable};
 pub use spread::{InferenceSpread, TableSpread};
 
 /// A GPU as the TFLite GPU delegate sees it, with its fitted parameters.

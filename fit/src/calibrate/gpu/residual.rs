@@ -17,7 +17,7 @@ use super::{Classified, deal};
 use crate::measure::GpuRun;
 use coexec_sim::Operator;
 use coexec_sim::device::gpu::{
-    Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Residual, ResidualTable,
+    Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Points, Residual, ResidualTable,
 };
 use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::statistics::rounded;
@@ -90,10 +90,11 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
             .collect(),
         features,
         weights: weights.iter().map(|weight| (weight * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect(),
-        points: Vec::new(),
+        points: Points::default(),
         own: Vec::new(),
     };
-    corrected.points = points.features.iter().map(|features| corrected.point(features)).collect();
+    let points: Vec<Vec<i16>> = points.features.iter().map(|features| corrected.point(features)).collect();
+    corrected.points = points.into();
     corrected.own = own(&corrected, &examples, &alike.tr_mul(&weights), &smoothness);
     Some(corrected)
 }
@@ -116,7 +117,7 @@ fn own(
         Some(&(runs, beyond)) if runs >= FEWEST_REPEATS => smoothness.kept(runs) * beyond / runs,
         _ => 0.0,
     };
-    table.points.iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
+    table.points.rows().iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
 }
 
 /// The layers with what the equations leave; none where one has no prediction.

@@ -127,11 +127,87 @@ pub struct ResidualTable {
     /// Weight of each point, in logarithms of a time.
     pub weights: Vec<f64>,
     /// The points: features in hundredths of their length scale.
-    pub points: Vec<Vec<i16>>,
+    pub points: Points,
     /// What the launch of each point, but none beside it, takes beyond the sum, in
     /// logarithms of a time: repeated runs tell it from noise. Empty for nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<f64>,
+}
+
+/// Points that are compared side by side, for the compiler to use vector registers.
+const BLOCK: usize = 8;
+
+/// Sums of a distance that run side by side. Which coordinates are added in which order decides the last
+/// bit of a prediction.
+const LANES: usize = 4;
+
+const MOST_LANES: usize = Feature::ALL.len().div_ceil(LANES);
+
+/// Coordinates of a launch: one for each feature that counts, and zeros.
+type Coordinates = [[f32; LANES]; MOST_LANES];
+
+/// Points, and the same once more as they are compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Vec<Vec<i16>>", into = "Vec<Vec<i16>>")]
+#[schemars(with = "Vec<Vec<i16>>")]
+pub struct Points {
+    rows: Vec<Vec<i16>>,
+    /// Of each block of points, for each feature the coordinates of all its points; filled up with zeros
+    /// to whole blocks and whole lanes.
+    blocks: Vec<[[f32; BLOCK]; LANES]>,
+}
+
+impl From<Vec<Vec<i16>>> for Points {
+    fn from(rows: Vec<Vec<i16>>) -> Self {
+        let width = rows.first().map_or(0, Vec::len).div_ceil(LANES);
+        let mut blocks = vec![[[0.0; BLOCK]; LANES]; rows.len().div_ceil(BLOCK) * width];
+        for (index, row) in rows.iter().enumerate() {
+            let block = blocks[index / BLOCK * width..][..width].as_flattened_mut();
+            // What is longer than the others is refused when its table is checked.
+            for (column, &coordinate) in block.iter_mut().zip(row) {
+                column[index % BLOCK] = f32::from(coordinate);
+            }
+        }
+        Self { rows, blocks }
+    }
+}
+
+impl From<Points> for Vec<Vec<i16>> {
+    fn from(points: Points) -> Self {
+        points.rows
+    }
+}
+
+impl Points {
+    /// Point by point.
+    pub fn rows(&self) -> &[Vec<i16>] {
+        &self.rows
+    }
+
+    fn count_blocks(&self) -> usize {
+        self.rows.len().div_ceil(BLOCK)
+    }
+
+    /// Of the points of a block to `query`, in hundredths of length scales. Compiled as [`alike`] is.
+    #[inline(never)]
+    fn squared_distances(&self, block: usize, query: &Coordinates) -> [f32; BLOCK] {
+        let width = self.blocks.len() / self.count_blocks();
+        let mut sums = [[0.0_f32; BLOCK]; LANES];
+        for (index, columns) in self.blocks[block * width..][..width].iter().enumerate() {
+            let Some(query) = query.get(index) else { break };
+            for lane in 0..LANES {
+                for point in 0..BLOCK {
+                    let apart = columns[lane][point] - query[lane];
+                    sums[lane][point] += apart * apart;
+                }
+            }
+        }
+        let mut squared_distances = [0.0; BLOCK];
+        for point in 0..BLOCK {
+            squared_distances[point] = (sums[0][point] + sums[1][point]) + (sums[2][point] + sums[3][point]);
+        }
+        squared_distances
+    }
 }
 
 /// A correction.
@@ -164,7 +240,8 @@ impl Residual {
 impl ResidualTable {
     /// The point of a launch with these features.
     pub fn point(&self, features: &Features) -> Vec<i16> {
-        self.coordinates(features)[..self.features.len().min(Feature::ALL.len())]
+        let coordinates = self.coordinates(features);
+        coordinates.as_flattened()[..self.features.len().min(Feature::ALL.len())]
             .iter()
             .map(|&coordinate| coordinate.round() as i16)
             .collect()
@@ -173,30 +250,35 @@ impl ResidualTable {
     /// The correction of a launch with these features.
     pub fn correction(&self, features: &Features) -> Correction {
         let query = self.coordinates(features);
-        let (mut log_factor, mut similarity) = (0.0_f64, 0.0_f64);
-        for (index, (point, weight)) in self.points.iter().zip(&self.weights).enumerate() {
-            let squared_distance = squared_distance(point, &query);
-            let alike = alike(squared_distance);
-            log_factor += weight * alike;
-            similarity = similarity.max(alike);
-            if squared_distance <= OWN_SQUARED_DISTANCE {
-                log_factor += self.own.get(index).copied().unwrap_or_default();
+        let (mut log_factor, mut nearest) = (0.0_f64, f32::INFINITY);
+        for (block, weights) in self.weights.chunks(BLOCK).enumerate().take(self.points.count_blocks()) {
+            let squared_distances = self.points.squared_distances(block, &query);
+            let alike = alike(&squared_distances);
+            for (index, weight) in weights.iter().enumerate() {
+                let squared_distance = squared_distances[index];
+                log_factor += weight * alike[index];
+                nearest = if squared_distance < nearest { squared_distance } else { nearest };
+                if squared_distance <= OWN_SQUARED_DISTANCE {
+                    log_factor += self.own.get(block * BLOCK + index).copied().unwrap_or_default();
+                }
             }
         }
-        Correction { log_factor: log_factor.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE), similarity }
+        let log_factor = log_factor.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE);
+        Correction { log_factor, similarity: alike(&[nearest; BLOCK])[0] }
     }
 
     /// Features in hundredths of their length scale.
-    fn coordinates(&self, features: &Features) -> [f32; Feature::ALL.len()] {
-        let mut coordinates = [0.0; Feature::ALL.len()];
-        for ((slot, feature), scale) in coordinates.iter_mut().zip(&self.features).zip(&self.length_scales) {
+    fn coordinates(&self, features: &Features) -> Coordinates {
+        let mut coordinates = [[0.0; LANES]; MOST_LANES];
+        let slots = coordinates.as_flattened_mut().iter_mut();
+        for ((slot, feature), scale) in slots.zip(&self.features).zip(&self.length_scales) {
             *slot = (features[*feature as usize] / scale * UNITS_PER_LENGTH_SCALE) as f32;
         }
         coordinates
     }
 
     fn check(&self, checker: &mut Checker) {
-        let (width, count) = (self.features.len(), self.points.len());
+        let (width, count) = (self.features.len(), self.points.rows.len());
         let mut distinct = self.features.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -210,7 +292,7 @@ impl ResidualTable {
         if count > MOST_POINTS {
             checker.violation("points", count, format!("at most {MOST_POINTS} points"));
         }
-        let odd = self.points.iter().find(|point| point.len() != width);
+        let odd = self.points.rows.iter().find(|point| point.len() != width);
         let own = if self.own.is_empty() { count } else { self.own.len() };
         for (key, found, expected, what) in [
             ("length_scales", self.length_scales.len(), width, "features"),
@@ -231,35 +313,20 @@ impl ResidualTable {
     }
 }
 
-/// Similarity of launches at a squared distance in hundredths of length scales.
-fn alike(squared_distance: f32) -> f64 {
-    similarity(f64::from(squared_distance) / (UNITS_PER_LENGTH_SCALE * UNITS_PER_LENGTH_SCALE))
+/// Similarity of launches at squared distances in hundredths of length scales. On its own it is compiled to
+/// vector registers, inside what asks for it not.
+#[inline(never)]
+fn alike(squared_distances: &[f32; BLOCK]) -> [f64; BLOCK] {
+    let mut alike = [0.0; BLOCK];
+    for (alike, &squared_distance) in alike.iter_mut().zip(squared_distances) {
+        *alike = similarity(f64::from(squared_distance) / (UNITS_PER_LENGTH_SCALE * UNITS_PER_LENGTH_SCALE));
+    }
+    alike
 }
 
 /// Similarity of launches at a squared distance in length scales.
 pub fn similarity(squared_distance: f64) -> f64 {
     (1.0 + 0.5 * squared_distance).recip()
-}
-
-/// Sums that run side by side, so that the compiler may use vector registers.
-const LANES: usize = 4;
-
-fn squared_distance(point: &[i16], query: &[f32; Feature::ALL.len()]) -> f32 {
-    let mut sums = [0.0_f32; LANES];
-    let (points, queries) = (point.chunks_exact(LANES), query.chunks_exact(LANES));
-    let whole = points.len() * LANES;
-    let rest = points.remainder();
-    for (point, query) in points.zip(queries) {
-        for lane in 0..LANES {
-            let apart = f32::from(point[lane]) - query[lane];
-            sums[lane] += apart * apart;
-        }
-    }
-    for (lane, (point, query)) in rest.iter().zip(query.iter().skip(whole)).enumerate() {
-        let apart = f32::from(*point) - query;
-        sums[lane] += apart * apart;
-    }
-    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 #[cfg(test)]
@@ -272,7 +339,7 @@ mod tests {
             features: vec![Feature::Window, Feature::InputBytes, Feature::Stride],
             length_scales: vec![2.0, 4.0, 1.0],
             weights: vec![0.2, -0.1],
-            points: vec![vec![150, 400, 100], vec![50, 500, 200]],
+            points: vec![vec![150, 400, 100], vec![50, 500, 200]].into(),
             own: Vec::new(),
         }
     }
@@ -335,7 +402,7 @@ mod tests {
         assert_eq!(check(vec![table(), table()]), ["table"]);
         let mut bad = table();
         bad.length_scales[1] = 0.0;
-        bad.points[1].pop();
+        bad.points = vec![vec![150, 400, 100], vec![50, 500]].into();
         bad.weights = vec![f64::NAN];
         let keys = ["table[0].length_scales", "table[0].points", "table[0].weights", "table[0].weights"];
         assert_eq!(check(vec![bad]), keys);

@@ -4,8 +4,8 @@
 //! Invariant: a label that merging or dominance leaves out is covered by one that can do whatever it can,
 //! no later and with no higher bound.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
@@ -128,7 +128,11 @@ impl Progress {
     /// The least of both, of everything by itself.
     fn least(self, other: Self) -> Self {
         Self {
-            queues: [0, 1, 2].map(|queue| self.queues[queue].min(other.queues[queue])),
+            queues: [
+                self.queues[0].min(other.queues[0]),
+                self.queues[1].min(other.queues[1]),
+                self.queues[2].min(other.queues[2]),
+            ],
             join: self.join.min(other.join),
             graph: self.graph.max(other.graph),
             joules: self.joules.min(other.joules),
@@ -171,13 +175,21 @@ impl Label {
 
 /// Without those that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
-    labels.sort_by_key(Label::order);
-    let mut kept: Vec<Label> = Vec::new();
+    labels.sort_by_cached_key(Label::order);
+    let (mut kept, mut clocks): (Vec<Label>, Vec<[Picos; 3]>) = (Vec::new(), Vec::new());
     for label in labels {
-        match kept.iter_mut().find(|known| known.dominates(&label, uses_npu)) {
+        let [cpu, gpu, npu] = label.now.queues;
+        // Clocks that lie side by side rule out most of them.
+        let dominates = |(at, clocks): (usize, &[Picos; 3])| {
+            let is_no_later = clocks[0] <= cpu && clocks[1] <= gpu && clocks[2] <= npu;
+            is_no_later && kept[at].dominates(&label, uses_npu)
+        };
+        if let Some(at) = clocks.iter().enumerate().position(dominates) {
             // What a merged label inherited says nothing of those that it dominates.
-            Some(known) => known.bound = known.bound.min(label.bound),
-            None => kept.push(label),
+            kept[at].bound = kept[at].bound.min(label.bound);
+        } else {
+            clocks.push(label.now.queues);
+            kept.push(label);
         }
     }
     kept
@@ -188,11 +200,7 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
 pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
     sort_by_rank(&mut labels);
     let mut others = labels.split_off((width / 2).min(labels.len()));
-    let key = |label: &Label| (label.bound, label.rank);
-    others.sort_by(|one, other| {
-        let (one, other) = (key(one), key(other));
-        one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
-    });
+    others.sort_by_cached_key(|label| (label.bound.to_bits(), label.rank.to_bits()));
     others.truncate(width - width / 2);
     labels.extend(others);
     labels
@@ -207,7 +215,8 @@ pub(super) fn squeezed(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> 
 }
 
 fn sort_by_rank(labels: &mut [Label]) {
-    labels.sort_by(|one, other| one.rank.total_cmp(&other.rank).then(one.order().cmp(&other.order())));
+    // What is not negative is ordered as its bits are.
+    labels.sort_by_cached_key(|label| (label.rank.to_bits(), label.order()));
 }
 
 /// Parts of the range of clocks that are one cell: at first, and those beyond which it no longer matters
@@ -221,44 +230,76 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     let first = |label: &Label| label.now.queues.into_iter().min().unwrap_or_default().0;
     let low = labels.iter().map(first).min().unwrap_or(0);
     let range = labels.iter().map(|label| label.now.end().0).max().unwrap_or(0).saturating_sub(low);
-    let mut cell = (range / FINEST).max(1);
+    let mut grid = Grid { cell: (range / FINEST).max(1), range };
+    // Cells consist of those of finer grids, so that nothing has to be merged before few are left.
+    while grid.is_filled_by(&labels, 4 * width) && !grid.is_coarsest() {
+        grid.cell *= 2;
+    }
     loop {
-        labels = by_cell(labels, cell, cell <= range / COARSEST);
+        labels = grid.merged(labels);
         if labels.len() > width && labels.len() <= 4 * width {
             labels = undominated(labels, uses_npu);
         }
-        if labels.len() <= width || cell > range.max(1).saturating_mul(4) {
+        if labels.len() <= width || grid.is_coarsest() {
             return labels;
         }
-        cell *= 2;
+        grid.cell *= 2;
     }
 }
 
-/// One label for each cell, and, where `by_places`, for each combination of places. A cell is known by the hash of
-/// its coordinates: were two the same, a label would stand for both, which it may for any.
-fn by_cell(labels: Vec<Label>, cell: u64, by_places: bool) -> Vec<Label> {
-    let hashes = FixedState::default();
-    let mut cells: HashMap<u64, Label, FixedState> =
-        HashMap::with_capacity_and_hasher(labels.len(), FixedState::default());
-    for label in labels {
+/// Cells of clocks, for each combination of results that the NPU computed, and, where they are small, of places.
+struct Grid {
+    cell: u64,
+    /// Of all clocks.
+    range: u64,
+}
+
+impl Grid {
+    fn is_coarsest(&self) -> bool {
+        self.cell > self.range.max(1).saturating_mul(4)
+    }
+
+    /// The cell of a label, known by the hash of its coordinates: were those of two cells the same, a label would
+    /// stand for both, which it may for any.
+    fn cell_of(&self, label: &Label) -> u64 {
         let Progress { queues, join, graph, .. } = label.now;
-        let mut coordinates = hashes.build_hasher();
-        queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / cell));
-        if by_places {
+        let mut coordinates = FixedState::default().build_hasher();
+        queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / self.cell));
+        let is_small = self.cell <= self.range / COARSEST;
+        if is_small {
             coordinates.write_usize(graph);
-            for place in &label.places {
-                coordinates.write_u64(place.ready.0 / (2 * cell));
+        }
+        for place in &label.places {
+            // A graph of the NPU goes on with its own results alone, and costs much to begin.
+            coordinates.write_u8(u8::from(place.of_npu && self.cell <= self.range));
+            if is_small {
+                coordinates.write_u64(place.ready.0 / (2 * self.cell));
                 place.at.hash(&mut coordinates);
             }
         }
-        match cells.entry(coordinates.finish()) {
-            Entry::Occupied(mut known) => known.get_mut().stand_for(&label),
-            Entry::Vacant(free) => {
-                free.insert(label);
+        coordinates.finish()
+    }
+
+    /// Whether labels lie in more cells than so many.
+    fn is_filled_by(&self, labels: &[Label], most: usize) -> bool {
+        let mut filled: HashSet<u64, FixedState> = HashSet::default();
+        labels.iter().any(|label| filled.insert(self.cell_of(label)) && filled.len() > most)
+    }
+
+    /// One label for each cell.
+    fn merged(&self, labels: Vec<Label>) -> Vec<Label> {
+        let mut numbers: HashMap<u64, usize, FixedState> = HashMap::default();
+        let mut merged: Vec<Label> = Vec::new();
+        for label in labels {
+            match numbers.entry(self.cell_of(&label)) {
+                Entry::Occupied(number) => merged[*number.get()].stand_for(&label),
+                Entry::Vacant(free) => {
+                    free.insert(merged.len());
+                    merged.push(label);
+                }
             }
         }
+        merged.sort_by_cached_key(|label| (label.now.queues, label.now.join, label.decision));
+        merged
     }
-    let mut labels: Vec<Label> = cells.into_values().collect();
-    labels.sort_by_key(|label| (label.now.queues, label.now.join, label.decision));
-    labels
 }

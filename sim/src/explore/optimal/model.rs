@@ -186,8 +186,8 @@ impl<'e> Model<'e> {
     /// results.
     pub(super) fn before_computing(&self, results: usize) -> [Picos; 3] {
         let Meeting { to_cpu, to_gpu, to_npu, beside_gpu, join, .. } = self.least_meeting;
-        [to_cpu.max(beside_gpu) + join, to_gpu, to_npu.max(beside_gpu)]
-            .map(|each| Picos(each.0.saturating_mul(results as u64)))
+        let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
+        [times(to_cpu.max(beside_gpu) + join), times(to_gpu), times(to_npu.max(beside_gpu))]
     }
 
     /// Whether some processor can compute a stage.
@@ -259,8 +259,10 @@ impl<'e> Model<'e> {
         [read(Span::new(0, own[0])).end, read(Span::new(own[1], all)).start]
     }
 
-    /// What the stages from each position on cost at least, where busy processors cost so much each.
-    pub(super) fn least_work(&self, busy: [f64; 3]) -> Vec<f64> {
+    /// What the stages from each position on cost at least, where busy processors cost so much each: where the
+    /// NPU computed all of the stage before, and where it did not. Then a stage that reads that one begins a graph
+    /// if the NPU computes it, which costs so much.
+    pub(super) fn least_work(&self, busy: [f64; 3], graph: Cost) -> Vec<[f64; 2]> {
         let Weights { picosecond, joule } = self.weights;
         let of = |cost: Cost, kind: ProcessorKind| {
             if cost.is_known() {
@@ -285,12 +287,21 @@ impl<'e> Model<'e> {
             alone.chain(cuts).chain(shares).fold(f64::INFINITY, f64::min)
         };
         let by_kind: Vec<f64> = self.tables.iter().map(of_table).collect();
-        let mut sums = vec![0.0; self.stages.len() + 1];
+        let graph = of(graph, ProcessorKind::Npu);
+        let mut sums = vec![[0.0; 2]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
-            let npu = of(self.on_npu[stage].least, ProcessorKind::Npu);
-            sums[stage] = sums[stage + 1] + by_kind[self.kinds[stage]].min(npu);
+            let [behind_npu, behind_others] = sums[stage + 1];
+            let npu = of(self.on_npu[stage].least, ProcessorKind::Npu) + behind_npu;
+            let others = by_kind[self.kinds[stage]] + behind_others;
+            let begins = if self.reads_the_one_before(stage) { graph } else { 0.0 };
+            sums[stage] = [others.min(npu), others.min(npu + begins)];
         }
         sums
+    }
+
+    /// Whether a stage reads the result of the one before it.
+    pub(super) fn reads_the_one_before(&self, stage: usize) -> bool {
+        stage > 0 && self.run_start[stage] < stage
     }
 }
 

@@ -291,16 +291,9 @@ impl Mover<'_, '_, '_> {
         let meeting = model.meeting(stage, self.is_relaxed());
         let (end, cut) = match &mut self.contention {
             None => {
-                let ends = (1..cuts.all as usize).map(|cut| {
-                    let cpu = cpu_start + cuts.best_cpu[cut].time;
-                    let moved = cpu_start.min(gpu_start) + cuts.moving[cut];
-                    cpu.max(gpu_start + cuts.gpu[cut].time).max(moved)
-                });
-                let joules =
-                    (1..cuts.all as usize).map(|cut| cuts.best_cpu[cut].joules + cuts.gpu[cut].joules);
-                step.now.joules += joules.reduce(f64::min)?;
+                step.now.joules += cuts.least_joules;
                 // The end of the GPU's own part does not matter: its next kernel waits for the join.
-                (ends.min()?, 0)
+                (cuts.least_end(cpu_start, gpu_start), 0)
             }
             Some(contention) => {
                 let way =

@@ -8,6 +8,7 @@ use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, u
 use super::model::Model;
 use super::moves::{Move, Mover, Trial};
 use super::shares::{NPU_RANGES, WITH_NPU};
+use super::tables::Cost;
 use crate::plan::Axis;
 use crate::units::Picos;
 
@@ -49,12 +50,19 @@ struct Decision {
     decided: Move,
 }
 
+/// What the stages from a position on cost at least, and those from the next meeting point on.
+struct LeastWork {
+    weights: [f64; 3],
+    /// Where the NPU computed all of the stage before, and where it did not.
+    left: [f64; 2],
+    behind: f64,
+}
+
 pub(super) struct Programme<'m, 'e, 'a> {
     mover: Mover<'m, 'e, 'a>,
     limits: Limits,
-    /// Weights of the queues, and what the stages from each position on cost at least by each of them.
-    weights: Vec<[f64; 3]>,
-    areas: Vec<Vec<f64>>,
+    /// At each position, by each weight of the queues.
+    least_work: Vec<Vec<LeastWork>>,
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Labels that were made.
@@ -65,22 +73,24 @@ pub(super) struct Programme<'m, 'e, 'a> {
 
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
-        let weights = queue_weights(mover.model);
-        let by_weights: Vec<Vec<f64>> =
-            weights.iter().map(|&weights| mover.model.least_work(weights)).collect();
-        let at = |position: usize| by_weights.iter().map(|areas| areas[position]).collect();
-        let areas = (0..=mover.model.stages.len()).map(at).collect();
+        let model = mover.model;
+        // The search ranks labels by work alone.
+        let graph = if mover.is_relaxed() { model.graph } else { Cost::NOTHING };
+        let by_weights: Vec<([f64; 3], Vec<[f64; 2]>)> = queue_weights(model)
+            .into_iter()
+            .map(|weights| (weights, model.least_work(weights, graph)))
+            .collect();
+        let at = |position: usize| {
+            let of = |(weights, left): &([f64; 3], Vec<[f64; 2]>)| LeastWork {
+                weights: *weights,
+                left: left[position],
+                behind: left[model.meets[position]][0],
+            };
+            by_weights.iter().map(of).collect()
+        };
+        let least_work = (0..=model.stages.len()).map(at).collect();
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
-        Self {
-            mover,
-            limits,
-            weights,
-            areas,
-            decisions: Vec::new(),
-            labels,
-            considered: 0,
-            has_merged: false,
-        }
+        Self { mover, limits, least_work, decisions: Vec::new(), labels, considered: 0, has_merged: false }
     }
 
     /// Runs it; what is asked of the `finals` best final labels.
@@ -93,8 +103,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[0].push(first);
         for position in 0..count {
             for label in self.kept(position) {
+                let known = self.labels[position + 1].len();
                 for trial in self.trials(position, &label) {
                     self.attempt(position, &label, trial);
+                }
+                if self.mover.is_relaxed() && model.uses_npu {
+                    // Most ways to share with the NPU are worse than another, and would be merged with good ones.
+                    let own = self.labels[position + 1].split_off(known);
+                    self.labels[position + 1].extend(undominated(own, true));
                 }
             }
             self.merge_early(position + 1);
@@ -207,7 +223,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if end == model.stages.len() {
             now = self.mover.finished(&now, &places, &decided);
         }
-        let (at_least, rank) = self.least_costs(&now, end);
+        let is_of_npu =
+            model.live[end].last() != Some(&(end - 1)) || places.last().is_none_or(|last| last.of_npu);
+        let (at_least, rank) = self.least_costs(&now, end, is_of_npu);
         let bound = label.bound.max(at_least);
         if bound > self.limits.cost {
             return;
@@ -217,17 +235,25 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[end].push(Label { now, places, decision, bound, rank });
     }
 
-    /// What everything costs at least, and what it does up to the next meeting point.
-    fn least_costs(&self, now: &Progress, position: usize) -> (f64, f64) {
+    /// What everything costs at least, and what it does up to the next meeting point, where the NPU computed all
+    /// of the stage before or not.
+    fn least_costs(&self, now: &Progress, position: usize, is_of_npu: bool) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
-        let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * model.weights.picosecond);
-        let meeting = &self.areas[model.meets[position]];
+        let picosecond = model.weights.picosecond;
+        let [cpu, gpu, npu] = self.used_queues(now);
+        let [cpu, gpu, npu] =
+            [cpu.0 as f64 * picosecond, gpu.0 as f64 * picosecond, npu.0 as f64 * picosecond];
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
-        for ((weights, area), behind) in self.weights.iter().zip(&self.areas[position]).zip(meeting) {
-            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far + area;
-            bound = bound.max(cost);
-            rank = rank.max(cost - behind);
+        for LeastWork { weights, left, behind } in &self.least_work[position] {
+            let cost = weights[0] * cpu
+                + weights[1] * gpu
+                + weights[2] * npu
+                + so_far
+                + left[usize::from(!is_of_npu)];
+            bound = if cost > bound { cost } else { bound };
+            let up_to_meeting = cost - behind;
+            rank = if up_to_meeting > rank { up_to_meeting } else { rank };
         }
         (bound, rank)
     }

@@ -4,8 +4,6 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
-use arrayvec::ArrayVec;
-
 use super::NEVER;
 use super::tables::{Cost, CutTable, PRICED_CUTS, Priced, Pricing, Traffic};
 use crate::plan::{Axis, Processor, ProcessorKind, Region, Span};
@@ -18,6 +16,9 @@ const PRICED_SHARES: u32 = 512;
 
 /// Two ends that differ by less are one.
 const SAME_END: Picos = Picos(1_000);
+
+/// More than what sums of bytes are off by.
+const ROUNDING: f64 = 1.000_001;
 
 /// Who takes part in a share.
 pub(super) type Members = [bool; 3];
@@ -36,6 +37,8 @@ pub(super) struct ShareTable {
     /// For one of them, at least: picoseconds and joules.
     rates: [(f64, f64); 3],
     traffic: [Traffic; 3],
+    /// Who moves least for one of them, and so on.
+    lightest: [usize; 3],
     /// What the memory moves for several at most, in bytes a picosecond.
     together: f64,
 }
@@ -80,7 +83,9 @@ impl ShareTable {
         let is_shared = can(ProcessorKind::Npu) && (can(ProcessorKind::Cpu) || can(ProcessorKind::Gpu));
         let rates = [0, 1, 2].map(|by: usize| rate(&costs[by]));
         let together = pricing.most_together();
-        is_shared.then_some(Self { all, costs, rates, traffic, together })
+        let mut lightest = [0, 1, 2];
+        lightest.sort_by(|&one: &usize, &other| traffic[one].bytes.total_cmp(&traffic[other].bytes));
+        is_shared.then_some(Self { all, costs, rates, traffic, lightest, together })
     }
 
     /// The rows or channels that the NPU may have in all, or in one of [`NPU_RANGES`].
@@ -112,60 +117,93 @@ impl ShareTable {
         if low >= NEVER {
             return None;
         }
-        let most = |end: Picos| {
-            [0, 1, 2].map(|by: usize| {
-                let possible = if members[by] { &self.costs[by][..=largest[by]] } else { &[] };
-                possible.partition_point(|cost| starts[by] + cost.time <= end).saturating_sub(1) as u32
-            })
-        };
-        let suffices = |end: Picos| {
-            let most = most(end);
-            most.iter().sum::<u32>() >= self.all
-                && self.bytes(self.filled(most)) <= self.moved(members, starts, end)
+        let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then((members, starts), end, between);
+        // Where the memory can have moved by then whatever they may have to move, it never decides.
+        let has_time =
+            f64::from(self.all) * self.heaviest(members) * ROUNDING <= self.moved(members, starts, low);
+        let suffices = |end: Picos, [cpu, gpu, npu]: [usize; 3]| {
+            cpu + gpu + npu >= self.all as usize
+                && (has_time || self.bytes(self.filled([cpu, gpu, npu])) <= self.moved(members, starts, end))
         };
         let mut high = those().map(|by| end_with(by, self.all - others)).min()?.max(low).min(NEVER);
-        while !suffices(high) {
+        let mut fewest = by_then(low, [[0; 3], largest]);
+        let mut most = by_then(high, [fewest, largest]);
+        while !suffices(high, most) {
             if high >= NEVER {
                 return None;
             }
             high = Picos(high.0.saturating_mul(2)).min(NEVER);
+            most = by_then(high, [most, largest]);
         }
-        if suffices(low) {
-            high = low;
+        if suffices(low, fewest) {
+            (high, most) = (low, fewest);
         }
         while high > low + SAME_END {
             let middle = Picos(low.0.midpoint(high.0));
-            if suffices(middle) { high = middle } else { low = middle }
+            let counts = by_then(middle, [fewest, most]);
+            if suffices(middle, counts) {
+                (high, most) = (middle, counts);
+            } else {
+                (low, fewest) = (middle, counts);
+            }
         }
-        Some(Shared { end: low, counts: self.filled(most(high)) })
+        Some(Shared { end: low, counts: self.filled(most) })
+    }
+
+    /// Bytes of one row or channel, of that of `members` which moves most.
+    fn heaviest(&self, members: Members) -> f64 {
+        self.lightest.iter().rev().find(|&&by| members[by]).map_or(0.0, |&by| self.traffic[by].bytes)
+    }
+
+    /// How many each of `members` can have computed by `end`, where it lies between two times by which so many
+    /// were.
+    fn by_then(
+        &self,
+        (members, starts): (Members, [Picos; 3]),
+        end: Picos,
+        [fewest, most]: [[usize; 3]; 2],
+    ) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for by in 0..3 {
+            if members[by] {
+                let more = &self.costs[by][fewest[by] + 1..=most[by]];
+                counts[by] = fewest[by] + more.partition_point(|cost| starts[by] + cost.time <= end);
+            }
+        }
+        counts
     }
 
     /// Bytes that the memory can have moved for `members` at `end`: of each from where it has handed over its
     /// part, for several no more than it moves together.
     fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
-        let mut active: ArrayVec<usize, 3> = (0..3).filter(|&by| members[by]).collect();
-        let first = |by: usize| starts[by] + self.traffic[by].lead;
-        let mut moved = 0.0;
-        let mut until = end;
-        while let Some(last) = active.iter().copied().max_by_key(|&by| first(by)) {
-            let rates = active.iter().map(|&by| self.traffic[by].rate);
-            let (sum, one) = rates.fold((0.0, 0.0_f64), |(sum, one), rate| (sum + rate, one.max(rate)));
-            let rate = one.max(self.together.min(sum));
-            moved += until.saturating_sub(first(last)).0 as f64 * rate;
-            until = until.min(first(last));
-            active.retain(|by| *by != last);
+        let mut first = starts;
+        for (first, traffic) in first.iter_mut().zip(&self.traffic) {
+            *first += traffic.lead;
         }
-        moved
+        let (mut active, mut moved, mut until) = (members, 0.0, end);
+        loop {
+            let (mut sum, mut one, mut last) = (0.0, 0.0_f64, None);
+            for by in 0..3 {
+                if active[by] {
+                    (sum, one) = (sum + self.traffic[by].rate, one.max(self.traffic[by].rate));
+                    last = last.filter(|&last: &usize| first[last] > first[by]).or(Some(by));
+                }
+            }
+            let Some(last) = last else { return moved };
+            let rate = one.max(self.together.min(sum));
+            moved += until.saturating_sub(first[last]).0 as f64 * rate;
+            until = until.min(first[last]);
+            active[last] = false;
+        }
     }
 
     /// The shares that move least of those in which each computes no more than so many, and one at least where
     /// it may.
-    fn filled(&self, most: [u32; 3]) -> [u32; 3] {
-        let mut order = [0, 1, 2];
-        order.sort_by(|&one: &usize, &other| self.traffic[one].bytes.total_cmp(&self.traffic[other].bytes));
-        let mut counts = most.map(|most| most.min(1));
-        let mut left = self.all.saturating_sub(counts.iter().sum());
-        for by in order {
+    fn filled(&self, most: [usize; 3]) -> [u32; 3] {
+        let most = [most[0] as u32, most[1] as u32, most[2] as u32];
+        let mut counts = [most[0].min(1), most[1].min(1), most[2].min(1)];
+        let mut left = self.all.saturating_sub(counts[0] + counts[1] + counts[2]);
+        for by in self.lightest {
             let more = left.min(most[by] - counts[by]);
             counts[by] += more;
             left -= more;

@@ -89,6 +89,8 @@ pub(super) struct CutTable {
     pub(super) best_cpu: Vec<Cost>,
     /// What moving the bytes of both parts takes, however they are scheduled.
     pub(super) moving: Vec<Picos>,
+    /// Of the best core set and the GPU, at any cut.
+    pub(super) least_joules: f64,
     /// For each core set; such as hardware can be given.
     pub(super) ways: Vec<Ways>,
     /// Of the CPU, and of the GPU.
@@ -106,6 +108,39 @@ pub(super) struct Traffic {
     pub(super) rate: f64,
     /// From the start of a part to the first byte, at least.
     pub(super) lead: Picos,
+}
+
+impl CutTable {
+    /// When the last part of any cut ends at the earliest, on the best core set, where the processors can start
+    /// then.
+    pub(super) fn least_end(&self, cpu_start: Picos, gpu_start: Picos) -> Picos {
+        let end = |cut: usize| {
+            let moved = cpu_start.min(gpu_start) + self.moving[cut];
+            let parts = (cpu_start + self.best_cpu[cut].time).max(gpu_start + self.gpu[cut].time);
+            parts.max(moved)
+        };
+        // From where both are about equally long, each way as far as the longer one leaves a chance.
+        let [cpu, gpu] = &self.least;
+        let mut even = 1..self.all as usize;
+        while even.start < even.end {
+            let middle = even.start.midpoint(even.end);
+            if cpu_start + cpu[middle].time < gpu_start + gpu[middle].time {
+                even.start = middle + 1;
+            } else {
+                even.end = middle;
+            }
+        }
+        let mut least = Picos::MAX;
+        let mut more = even.start..self.all as usize;
+        while let Some(cut) = more.next().filter(|&cut| cpu_start + cpu[cut].time < least) {
+            least = least.min(end(cut));
+        }
+        let mut fewer = (1..even.start).rev();
+        while let Some(cut) = fewer.next().filter(|&cut| gpu_start + gpu[cut].time < least) {
+            least = least.min(end(cut));
+        }
+        least
+    }
 }
 
 impl Traffic {
@@ -254,6 +289,8 @@ impl Pricing<'_, '_> {
         let cuts = 0..=all as usize;
         let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Cost::NEVER, least_known);
         let best_cpu: Vec<Cost> = cuts.clone().map(of_any).collect();
+        let joules = (1..all as usize).map(|cut| best_cpu[cut].joules + gpu[cut].joules);
+        let least_joules = joules.fold(f64::INFINITY, f64::min);
         let mut least = [best_cpu.clone(), gpu.clone()];
         for cut in cuts.clone().rev().skip(1) {
             least[0][cut] = least[0][cut].least(least[0][cut + 1]);
@@ -269,7 +306,7 @@ impl Pricing<'_, '_> {
             self.best_ways((unit..all).step_by(step.next_multiple_of(unit) as usize).map(way).collect())
         };
         let ways = cpu.iter().map(ways).collect();
-        CutTable { all, cpu, gpu, least, best_cpu, moving, ways, traffic }
+        CutTable { all, cpu, gpu, least, best_cpu, moving, least_joules, ways, traffic }
     }
 
     /// Those of `ways` that may be part of a best plan.

@@ -9,6 +9,7 @@
 
 use super::model::Model;
 use super::moves::CPU;
+use super::tables::Cost;
 use super::walk::in_units;
 use crate::explore::explorer::Explorer;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
@@ -49,7 +50,7 @@ pub(super) fn balanced(
     changes: usize,
 ) -> Result<Vec<Plan>, SimulateError> {
     for reluctance in RELUCTANCE {
-        let mut prices = best_prices(model);
+        let mut prices = best_prices(model, Cost::NOTHING);
         for round in 0..PRICINGS {
             let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
             let Ok(busy) = explorer.simulator.busy(model.stages, &plan) else { break };
@@ -94,14 +95,20 @@ fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>
 pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f64 {
     let [before, dispatching] = pipeline.host(model.stages);
     let in_turn = (before + latency.max(dispatching)).as_seconds() / f64::from(pipeline.depth.max(1));
-    let work = Picos(model.least_work(best_prices(model))[0] as u64);
+    let work = Picos(least_work(model, best_prices(model, model.graph), model.graph) as u64);
     [work, before, dispatching].map(Picos::as_seconds).into_iter().fold(in_turn, f64::max)
 }
 
+/// What all operators cost at least by such prices, and the graphs of the NPU so much each.
+fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Cost) -> f64 {
+    let [least, _] = model.least_work(prices, graph)[0];
+    least
+}
+
 /// The prices, of all that are tried, with which all operators cost most.
-fn best_prices(model: &Model<'_>) -> [f64; 3] {
+fn best_prices(model: &Model<'_>, graph: Cost) -> [f64; 3] {
     let all = super::program::queue_weights(model).into_iter();
-    let costs = all.map(|prices| (model.least_work(prices)[0], prices));
+    let costs = all.map(|prices| (least_work(model, prices, graph), prices));
     costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
 }
 
@@ -113,7 +120,7 @@ fn assigned(
     prices: [f64; 3],
     reluctance: f64,
 ) -> Option<Plan> {
-    let reluctance = reluctance * model.least_work(prices)[0];
+    let reluctance = reluctance * least_work(model, prices, Cost::NOTHING);
     let price = |kind: ProcessorKind, time: Picos| prices[kind as usize] * time.0 as f64;
     let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
     for (index, stage) in model.stages.iter().enumerate() {
