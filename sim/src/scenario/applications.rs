@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LanguageTable, Overrides, Scenario, ScenarioFile, Workload};
+use super::{LanguageTable, Overrides, ScenarioFile, Workload};
 use crate::device::check::{Checker, Limits};
 use crate::device::profile::Profile;
 use crate::device::quantity::Quantity;
@@ -129,12 +129,6 @@ impl ScenarioFile {
     }
 }
 
-/// Whether the scenario file at `path` is one of several applications.
-fn has_applications(path: &str) -> bool {
-    let file = Text::of_file(path).and_then(Result::ok).and_then(|text| text.parse::<ScenarioFile>().ok());
-    file.is_some_and(|file| file.application.is_some())
-}
-
 fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
     let message = format!("{name} is not one model that is run once a request");
     text.refuse(key, message, "name a network, a language model or a scenario of one")
@@ -163,18 +157,12 @@ impl ApplicationTable {
         (of_all, device): (&Overrides, &Profile),
     ) -> Result<Job, InputError> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
-        let (key, scenario) = match (&self.scenario, &self.language_model, &self.frames) {
-            (Some(name), None, None) => {
-                // Before it is resolved: a scenario of applications may name itself.
-                if has_applications(name) {
-                    return Err(not_one_model(&format!("{at}.scenario"), name, text));
-                }
-                ("scenario", Scenario::load(name, &overrides))
-            }
+        let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
+            (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
             (None, Some(table), None) => {
                 let (title, language_model) = (self.name.clone(), Some(table.clone()));
                 let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
-                ("language_model", file.resolve(&self.name, text, &overrides))
+                ("language_model", Ok((self.name.clone(), text.clone(), file)))
             }
             (None, None, Some(frames)) => return self.of_frames(at, text, frames, device),
             _ => {
@@ -183,7 +171,13 @@ impl ApplicationTable {
             }
         };
         let key = format!("{at}.{key}");
-        let scenario = scenario.map_err(|error| text.refuse(&key, error.to_string(), error.help()))?;
+        let refused = |error: InputError| text.refuse(&key, error.to_string(), error.help());
+        let (name, own_text, file) = found.map_err(refused)?;
+        // Before it is resolved: a scenario of applications may name itself.
+        if file.application.is_some() {
+            return Err(not_one_model(&key, &name, text));
+        }
+        let scenario = file.resolve(&name, &own_text, &overrides).map_err(refused)?;
         let library = scenario.library;
         match scenario.workload {
             Workload::Model(stages) if scenario.pipeline.is_none() => {
@@ -194,10 +188,7 @@ impl ApplicationTable {
             Workload::Language(task) => {
                 let plan = self.plan(&planned_stages(&task), device)?;
                 let synchronisation = scenario.options.synchronisation;
-                let of_table = self.language_model.as_ref().and_then(|table| table.strategy);
-                let of_scenario = scenario.options.strategy;
-                let of_scenario = (of_scenario != Strategy::HeteroTensor).then_some(of_scenario);
-                let strategy = self.strategy.or(of_table).or(of_scenario);
+                let strategy = scenario.stated_strategy;
                 Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
             }
             Workload::Model(_) | Workload::Set(_) | Workload::Applications(_) => {
