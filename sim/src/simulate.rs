@@ -51,12 +51,12 @@ use crate::kernel::cpu::Library;
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{Layer, Stage};
 
 /// Longest run that is simulated: a day. No inference takes that long, and
 /// integer picoseconds would end after 213 days.
-pub const LONGEST_RUN: Picos = Picos(24 * 3_600 * 1_000_000_000_000);
+pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

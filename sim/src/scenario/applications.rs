@@ -14,15 +14,15 @@ use crate::input::{InputError, Text, Violation};
 use crate::plan::{Plan, PlanFile};
 use crate::simulate::applications::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH};
 use crate::simulate::generation::planned_stages;
-use crate::units::Picos;
+use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
 /// How long requests come unless a scenario says otherwise: 300 frames of a camera.
 const USUAL_DURATION_S: f64 = 10.0;
 /// Longest time that requests come: an hour.
 const MOST_DURATION_S: f64 = 3_600.0;
-/// Shortest and longest deadline: a microsecond and a day.
-const DEADLINES_MS: [f64; 2] = [1e-3, 24.0 * 3.6e6];
+/// Shortest deadline: a microsecond.
+const SHORTEST_DEADLINE_MS: f64 = 1e-3;
 const MICROS_PER_SECOND: f64 = 1e6;
 /// What each application must have.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
@@ -141,8 +141,8 @@ impl ApplicationTable {
             checker.table("frames", |checker| frames.check(checker));
         }
         if let Some(deadline_ms) = table.deadline_ms {
-            let [least, most] = DEADLINES_MS;
-            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), Limits::Within(least, most));
+            let limits = Limits::Within(SHORTEST_DEADLINE_MS, MILLIS_PER_DAY);
+            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), limits);
         }
         if let Some(depth) = table.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
