@@ -92,8 +92,8 @@ pub enum SimulateError {
     )]
     NoTokenGraphs { device: String },
     /// Requests of several applications are more than a run is worth.
-    #[error("the requests of {application} are {commands} commands, and all together may be {most}")]
-    TooManyCommands { application: String, commands: u64, most: u64 },
+    #[error("the requests of all applications are {commands} commands, and may be {most}")]
+    TooManyCommands { commands: u64, most: u64 },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
     TooLong { what: String },

@@ -136,6 +136,9 @@ fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
 
 impl ApplicationTable {
     fn check(checker: &mut Checker, table: &Self) {
+        if table.name.trim().is_empty() {
+            checker.violation("name", format_args!("{:?}", table.name), "a name");
+        }
         checker.table("arrivals", |checker| table.arrivals.check(checker));
         if let Some(frames) = &table.frames {
             checker.table("frames", |checker| frames.check(checker));

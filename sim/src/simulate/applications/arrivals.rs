@@ -60,8 +60,8 @@ impl Arrivals {
         Picos::from_millis(period_ms).max(Picos(1))
     }
 
-    /// Times of the requests that are due before `duration`, drawn from the stream of `seed` that has the number
-    /// of the application.
+    /// Times of the requests that come before `duration`, drawn from the stream of `seed` that has the number of the
+    /// application.
     pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(application);
@@ -84,6 +84,7 @@ impl Arrivals {
                 due.saturating_add(jitter.scale(part))
             })
             .collect();
+        times.retain(|&time| time < duration);
         times.sort_unstable();
         times
     }

@@ -1,6 +1,7 @@
 //! The begin of a run of several applications as tracks: the requests of each, and what the processors
 //! compute. Hand-overs, which the host does beside them, are left out.
 
+use super::report::{self, end};
 use super::{ApplicationSimulator, Load, SimulateError};
 use crate::engine::{Recorder, TaskId};
 use crate::simulate::lower::PricedCommand;
@@ -23,7 +24,8 @@ pub(super) fn timeline(
     until: Picos,
 ) -> Result<Timeline, SimulateError> {
     let mut recorder = Recorder::new();
-    let end = simulator.execute(loads, &mut recorder)?.min(until);
+    simulator.execute(loads, &mut recorder)?;
+    let end = end(report::requests(&simulator.engine, loads)).min(until);
     let owners = owners(loads);
     let mut drawing = Drawing::without_waits(simulator.device);
     for Execution { task, spans } in executions(&recorder, &owners, end) {
