@@ -172,31 +172,31 @@ impl Strategy {
             search: None,
             language: Some(language::Rules { place, steps, role }),
         };
-        let both = |find, place, steps, role| Rules { search: Some(find), ..language(place, steps, role) };
+        let engine = |place, steps| language(place, steps, Role::Engine);
+        let offered = |place| language(place, Steps::Standard, Role::Offered);
+        let compared = |place| language(place, Steps::Standard, Role::Compared);
         let padded: language::Place = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
         match self {
-            Self::CpuOnly => both(
-                |explorer, strategy| {
+            Self::CpuOnly => Rules {
+                search: Some(|explorer, strategy| {
                     let core_sets: Vec<_> =
                         explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
                     split::on_one_processor(explorer, strategy, &core_sets)
-                },
-                language::on_all_cores,
-                Steps::OnCores,
-                Role::Engine,
-            ),
-            Self::GpuOnly => both(
-                |explorer, strategy| split::on_one_processor(explorer, strategy, &[Placement::GPU]),
-                |_, _| Ok(Placement::GPU),
-                Steps::Standard,
-                Role::Engine,
-            ),
-            Self::NpuOnly => both(
-                |explorer, strategy| split::on_one_processor(explorer, strategy, &[Placement::NPU]),
-                padded,
-                Steps::Standard,
-                Role::Compared,
-            ),
+                }),
+                ..engine(language::on_all_cores, Steps::OnCores)
+            },
+            Self::GpuOnly => Rules {
+                search: Some(|explorer, strategy| {
+                    split::on_one_processor(explorer, strategy, &[Placement::GPU])
+                }),
+                ..engine(|_, _| Ok(Placement::GPU), Steps::Standard)
+            },
+            Self::NpuOnly => Rules {
+                search: Some(|explorer, strategy| {
+                    split::on_one_processor(explorer, strategy, &[Placement::NPU])
+                }),
+                ..compared(padded)
+            },
             Self::ChannelSplit => search(&[Axis::Channels], split::find),
             Self::HeightSplit => search(&[Axis::Height], split::find),
             Self::AnySplit => search(&[Axis::Channels, Axis::Height], split::find),
@@ -209,35 +209,19 @@ impl Strategy {
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
             Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
             Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
-            Self::NpuPadding => language(padded, Steps::Standard, Role::Compared),
-            Self::NpuPipe => language(
-                |_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces)),
-                Steps::Standard,
-                Role::Offered,
-            ),
-            Self::NpuChunked => language(
-                |_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS)),
-                Steps::Standard,
-                Role::Compared,
-            ),
+            Self::NpuPadding => compared(padded),
+            Self::NpuPipe => offered(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
+            Self::NpuChunked => compared(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
             Self::NpuOnline => language(padded, Steps::Online(None), Role::Compared),
             Self::NpuNaive => language(padded, Steps::Online(Some(Order::WeightsStationary)), Role::Compared),
-            Self::NpuGraphs | Self::NpuPrefill => {
-                language(|_, _| Ok(Placement::NPU), Steps::Compiled, Role::Engine)
+            Self::NpuGraphs | Self::NpuPrefill => engine(|_, _| Ok(Placement::NPU), Steps::Compiled),
+            Self::HeteroLayer => engine(layer_level::place, Steps::Standard),
+            Self::WeightCentric => {
+                compared(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))
             }
-            Self::HeteroLayer => language(layer_level::place, Steps::Standard, Role::Engine),
-            Self::WeightCentric => language(
-                |price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)),
-                Steps::Standard,
-                Role::Compared,
-            ),
-            Self::ActivationCentric => language(activation_centric::place, Steps::Standard, Role::Compared),
-            Self::Hybrid => language(
-                |price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?)),
-                Steps::Standard,
-                Role::Compared,
-            ),
-            Self::HeteroTensor => language(solver::place, Steps::Standard, Role::Offered),
+            Self::ActivationCentric => compared(activation_centric::place),
+            Self::Hybrid => compared(|price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?))),
+            Self::HeteroTensor => offered(solver::place),
         }
     }
 

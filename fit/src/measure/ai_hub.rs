@@ -19,7 +19,7 @@ use strum::{Display, EnumString};
 
 use super::{Run, Runs, SkippedRow};
 use coexec_import::{ImportOptions, ImportedScenario};
-use coexec_sim::device::calibration::ErrorGroup;
+use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
 use coexec_sim::workload::{DataType, Graph, Stage, fuse};
 use coexec_sim::{InputError, ProcessorKind, Text};
 use row::Row;
@@ -136,9 +136,8 @@ impl OnUnit {
     /// Name of the group that its error is told in.
     pub fn group(&self) -> String {
         let Self { unit, runtime, format, .. } = self;
-        let runtime = runtime.to_string();
-        let what = if self.is_reference { ErrorGroup::NETWORKS } else { &runtime };
-        ErrorGroup::on(unit.name(), what, &format.to_string()).to_string()
+        let what = if self.is_reference { Computed::Networks } else { Computed::Kind(runtime.to_string()) };
+        ErrorGroup::On { processor: *unit, what, runs: Some(Which::Format(format.to_string())) }.to_string()
     }
 }
 

@@ -143,7 +143,7 @@ mod tests {
             assert!(point.roofline_us.unwrap() > 0.0);
         }
         let scored = score(&found.points);
-        assert_eq!(scored[0].group.name, "gpu/end_to_end/float");
+        assert_eq!(scored[0].group.name, "gpu/end_to_end/float".into());
         assert!((scored[0].rank_correlation.unwrap() - 1.0).abs() < 1e-9);
     }
 
