@@ -219,7 +219,8 @@ impl<'a> Search<'a> {
             }
         }
         let plans = best.map_or_else(|| alone.clone(), |(_, plans)| plans);
-        let (found, as_if_alone) = (self.choice(&plans)?, self.choice(&alone)?);
+        let found = self.choice(&plans)?;
+        let as_if_alone = if plans == alone { found.clone() } else { self.choice(&alone)? };
         Ok(Together { found, as_if_alone, considered: self.considered, is_complete: self.is_complete })
     }
 

@@ -24,8 +24,15 @@ pub(super) fn timeline(
     until: Picos,
 ) -> Result<Timeline, SimulateError> {
     let mut recorder = Recorder::new();
-    simulator.execute(loads, &mut recorder)?;
-    let end = end(report::requests(&simulator.engine, loads)).min(until);
+    // What comes later changes nothing before.
+    let mut shown = loads.to_vec();
+    for load in &mut shown {
+        load.stream.arrivals.retain(|&arrival| arrival < until);
+    }
+    simulator.execute(&shown, &mut recorder)?;
+    let count = |loads: &[Load<'_>]| loads.iter().map(|load| load.stream.arrivals.len()).sum::<usize>();
+    let is_all = count(&shown) == count(loads);
+    let end = if is_all { end(report::requests(&simulator.engine, loads)).min(until) } else { until };
     let owners = owners(loads);
     let mut drawing = Drawing::without_waits(simulator.device);
     for Execution { task, spans } in executions(&recorder, &owners, end) {
