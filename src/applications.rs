@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use coexec_sim::explore::applications::{
-    Applications, Choice, Cost, Job, Together, explore_applications, simulate_applications,
+    Application, Applications, Choice, Cost, Job, MOST_SEARCHED, Together, explore_applications,
+    simulate_applications,
 };
 use coexec_sim::simulate::applications::ApplicationReport;
 use coexec_sim::simulate::generation::planned_stages;
@@ -68,15 +69,14 @@ pub(crate) fn explore(
     advice::refuse(options, "for models")?;
     let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
     refuse(&of_one, "draw the --timeline of all, or explore the scenario of one application")?;
+    let out = plan_paths(applications, options.out.as_deref())?;
     let together = explore_applications(&scenario.device, applications)?;
     let found = &together.found;
     let timeline = found.timeline(&scenario.device, applications, SHOWN)?;
     let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
-    if let Some(path) = &options.out {
-        for (name, plan) in applications.applications.iter().zip(plans(scenario, applications, found)) {
-            let Some(plan) = plan else { continue };
-            files.push(OutputFile::encoded(&path_of(path, &name.name), toml::to_string_pretty(&plan))?);
-        }
+    for (path, plan) in out.iter().zip(plans(scenario, applications, found)) {
+        let Some(plan) = plan else { continue };
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
     output::write(&files)?;
     if common.json {
@@ -102,11 +102,24 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
     }
 }
 
-/// Where the plan of an application is written: its name is put behind that of the file.
-fn path_of(path: &Path, application: &str) -> PathBuf {
-    let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-    let safe = application.replace(|letter: char| !letter.is_alphanumeric(), "-");
-    path.with_file_name(format!("{}-{safe}.{}", name(path.file_stem()), name(path.extension())))
+/// Where the plan of each application is written: its name is put behind that of the file.
+fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+    let Some(out) = out else { return Ok(Vec::new()) };
+    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, ending) = (part(out.file_stem()), part(out.extension()));
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for Application { name, .. } in &applications.applications {
+        let safe = name.replace(|letter: char| !letter.is_alphanumeric(), "-");
+        let path = out.with_file_name(format!("{stem}-{safe}.{ending}"));
+        if paths.contains(&path) {
+            let problem =
+                format!("the plans of two applications would both be written to {}", path.display());
+            return Err(Failure::usage(problem, "give applications names that differ in letters or digits"));
+        }
+        output::check(&path)?;
+        paths.push(path);
+    }
+    Ok(paths)
 }
 
 /// The plan of each application as a file has it.
@@ -131,14 +144,14 @@ fn document(scenario: &Scenario, applications: &Applications, found: &impl Seria
 fn heading(scenario: &Scenario, applications: &Applications) {
     let Applications { duration, seed, .. } = applications;
     output::line(&format!(
-        "{}\non {}, requests of {duration}, seed {seed}\n",
+        "{}\non {}, requests that come for {duration}, seed {seed}\n",
         scenario.title, scenario.device.title
     ));
 }
 
 /// The plans found beside those as if each application were alone.
 fn compare(together: &Together) {
-    let Together { found, as_if_alone, considered } = together;
+    let Together { found, as_if_alone, considered, is_complete } = together;
     let rows = found.served.applications.iter().zip(&as_if_alone.served.applications);
     let origins = found.plans.iter().zip(&as_if_alone.plans);
     let rows = rows.zip(origins).map(|((found, alone), (plan, plan_alone))| {
@@ -152,6 +165,12 @@ fn compare(together: &Together) {
         "\nKnowing each other, applications take {now:.2} times what each takes alone under its own best plan, on \
          average; planned as if alone {before:.2} times. {considered} choices of plans were simulated\n"
     ));
+    if !is_complete {
+        output::line(&format!(
+            "The search ended there: its choices may have {MOST_SEARCHED} commands together; a shorter duration_s allows \
+             more of them\n"
+        ));
+    }
 }
 
 fn p99(report: &ApplicationReport) -> String {

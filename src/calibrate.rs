@@ -6,7 +6,6 @@ pub(crate) mod prior;
 mod show;
 mod suggest;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use coexec_fit::calibrate::cpu::FittedTable;
@@ -16,7 +15,7 @@ use coexec_fit::csv_rows;
 use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
-use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
+use coexec_sim::device::calibration::{Calibration, Group};
 use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
@@ -124,8 +123,9 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
 /// The errors that were found, and what the base states of what nothing was found of; worst first. Kernels of a
 /// processor are found together; its whole networks, language models, cuts and plans each by other runs.
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
-    let found: BTreeSet<ErrorGroup> = errors.iter().map(|group| group.name.found_with()).collect();
-    errors.extend(stated.into_iter().filter(|group| !found.contains(&group.name.found_with())));
+    let is_found = |group: &Group| errors.iter().any(|found| found.name.is_found_with(&group.name));
+    let kept: Vec<Group> = stated.into_iter().filter(|group| !is_found(group)).collect();
+    errors.extend(kept);
     errors.sort_by(|a, b| b.mape_percent.total_cmp(&a.mape_percent));
     errors
 }
@@ -200,6 +200,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]

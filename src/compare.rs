@@ -161,7 +161,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
     let Workload::Model(stages) = &scenario.workload else {
         return Err(Failure::usage(
             format!("{name} is no model of which operators are planned"),
-            "compare networks or operators; explore a set or a language model by itself",
+            "compare networks or operators; explore a set, a language model or applications by itself",
         ));
     };
     let mut simulator = scenario.simulator();

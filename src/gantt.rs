@@ -19,7 +19,9 @@ pub(crate) fn text(timeline: &Timeline) -> String {
         .collect();
     let end = timeline.end.to_string();
     lines.push(format!("{:<name_width$} 0{end:>width$}", "", width = WIDTH + 1));
-    lines.push(format!("{:<name_width$} # computes  : launch, fork-join  = synchronises  . waits", ""));
+    let mut slices = timeline.tracks.iter().flat_map(|track| &track.slices);
+    let waits = if slices.any(|slice| slice.activity == Activity::Wait) { "  . waits" } else { "" };
+    lines.push(format!("{:<name_width$} # computes  : launch, fork-join  = synchronises{waits}", ""));
     lines.join("\n")
 }
 

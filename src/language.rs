@@ -144,12 +144,8 @@ pub(crate) fn explore(
     Ok(())
 }
 
-/// How engines use the processors, beside what a scenario asks for.
-const OTHER_ENGINES: [Strategy; 5] =
-    [Strategy::NpuGraphs, Strategy::NpuPrefill, Strategy::HeteroLayer, Strategy::GpuOnly, Strategy::CpuOnly];
-
-/// The scenario's strategy beside others; where it is the usual one and none was asked for, the fastest first. Or
-/// every one of them, fastest first.
+/// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the usual
+/// one among them. Or every one, fastest first.
 fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
@@ -159,30 +155,23 @@ fn answers(
         let mechanism = scenario.options.synchronisation;
         explore_language(&scenario.device, scenario.library, task, strategy, mechanism)
     };
-    if asked != Some(OneOrAll::All) {
-        let usual = scenario.options.strategy;
-        let is_open = asked.is_none() && usual == Strategy::HeteroTensor;
-        let others = OTHER_ENGINES.into_iter().filter(|&other| other != usual);
-        let mut answers: Vec<LanguageAnswer> = others.filter_map(|other| answer(other).ok()).collect();
-        match answer(usual) {
-            Ok(found) => answers.insert(0, found),
-            Err(_) if is_open && !answers.is_empty() => {}
-            Err(error) => return Err(error.into()),
-        }
-        if is_open {
-            answers.sort_by_key(|answer| answer.generation.latency);
-        }
-        return Ok(answers);
-    }
+    let usual = scenario.options.strategy;
+    let is_of_all = asked == Some(OneOrAll::All);
+    let is_open = is_of_all || scenario.stated_strategy.is_none();
+    let mut others: Vec<Strategy> =
+        if is_of_all { Strategy::of_language_models().collect() } else { Strategy::engines().collect() };
+    // What shares most comes last of all and first of equals.
+    others.reverse();
+    others.retain(|other| *other != usual);
     // Those that cannot run on the device, or cover these lengths, drop out.
     let mut answers: Vec<LanguageAnswer> =
-        Strategy::of_language_models().filter_map(|strategy| answer(strategy).ok()).collect();
-    if answers.is_empty() {
-        answers.push(answer(scenario.options.strategy)?);
+        others.into_iter().filter_map(|other| answer(other).ok()).collect();
+    match answer(usual) {
+        Ok(found) => answers.insert(0, found),
+        Err(_) if is_open && !answers.is_empty() => {}
+        Err(error) => return Err(error.into()),
     }
-    // The solver comes last of all and first of equals.
-    answers.reverse();
-    answers.sort_by_key(|answer| answer.generation.latency);
+    answers[usize::from(!is_open)..].sort_by_key(|answer| answer.generation.latency);
     Ok(answers)
 }
 

@@ -9,7 +9,8 @@ use coexec_fit::transfer::{self, Errors, errors_of, leave_one_out, transfer};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_fit::validate::{ErrorGroup, Group};
-use coexec_sim::{Calibration, InputError, Profile, Text};
+use coexec_sim::device::calibration::{Computed, Which};
+use coexec_sim::{Calibration, InputError, ProcessorKind, Profile, Text};
 use serde::Serialize;
 
 use crate::cli::{Common, NewProfile, ProfileCommand, ProfileError};
@@ -94,7 +95,7 @@ fn tell(specification: &Specification, donors: &str, error: &[Group]) {
     output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, NPU {npu}, memory {memory}; power not known"));
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
     output::line("How far that is off, each of them left out in turn:\n");
-    let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == *kind);
+    let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == (*kind).into());
     let percent = |value: f64| format!("{value:.1} %");
     let cells = |group: &Group| {
         let Group { name, n, mape_percent, p95_ape_percent, bias_percent, .. } = group;
@@ -156,14 +157,15 @@ const KINDS: [(&str, &str); 7] = [
 /// The kind of a group: of a CPU's, whether one core or several of a cluster ran.
 fn kind(group: &ErrorGroup) -> ErrorGroup {
     match group {
-        ErrorGroup::On { processor, what, of } if processor == "cpu" => {
-            let threads: Vec<u32> = what.chars().filter_map(|letter| letter.to_digit(10)).collect();
+        ErrorGroup::On { processor: ProcessorKind::Cpu, what: Computed::Kind(cores), runs } => {
+            let threads: Vec<u32> = cores.chars().filter_map(|letter| letter.to_digit(10)).collect();
             let cores = match threads.as_slice() {
                 [1] => "one",
                 [_] => "several",
                 [] | [_, ..] => "mixed",
             };
-            ErrorGroup::on(processor, cores, if of == "float" { of } else { "quant" })
+            let is_float = matches!(runs, Some(Which::Format(format)) if format == "float");
+            format!("cpu/{cores}/{}", if is_float { "float" } else { "quant" }).as_str().into()
         }
         other => other.clone(),
     }
@@ -242,6 +244,7 @@ fn left_out(name: &str, points: &[Point]) -> LeftOut {
     // A device counts each of its core sets alike.
     let groups = score(points);
     let mape = |of: &str| {
+        let of = ErrorGroup::from(of);
         let alike: Vec<f64> = groups
             .iter()
             .filter(|scored| kind(&scored.group.name) == of)

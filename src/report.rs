@@ -5,7 +5,6 @@
 
 mod page;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use coexec_fit::measure::SkippedRow;
@@ -199,12 +198,8 @@ fn phone(
 
 /// The reasons for which rows are left out, the most frequent first.
 fn reasons(left_out: &[SkippedRow]) -> Vec<(String, usize)> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in left_out {
-        *counts.entry(&row.reason).or_default() += 1;
-    }
-    let mut counts: Vec<(String, usize)> =
-        counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
+    let counts = runs::reasons(left_out).into_iter();
+    let mut counts: Vec<(String, usize)> = counts.map(|(reason, count)| (reason.to_owned(), count)).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     counts
 }

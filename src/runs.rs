@@ -232,16 +232,21 @@ fn of_chip(
     if !common.quiet {
         let (count, rows) = (runs.count(), runs.left_out.len());
         crate::output::note(&format!("{}: {count} {what} on {chip}", folder.display()));
-        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-        for row in &runs.left_out {
-            *reasons.entry(row.reason.as_str()).or_default() += 1;
-        }
-        for (reason, count) in reasons {
+        for (reason, count) in reasons(&runs.left_out) {
             crate::output::note(&format!("not used: {count} of {rows} rows: {reason}"));
         }
     }
     let digest = digest::of_runs(&runs);
     Ok(Measured { runs, data: Some(data), device: chip.to_owned(), digest, ..Measured::default() })
+}
+
+/// How many rows are left out for which reason.
+pub(crate) fn reasons(left_out: &[SkippedRow]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for row in left_out {
+        *counts.entry(row.reason.as_str()).or_default() += 1;
+    }
+    counts
 }
 
 /// The device whose columns are read.

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 use coexec_plots::palette::{MUTED, look};
-use coexec_plots::{Figure, Format, Mark, PlotError, ShareRow, Shares};
+use coexec_plots::{Figure, Format, Mark, PlotError};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::simulate::{Composition, Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
-use coexec_sim::{Axis, Plan, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Plan, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -195,31 +195,18 @@ fn titles(what: &str, scenario: &Scenario) -> (String, String) {
     (format!("{what} {}", scenario.title), format!("on {}", scenario.device.title))
 }
 
-/// Who computes how much under one plan.
-pub(crate) fn share_row(name: &str, plan: &Plan) -> ShareRow {
-    let operators = plan.placements.iter().enumerate().map(|(stage, placement)| Shares {
-        cpu: placement.fraction(ProcessorKind::Cpu),
-        gpu: placement.fraction(ProcessorKind::Gpu),
-        npu: placement.fraction(ProcessorKind::Npu),
-        is_along_channels: placement.axis() != Some(Axis::Height),
-        chain: plan.chain(stage),
-    });
-    ShareRow { name: name.to_owned(), operators: operators.collect() }
-}
-
 /// The figure of who computes how much of each operator: under the plan of every strategy,
 /// or under the one that was asked for.
 pub(crate) fn share_map(
     scenario: &Scenario,
     entries: &[Entry],
-    (strategy, plan): (&str, &Plan),
+    of_plan: (&str, &Plan),
     format: Format,
 ) -> Result<Vec<u8>, PlotError> {
-    let mut rows: Vec<ShareRow> =
-        entries.iter().map(|entry| share_row(entry.strategy, &entry.plan)).collect();
-    if rows.is_empty() {
-        rows.push(share_row(strategy, plan));
+    let mut plans: Vec<_> = entries.iter().map(|entry| (entry.strategy, &entry.plan)).collect();
+    if plans.is_empty() {
+        plans.push(of_plan);
     }
     let (title, subtitle) = titles("Who computes", scenario);
-    coexec_plots::shares(&rows)?.titled(&title, &subtitle).draw(format)
+    coexec_plots::shares(&plans).titled(&title, &subtitle).draw(format)
 }

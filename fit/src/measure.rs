@@ -149,3 +149,17 @@ pub struct SkippedRow {
     /// Why.
     pub reason: String,
 }
+
+/// What became of rows, by their lines: what can be used, and which cannot.
+pub(crate) fn usable<T, E: ToString>(
+    rows: impl Iterator<Item = (u64, Result<T, E>)>,
+) -> (Vec<T>, Vec<SkippedRow>) {
+    let (mut usable, mut left_out) = (Vec::new(), Vec::new());
+    for (line, row) in rows {
+        match row {
+            Ok(row) => usable.push(row),
+            Err(reason) => left_out.push(SkippedRow { line, reason: reason.to_string() }),
+        }
+    }
+    (usable, left_out)
+}

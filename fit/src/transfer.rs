@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use coexec_sim::device::calibration::Computed;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::workload::{Conv2d, fuse, network, networks};
@@ -97,7 +98,7 @@ const MEDIAN_OVER_MEAN: f64 = 0.845;
 pub fn errors_of(is_unverified: impl Fn(ProcessorKind) -> bool) -> Vec<Group> {
     let mut errors = errors();
     for kind in ProcessorKind::ALL.into_iter().filter(|kind| is_unverified(*kind)) {
-        for group in errors.iter_mut().filter(|group| group.name.processor() == Some(kind.name())) {
+        for group in errors.iter_mut().filter(|group| group.name.processor() == Some(kind)) {
             let wider = |percent: f64, over_mean: f64| {
                 rounded(percent.hypot(over_mean * UNVERIFIED_PERCENT), VALUE_DIGITS)
             };
@@ -197,7 +198,9 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
 /// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
 fn error_class(group: &str) -> ErrorGroup {
     match ErrorGroup::from(group) {
-        ErrorGroup::On { processor, of, .. } if processor == "cpu" => ErrorGroup::on(&processor, "", &of),
+        ErrorGroup::On { processor: processor @ ProcessorKind::Cpu, runs, .. } => {
+            ErrorGroup::On { processor, what: Computed::Kind(String::new()), runs }
+        }
         other => other,
     }
 }

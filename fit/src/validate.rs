@@ -22,7 +22,7 @@ pub mod score;
 
 use std::collections::HashSet;
 
-use crate::measure::{ByProcessor, Run, SkippedRow};
+use crate::measure::{ByProcessor, Run, SkippedRow, usable};
 pub use coexec_sim::device::calibration::{ErrorGroup, Group};
 use coexec_sim::statistics::quantile;
 use coexec_sim::{Library, Profile};
@@ -44,14 +44,13 @@ pub struct Validation {
 
 impl Validation {
     /// Of `runs`, each of which `point` predicts.
-    fn of<W, E: ToString>(runs: &[Run<W>], mut point: impl FnMut(&Run<W>) -> Result<Point, E>) -> Self {
-        let (mut points, mut left_out) = (Vec::new(), Vec::new());
-        for run in runs {
-            match point(run) {
-                Ok(point) => points.push(point),
-                Err(error) => left_out.push(SkippedRow { line: run.line, reason: error.to_string() }),
-            }
-        }
+    fn of<W, E: ToString>(runs: &[Run<W>], point: impl FnMut(&Run<W>) -> Result<Point, E>) -> Self {
+        Self::found(runs, runs.iter().map(point).collect())
+    }
+
+    /// Of `runs`, whose predictions are known.
+    fn found<W, E: ToString>(runs: &[Run<W>], found: Vec<Result<Point, E>>) -> Self {
+        let (points, left_out) = usable(runs.iter().map(|run| run.line).zip(found));
         Self { points, left_out }
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coexec_fit::measure::runs::Fingerprint;
+use coexec_sim::units::SECONDS_PER_DAY;
 
 use crate::opencl::Description;
 use crate::system::{core_folder, number, text};
@@ -102,8 +103,7 @@ fn temperature() -> Option<f64> {
 
 /// Today in UTC: `2026-05-01`.
 pub fn today() -> Option<String> {
-    const DAY: u64 = 24 * 3_600;
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / DAY;
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / SECONDS_PER_DAY;
     let [year, month, day] = civil(days);
     Some(format!("{year:04}-{month:02}-{day:02}"))
 }

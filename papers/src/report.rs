@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::fact::{Fact, FactGroup, Published};
 use super::{Paper, mean};
 use coexec_plots::figure::Picture;
+use coexec_sim::statistics::median;
 
 /// What coexec says of a published fact.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -175,7 +176,7 @@ impl Group {
             not_reproduced: count(|role| matches!(role, Role::NotReproduced { .. })),
             disagreeing: predicted().filter(|row| row.disagrees()).count(),
             mean: (!deviations.is_empty()).then(|| mean(&deviations)),
-            median: (!deviations.is_empty()).then(|| middle(&deviations)),
+            median: median(&deviations),
             worst: deviations.last().copied(),
         }
     }
@@ -210,12 +211,6 @@ impl Group {
         rows.sort_by(|one, other| rank(one).cmp(&rank(other)).then(off(other).total_cmp(&off(one))));
         rows
     }
-}
-
-/// The middle of ascending values, or half-way between the middle two.
-fn middle(ascending: &[f64]) -> f64 {
-    let count = ascending.len();
-    f64::midpoint(ascending[(count - 1) / 2], ascending[count / 2])
 }
 
 /// All published numbers of a paper beside ours.

@@ -39,7 +39,7 @@ pub use frame::Figure;
 pub use learning::learning_curve;
 pub use mark::Mark;
 pub use picture::picture;
-pub use shares::{ShareRow, Shares, shares};
+pub use shares::shares;
 pub use timeline::timeline;
 pub use trace::trace;
 

@@ -14,6 +14,9 @@ pub mod gpu;
 pub mod memory;
 pub mod npu;
 pub mod power;
+mod processor;
 pub mod profile;
 pub mod quantity;
 pub mod sync;
+
+pub use processor::ProcessorKind;

@@ -33,14 +33,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+use crate::device::npu::Order;
 use crate::device::profile::Profile;
 use crate::kernel::cpu::CoreSet;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::units::{Joules, Picos};
-use crate::workload::Stage;
-use language::{ProductPrices, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
+use language::{Role, Steps, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
 
 /// A way to find a plan.
 #[derive(
@@ -128,7 +128,6 @@ pub enum Strategy {
 }
 
 type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found, SimulateError>;
-type PlaceProduct = fn(&ProductPrices<'_>, &Stage) -> Result<Placement, SimulateError>;
 
 /// What a strategy does.
 struct Rules {
@@ -136,8 +135,8 @@ struct Rules {
     axes: &'static [Axis],
     /// How it plans a graph of operators, if it does.
     search: Option<FindPlan>,
-    /// Where it puts a product of a language model, if it plans one.
-    place: Option<PlaceProduct>,
+    /// How it plans a language model, if it does.
+    language: Option<language::Rules>,
 }
 
 impl Strategy {
@@ -160,31 +159,43 @@ impl Strategy {
         Self::ALL.iter().copied().filter(differs)
     }
 
+    /// The strategies by which engines use a phone: what the answer of a language model is compared with.
+    pub fn engines() -> impl Iterator<Item = Self> {
+        Self::of_language_models().filter(|strategy| strategy.role() == Some(Role::Engine))
+    }
+
     /// The one list of what strategies do.
     fn rules(self) -> Rules {
-        let search = |axes, search| Rules { axes, search: Some(search), place: None };
-        let place = |place| Rules { axes: &[], search: None, place: Some(place) };
-        let padded: PlaceProduct = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
+        let search = |axes, search| Rules { axes, search: Some(search), language: None };
+        let language = |place, steps, role| Rules {
+            axes: &[],
+            search: None,
+            language: Some(language::Rules { place, steps, role }),
+        };
+        let engine = |place, steps| language(place, steps, Role::Engine);
+        let offered = |place| language(place, Steps::Standard, Role::Offered);
+        let compared = |place| language(place, Steps::Standard, Role::Compared);
+        let padded: language::Place = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
         match self {
             Self::CpuOnly => Rules {
-                place: Some(language::on_all_cores),
-                ..search(&[], |explorer, strategy| {
+                search: Some(|explorer, strategy| {
                     let core_sets: Vec<_> =
                         explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
                     split::on_one_processor(explorer, strategy, &core_sets)
-                })
+                }),
+                ..engine(language::on_all_cores, Steps::OnCores)
             },
             Self::GpuOnly => Rules {
-                place: Some(|_, _| Ok(Placement::GPU)),
-                ..search(&[], |explorer, strategy| {
+                search: Some(|explorer, strategy| {
                     split::on_one_processor(explorer, strategy, &[Placement::GPU])
-                })
+                }),
+                ..engine(|_, _| Ok(Placement::GPU), Steps::Standard)
             },
             Self::NpuOnly => Rules {
-                place: Some(padded),
-                ..search(&[], |explorer, strategy| {
+                search: Some(|explorer, strategy| {
                     split::on_one_processor(explorer, strategy, &[Placement::NPU])
-                })
+                }),
+                ..compared(padded)
             },
             Self::ChannelSplit => search(&[Axis::Channels], split::find),
             Self::HeightSplit => search(&[Axis::Height], split::find),
@@ -198,17 +209,19 @@ impl Strategy {
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
             Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
             Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
-            Self::NpuPadding | Self::NpuOnline | Self::NpuNaive => place(padded),
-            Self::NpuGraphs | Self::NpuPrefill => place(|_, _| Ok(Placement::NPU)),
-            Self::NpuPipe => place(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
-            Self::NpuChunked => place(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
-            Self::HeteroLayer => place(layer_level::place),
+            Self::NpuPadding => compared(padded),
+            Self::NpuPipe => offered(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
+            Self::NpuChunked => compared(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
+            Self::NpuOnline => language(padded, Steps::Online(None), Role::Compared),
+            Self::NpuNaive => language(padded, Steps::Online(Some(Order::WeightsStationary)), Role::Compared),
+            Self::NpuGraphs | Self::NpuPrefill => engine(|_, _| Ok(Placement::NPU), Steps::Compiled),
+            Self::HeteroLayer => engine(layer_level::place, Steps::Standard),
             Self::WeightCentric => {
-                place(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))
+                compared(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))
             }
-            Self::ActivationCentric => place(activation_centric::place),
-            Self::Hybrid => place(|price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?))),
-            Self::HeteroTensor => place(solver::place),
+            Self::ActivationCentric => compared(activation_centric::place),
+            Self::Hybrid => compared(|price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?))),
+            Self::HeteroTensor => offered(solver::place),
         }
     }
 
@@ -219,7 +232,7 @@ impl Strategy {
 
     /// Whether it plans language models.
     pub fn plans_language_models(self) -> bool {
-        self.rules().place.is_some()
+        self.rules().language.is_some()
     }
 
     /// Whether everything runs on one processor.

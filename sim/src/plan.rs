@@ -13,11 +13,12 @@ mod processor;
 mod region;
 pub mod synchronisation;
 
+pub use crate::device::ProcessorKind;
 pub use chain::{ChainError, Regions, check_chains, computed, owned};
 pub(crate) use chain::{follows, rows_read, widen_by_last};
 pub(crate) use file::MAX_PIPELINE_DEPTH;
 pub use file::{Partition, PlanFile, PlannedOperator, Share};
 pub use graph_cover::{GraphCover, GraphRows, MAX_GRAPHS};
 pub use placement::{MAX_PARTS, Part, Placement, PlacementError, Plan};
-pub use processor::{Processor, ProcessorKind};
+pub use processor::Processor;
 pub use region::{Axis, Region, Span};

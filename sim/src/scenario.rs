@@ -92,6 +92,32 @@ pub struct ScenarioFile {
     pub seed: Option<u64>,
 }
 
+impl ScenarioFile {
+    /// What `name` stands for, how it is written, and the text of it.
+    fn named(name: &str) -> Result<(String, Text, Self), InputError> {
+        if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
+        {
+            let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
+            let file = text.parse()?;
+            return Ok(((*name).to_owned(), text, file));
+        }
+        if let Some((name, file)) = Self::of_bundled(name) {
+            let text = Text { name: name.to_owned(), content: String::new() };
+            return Ok((name.to_owned(), text, file));
+        }
+        if let Some(text) = Text::of_file(name) {
+            let text = text?;
+            let file = text.parse()?;
+            return Ok((name.to_owned(), text, file));
+        }
+        Err(InputError::Unknown {
+            what: "scenario",
+            name: name.to_owned(),
+            known: bundled().into_iter().map(|bundled| bundled.name.to_owned()).collect(),
+        })
+    }
+}
+
 /// What is run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
@@ -122,6 +148,8 @@ pub struct Scenario {
     pub measure: Measure,
     /// What a search may use.
     pub options: SearchOptions,
+    /// The strategy among them, where the file or the caller says it rather than leaving it to what is usual.
+    pub stated_strategy: Option<Strategy>,
     /// How batches follow each other.
     pub pipeline: Option<Pipeline>,
 }
@@ -132,23 +160,8 @@ impl Scenario {
     /// # Errors
     /// What is wrong with the name, the file, the device or the overrides.
     pub fn load(name: &str, overrides: &Overrides) -> Result<Self, InputError> {
-        if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
-        {
-            let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
-            return Self::parse(name, &text, overrides);
-        }
-        if let Some((name, file)) = ScenarioFile::of_bundled(name) {
-            let text = Text { name: name.to_owned(), content: String::new() };
-            return file.resolve(name, &text, overrides);
-        }
-        if let Some(text) = Text::of_file(name) {
-            return Self::parse(name, &text?, overrides);
-        }
-        Err(InputError::Unknown {
-            what: "scenario",
-            name: name.to_owned(),
-            known: bundled().into_iter().map(|bundled| bundled.name.to_owned()).collect(),
-        })
+        let (name, text, file) = ScenarioFile::named(name)?;
+        file.resolve(&name, &text, overrides)
     }
 
     /// Parses and resolves a scenario file.

@@ -51,12 +51,12 @@ use crate::kernel::cpu::Library;
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Plan, Processor, ProcessorKind};
 use crate::schedule::ScheduleError;
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{Layer, Stage};
 
 /// Longest run that is simulated: a day. No inference takes that long, and
 /// integer picoseconds would end after 213 days.
-pub const LONGEST_RUN: Picos = Picos(24 * 3_600 * 1_000_000_000_000);
+pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -92,8 +92,8 @@ pub enum SimulateError {
     )]
     NoTokenGraphs { device: String },
     /// Requests of several applications are more than a run is worth.
-    #[error("the requests of {application} are {commands} commands, and all together may be {most}")]
-    TooManyCommands { application: String, commands: u64, most: u64 },
+    #[error("the requests of all applications are {commands} commands, and may be {most}")]
+    TooManyCommands { commands: u64, most: u64 },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
     TooLong { what: String },

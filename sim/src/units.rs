@@ -16,6 +16,10 @@ const PICOS_PER_MICRO: f64 = 1e6;
 /// Picoseconds of a second.
 pub const PICOS_PER_SECOND: f64 = 1e12;
 const MICROS_PER_MILLI: f64 = 1e3;
+/// Seconds of a day.
+pub const SECONDS_PER_DAY: u64 = 24 * 3_600;
+/// Milliseconds of a day.
+pub const MILLIS_PER_DAY: f64 = 1e3 * SECONDS_PER_DAY as f64;
 
 /// A point in, or a length of, simulated time, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

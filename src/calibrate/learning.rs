@@ -30,23 +30,15 @@ pub(super) fn curve(
     {
         centres.push((HARDWARE, centre));
     }
-    let mut series: Vec<Series<'_>> = centres
-        .iter()
-        .map(|(prior, centre)| Series {
-            name: format!("physics, prior {prior}"),
-            centre,
-            residual: false,
-            designed: false,
-        })
-        .collect();
-    if let (true, Some((prior, centre))) = (residual, centres.first()) {
-        series.push(Series {
-            name: format!("with residual, prior {prior}"),
-            centre,
-            residual: true,
-            designed: false,
-        });
-    }
+    let with = centres.iter().take(usize::from(residual)).map(|centre| ("with residual", true, centre));
+    let series = centres.iter().map(|centre| ("physics", false, centre)).chain(with);
+    let series = series.map(|(what, residual, (prior, centre))| Series {
+        name: format!("{what}, prior {prior}"),
+        centre,
+        residual,
+        designed: false,
+    });
+    let series: Vec<Series<'_>> = series.collect();
     let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {
         progress.tell(&format!("learning curve: {done} of {of} fits"));
     });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use coexec_sim::units::SECONDS_PER_DAY;
 
 use super::ScenarioOptions;
 
@@ -64,9 +65,10 @@ pub(crate) struct Run {
 
 /// A time in seconds, above 0 and of at most a day.
 fn seconds(text: &str) -> Result<Duration, String> {
-    const DAY: f64 = 24.0 * 3_600.0;
     match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= DAY => Ok(Duration::from_secs_f64(seconds)),
+        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_PER_DAY as f64 => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
         _ => Err("expected seconds above 0, at most a day".to_owned()),
     }
 }
@@ -87,7 +89,7 @@ pub(crate) struct Probe {
     pub(crate) name: Option<String>,
     /// Seconds the measurements may take in all: 1,080, or 90 where they are quick,
     /// unless given
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=SECONDS_PER_DAY))]
     pub(crate) time_limit: Option<u64>,
     /// Date to write into the profile; today (UTC) unless given
     #[arg(long, value_name = "YYYY-MM-DD")]

@@ -80,6 +80,7 @@ fn impossible_applications_are_refused_by_their_key() {
         ("rate_per_second = 30", "rate_per_second = 30, period_ms = 5", "application[0].arrivals.period_ms"),
         ("deadline_ms = 5\n", "deadline_ms = 5\nqueue_depth = 65\n", "application[0].queue_depth"),
         ("name = \"game\"", "name = \"labels\"", "application[1].name"),
+        ("name = \"game\"", "name = \" \"", "application[1].name"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"mobilenet\"", "there is no scenario named"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"epew-conv\"", "is not one model"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"several.toml\"", "is not one model"),
@@ -107,5 +108,11 @@ fn requests_that_nobody_waits_for_are_refused() {
     let long = SEVERAL
         .replace("duration_s = 0.5", "duration_s = 3600")
         .replace("rate_per_second = 30", "rate_per_second = 1000");
-    refused(&long, "simulate several.toml", &["labels", "duration_s"]);
+    refused(&long, "simulate several.toml", &["all applications", "duration_s"]);
+}
+
+#[test]
+fn plans_that_would_be_one_file_are_refused_before_they_are_searched() {
+    let alike = SEVERAL.replace("name = \"game\"", "name = \"labels!\"").replace("\"labels\"", "\"labels?\"");
+    refused(&alike, "explore several.toml --out plan.toml", &["plan-labels-.toml", "letters or digits"]);
 }

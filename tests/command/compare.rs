@@ -64,7 +64,8 @@ fn a_gain_below_the_limit_is_status_2() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
-    coexec(words("compare codl-conv --devices pixel4")).assert_refused(&["is no model"]);
+    coexec(words("compare codl-conv --devices pixel4"))
+        .assert_refused(&["is no model", "applications by itself"]);
     coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
     coexec(words("compare vgg16 --strategies hetero-tensor")).assert_refused(&["for language models"]);

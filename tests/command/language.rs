@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{coexec, words};
+use crate::{coexec, coexec_in, words};
 
 #[test]
 fn a_language_model_is_simulated_to_its_first_token_and_the_rest() {
@@ -48,6 +48,17 @@ fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
     let longer =
         document("explore llama3-8b-simple-qa --device snapdragon-8elite --strategy npu-graphs --json");
     assert!(longer["generation"]["turns"][0]["decode"]["latency_ps"].as_u64() > Some(0));
+    // Also in a scenario.
+    let folder = tempfile::tempdir().unwrap();
+    let model = "title = \"t\"\ndevice = \"snapdragon-8elite\"\nstrategy = \"hetero-tensor\"\n\
+                 [language_model]\nmodel = \"llama3.2-3b\"\n";
+    fs::write(folder.path().join("model.toml"), model).unwrap();
+    let several = "title = \"t\"\ndevice = \"snapdragon-8elite\"\n[[application]]\nname = \"a\"\n\
+                   scenario = \"model.toml\"\narrivals = { period_ms = 10000 }\n";
+    fs::write(folder.path().join("several.toml"), several).unwrap();
+    let document = |line: &str| coexec_in(folder.path(), words(line)).json();
+    assert_eq!(document("explore model.toml --json")["plan_origin"], "plan found by hetero-tensor");
+    assert_eq!(document("simulate several.toml --json")["plans"][0]["origin"], "hetero-tensor");
     // Where nothing is known of products handed over one by one, other engines answer.
     let found = document("explore llama3.2-3b --device dimensity-9300 --json");
     assert_eq!(found["plan_origin"], "plan found by npu-graphs");

@@ -25,7 +25,7 @@ fn the_h200_is_predicted_on_hundreds_of_layers_that_no_fit_saw() {
     let mut layers = 0;
     for family in ["fully_connected", "conv2d", "depthwise_conv2d"] {
         let name = format!("gpu/{family}/unseen");
-        let error = calibration.error.iter().find(|error| error.name == name).unwrap();
+        let error = calibration.error.iter().find(|error| error.name.to_string() == name).unwrap();
         assert!(error.mape_percent < MOST_PERCENT, "{error:?}");
         assert!(error.within_10_percent > LEAST_WITHIN_PERCENT, "{error:?}");
         layers += error.n;
@@ -38,7 +38,7 @@ fn cores_that_stand_for_a_gpu_are_predicted_within_a_tenth_on_average() {
     let calibration = Profile::load("xeon-pocl").unwrap().calibration.unwrap();
     let families = ["fully_connected", "conv2d", "depthwise_conv2d"].map(|family| {
         let name = format!("gpu/{family}/unseen");
-        calibration.error.iter().find(|error| error.name == name).unwrap()
+        calibration.error.iter().find(|error| error.name.to_string() == name).unwrap()
     });
     for error in families {
         assert!(error.mape_percent < MOST_PERCENT, "{error:?}");

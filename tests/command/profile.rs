@@ -105,7 +105,7 @@ fn an_npu_is_the_one_that_is_named_or_none_and_what_nobody_verified_widens_error
     unknown.assert_refused(&["there is no NPU named \"ane-m9\""]);
     let percent = |profile: &Profile| {
         let errors = &profile.calibration.as_ref().unwrap().error;
-        let group = errors.iter().find(|group| group.name == "gpu/end_to_end/unseen");
+        let group = errors.iter().find(|group| group.name == "gpu/end_to_end/unseen".into());
         group.unwrap().mape_percent
     };
     let verified = percent(&known);

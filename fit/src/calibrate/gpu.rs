@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use crate::measure::{GpuRun, SkippedRow};
+use crate::measure::{GpuRun, SkippedRow, usable};
 use crate::validate::gpu::{Predictor, deviations};
 use crate::validate::point::Point;
 use coexec_sim::Operator;
@@ -137,14 +137,10 @@ struct Classified<'a> {
 
 /// Finds the table of each run.
 fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<SkippedRow>) {
-    let (mut classified, mut left_out) = (Vec::new(), Vec::new());
-    for run in runs {
-        match execute(&run.what, base) {
-            Ok(execution) => classified.push(Classified { table: execution.detail.kernel.table(), run }),
-            Err(unsupported) => left_out.push(SkippedRow { line: run.line, reason: unsupported.to_string() }),
-        }
-    }
-    (classified, left_out)
+    usable(runs.iter().map(|run| {
+        let table = execute(&run.what, base).map(|execution| execution.detail.kernel.table());
+        (run.line, table.map(|table| Classified { table, run }))
+    }))
 }
 
 /// Fits every table that has runs. Grouped convolution comes after the generic

@@ -9,12 +9,11 @@ use nalgebra::DVector;
 
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
-use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::measure::{GpuNetwork, SkippedRow};
+use super::least_squares::{Stop, minimise, pseudo_huber};
+use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
-use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
 const LOSS_SCALE: f64 = 0.1;
@@ -23,12 +22,6 @@ const LOSS_SCALE: f64 = 0.1;
 /// the repetitions of an inference differ by on the six phones of the data set (0.8
 /// to 9 %, median 2.5 %).
 const EXPECTED_ERROR: f64 = 0.025;
-
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
-
-/// Part of the prior's variance above which the runs say too little of a value.
-const UNINFORMED: f64 = 0.5;
 
 /// What is expected of a parameter before any run.
 struct Prior {
@@ -138,14 +131,10 @@ struct Evidence {
 
 impl Evidence {
     fn of(gpu: &Gpu, networks: &[&GpuNetwork]) -> (Vec<Self>, Vec<SkippedRow>) {
-        let (mut evidence, mut left_out) = (Vec::new(), Vec::new());
-        for network in networks {
-            match Launches::of(network, gpu) {
-                Ok(launches) => evidence.push(Self { launches, log_us: network.measured_us.ln() }),
-                Err(error) => left_out.push(SkippedRow { line: network.line, reason: error.to_string() }),
-            }
-        }
-        (evidence, left_out)
+        usable(networks.iter().map(|network| {
+            let launches = Launches::of(network, gpu);
+            (network.line, launches.map(|launches| Self { launches, log_us: network.measured_us.ln() }))
+        }))
     }
 }
 
@@ -182,8 +171,11 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
             }
         },
     );
-    let parameters: Vec<Fitted> =
-        (0..PRIORS.len()).map(|index| fitted(&solution, index, centre[index], evidence.len())).collect();
+    let fitted = |(index, Prior { key, deviation, .. }): (usize, &Prior)| {
+        let known = solution.posterior(index, (*deviation, EXPECTED_ERROR), evidence.len());
+        Fitted::of(key, centre[index], known)
+    };
+    let parameters: Vec<Fitted> = PRIORS.iter().enumerate().map(fitted).collect();
     let quantity = |index: usize, part: f64| parameters[index].quantity(source, part);
     let host = HostPath {
         source: source.to_owned(),
@@ -200,22 +192,6 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
 fn inference_us(values: &[f64; PRIORS.len()], launches: Launches) -> f64 {
     let [inference, factor, gap, traffic] = values;
     inference + factor * launches.alone_us + gap * launches.count as f64 + traffic * launches.bytes as f64
-}
-
-/// A parameter with its interval.
-fn fitted(solution: &Solution, index: usize, base: f64, networks: usize) -> Fitted {
-    let Prior { key, deviation: prior, .. } = PRIORS[index];
-    // The prior's rows stand for one observation a parameter, so that as many degrees
-    // of freedom are left as there are networks.
-    let variance = 2.0 * solution.cost / networks.max(1) as f64;
-    let inverse = solution.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
-    let prior_left = inverse.map_or(1.0, |inverse| inverse * (EXPECTED_ERROR / prior).powi(2));
-    let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
-    let log = base.ln() + solution.parameters[index];
-    let end = |deviations: f64| rounded((log + deviations * deviation).exp(), VALUE_DIGITS);
-    let value = rounded(log.exp(), VALUE_DIGITS);
-    let ci95 = [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)];
-    Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use nalgebra::DVector;
 
-use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use super::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
 use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::simulate::memory::curve;
@@ -73,9 +73,6 @@ const EXPECTED_ERROR: f64 = 0.037;
 /// Deviation of a coordinate before any run: wide enough for a factor of seven
 /// either way, so that only what the runs say nothing of is held by it.
 const PRIOR_DEVIATION: f64 = 2.0;
-
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
 
 /// Step of the derivatives that carry the coordinates' covariance to the values.
 const DERIVATIVE_STEP: f64 = 1e-4;

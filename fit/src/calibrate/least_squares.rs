@@ -8,12 +8,20 @@
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+
 /// Relative step of the numerical derivative: near the cube root of the machine
 /// epsilon, where truncation and rounding errors of a central difference meet.
 const DERIVATIVE_STEP: f64 = 6e-6;
 
 /// First damping, relative to the largest curvature.
 const FIRST_DAMPING: f64 = 1e-3;
+
+/// Deviations either side of the mean that hold 95 % of a normal distribution.
+pub const DEVIATIONS_95: f64 = 1.96;
+
+/// Part of the prior's variance above which the runs say too little of a value.
+pub const UNINFORMED: f64 = 0.5;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +50,41 @@ pub struct Solution {
     pub inverse_normal: Option<DMatrix<f64>>,
     /// Whether the cost had stopped falling.
     pub converged: bool,
+}
+
+/// What runs say of the logarithm of a parameter over its base.
+#[derive(Clone, Copy, Debug)]
+pub struct Posterior {
+    /// The logarithm.
+    pub log: f64,
+    /// Its standard deviation, at most the prior's.
+    pub deviation: f64,
+    /// Whether the runs say more of it than the prior does.
+    pub informed: bool,
+}
+
+impl Solution {
+    /// Of a parameter that is searched as its logarithm, with its distance from the base over the prior's deviation,
+    /// times the `expected` error, as one more residual beside those of the runs.
+    pub fn posterior(&self, index: usize, (prior, expected): (f64, f64), runs: usize) -> Posterior {
+        // The prior's rows stand for one observation a parameter, so that as many degrees
+        // of freedom are left as there are runs.
+        let variance = 2.0 * self.cost / runs.max(1) as f64;
+        let inverse = self.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
+        let prior_left = inverse.map_or(1.0, |inverse| inverse * (expected / prior).powi(2));
+        let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
+        Posterior { log: self.parameters[index], deviation, informed: prior_left < UNINFORMED }
+    }
+}
+
+impl Posterior {
+    /// A value that is `centre` where the logarithm is 0, and its 95 % interval.
+    pub fn value(self, centre: f64) -> (f64, [f64; 2]) {
+        let end =
+            |deviations: f64| rounded(centre * (self.log + deviations * self.deviation).exp(), VALUE_DIGITS);
+        let value = end(0.0);
+        (value, [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)])
+    }
 }
 
 /// Bends a residual so that its square grows linearly beyond `scale`: the square

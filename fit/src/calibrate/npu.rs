@@ -19,23 +19,16 @@ use rayon::prelude::*;
 use self::parameters::{Setting, expected};
 use super::conformal::factor_interval;
 use super::gpu::Fitted;
-use super::least_squares::{Solution, Stop, minimise, pseudo_huber};
-use crate::measure::{Inference, SkippedRow};
+use super::least_squares::{Posterior, Stop, minimise, pseudo_huber};
+use crate::measure::{Inference, SkippedRow, usable};
 use crate::validate::point::Point;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::kernel::npu::compiled::Graph;
-use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{DataType, ProcessorKind};
 
 /// Error from which the loss grows linearly, and that is expected of a good fit: the same model
 /// differs by 5.6 % between two versions of the compiler (`data/aihub`).
 const LOSS_SCALE: f64 = 0.1;
-
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
-
-/// Part of the prior's variance above which the runs say too little of a value.
-const UNINFORMED: f64 = 0.5;
 
 /// Iterations after which a fit ends: more change no prediction by a tenth of a percent.
 const ITERATIONS: usize = 30;
@@ -56,15 +49,11 @@ pub fn measured<'a>(
     runs: &'a [Inference],
 ) -> (Vec<MeasuredGraph<'a>>, Vec<SkippedRow>) {
     let on_chip_bytes = base.map_or_else(|| expected().on_chip_bytes.value, |base| base.on_chip_bytes.value);
-    let (mut graphs, mut left_out) = (Vec::new(), Vec::new());
     let counts = |run: &&Inference| run.what.unit == ProcessorKind::Npu && run.what.is_reference;
-    for run in runs.iter().filter(counts) {
-        match Graph::of_stages(&run.what.network.stages, on_chip_bytes) {
-            Ok(graph) => graphs.push(MeasuredGraph { run, graph }),
-            Err(error) => left_out.push(SkippedRow { line: run.line, reason: error.to_string() }),
-        }
-    }
-    (graphs, left_out)
+    usable(runs.iter().filter(counts).map(|run| {
+        let graph = Graph::of_stages(&run.what.network.stages, on_chip_bytes);
+        (run.line, graph.map(|graph| MeasuredGraph { run, graph }))
+    }))
 }
 
 /// Fitted rates.
@@ -155,39 +144,12 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &
             }
         },
     );
-    let known: Vec<Known> = (0..deviations.len())
-        .map(|index| Known::of(&solution, index, deviations[index], graphs.len()))
+    let known = deviations.iter().enumerate();
+    let known: Vec<Posterior> = known
+        .map(|(index, &deviation)| solution.posterior(index, (deviation, LOSS_SCALE), graphs.len()))
         .collect();
     let compiled = setting.rounded_at(solution.parameters.as_slice(), &known, source);
     NpuFit { parameters: setting.fitted(&known), compiled }
-}
-
-/// What the runs say of the logarithm of a parameter over its base.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    log: f64,
-    deviation: f64,
-    informed: bool,
-}
-
-impl Known {
-    fn of(solution: &Solution, index: usize, prior: f64, graphs: usize) -> Self {
-        // The prior's rows stand for one observation a parameter, so that as many degrees
-        // of freedom are left as there are graphs.
-        let variance = 2.0 * solution.cost / graphs.max(1) as f64;
-        let inverse = solution.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
-        let prior_left = inverse.map_or(1.0, |inverse| inverse * (LOSS_SCALE / prior).powi(2));
-        let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
-        Self { log: solution.parameters[index], deviation, informed: prior_left < UNINFORMED }
-    }
-
-    /// A value that is `centre` where the logarithm is 0, and its interval.
-    fn value(self, centre: f64) -> (f64, [f64; 2]) {
-        let end =
-            |deviations: f64| rounded(centre * (self.log + deviations * self.deviation).exp(), VALUE_DIGITS);
-        let value = end(0.0);
-        (value, [end(-DEVIATIONS_95).min(value), end(DEVIATIONS_95).max(value)])
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use strum::{Display, EnumString};
 
 use super::{Run, Runs, SkippedRow};
 use coexec_import::{ImportOptions, ImportedScenario};
-use coexec_sim::device::calibration::ErrorGroup;
+use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
 use coexec_sim::workload::{DataType, Graph, Stage, fuse};
 use coexec_sim::{InputError, ProcessorKind, Text};
 use row::Row;
@@ -38,10 +38,6 @@ pub type Inference = Run<OnUnit>;
 pub struct OnUnit {
     /// The model's family of architectures, which cross-validation may keep together.
     pub family: String,
-    /// The chip, as the table names it: `8gen3`.
-    pub chip: String,
-    /// The device that it was in.
-    pub device: String,
     /// The unit that ran all layers.
     pub unit: ProcessorKind,
     /// Who compiled and ran the network.
@@ -51,10 +47,6 @@ pub struct OnUnit {
     /// Whether it is the time by which the model counts on that unit and in that format; others
     /// are told by their runtime.
     pub is_reference: bool,
-    /// Versions of the tools, as published.
-    pub tool_versions: String,
-    /// Day of the measurement, or of its publication.
-    pub date: String,
     /// The measurement, by which copies of it are known.
     pub job: String,
     /// What was computed.
@@ -136,9 +128,8 @@ impl OnUnit {
     /// Name of the group that its error is told in.
     pub fn group(&self) -> String {
         let Self { unit, runtime, format, .. } = self;
-        let runtime = runtime.to_string();
-        let what = if self.is_reference { ErrorGroup::NETWORKS } else { &runtime };
-        ErrorGroup::on(unit.name(), what, &format.to_string()).to_string()
+        let what = if self.is_reference { Computed::Networks } else { Computed::Kind(runtime.to_string()) };
+        ErrorGroup::On { processor: *unit, what, runs: Some(Which::Format(format.to_string())) }.to_string()
     }
 }
 
@@ -168,13 +159,13 @@ pub fn parse(
     let (rows, mut left_out) = rows_of(text, chip)?;
     let (chosen, others) = choice::chosen(rows);
     left_out.extend(others);
-    let names: BTreeSet<&str> = chosen.iter().map(|chosen| chosen.row.graph.as_str()).collect();
+    let names: BTreeSet<&str> = chosen.iter().map(|chosen| chosen.row.cells.graph.as_str()).collect();
     let graphs: BTreeMap<&str, Result<Graph, String>> =
         names.into_par_iter().map(|name| (name, import(name))).collect();
     let mut networks: HashMap<(&str, DataType), Arc<Network>> = HashMap::new();
     let mut runs = Vec::new();
     for choice::Chosen { row, is_reference } in &chosen {
-        let name = row.graph.as_str();
+        let name = row.cells.graph.as_str();
         let graph = match &graphs[name] {
             Ok(graph) => graph,
             Err(reason) => {

@@ -98,8 +98,7 @@ impl OfLanguageModel {
             Phase::NextToken(_) => AnswerPart::NextToken,
         };
         let (runtime, format) = (self.runtime.clone(), self.format.clone());
-        let processor = self.unit.name().to_owned();
-        ErrorGroup::LanguageModel { processor, runtime, format, answer }.to_string()
+        ErrorGroup::LanguageModel { processor: self.unit, runtime, format, answer }.to_string()
     }
 }
 

@@ -15,7 +15,7 @@ use csv::StringRecord;
 
 use super::benchmark_table::{self, OPERATIONS, Table, micros};
 use super::gaps::{Gap, Gaps};
-use super::{GpuRun, Runs, SkippedRow};
+use super::{GpuRun, Runs, SkippedRow, usable};
 use coexec_sim::workload::{DataType, Layer, Linked, Operator};
 use coexec_sim::{InputError, Text};
 use operators::{Feature, MAX_SIDE, linked, operator};
@@ -58,13 +58,8 @@ fn phones<'a>(table: &'a Table<'_>) -> Vec<&'a str> {
 pub fn parse(text: &Text, device: &str) -> Result<Runs<Layer>, InputError> {
     let table = Table::of(text);
     let (columns, time) = Columns::of_phone(&table, device)?;
-    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
-    for &(line, ref record) in &table.records {
-        match columns.run(record, time, line) {
-            Ok(run) => runs.push(run),
-            Err(reason) => left_out.push(SkippedRow { line, reason }),
-        }
-    }
+    let runs = table.records.iter().map(|(line, record)| (*line, columns.run(record, time, *line)));
+    let (runs, left_out) = usable(runs);
     Ok(Runs { runs, left_out })
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use csv::{Position, StringRecord};
 
-use super::{CpuRun, OnCores, Runs, SkippedRow};
+use super::{CpuRun, OnCores, Runs, usable};
 use coexec_sim::{DataType, InputError, Text};
 
 /// Names of the table of operations on GPUs.
@@ -138,15 +138,11 @@ pub(super) fn end_to_end(
     if columns.is_empty() {
         return Err(table.no_such_phone(device, &phones));
     }
-    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
-    for &(line, ref record) in &table.records {
-        for column in &columns {
-            match column.run(record, network, line) {
-                Ok(run) => runs.extend(run),
-                Err(reason) => left_out.push(SkippedRow { line, reason }),
-            }
-        }
-    }
+    let cells = table.records.iter().flat_map(|row| columns.iter().map(move |column| (column, row)));
+    let runs = cells.filter_map(|(column, (line, record))| {
+        column.run(record, network, *line).transpose().map(|run| (*line, run))
+    });
+    let (runs, left_out) = usable(runs);
     Ok(Runs { runs, left_out })
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::ai_hub_llm::{Answer, OfLanguageModel, Phase};
-use super::{Run, Runs, SkippedRow};
+use super::{Run, Runs, usable};
 use coexec_sim::workload::{LanguageModel, WeightFormat, language_model, language_models};
 use coexec_sim::{InputError, ProcessorKind, Text};
 
@@ -95,13 +95,8 @@ pub fn read(path: &Path) -> Result<Runs<OfLanguageModel>, InputError> {
     let rows = rows(&text.content).map_err(|reason| {
         text.refuse("", reason, "give what llama-bench prints, with -o md, csv, json or jsonl")
     })?;
-    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
-    for (line, row) in (1..).zip(rows) {
-        match row.and_then(|row| row.answer(line)) {
-            Ok(answer) => runs.push(answer),
-            Err(reason) => left_out.push(SkippedRow { line, reason }),
-        }
-    }
+    let answers = (1..).zip(rows).map(|(line, row)| (line, row.and_then(|row| row.answer(line))));
+    let (runs, left_out) = usable(answers);
     Ok(Runs { runs, left_out })
 }
 

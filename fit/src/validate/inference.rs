@@ -12,8 +12,8 @@ use super::Validation;
 use super::flops_linear::FlopsLinear;
 use super::point::Point;
 use super::roofline::{Roofline, Totals};
+use crate::measure::Inference;
 use crate::measure::ai_hub::{Network, OnUnit};
-use crate::measure::{Inference, SkippedRow};
 use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, ProcessorKind, Profile, Simulator};
 
 /// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish them, and
@@ -46,25 +46,16 @@ pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64,
 
 /// Compares predictions of `profile` with `runs`.
 pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Validation {
-    let predicted: Vec<Result<Point, SkippedRow>> = runs
-        .par_iter()
-        .map(|run| match predict(profile, &run.what, library) {
-            Ok(predicted_us) => Ok(Point::of(run, run.what.group(), run.network.clone(), predicted_us)),
-            Err(reason) => Err(SkippedRow { line: run.line, reason }),
-        })
-        .collect();
     let mut groups: BTreeMap<String, Vec<&Inference>> = BTreeMap::new();
     for run in runs {
         groups.entry(run.what.group()).or_default().push(run);
     }
-    let mut validation = Validation::default();
-    for (run, predicted) in runs.iter().zip(predicted) {
-        match predicted {
-            Ok(point) => validation.points.push(beside(run, &groups[&point.group], point)),
-            Err(row) => validation.left_out.push(row),
-        }
-    }
-    validation
+    let point = |run: &Inference| {
+        let predicted_us = predict(profile, &run.what, library)?;
+        let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
+        Ok::<_, String>(beside(run, &groups[&point.group], point))
+    };
+    Validation::found(runs, runs.par_iter().map(point).collect())
 }
 
 /// The point of `run` with what models of totals say that know the other networks of its group.
@@ -116,14 +107,10 @@ mod tests {
         let graph = builder.build().unwrap();
         let what = OnUnit {
             family: "cnn".into(),
-            chip: "a".into(),
-            device: "phone".into(),
             unit,
             runtime: Runtime::Tflite,
             format: Format::Float,
             is_reference: true,
-            tool_versions: String::new(),
-            date: String::new(),
             job: String::new(),
             network: Arc::new(Network { stages: fuse(&graph), graph }),
         };
@@ -143,7 +130,7 @@ mod tests {
             assert!(point.roofline_us.unwrap() > 0.0);
         }
         let scored = score(&found.points);
-        assert_eq!(scored[0].group.name, "gpu/end_to_end/float");
+        assert_eq!(scored[0].group.name, "gpu/end_to_end/float".into());
         assert!((scored[0].rank_correlation.unwrap() - 1.0).abs() < 1e-9);
     }
 

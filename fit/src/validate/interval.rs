@@ -9,10 +9,10 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use coexec_sim::Layer;
 use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
 use coexec_sim::kernel::gpu::{correction, execute};
 use coexec_sim::kernel::{Execution, Unsupported};
-use coexec_sim::{Calibration, Layer};
 
 /// Step of a parameter's logarithm in numerical derivatives: 1 %, far above the
 /// rounding to picoseconds.
@@ -130,15 +130,6 @@ impl Covariance {
     }
 }
 
-/// The 90 % interval of the time of `layer` alone on `gpu`, in microseconds; none
-/// where the profile cannot predict it, or its calibration does not say how far the
-/// kernel's predictions may be off.
-pub fn interval(layer: &Layer, gpu: &Gpu, calibration: &Calibration) -> Option<[f64; 2]> {
-    let predicted_us = execute(layer, gpu).ok()?.phases.duration().as_micros();
-    let uncertainty = Uncertainties::new(gpu, calibration.gpu_table.iter()).of(layer).ok()?;
-    around(predicted_us, &uncertainty, &calibration.gpu_table)
-}
-
 /// The 90 % interval around a prediction, in its unit.
 pub(crate) fn around(predicted: f64, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Option<[f64; 2]> {
     let spread = spreads.iter().find(|spread| spread.table == uncertainty.table)?;
@@ -149,6 +140,7 @@ pub(crate) fn around(predicted: f64, uncertainty: &Uncertainty, spreads: &[Table
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coexec_sim::Calibration;
     use coexec_sim::workload::{DataType, Linear, Operator};
 
     fn pixel4() -> Gpu {
@@ -173,6 +165,13 @@ mod tests {
             }],
             ..Calibration::default()
         }
+    }
+
+    /// The 90 % interval of the time of `layer` alone, in microseconds.
+    fn interval(layer: &Layer, gpu: &Gpu, calibration: &Calibration) -> Option<[f64; 2]> {
+        let predicted_us = execute(layer, gpu).ok()?.phases.duration().as_micros();
+        let uncertainty = Uncertainties::new(gpu, calibration.gpu_table.iter()).of(layer).ok()?;
+        around(predicted_us, &uncertainty, &calibration.gpu_table)
     }
 
     #[test]

@@ -9,7 +9,6 @@ use rayon::prelude::*;
 
 use super::Validation;
 use super::point::Point;
-use crate::measure::SkippedRow;
 use crate::measure::ai_hub_llm::{Answer, OfLanguageModel, Phase};
 use coexec_sim::explore::language::{LanguageAnswer, explore_language};
 use coexec_sim::workload::{LanguageTask, Turn};
@@ -60,23 +59,11 @@ pub fn predict(
 
 /// Compares predictions of `profile` with `runs`.
 pub fn validate(profile: &Profile, runs: &[Answer], library: Library) -> Validation {
-    let predicted: Vec<Result<Point, SkippedRow>> = runs
-        .par_iter()
-        .map(|run| match predict(profile, &run.what, library, true) {
-            Ok((micros, interval)) => {
-                Ok(Point::of(run, run.what.group(), run.what.title.clone(), micros).within(interval))
-            }
-            Err(reason) => Err(SkippedRow { line: run.line, reason }),
-        })
-        .collect();
-    let mut validation = Validation::default();
-    for predicted in predicted {
-        match predicted {
-            Ok(point) => validation.points.push(point),
-            Err(row) => validation.left_out.push(row),
-        }
-    }
-    validation
+    let point = |run: &Answer| {
+        let (micros, interval) = predict(profile, &run.what, library, true)?;
+        Ok::<_, String>(Point::of(run, run.what.group(), run.what.title.clone(), micros).within(interval))
+    };
+    Validation::found(runs, runs.par_iter().map(point).collect())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 
 use serde::Serialize;
 
-use coexec_sim::device::calibration::ErrorGroup;
+use coexec_sim::device::ProcessorKind;
+use coexec_sim::device::calibration::{ErrorGroup, Which};
 
 use super::point::Point;
 use super::{Group, figures};
@@ -60,11 +61,12 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
     for name in names {
         let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();
         match ErrorGroup::from(name) {
-            ErrorGroup::On { processor, what, of } if processor == "gpu" && of.is_empty() => {
+            ErrorGroup::On { processor: processor @ ProcessorKind::Gpu, what, runs: None } => {
+                let of = |runs| ErrorGroup::On { processor, what: what.clone(), runs: Some(runs) };
                 let unseen: Vec<&Point> = all.iter().filter(|point| point.unseen).copied().collect();
-                scored.push(Scored::of(ErrorGroup::on(&processor, &what, ErrorGroup::ALL), &all));
+                scored.push(Scored::of(of(Which::All), &all));
                 if !unseen.is_empty() {
-                    scored.push(Scored::of(ErrorGroup::on(&processor, &what, ErrorGroup::UNSEEN), &unseen));
+                    scored.push(Scored::of(of(Which::Unseen), &unseen));
                 }
             }
             // Whole networks by format have no layers that a fit may have seen.

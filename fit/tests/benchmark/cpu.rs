@@ -146,8 +146,8 @@ impl Kind {
 fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
     let mut sums: BTreeMap<(String, Kind), (f64, f64)> = BTreeMap::new();
     for Scored { group, .. } in score(points) {
-        let ErrorGroup::On { what, of, .. } = group.name else { continue };
-        let (sum, count) = sums.entry((of, Kind::of(&what, cpu))).or_default();
+        let ErrorGroup::On { what, runs: Some(format), .. } = group.name else { continue };
+        let (sum, count) = sums.entry((format.to_string(), Kind::of(&what.to_string(), cpu))).or_default();
         *sum += group.mape_percent;
         *count += 1.0;
     }

@@ -180,7 +180,7 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
             [("gpu/conv2d/unseen", of_convolutions), ("gpu/depthwise_conv2d/unseen", of_depthwise)]
         {
             let [found, other] = [&hardware, &lent].map(|errors| {
-                errors.iter().find(|scored| scored.group.name == group).unwrap().group.mape_percent
+                errors.iter().find(|scored| scored.group.name == group.into()).unwrap().group.mape_percent
             });
             println!("{name:9} {group:30} hardware prior {found:5.2} %, other phones' {other:5.2} %");
             assert!((found / other - 1.0).abs() < most, "{name} {group}: {found}, {other}");

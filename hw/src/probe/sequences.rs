@@ -176,8 +176,8 @@ impl Network<'_> {
             })
         };
         let points = [
-            point(ErrorGroup::on("cpu", ErrorGroup::NETWORKS, "float"), cpu_us, predicted[0]),
-            point(ErrorGroup::on("gpu", ErrorGroup::NETWORKS, "float"), gpu_us, predicted[1]),
+            point("cpu/end_to_end/float".into(), cpu_us, predicted[0]),
+            point("gpu/end_to_end/float".into(), gpu_us, predicted[1]),
             point(ErrorGroup::Plans, shared_us, given),
         ];
         Ok(points.into_iter().flatten().collect())

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use super::THREADS;
 use super::runs::{MODELS, Runs};
-use crate::{Comparison, ReproduceError, fastest};
+use crate::{Comparison, ReproduceError, fastest, mean};
 use coexec_fit::predictor::{CodlPredictor, Job, KernelName};
 use coexec_fit::validate::flops_linear::{FlopsLinear, operations};
 use coexec_sim::kernel::cpu::{self, Library};
@@ -72,12 +72,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result<(), Re
 }
 
 fn percent(hits: impl Iterator<Item = bool>) -> f64 {
-    let (mut count, mut close) = (0_u32, 0_u32);
-    for hit in hits {
-        count += 1;
-        close += u32::from(hit);
-    }
-    100.0 * f64::from(close) / f64::from(count)
+    mean(&hits.map(|hit| if hit { 100.0 } else { 0.0 }).collect::<Vec<_>>())
 }
 
 /// The parts that are sampled: convolutions and linear layers of the models, by tenths.

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 
+use super::ProcessorKind;
 use super::cpu::CoreSetSpread;
 use super::gpu::{InferenceSpread, TableSpread};
 
@@ -37,27 +38,26 @@ pub struct Calibration {
 }
 
 /// What the errors of a group are of, which is its name in files.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ErrorGroup {
     /// `cut/all`: operators that are cut, given what both processors take for them alone.
     Cuts,
     /// `plan/all`: networks under a plan of several processors, given what each takes for them alone.
     Plans,
-    /// `<cpu|gpu|npu>/<what>/<of>`: launches of a kind of kernel, on a set of cores, as a runtime had it, or
-    /// whole networks ([`Self::NETWORKS`]); of all runs, of those not seen, of a number format, or of what has no word.
+    /// `<cpu|gpu|npu>/<what>`, and `/<which>` where not all runs are alike.
     On {
-        /// `cpu`, `gpu` or `npu`.
-        processor: String,
-        /// Family of kernels, set of cores, or runtime.
-        what: String,
-        /// `all`, `unseen`, a number format, or nothing.
-        of: String,
+        /// Who computed.
+        processor: ProcessorKind,
+        /// What it computed.
+        what: Computed,
+        /// Which runs of it.
+        runs: Option<Which>,
     },
     /// `<cpu|gpu|npu>/<runtime>/<format>/<first_token|next_token>`.
     LanguageModel {
-        /// `cpu`, `gpu` or `npu`.
-        processor: String,
+        /// Who computed.
+        processor: ProcessorKind,
         /// Who ran it.
         runtime: String,
         /// How the weights are stored.
@@ -69,9 +69,33 @@ pub enum ErrorGroup {
     Other(String),
 }
 
+/// What a processor computed.
+#[derive(Clone, Debug, PartialEq, Eq, Display, EnumString)]
+pub enum Computed {
+    /// Whole networks.
+    #[strum(serialize = "end_to_end")]
+    Networks,
+    /// Launches of a family of kernels, or whatever ran on a set of cores or by a runtime.
+    #[strum(default)]
+    Kind(String),
+}
+
+/// Which runs.
+#[derive(Clone, Debug, PartialEq, Eq, Display, EnumString)]
+pub enum Which {
+    /// Those that a fit has seen, and others.
+    #[strum(serialize = "all")]
+    All,
+    /// Those alone that it has not seen.
+    #[strum(serialize = "unseen")]
+    Unseen,
+    /// Those in a number format.
+    #[strum(default)]
+    Format(String),
+}
+
 /// Which time of a language model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Display, EnumString)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum AnswerPart {
     /// From the prompt to the first token.
@@ -81,67 +105,60 @@ pub enum AnswerPart {
 }
 
 impl ErrorGroup {
-    /// What is in place of a kind of kernels where the group is of whole networks.
-    pub const NETWORKS: &str = "end_to_end";
-    /// Of runs that a fit has seen, and others.
-    pub const ALL: &str = "all";
-    /// Of those alone that it has not seen.
-    pub const UNSEEN: &str = "unseen";
-
-    /// On a processor.
-    pub fn on(processor: &str, what: &str, of: &str) -> Self {
-        Self::On { processor: processor.to_owned(), what: what.to_owned(), of: of.to_owned() }
-    }
-
     /// The processor alone whose times the errors are of.
-    pub fn processor(&self) -> Option<&str> {
+    pub fn processor(&self) -> Option<ProcessorKind> {
         match self {
-            Self::On { processor, .. } | Self::LanguageModel { processor, .. } => Some(processor),
+            Self::On { processor, .. } | Self::LanguageModel { processor, .. } => Some(*processor),
             Self::Cuts | Self::Plans | Self::Other(_) => None,
         }
     }
 
-    /// What stands for all groups that are found from the same runs: whole networks of a processor, or its kernels;
-    /// others for themselves.
-    #[must_use]
-    pub fn found_with(&self) -> Self {
-        match self {
-            Self::On { processor, what, .. } if what == Self::NETWORKS => Self::on(processor, what, ""),
-            Self::On { processor, .. } => Self::on(processor, "", ""),
-            Self::Cuts | Self::Plans | Self::LanguageModel { .. } | Self::Other(_) => self.clone(),
+    /// Whether both are found from the same runs: those of whole networks of a processor, or of its kernels; others
+    /// each from their own.
+    pub fn is_found_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::On { processor, .. }, Self::On { processor: others, .. }) => {
+                processor == others && self.is_of_networks() == other.is_of_networks()
+            }
+            _ => self == other,
         }
     }
 
     /// Whether the errors are of whole networks.
     pub fn is_of_networks(&self) -> bool {
-        matches!(self, Self::On { what, .. } if what == Self::NETWORKS)
+        matches!(self, Self::On { what: Computed::Networks, .. })
     }
 
     /// Whether runs are among them that a fit has seen.
     pub fn is_of_all(&self) -> bool {
-        matches!(self, Self::On { of, .. } if of == Self::ALL)
+        matches!(self, Self::On { runs: Some(Which::All), .. })
+    }
+
+    /// The group that has this name, if it is one of those known.
+    fn known(name: &str) -> Option<Self> {
+        let parts: Vec<&str> = name.split('/').collect();
+        let on = |processor, what: &str, runs| {
+            Some(Self::On { processor: ProcessorKind::named(processor)?, what: what.parse().ok()?, runs })
+        };
+        match *parts.as_slice() {
+            ["cut", "all"] => Some(Self::Cuts),
+            ["plan", "all"] => Some(Self::Plans),
+            [processor, what] => on(processor, what, None),
+            [processor, what, runs] if !runs.is_empty() => on(processor, what, Some(runs.parse().ok()?)),
+            [processor, runtime, format, answer] => Some(Self::LanguageModel {
+                processor: ProcessorKind::named(processor)?,
+                runtime: runtime.to_owned(),
+                format: format.to_owned(),
+                answer: answer.parse().ok()?,
+            }),
+            _ => None,
+        }
     }
 }
 
 impl From<&str> for ErrorGroup {
     fn from(name: &str) -> Self {
-        let parts: Vec<&str> = name.split('/').collect();
-        match parts.as_slice() {
-            ["cut", "all"] => Self::Cuts,
-            ["plan", "all"] => Self::Plans,
-            ["cpu" | "gpu" | "npu", what] => Self::on(parts[0], what, ""),
-            ["cpu" | "gpu" | "npu", what, of] if !of.is_empty() => Self::on(parts[0], what, of),
-            ["cpu" | "gpu" | "npu", runtime, format, answer] => match answer.parse() {
-                Ok(answer) => Self::LanguageModel {
-                    processor: parts[0].to_owned(),
-                    runtime: (*runtime).to_owned(),
-                    format: (*format).to_owned(),
-                    answer,
-                },
-                Err(_) => Self::Other(name.to_owned()),
-            },
-            _ => Self::Other(name.to_owned()),
-        }
+        Self::known(name).unwrap_or_else(|| Self::Other(name.to_owned()))
     }
 }
 
@@ -162,21 +179,15 @@ impl fmt::Display for ErrorGroup {
         match self {
             Self::Cuts => out.write_str("cut/all"),
             Self::Plans => out.write_str("plan/all"),
-            Self::On { processor, what, of } if of.is_empty() => write!(out, "{processor}/{what}"),
-            Self::On { processor, what, of } => write!(out, "{processor}/{what}/{of}"),
+            Self::On { processor, what, runs: None } => write!(out, "{}/{what}", processor.name()),
+            Self::On { processor, what, runs: Some(runs) } => {
+                write!(out, "{}/{what}/{runs}", processor.name())
+            }
             Self::LanguageModel { processor, runtime, format, answer } => {
-                write!(out, "{processor}/{runtime}/{format}/{answer}")
+                write!(out, "{}/{runtime}/{format}/{answer}", processor.name())
             }
             Self::Other(name) => out.write_str(name),
         }
-    }
-}
-
-/// By its name.
-impl<T: AsRef<str>> PartialEq<T> for ErrorGroup {
-    fn eq(&self, name: &T) -> bool {
-        let own = self.to_string();
-        own == name.as_ref()
     }
 }
 
@@ -187,8 +198,9 @@ impl<T: AsRef<str>> PartialEq<T> for ErrorGroup {
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// What is predicted: `gpu/<family>/all`, `gpu/<family>/unseen` (family `end_to_end` for whole
-    /// inferences), `cpu/<core set>/<float|quant>`, `npu/<runtime>/<format>/<first_token|next_token>`, or
-    /// `cut/all`, of operators that are cut, given what both processors take for them alone.
+    /// inferences), `cpu/<core set>/<float|quant>`, `npu/<runtime>/<format>/<first_token|next_token>`,
+    /// `cut/all`, of operators that are cut, given what both processors take for them alone, or `plan/all`, of networks
+    /// under a plan of several processors.
     #[schemars(with = "String")]
     pub name: ErrorGroup,
     /// Runs.

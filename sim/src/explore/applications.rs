@@ -25,6 +25,9 @@ use crate::simulate::applications::{ApplicationSimulator, Arrivals, Frames, Load
 use crate::timeline::Timeline;
 use crate::units::Picos;
 
+/// Most commands of all choices that a search simulates: ten seconds of computing or so.
+pub const MOST_SEARCHED: u64 = 30_000_000;
+
 /// Several applications on one phone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applications {
@@ -96,6 +99,8 @@ pub struct Together {
     pub as_if_alone: Choice,
     /// Choices that were simulated.
     pub considered: usize,
+    /// Whether those are all that the search asked for: together they may have [`MOST_SEARCHED`] commands.
+    pub is_complete: bool,
 }
 
 /// Finds a plan for each of `applications`, knowing the others.
@@ -106,27 +111,7 @@ pub fn explore_applications(
     device: &Profile,
     applications: &Applications,
 ) -> Result<Together, SimulateError> {
-    let mut simulator = ApplicationSimulator::new(device);
-    let search = Search::new(applications, |application| application.candidates(device))?;
-    let alone = vec![0; search.candidates.len()];
-    let mut considered = 1;
-    let mut best = (search.cost(&mut simulator, &alone)?, alone.clone());
-    let mut apart: Option<(Cost, Vec<usize>)> = None;
-    for chosen in search.apart() {
-        let cost = search.cost(&mut simulator, &chosen)?;
-        considered += 1;
-        if apart.as_ref().is_none_or(|(least, _)| cost < *least) {
-            apart = Some((cost, chosen));
-        }
-    }
-    for start in std::iter::once(best.clone()).chain(apart) {
-        let found = search.descend(&mut simulator, start, &mut considered)?;
-        if found.0 < best.0 {
-            best = found;
-        }
-    }
-    let [found, as_if_alone] = [&best.1, &alone].map(|plans| search.choice(&mut simulator, plans));
-    Ok(Together { found: found?, as_if_alone: as_if_alone?, considered })
+    Search::new(device, applications, |application| application.candidates(device))?.run()
 }
 
 /// What becomes of `applications` under the plans that they have, or would be given alone.
@@ -134,10 +119,10 @@ pub fn explore_applications(
 /// # Errors
 /// As [`explore_applications`].
 pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice, SimulateError> {
-    let mut simulator = ApplicationSimulator::new(device);
     let alone = |application: &Application| Ok(vec![application.alone(device)?]);
-    let search = Search::new(applications, alone)?;
-    search.choice(&mut simulator, &vec![0; search.candidates.len()])
+    let mut search = Search::new(device, applications, alone)?;
+    let plans = vec![0; search.candidates.len()];
+    search.choice(&plans)
 }
 
 impl Choice {
@@ -189,33 +174,72 @@ struct Search<'a> {
     streams: Vec<RequestStream>,
     /// Of each application; what it would be given alone comes first.
     candidates: Vec<Vec<Candidate>>,
+    simulator: ApplicationSimulator<'a>,
+    /// Choices that were simulated.
+    considered: usize,
+    /// Commands that further choices may have.
+    left: u64,
+    /// Whether no choice had more.
+    is_complete: bool,
 }
 
 impl<'a> Search<'a> {
     fn new(
+        device: &'a Profile,
         applications: &'a Applications,
         candidates: impl Fn(&Application) -> Result<Vec<Candidate>, SimulateError> + Send + Sync,
     ) -> Result<Self, SimulateError> {
-        let candidates = applications.applications.par_iter().map(candidates).collect::<Result<_, _>>()?;
-        Ok(Self { applications, streams: applications.streams(), candidates })
+        Ok(Self {
+            applications,
+            streams: applications.streams(),
+            candidates: applications.applications.par_iter().map(candidates).collect::<Result<_, _>>()?,
+            simulator: ApplicationSimulator::new(device),
+            considered: 0,
+            left: MOST_SEARCHED,
+            is_complete: true,
+        })
     }
 
-    fn cost(
-        &self,
-        simulator: &mut ApplicationSimulator<'_>,
-        chosen: &[usize],
-    ) -> Result<Cost, SimulateError> {
-        let loads = loads(self.applications, &self.streams, &self.plans(chosen));
-        Ok(self.cost_of(&simulator.serve(&loads, self.applications.duration)?))
+    fn run(mut self) -> Result<Together, SimulateError> {
+        let alone = vec![0; self.candidates.len()];
+        let mut starts = Vec::from_iter(self.cost(&alone)?.map(|cost| (cost, alone.clone())));
+        let mut apart: Option<(Cost, Vec<usize>)> = None;
+        for chosen in self.apart() {
+            let Some(cost) = self.cost(&chosen)? else { continue };
+            if apart.as_ref().is_none_or(|(least, _)| cost < *least) {
+                apart = Some((cost, chosen));
+            }
+        }
+        starts.extend(apart);
+        let mut best: Option<(Cost, Vec<usize>)> = None;
+        for start in starts {
+            let found = self.descend(start)?;
+            if best.as_ref().is_none_or(|(least, _)| found.0 < *least) {
+                best = Some(found);
+            }
+        }
+        let plans = best.map_or_else(|| alone.clone(), |(_, plans)| plans);
+        let found = self.choice(&plans)?;
+        let as_if_alone = if plans == alone { found.clone() } else { self.choice(&alone)? };
+        Ok(Together { found, as_if_alone, considered: self.considered, is_complete: self.is_complete })
+    }
+
+    /// What a choice costs; none where it has more commands than are left, but for the first that is asked for.
+    fn cost(&mut self, chosen: &[usize]) -> Result<Option<Cost>, SimulateError> {
+        let loads = loads(self.applications, &self.streams, &plans(&self.candidates, chosen));
+        let commands = loads.iter().map(Load::commands).sum();
+        if self.considered > 0 && commands > self.left {
+            self.is_complete = false;
+            return Ok(None);
+        }
+        self.left = self.left.saturating_sub(commands);
+        self.considered += 1;
+        let served = self.simulator.serve(&loads, self.applications.duration)?;
+        Ok(Some(cost_of(&self.candidates, &served)))
     }
 
     /// From `start`, one application after the other takes its best plan, until none does better.
-    fn descend(
-        &self,
-        simulator: &mut ApplicationSimulator<'_>,
-        start: (Cost, Vec<usize>),
-        considered: &mut usize,
-    ) -> Result<(Cost, Vec<usize>), SimulateError> {
+    fn descend(&mut self, start: (Cost, Vec<usize>)) -> Result<(Cost, Vec<usize>), SimulateError> {
         let (mut least, mut chosen) = start;
         loop {
             let before = chosen.clone();
@@ -226,9 +250,7 @@ impl<'a> Search<'a> {
                     if other == chosen {
                         continue;
                     }
-                    let cost = self.cost(simulator, &other)?;
-                    *considered += 1;
-                    if cost < least {
+                    if let Some(cost) = self.cost(&other)?.filter(|cost| *cost < least) {
                         (least, chosen) = (cost, other);
                     }
                 }
@@ -259,36 +281,33 @@ impl<'a> Search<'a> {
         ProcessorKind::ALL.into_iter().flat_map(of_processor).collect()
     }
 
-    fn cost_of(&self, served: &Served) -> Cost {
-        let reports = || served.applications.iter();
-        let over_deadline = reports().filter_map(|report| {
-            let (deadline, latency) = (report.deadline?, report.latency?);
-            Some(latency.p99.0 as f64 / deadline.0.max(1) as f64)
-        });
-        let slowdowns = reports().zip(&self.candidates).filter_map(|(report, candidates)| {
-            Some(report.latency?.mean.0 as f64 / candidates[0].latency.0.max(1) as f64)
-        });
-        let slowdowns: Vec<f64> = slowdowns.collect();
-        Cost {
-            deadline_miss_percent: reports().filter_map(|report| report.deadline_miss_percent).sum(),
-            worst_p99_over_deadline: over_deadline.fold(1.0, f64::max),
-            mean_slowdown: slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64,
-        }
-    }
-
-    fn plans(&self, chosen: &[usize]) -> Vec<&Candidate> {
-        self.candidates.iter().zip(chosen).map(|(of_one, &candidate)| &of_one[candidate]).collect()
-    }
-
-    fn choice(
-        &self,
-        simulator: &mut ApplicationSimulator<'_>,
-        chosen: &[usize],
-    ) -> Result<Choice, SimulateError> {
-        let plans = self.plans(chosen);
+    fn choice(&mut self, chosen: &[usize]) -> Result<Choice, SimulateError> {
+        let plans = plans(&self.candidates, chosen);
         let loads = loads(self.applications, &self.streams, &plans);
-        let served = simulator.run(&loads, self.applications.duration)?;
-        Ok(Choice { cost: self.cost_of(&served), served, plans: plans.into_iter().cloned().collect() })
+        let served = self.simulator.run(&loads, self.applications.duration)?;
+        let cost = cost_of(&self.candidates, &served);
+        Ok(Choice { cost, served, plans: plans.into_iter().cloned().collect() })
+    }
+}
+
+fn plans<'a>(candidates: &'a [Vec<Candidate>], chosen: &[usize]) -> Vec<&'a Candidate> {
+    candidates.iter().zip(chosen).map(|(of_one, &candidate)| &of_one[candidate]).collect()
+}
+
+fn cost_of(candidates: &[Vec<Candidate>], served: &Served) -> Cost {
+    let reports = || served.applications.iter();
+    let over_deadline = reports().filter_map(|report| {
+        let (deadline, latency) = (report.deadline?, report.latency?);
+        Some(latency.p99.0 as f64 / deadline.0.max(1) as f64)
+    });
+    let slowdowns = reports().zip(candidates).filter_map(|(report, candidates)| {
+        Some(report.latency?.mean.0 as f64 / candidates[0].latency.0.max(1) as f64)
+    });
+    let slowdowns: Vec<f64> = slowdowns.collect();
+    Cost {
+        deadline_miss_percent: reports().filter_map(|report| report.deadline_miss_percent).sum(),
+        worst_p99_over_deadline: over_deadline.fold(1.0, f64::max),
+        mean_slowdown: slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64,
     }
 }
 

@@ -28,36 +28,80 @@ use crate::simulate::generation::{Generation, GenerationPlan, Graphs, StepPlan, 
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage, StepStages};
 
-/// Strategies with the solver's graphs and order of operands, so that a phase can be theirs.
-const WITH_STANDARD_GRAPHS: [Strategy; 8] = [
-    Strategy::GpuOnly,
-    Strategy::NpuPadding,
-    Strategy::NpuPipe,
-    Strategy::NpuChunked,
-    Strategy::HeteroLayer,
-    Strategy::WeightCentric,
-    Strategy::ActivationCentric,
-    Strategy::Hybrid,
-];
+/// Where a strategy puts a product, or any operator where it computes whole steps on one processor.
+pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement, SimulateError>;
 
-impl Strategy {
+/// What a strategy does with language models.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) place: Place,
+    pub(super) steps: Steps,
+    pub(super) role: Role,
+}
+
+/// How the steps of a strategy are computed.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Steps {
+    /// Whole, on the CPU cores.
+    OnCores,
+    /// Whole, on the NPU, as its compiler takes them.
+    Compiled,
+    /// Products where the strategy puts them, on the NPU in standard graphs; everything else on the GPU.
+    Standard,
+    /// The same in graphs that are made when a prompt arrives, with the operands in that order.
+    Online(Option<Order>),
+}
+
+/// What a strategy is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Engines use a phone so.
+    Engine,
+    /// No engine does, but an application may be given it.
+    Offered,
+    /// What a paper compares, and a part of what `hetero-tensor` chooses among.
+    Compared,
+}
+
+impl Steps {
+    /// Whether one processor computes all of a step, not only its products.
+    fn are_whole(self) -> bool {
+        matches!(self, Self::OnCores | Self::Compiled)
+    }
+
     fn graphs(self, task: &LanguageTask) -> Graphs {
-        if matches!(self, Self::NpuGraphs | Self::NpuPrefill) {
-            Graphs::compiled(task)
-        } else if matches!(self, Self::NpuOnline | Self::NpuNaive) {
-            Graphs::MadeOnline
-        } else {
-            Graphs::Standard
+        match self {
+            Self::OnCores | Self::Standard => Graphs::Standard,
+            Self::Compiled => Graphs::compiled(task),
+            Self::Online(_) => Graphs::MadeOnline,
         }
     }
 
-    /// Whether one processor computes all of a step, not only its products.
-    fn is_whole_step(self) -> bool {
-        matches!(self, Self::CpuOnly | Self::NpuGraphs | Self::NpuPrefill)
+    fn order(self) -> Option<Order> {
+        match self {
+            Self::OnCores | Self::Standard | Self::Compiled => None,
+            Self::Online(order) => order,
+        }
+    }
+}
+
+impl Strategy {
+    pub(super) fn role(self) -> Option<Role> {
+        self.rules().language.map(|rules| rules.role)
     }
 
-    fn order(self) -> Option<Order> {
-        (self == Self::NpuNaive).then_some(Order::WeightsStationary)
+    /// Those that an application may be given: how engines use one processor after the other, or share products.
+    pub(super) fn of_applications() -> impl Iterator<Item = Self> {
+        Self::of_language_models().filter(|strategy| strategy.role() != Some(Role::Compared))
+    }
+
+    /// Those with the solver's graphs and order of operands, so that a phase of its plan can be theirs.
+    fn rivals_of_the_solver() -> impl Iterator<Item = Self> {
+        let is_rival = |strategy: &Self| {
+            let steps = strategy.rules().language.map(|rules| rules.steps);
+            steps == Some(Steps::Standard) && *strategy != Self::HeteroTensor
+        };
+        Self::of_language_models().filter(is_rival)
     }
 }
 
@@ -106,7 +150,7 @@ pub fn plan_language(
     }
     // Products that are best alone wait for each other in a row.
     let mut fastest = PhaseTimes::of(&generate(device, library, task, &plan)?);
-    for rival in WITH_STANDARD_GRAPHS {
+    for rival in Strategy::rivals_of_the_solver() {
         let other = by(rival)?;
         let times = PhaseTimes::of(&generate(device, library, task, &other)?);
         for (turn, time) in times.prefill.into_iter().enumerate() {
@@ -178,7 +222,10 @@ fn plan_products(
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan, SimulateError> {
-    let uses_gpu = !strategy.is_whole_step();
+    let Some(rules) = strategy.rules().language else {
+        return Err(strategy.of_other_workloads("graphs of operators"));
+    };
+    let uses_gpu = !rules.steps.are_whole();
     let hands_over_products = uses_gpu && strategy != Strategy::GpuOnly;
     if uses_gpu && device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
@@ -190,31 +237,27 @@ fn plan_products(
         synchronisation,
         prefill: Vec::with_capacity(task.turns.len()),
         decode: StepPlan { first: Vec::new(), layer: Vec::new(), last: Vec::new() },
-        graphs: strategy.graphs(task),
-        order: strategy.order(),
+        graphs: rules.steps.graphs(task),
+        order: rules.steps.order(),
     };
     let variant = plan.device(device);
     let price = ProductPrices::new(&variant, library, synchronisation);
-    for turn in 0..task.turns.len() {
-        let (step, _) = plan.graphs.prefill_steps(task, turn);
-        plan.prefill.push(plan_step(&price, &plan.graphs.stages(task, step), strategy)?);
-    }
-    plan.decode =
-        plan_step(&price, &plan.graphs.stages(task, plan.graphs.decode_step(task, 0, 0)), strategy)?;
+    let step_plan = |step| plan_step(&price, &plan.graphs.stages(task, step), rules);
+    let prompts = (0..task.turns.len()).map(|turn| step_plan(plan.graphs.prefill_steps(task, turn).0));
+    let prefill = prompts.collect::<Result<_, _>>()?;
+    let decode = step_plan(plan.graphs.decode_step(task, 0, 0))?;
+    (plan.prefill, plan.decode) = (prefill, decode);
     Ok(plan)
 }
 
 fn plan_step(
     price: &ProductPrices<'_>,
     stages: &StepStages,
-    strategy: Strategy,
+    Rules { place, steps, .. }: Rules,
 ) -> Result<StepPlan, SimulateError> {
-    let Some(place) = strategy.rules().place else {
-        return Err(strategy.of_other_workloads("graphs of operators"));
-    };
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
-            None if !strategy.is_whole_step() => Ok(Placement::GPU),
+            None if !steps.are_whole() => Ok(Placement::GPU),
             Some(_) | None => place(price, stage),
         };
         stages.iter().map(place).collect::<Result<Vec<_>, _>>()

@@ -3,9 +3,10 @@
 use thiserror::Error;
 
 use super::graph_cover::GraphCover;
-use super::processor::{Processor, ProcessorKind};
+use super::processor::Processor;
 use super::region::{Axis, Region, Span};
 use super::synchronisation::Mechanism;
+use crate::device::ProcessorKind;
 use crate::kernel::cpu::CoreSet;
 use crate::workload::Operator;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LanguageTable, Overrides, Scenario, ScenarioFile, Workload};
+use super::{LanguageTable, Overrides, ScenarioFile, Workload};
 use crate::device::check::{Checker, Limits};
 use crate::device::profile::Profile;
 use crate::device::quantity::Quantity;
@@ -14,15 +14,15 @@ use crate::input::{InputError, Text, Violation};
 use crate::plan::{Plan, PlanFile};
 use crate::simulate::applications::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH};
 use crate::simulate::generation::planned_stages;
-use crate::units::Picos;
+use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
 /// How long requests come unless a scenario says otherwise: 300 frames of a camera.
 const USUAL_DURATION_S: f64 = 10.0;
 /// Longest time that requests come: an hour.
 const MOST_DURATION_S: f64 = 3_600.0;
-/// Shortest and longest deadline: a microsecond and a day.
-const DEADLINES_MS: [f64; 2] = [1e-3, 24.0 * 3.6e6];
+/// Shortest deadline: a microsecond.
+const SHORTEST_DEADLINE_MS: f64 = 1e-3;
 const MICROS_PER_SECOND: f64 = 1e6;
 /// What each application must have.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
@@ -129,12 +129,6 @@ impl ScenarioFile {
     }
 }
 
-/// Whether the scenario file at `path` is one of several applications.
-fn has_applications(path: &str) -> bool {
-    let file = Text::of_file(path).and_then(Result::ok).and_then(|text| text.parse::<ScenarioFile>().ok());
-    file.is_some_and(|file| file.application.is_some())
-}
-
 fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
     let message = format!("{name} is not one model that is run once a request");
     text.refuse(key, message, "name a network, a language model or a scenario of one")
@@ -142,13 +136,16 @@ fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
 
 impl ApplicationTable {
     fn check(checker: &mut Checker, table: &Self) {
+        if table.name.trim().is_empty() {
+            checker.violation("name", format_args!("{:?}", table.name), "a name");
+        }
         checker.table("arrivals", |checker| table.arrivals.check(checker));
         if let Some(frames) = &table.frames {
             checker.table("frames", |checker| frames.check(checker));
         }
         if let Some(deadline_ms) = table.deadline_ms {
-            let [least, most] = DEADLINES_MS;
-            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), Limits::Within(least, most));
+            let limits = Limits::Within(SHORTEST_DEADLINE_MS, MILLIS_PER_DAY);
+            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), limits);
         }
         if let Some(depth) = table.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
@@ -163,18 +160,12 @@ impl ApplicationTable {
         (of_all, device): (&Overrides, &Profile),
     ) -> Result<Job, InputError> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
-        let (key, scenario) = match (&self.scenario, &self.language_model, &self.frames) {
-            (Some(name), None, None) => {
-                // Before it is resolved: a scenario of applications may name itself.
-                if has_applications(name) {
-                    return Err(not_one_model(&format!("{at}.scenario"), name, text));
-                }
-                ("scenario", Scenario::load(name, &overrides))
-            }
+        let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
+            (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
             (None, Some(table), None) => {
                 let (title, language_model) = (self.name.clone(), Some(table.clone()));
                 let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
-                ("language_model", file.resolve(&self.name, text, &overrides))
+                ("language_model", Ok((self.name.clone(), text.clone(), file)))
             }
             (None, None, Some(frames)) => return self.of_frames(at, text, frames, device),
             _ => {
@@ -183,7 +174,13 @@ impl ApplicationTable {
             }
         };
         let key = format!("{at}.{key}");
-        let scenario = scenario.map_err(|error| text.refuse(&key, error.to_string(), error.help()))?;
+        let refused = |error: InputError| text.refuse(&key, error.to_string(), error.help());
+        let (name, own_text, file) = found.map_err(refused)?;
+        // Before it is resolved: a scenario of applications may name itself.
+        if file.application.is_some() {
+            return Err(not_one_model(&key, &name, text));
+        }
+        let scenario = file.resolve(&name, &own_text, &overrides).map_err(refused)?;
         let library = scenario.library;
         match scenario.workload {
             Workload::Model(stages) if scenario.pipeline.is_none() => {
@@ -194,10 +191,7 @@ impl ApplicationTable {
             Workload::Language(task) => {
                 let plan = self.plan(&planned_stages(&task), device)?;
                 let synchronisation = scenario.options.synchronisation;
-                let of_table = self.language_model.as_ref().and_then(|table| table.strategy);
-                let of_scenario = scenario.options.strategy;
-                let of_scenario = (of_scenario != Strategy::HeteroTensor).then_some(of_scenario);
-                let strategy = self.strategy.or(of_table).or(of_scenario);
+                let strategy = scenario.stated_strategy;
                 Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
             }
             Workload::Model(_) | Workload::Set(_) | Workload::Applications(_) => {

@@ -30,11 +30,12 @@ impl ScenarioFile {
         let objective = self.objective(text, overrides, &device)?;
         let measure = self.measure(text)?;
         self.check_pipeline(text)?;
+        let usual_strategy = usual_strategy(&workload);
+        let stated_strategy = self.strategy(text, overrides, usual_strategy)?;
         let of_language = matches!(workload, Workload::Language(_));
-        let strategy = self.strategy(text, overrides, usual_strategy(&workload))?;
         let usual = if of_language { Mechanism::SleepThenPoll } else { Mechanism::SvmPolling };
         let options = SearchOptions {
-            strategy,
+            strategy: stated_strategy.unwrap_or(usual_strategy),
             objective,
             synchronisation: overrides.synchronisation.or(self.synchronisation).unwrap_or(usual),
             core_sets,
@@ -49,6 +50,7 @@ impl ScenarioFile {
             measure,
             device,
             options,
+            stated_strategy,
             pipeline: self.pipeline,
         })
     }
@@ -106,13 +108,19 @@ impl ScenarioFile {
         Err(refused(text, overrides.objective.is_some(), "--objective", found, expected))
     }
 
-    /// How the plan is found, which has to be a way to plan such a workload.
-    fn strategy(&self, text: &Text, overrides: &Overrides, usual: Strategy) -> Result<Strategy, InputError> {
+    /// How the plan is found where that is said, which has to be a way to plan a workload that `usual` plans.
+    fn strategy(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        usual: Strategy,
+    ) -> Result<Option<Strategy>, InputError> {
         let of_language = !usual.plans_operators();
         let table = self.language_model.as_ref().and_then(|model| model.strategy);
         let written = [("language_model.strategy", table), ("strategy", self.strategy)];
         let written = written.into_iter().find_map(|(key, strategy)| Some((key, strategy?)));
-        let strategy = overrides.strategy.or(written.map(|(_, strategy)| strategy)).unwrap_or(usual);
+        let stated = overrides.strategy.or(written.map(|(_, strategy)| strategy));
+        let Some(strategy) = stated else { return Ok(None) };
         let (fits, known, what): (_, Vec<&str>, _) = if of_language {
             let known = Strategy::of_language_models().map(Strategy::name);
             (strategy.plans_language_models(), known.collect(), "a language model")
@@ -121,7 +129,7 @@ impl ScenarioFile {
             (strategy.plans_operators(), known.collect(), "anything but a language model")
         };
         if fits {
-            return Ok(strategy);
+            return Ok(stated);
         }
         let expected = format!("one of {}, for {what}", known.join(", "));
         Err(match (overrides.strategy, written) {

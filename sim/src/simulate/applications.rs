@@ -132,6 +132,13 @@ pub struct Load<'a> {
     pub deadline: Option<Picos>,
 }
 
+impl Load<'_> {
+    /// Commands of all its requests.
+    pub(crate) fn commands(&self) -> u64 {
+        (self.stream.arrivals.len() * self.request.commands()) as u64
+    }
+}
+
 /// Runs the requests of several applications on one device. Reused between runs, it allocates only while
 /// programs grow.
 #[derive(Debug)]
@@ -167,8 +174,8 @@ impl<'a> ApplicationSimulator<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub(crate) fn serve(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served, SimulateError> {
-        let end = self.execute(loads, &mut NoTrace)?;
-        Ok(report::served(&self.engine, loads, [duration, end]))
+        self.execute(loads, &mut NoTrace)?;
+        Ok(report::served(&self.engine, loads, duration))
     }
 
     /// What one request takes alone.
@@ -190,18 +197,15 @@ impl<'a> ApplicationSimulator<'a> {
         timeline::timeline(self, loads, until)
     }
 
-    fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<Picos, SimulateError> {
+    fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<(), SimulateError> {
         let Self { capacity, engine, program, .. } = self;
         program.clear();
+        let commands = loads.iter().map(Load::commands).sum();
+        if commands > MOST_COMMANDS {
+            return Err(SimulateError::TooManyCommands { commands, most: MOST_COMMANDS });
+        }
         let mut streams = Vec::with_capacity(loads.len());
-        let mut left = MOST_COMMANDS;
         for load in loads {
-            let commands = (load.stream.arrivals.len() * load.request.commands()) as u64;
-            left = left.checked_sub(commands).ok_or_else(|| SimulateError::TooManyCommands {
-                application: load.name.to_owned(),
-                commands,
-                most: MOST_COMMANDS,
-            })?;
             load.request.write(program);
             streams.push(load.stream.clone());
         }
@@ -215,7 +219,7 @@ impl<'a> ApplicationSimulator<'a> {
                     .push(RequestStream { backpressure: Backpressure::BlockProducer, ..load.stream.clone() });
             }
         }
-        within_a_day("the run of all applications", engine.serve(program, &streams, capacity, sink))
+        within_a_day("the run of all applications", engine.serve(program, &streams, capacity, sink)).map(drop)
     }
 }
 

@@ -88,7 +88,7 @@ impl Errors {
     /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = groups(device);
-        let is_on = |group: &&Group, kind: ProcessorKind| matches!(&group.name, ErrorGroup::On { processor, .. } if processor == kind.name());
+        let is_on = |group: &&Group, kind| matches!(group.name, ErrorGroup::On { processor, .. } if processor == kind);
         let stated = |kind: ProcessorKind, whole: bool| {
             let of_kind = || groups.iter().filter(|group| is_on(group, kind) && group.n > 0);
             // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
@@ -264,7 +264,7 @@ pub(crate) fn stated_of_language(
 ) -> Option<f64> {
     let is_it = |group: &&Group| match &group.name {
         ErrorGroup::LanguageModel { processor, format: stored, answer, .. } => {
-            processor == kind.name() && stored == format && *answer == part
+            *processor == kind && stored == format && *answer == part
         }
         ErrorGroup::Cuts | ErrorGroup::Plans | ErrorGroup::On { .. } | ErrorGroup::Other(_) => false,
     };

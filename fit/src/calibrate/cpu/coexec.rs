@@ -54,16 +54,19 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
         deviation: SINGLE_DEVIATION,
         shares: vec![0],
     };
-    let parameter =
-        |key, scale, expected, deviation| Parameter { key, scale, expected, deviation, shares: Vec::new() };
     let nanos = Scale::Nanoseconds;
     let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
     let others = [
-        parameter("near_weight_bytes", Scale::Logarithm, NEAR_WEIGHT_BYTES.ln(), NEAR_WEIGHT_DEVIATION),
-        parameter("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
-        parameter("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
-        parameter("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),
-        parameter("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
+        Parameter::alone(
+            "near_weight_bytes",
+            Scale::Logarithm,
+            NEAR_WEIGHT_BYTES.ln(),
+            NEAR_WEIGHT_DEVIATION,
+        ),
+        Parameter::alone("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
+        Parameter::alone("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
+        Parameter::alone("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),
+        Parameter::alone("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
     ];
     Prior {
         parameters: CoexecUnit::ALL.into_iter().map(rate).chain(others).collect(),

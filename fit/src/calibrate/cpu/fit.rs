@@ -10,13 +10,11 @@ use serde::Serialize;
 
 use super::xnnpack::Counts;
 use super::{coexec, terms::Terms};
-use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// Standard normal quantile of a 95 % interval.
-pub(super) const QUANTILE_95: f64 = 1.96;
 /// A posterior deviation above this part of what is left where only the parameters
 /// of its kind are known says that the runs tell little about the parameter.
 const UNINFORMED: f64 = 0.5;
@@ -47,6 +45,11 @@ pub(super) struct Parameter {
 }
 
 impl Parameter {
+    /// One that shares nothing with others.
+    pub(super) fn alone(key: &'static str, scale: Scale, expected: f64, deviation: f64) -> Self {
+        Self { key, scale, expected, deviation, shares: Vec::new() }
+    }
+
     /// The value at a place of the search, in the model's unit.
     fn value(&self, place: f64) -> f64 {
         match self.scale {
@@ -187,7 +190,7 @@ impl Prior {
         Known {
             key: parameter.key,
             value: written(0.0),
-            ci95: deviation.map(|d| [-d, d].map(|away| written(away * QUANTILE_95))),
+            ci95: deviation.map(|d| [-d, d].map(|away| written(away * DEVIATIONS_95))),
             informed: deviation.is_some_and(|now| now < UNINFORMED * parameter.deviation),
             trades_with: others.filter_map(correlation).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
         }

@@ -3,9 +3,8 @@
 
 use nalgebra::DVector;
 
-use super::fit::QUANTILE_95;
 use super::rates::table_of;
-use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cpu, MixedClusters};
@@ -96,7 +95,7 @@ fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str)
 fn quantity(solution: &Solution, index: usize) -> Quantity {
     let value_at = |away: f64| rounded((solution.parameters[index] + away).exp(), VALUE_DIGITS);
     let ci95 = solution.inverse_normal.as_ref().map(|variance| {
-        let half = QUANTILE_95 * variance[(index, index)].sqrt();
+        let half = DEVIATIONS_95 * variance[(index, index)].sqrt();
         [value_at(-half), value_at(half)]
     });
     Quantity { value: value_at(0.0), source: Some("fit".to_owned()), ci95 }

@@ -203,18 +203,12 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     let fork = alike.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
     let fork = median(fork, (FORK_US * 1e3).ln());
     let factor = Scale::Factor(FACTOR_RANGE);
-    let expected = [
-        (Scale::Nanoseconds, fork, FORK_DEVIATION),
-        (factor, FACTOR, FACTOR_DEVIATION),
-        (factor, FACTOR, FACTOR_DEVIATION),
+    let [fork_key, contention, slowdown] = OTHERS;
+    let others = [
+        Parameter::alone(fork_key, Scale::Nanoseconds, fork, FORK_DEVIATION),
+        Parameter::alone(contention, factor, FACTOR, FACTOR_DEVIATION),
+        Parameter::alone(slowdown, factor, FACTOR, FACTOR_DEVIATION),
     ];
-    let others = OTHERS.into_iter().zip(expected).map(|(key, (scale, expected, deviation))| Parameter {
-        key,
-        scale,
-        expected,
-        deviation,
-        shares: Vec::new(),
-    });
     Prior {
         parameters: RATES.iter().enumerate().map(rate).chain(others).collect(),
         shared: [deviations.common].into_iter().chain([deviations.kind; KINDS]).collect(),

@@ -110,17 +110,11 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
         shares: vec![0, 1 + group],
     };
     let fork = (value(FORK) * NANOS_PER_MICRO).max(f64::MIN_POSITIVE).ln();
+    let contention = Scale::Factor(CONTENTION_RANGE);
     let others = [
-        (FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
-        (CONTENTION, Scale::Factor(CONTENTION_RANGE), value(CONTENTION), CONTENTION_DEVIATION),
+        Parameter::alone(FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
+        Parameter::alone(CONTENTION, contention, value(CONTENTION), CONTENTION_DEVIATION),
     ];
-    let others = others.map(|(key, scale, expected, deviation)| Parameter {
-        key,
-        scale,
-        expected,
-        deviation,
-        shares: Vec::new(),
-    });
     Ok(Prior {
         parameters: RATES.iter().map(rate).chain(others).collect(),
         shared: [COMMON_DEVIATION].into_iter().chain([GROUP_DEVIATION; GROUPS]).collect(),

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use nalgebra::DVector;
 use serde::Serialize;
 
-use crate::calibrate::least_squares::{Solution, Stop, minimise, pseudo_huber};
+use crate::calibrate::least_squares::{
+    DEVIATIONS_95, Posterior, Solution, Stop, UNINFORMED, minimise, pseudo_huber,
+};
 use crate::measure::GpuRun;
 use crate::validate::gpu::predict;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
@@ -55,14 +57,8 @@ const COORDINATE: f64 = 100.0;
 /// Range of a parameter's logarithm: what a profile may hold, less a margin.
 const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
 
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
-
 /// Significant digits of the ends of an interval.
 const INTERVAL_DIGITS: i32 = 3;
-
-/// Part of the prior's variance above which the runs say too little of a value.
-const UNINFORMED: f64 = 0.5;
 
 /// Correlation from which two parameters count as trading off.
 const TRADING_OFF: f64 = 0.9;
@@ -118,6 +114,12 @@ pub struct Fitted {
 }
 
 impl Fitted {
+    /// The parameter of that key, whose logarithm is 0 at `base`.
+    pub(in crate::calibrate) fn of(key: &'static str, base: f64, known: Posterior) -> Self {
+        let (value, ci95) = known.value(base);
+        Self { key, base, value, ci95, informed: known.informed }
+    }
+
     /// This part of the parameter as a profile has it, fitted to the runs that `source` says.
     pub(in crate::calibrate) fn quantity(&self, source: &str, part: f64) -> Quantity {
         let source = if self.informed {

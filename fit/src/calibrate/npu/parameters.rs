@@ -4,8 +4,8 @@
 //! Deviations are those of the Hexagon NPUs of four Snapdragons (`data/aihub`), chosen before
 //! the fits that they take part in; the centres are in `expected.toml`.
 
-use super::Known;
 use crate::calibrate::gpu::Fitted;
+use crate::calibrate::least_squares::Posterior;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Quantity};
@@ -121,7 +121,7 @@ fn scaled_log(parameter: &Parameter, coordinates: &[f64]) -> f64 {
 }
 
 /// What is known of a parameter that a chip's speeds move.
-fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Known]) -> Known {
+fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Posterior]) -> Posterior {
     let variance = |speed: Speed| speed.of(known).deviation.powi(2);
     let variance = match parameter.speed {
         None => 0.0,
@@ -130,7 +130,7 @@ fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Known]) -> Known 
         }
         Some((speed, _)) => variance(speed),
     };
-    Known { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
+    Posterior { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
 }
 
 /// What a fit starts from, and which of its parameters it moves.
@@ -193,7 +193,12 @@ impl Setting {
     }
 
     /// The rates, rounded, with their source and, where each was fitted, their intervals.
-    pub(super) fn rounded_at(&self, coordinates: &[f64], known: &[Known], source: &str) -> CompiledGraphs {
+    pub(super) fn rounded_at(
+        &self,
+        coordinates: &[f64],
+        known: &[Posterior],
+        source: &str,
+    ) -> CompiledGraphs {
         let mut compiled = self.at(coordinates);
         for (index, parameter) in self.present.iter().enumerate() {
             let Some(quantity) = (parameter.of)(&mut compiled) else { continue };
@@ -217,18 +222,15 @@ impl Setting {
     }
 
     /// The parameters as a report shows them.
-    pub(super) fn fitted(&self, known: &[Known]) -> Vec<Fitted> {
-        let fitted = |key: &'static str, base: f64, known: &Known| {
-            let (value, ci95) = known.value(base);
-            Fitted { key, base, value, ci95, informed: known.informed }
-        };
+    pub(super) fn fitted(&self, known: &[Posterior]) -> Vec<Fitted> {
         if self.scales {
-            return SPEEDS.iter().zip(known).map(|((_, key, _), known)| fitted(key, 1.0, known)).collect();
+            let speeds = SPEEDS.iter().zip(known);
+            return speeds.map(|((_, key, _), known)| Fitted::of(key, 1.0, *known)).collect();
         }
         let mut base = self.base.clone();
-        let value = |(parameter, known): (&&Parameter, &Known)| {
+        let value = |(parameter, known): (&&Parameter, &Posterior)| {
             let base = (parameter.of)(&mut base)?.value;
-            Some(fitted(parameter.key, base, known))
+            Some(Fitted::of(parameter.key, base, *known))
         };
         self.present.iter().zip(known).filter_map(value).collect()
     }

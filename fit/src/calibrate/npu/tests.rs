@@ -20,14 +20,10 @@ fn runs(compiled: &CompiledGraphs) -> Vec<Inference> {
             let compiled_graph = Graph::of_stages(&stages, compiled.on_chip_bytes.value).unwrap();
             let what = OnUnit {
                 family: name.chars().take(3).collect(),
-                chip: "made".into(),
-                device: "phone".into(),
                 unit: ProcessorKind::Npu,
                 runtime: Runtime::QnnDlc,
                 format,
                 is_reference: true,
-                tool_versions: String::new(),
-                date: String::new(),
                 job: String::new(),
                 network: Arc::new(Network { graph, stages }),
             };

@@ -28,13 +28,13 @@ type Place = (String, ProcessorKind, Format);
 pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
     let mut places: BTreeMap<Place, Vec<Row>> = BTreeMap::new();
     for row in rows {
-        places.entry((row.graph.clone(), row.unit, row.format)).or_default().push(row);
+        places.entry((row.cells.graph.clone(), row.unit, row.format)).or_default().push(row);
     }
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
     for mut rows in places.into_values() {
         rows.sort_by_key(|row| {
             let preference = row.runtime.preference().unwrap_or(u32::MAX);
-            (!row.is_current, !row.is_checked, preference, Reverse(row.date.clone()), row.line)
+            (!row.is_current(), !row.is_checked(), preference, Reverse(row.cells.date.clone()), row.line)
         });
         let reference = rows.iter().find(|row| row.runtime.preference().is_some()).map(|row| row.line);
         let mut seen: Vec<Runtime> = Vec::new();

@@ -12,42 +12,30 @@ use coexec_sim::{InputError, ProcessorKind, Text};
 const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";
 
 /// The cells of a row that are read, as they are.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Cells {
-    family: String,
-    graph: String,
+    pub(super) family: String,
+    pub(super) graph: String,
     pub(super) chip: String,
-    device: String,
     runtime: String,
     precision: String,
     time_us: String,
     unit: String,
-    tool_versions: String,
-    date: String,
+    pub(super) date: String,
     origin: String,
     input_checked: String,
     pub(super) job_id: String,
 }
 
 /// A row that says what ran and how long it took.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Row {
     pub(super) line: u64,
-    family: String,
-    pub(super) graph: String,
-    chip: String,
-    device: String,
+    pub(super) cells: Cells,
     pub(super) unit: ProcessorKind,
     pub(super) runtime: Runtime,
     pub(super) format: Format,
     measured_us: f64,
-    tool_versions: String,
-    pub(super) date: String,
-    /// Whether it is of the present state of the models.
-    pub(super) is_current: bool,
-    /// Whether the graph is known to have the input that was measured.
-    pub(super) is_checked: bool,
-    job: String,
 }
 
 /// The rows of the table with their lines.
@@ -74,12 +62,10 @@ pub(super) fn cells(text: &Text) -> Result<Vec<(u64, Cells)>, InputError> {
 impl Row {
     /// Of the cells of a row, or why they are not used.
     pub(super) fn of(cells: Cells, line: u64) -> Result<Self, String> {
-        let unit = match cells.unit.as_str() {
-            "npu" => ProcessorKind::Npu,
-            "gpu" => ProcessorKind::Gpu,
-            "cpu" => ProcessorKind::Cpu,
-            "mixed" => return Err("its layers ran on several units".to_owned()),
-            other => return Err(format!("the unit is {other:?}, expected npu, gpu, cpu or mixed")),
+        let unit = match ProcessorKind::named(&cells.unit) {
+            Some(unit) => unit,
+            None if cells.unit == "mixed" => return Err("its layers ran on several units".to_owned()),
+            None => return Err(format!("the unit is {:?}, expected npu, gpu, cpu or mixed", cells.unit)),
         };
         if cells.graph.is_empty() {
             return Err("there is no graph of the model".to_owned());
@@ -94,45 +80,36 @@ impl Row {
         let time = cells.time_us.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
         let measured_us =
             time.ok_or_else(|| format!("the time is {:?}, expected microseconds above 0", cells.time_us))?;
-        Ok(Self {
-            line,
-            family: cells.family,
-            graph: cells.graph,
-            chip: cells.chip,
-            device: cells.device,
-            unit,
-            runtime,
-            format,
-            measured_us,
-            tool_versions: cells.tool_versions,
-            date: cells.date,
-            is_current: cells.origin == "head",
-            is_checked: cells.input_checked == "head spec",
-            job: cells.job_id,
-        })
+        Ok(Self { line, cells, unit, runtime, format, measured_us })
+    }
+
+    /// Whether it is of the present state of the models.
+    pub(super) fn is_current(&self) -> bool {
+        self.cells.origin == "head"
+    }
+
+    /// Whether the graph is known to have the input that was measured.
+    pub(super) fn is_checked(&self) -> bool {
+        self.cells.input_checked == "head spec"
     }
 
     /// The inference, of a network.
     pub(super) fn inference(&self, is_reference: bool, network: Arc<Network>) -> Inference {
-        let row = self.clone();
+        let Self { line, cells, unit, runtime, format, measured_us } = self;
         Run {
-            network: row.graph,
+            network: cells.graph.clone(),
             what: OnUnit {
-                family: row.family,
-                chip: row.chip,
-                device: row.device,
-                unit: row.unit,
-                runtime: row.runtime,
-                format: row.format,
+                family: cells.family.clone(),
+                unit: *unit,
+                runtime: *runtime,
+                format: *format,
                 is_reference,
-                tool_versions: row.tool_versions,
-                date: row.date,
-                job: row.job,
+                job: cells.job_id.clone(),
                 network,
             },
-            measured_us: row.measured_us,
+            measured_us: *measured_us,
             deviation_us: None,
-            line: row.line,
+            line: *line,
         }
     }
 }

@@ -19,17 +19,6 @@ use crate::simulate::{Measure, SimulateError, Simulator};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
 
-/// What a language model may be planned by: how engines use one processor after the other, or share products.
-const OF_LANGUAGE_MODELS: [Strategy; 7] = [
-    Strategy::CpuOnly,
-    Strategy::GpuOnly,
-    Strategy::NpuPipe,
-    Strategy::HeteroLayer,
-    Strategy::HeteroTensor,
-    Strategy::NpuGraphs,
-    Strategy::NpuPrefill,
-];
-
 /// Where a plan comes from that nobody searched.
 const GIVEN: &str = "plan given";
 
@@ -177,7 +166,7 @@ impl LanguageJob {
 
     /// By every strategy that the device has the kernels for.
     fn by_all(&self, device: &Profile) -> Vec<Candidate> {
-        OF_LANGUAGE_MODELS.into_iter().filter_map(|strategy| self.by(device, strategy).ok()).collect()
+        Strategy::of_applications().filter_map(|strategy| self.by(device, strategy).ok()).collect()
     }
 
     fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate, SimulateError> {

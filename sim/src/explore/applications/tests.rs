@@ -89,3 +89,16 @@ fn a_given_plan_is_kept() {
     let together = explore_applications(&device, &of(vec![given, other], 0)).unwrap();
     assert_eq!(together.found.plans[0].plan, Some(plan));
 }
+
+#[test]
+fn a_search_ends_where_further_choices_have_too_many_commands() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let both = ["mobilenet-v2", "vit-b32-mlp"].map(|name| application(name, &device, every(5.0), Some(5.0)));
+    let applications = of(both.to_vec(), 0);
+    let search = || Search::new(&device, &applications, |one| one.candidates(&device)).unwrap();
+    let whole = search().run().unwrap();
+    assert!(whole.is_complete && whole.considered > 3);
+    let ended = Search { left: 0, ..search() }.run().unwrap();
+    assert_eq!((ended.is_complete, ended.considered), (false, 1));
+    assert_eq!(ended.found.served, whole.as_if_alone.served);
+}

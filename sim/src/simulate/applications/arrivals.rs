@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::check::{Checker, Limits};
 use crate::device::quantity::Quantity;
-use crate::units::{PICOS_PER_SECOND, Picos};
+use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
-/// Longest time between two requests, in milliseconds: a day.
-const MOST_MILLISECONDS: f64 = 24.0 * 3.6e6;
 /// Most requests a second: no sensor and no display of a phone has more.
 const MOST_PER_SECOND: f64 = 1_000.0;
 const MILLIS_PER_SECOND: f64 = 1e3;
@@ -39,13 +37,13 @@ impl Arrivals {
             }
         };
         let shortest = MILLIS_PER_SECOND / MOST_PER_SECOND;
-        within("period_ms", self.period_ms, [shortest, MOST_MILLISECONDS]);
-        within("offset_ms", self.offset_ms, [0.0, MOST_MILLISECONDS]);
-        within("jitter_ms", self.jitter_ms, [0.0, MOST_MILLISECONDS]);
+        within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
+        within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
+        within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
         within(
             "rate_per_second",
             self.rate_per_second,
-            [MILLIS_PER_SECOND / MOST_MILLISECONDS, MOST_PER_SECOND],
+            [MILLIS_PER_SECOND / MILLIS_PER_DAY, MOST_PER_SECOND],
         );
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
@@ -62,8 +60,8 @@ impl Arrivals {
         Picos::from_millis(period_ms).max(Picos(1))
     }
 
-    /// Times of the requests that are due before `duration`, drawn from the stream of `seed` that has the number
-    /// of the application.
+    /// Times of the requests that come before `duration`, drawn from the stream of `seed` that has the number of the
+    /// application.
     pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(application);
@@ -86,6 +84,7 @@ impl Arrivals {
                 due.saturating_add(jitter.scale(part))
             })
             .collect();
+        times.retain(|&time| time < duration);
         times.sort_unstable();
         times
     }

@@ -117,12 +117,22 @@ impl ApplicationReport {
     }
 }
 
-/// Reads the engine behind a run of `loads`, whose requests came for the first of `times` and were computed
-/// at the second.
-pub(super) fn served(engine: &Engine, loads: &[Load<'_>], [duration, end]: [Picos; 2]) -> Served {
+/// The requests of `loads`, without what threads beside them move.
+pub(super) fn requests<'e>(engine: &'e Engine, loads: &[Load<'_>]) -> impl Iterator<Item = &'e Request> {
+    let count = loads.len();
+    engine.requests().iter().filter(move |request| request.application < count)
+}
+
+/// When the last of these requests has been computed.
+pub(super) fn end<'e>(requests: impl Iterator<Item = &'e Request>) -> Picos {
+    requests.map(|request| request.finish).max().unwrap_or_default()
+}
+
+/// Reads the engine behind a run of `loads`, whose requests came for `duration`.
+pub(super) fn served(engine: &Engine, loads: &[Load<'_>], duration: Picos) -> Served {
+    let requests: Vec<Request> = requests(engine, loads).copied().collect();
+    let end = end(requests.iter());
     let whole = duration.max(end).max(Picos(1));
-    let requests: Vec<Request> =
-        engine.requests().iter().filter(|request| request.application < loads.len()).copied().collect();
     let of = |application: usize| -> Vec<Request> {
         requests.iter().filter(|request| request.application == application).copied().collect()
     };

@@ -21,14 +21,18 @@ fn load(request: &PricedRequest, arrivals: Arrivals, duration: Picos, seed: u64)
 
 /// A frame of a millisecond that moves nothing.
 fn millisecond(device: &Profile) -> PricedRequest {
-    let frames = Frames {
+    frames(0.0).request(device, SECOND).unwrap()
+}
+
+/// Frames of a millisecond, beside which a CPU moves so much.
+fn frames(cpu_gbps: f64) -> Frames {
+    Frames {
         source: "test".to_owned(),
         gpu_us: crate::Quantity::plain(1e3),
         batches: 1,
         gpu_bytes: crate::Quantity::plain(0.0),
-        cpu_gbps: crate::Quantity::plain(0.0),
-    };
-    frames.request(device, SECOND).unwrap()
+        cpu_gbps: crate::Quantity::plain(cpu_gbps),
+    }
 }
 
 proptest! {
@@ -154,4 +158,26 @@ fn a_deadline_is_missed_by_what_is_late_and_by_what_is_dropped() {
         (latest.deadline_miss_percent.unwrap() - 50.0).abs() < 1e-9,
         "dropped ones, one late: {latest:?}"
     );
+}
+
+#[test]
+fn a_run_ends_with_its_last_request_whatever_threads_move_beside_it() {
+    let device = Profile::load("pixel4").unwrap();
+    let period = Picos(SECOND.0 / 10);
+    let request = frames(2.0).request(&device, period).unwrap();
+    let duration = Picos(SECOND.0 / 100 * 95);
+    let loads = [load(&request, periodic(100.0), duration, 0)];
+    let served = ApplicationSimulator::new(&device).serve(&loads, duration).unwrap();
+    assert!(served.end > period.times(9) && served.end < duration, "{}", served.end);
+    assert!((served.applications[0].throughput_per_second - 10.0 / 0.95).abs() < 1e-9, "{served:?}");
+    let drawn = ApplicationSimulator::new(&device).timeline(&loads, SECOND).unwrap();
+    assert_eq!(drawn.end, served.end);
+}
+
+#[test]
+fn no_request_is_so_late_that_it_comes_when_the_time_is_over() {
+    let arrivals = Arrivals { jitter_ms: Some(500.0), ..periodic(10.0) };
+    let times = arrivals.times(SECOND, 1, 0);
+    assert!((50..100).contains(&times.len()), "{}", times.len());
+    assert!(times.is_sorted() && times.iter().all(|time| *time < SECOND));
 }

@@ -1,6 +1,7 @@
 //! The begin of a run of several applications as tracks: the requests of each, and what the processors
 //! compute. Hand-overs, which the host does beside them, are left out.
 
+use super::report::{self, end};
 use super::{ApplicationSimulator, Load, SimulateError};
 use crate::engine::{Recorder, TaskId};
 use crate::simulate::lower::PricedCommand;
@@ -23,7 +24,15 @@ pub(super) fn timeline(
     until: Picos,
 ) -> Result<Timeline, SimulateError> {
     let mut recorder = Recorder::new();
-    let end = simulator.execute(loads, &mut recorder)?.min(until);
+    // What comes later changes nothing before.
+    let mut shown = loads.to_vec();
+    for load in &mut shown {
+        load.stream.arrivals.retain(|&arrival| arrival < until);
+    }
+    simulator.execute(&shown, &mut recorder)?;
+    let count = |loads: &[Load<'_>]| loads.iter().map(|load| load.stream.arrivals.len()).sum::<usize>();
+    let is_all = count(&shown) == count(loads);
+    let end = if is_all { end(report::requests(&simulator.engine, loads)).min(until) } else { until };
     let owners = owners(loads);
     let mut drawing = Drawing::without_waits(simulator.device);
     for Execution { task, spans } in executions(&recorder, &owners, end) {
