@@ -78,7 +78,7 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
         kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
         task: TileTask {
             shape: output,
-            source_slices: group_source,
+            source_slices: input.slices,
             output_slices: output.slices,
             trivial: conv.window.is_pointwise(),
             compute_units: gpu.compute_units,

@@ -26,22 +26,6 @@ fn a_tile_is_of_one_image() {
 }
 
 #[test]
-fn a_group_of_channels_is_unrolled_by_its_own_slices() {
-    let problem = |groups| {
-        let conv = Conv2d { groups, ..Conv2d::new(Shape::image(7, 7, 96), 96, Window::valid(1)) };
-        let layer = Layer::new(conv.into(), DataType::F32);
-        let mut mali = Gpu { family: GpuFamily::MaliBifrost3, compute_units: 12, ..gpu() };
-        let micros = |mali: &Gpu| generic(&conv, &layer, mali).cost.latency_us;
-        let as_if_none = micros(&Gpu { ..mali.clone() });
-        mali.conv_generic.unroll_exponent = Quantity::plain(0.0);
-        as_if_none / micros(&mali)
-    };
-    // 24 slices are a multiple of four, the 3 of each of 8 groups of no unroll.
-    assert!(problem(1) < 1.0, "{}", problem(1));
-    assert!((problem(8) - 1.0).abs() < 1e-9, "{}", problem(8));
-}
-
-#[test]
 fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
     let near = gpu();
     let mut far = near.clone();
