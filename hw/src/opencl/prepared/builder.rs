@@ -73,17 +73,8 @@ impl<T: Element> Builder<'_, T> {
             (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax1x1) => self.shared_softmax(),
-            // One launch, whether or not the delegate takes several.
-            (
-                Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { .. })),
-                Kernel::Norm | Kernel::Elementwise,
-            ) => self.norm(None),
-            (
-                Class::Reduction(Reduction::Normalisation(Statistic::NeighbourSquares { channels })),
-                Kernel::Norm,
-            ) => self.norm(Some(channels)),
-            (Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare)), Kernel::Elementwise) => {
-                self.mean_square_norm()
+            (Class::Reduction(Reduction::Normalisation(statistic)), kernel) => {
+                self.normalised(statistic, kernel)
             }
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
@@ -99,6 +90,22 @@ impl<T: Element> Builder<'_, T> {
                 | Class::Gather { .. }
                 | Class::Recurrent(_)
                 | Class::Generic(_),
+                kernel,
+            ) => Err(self.no_kernel(kernel)),
+        }
+    }
+
+    /// A normalisation, by the kernel that the delegate has for it or the first of its steps.
+    fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<(), OpenClError> {
+        match (statistic, kernel) {
+            // One launch, whether or not the delegate takes several.
+            (Statistic::MeanAndVariance { .. }, Kernel::Norm | Kernel::Elementwise) => self.norm(None),
+            (Statistic::NeighbourSquares { channels }, Kernel::Norm) => self.norm(Some(channels)),
+            (Statistic::MeanSquare, Kernel::Elementwise) => self.mean_square_norm(),
+            (
+                Statistic::MeanAndVariance { .. }
+                | Statistic::NeighbourSquares { .. }
+                | Statistic::MeanSquare,
                 kernel,
             ) => Err(self.no_kernel(kernel)),
         }
