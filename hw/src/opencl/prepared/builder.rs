@@ -95,7 +95,7 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    /// A normalisation, by the kernel that the delegate has for it or the first of its steps.
+    /// A normalisation, by the kernel that the delegate has for it or in steps.
     fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<(), OpenClError> {
         match (statistic, kernel) {
             // One launch, whether or not the delegate takes several.
