@@ -111,13 +111,10 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
         Class::Pool(pool) => reduce::pool(pool, gpu),
         Class::Reduction(Reduction::Pixels { input }) => reduce::mean(input, gpu),
         Class::Reduction(Reduction::Exponentials) => elementwise::softmax(operator.output(), gpu),
-        Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare))
-            if !layer.data_type.is_weight_only() =>
+        Class::Reduction(Reduction::Normalisation(statistic))
+            if has_no_kernel(statistic, layer.data_type) =>
         {
-            elementwise::norm_in_steps(operator.output(), [1, 2], gpu)
-        }
-        Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { in_steps: true })) => {
-            elementwise::norm_in_steps(operator.output(), [2, 5], gpu)
+            elementwise::norm_in_steps(operator.output(), statistic.steps(), gpu)
         }
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
@@ -149,6 +146,16 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupporte
     let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
     residual::apply(layer, gpu, &mut execution);
     Ok(execution)
+}
+
+/// Whether the delegate runs a normalisation in steps. Engines of language models, whose models have
+/// 16-bit activations and integer weights, have a kernel for mean squares.
+fn has_no_kernel(statistic: Statistic, data_type: DataType) -> bool {
+    match statistic {
+        Statistic::MeanSquare => !data_type.is_weight_only(),
+        Statistic::MeanAndVariance { in_steps } => in_steps,
+        Statistic::NeighbourSquares { .. } => false,
+    }
 }
 
 /// The steps of a recurrent layer: for each, the product and the functions of its gates.

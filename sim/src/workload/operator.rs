@@ -238,10 +238,6 @@ pub enum Reduction {
     Normalisation(Statistic),
 }
 
-/// Steps of a layer norm as Keras writes it: two means, the squared differences, the scale by channels,
-/// the scaled input, the scaled mean from the shift, their sum.
-const NORM_STEPS: u32 = 7;
-
 /// A statistic that elements are normalised by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
@@ -261,11 +257,21 @@ pub enum Statistic {
 }
 
 impl Statistic {
+    /// Sums of a token, and functions of each element, of which a normalisation consists: a layer norm as
+    /// Keras writes it has two means, the squared differences, the scale by channels, the scaled input, the
+    /// scaled mean from the shift, and their sum; the others the squares, their sum and the product.
+    pub fn steps(self) -> [u32; 2] {
+        match self {
+            Self::MeanAndVariance { .. } => [2, 5],
+            Self::MeanSquare | Self::NeighbourSquares { .. } => [1, 2],
+        }
+    }
+
     /// Passes over the elements that find the statistic.
     pub fn passes(self) -> u32 {
         match self {
             Self::MeanAndVariance { in_steps: false } => 2,
-            Self::MeanAndVariance { in_steps: true } => NORM_STEPS - 1,
+            Self::MeanAndVariance { in_steps: true } => self.steps().into_iter().sum::<u32>() - 1,
             Self::MeanSquare | Self::NeighbourSquares { .. } => 1,
         }
     }

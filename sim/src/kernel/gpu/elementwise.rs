@@ -110,8 +110,7 @@ pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
 }
 
 /// A normalisation for which the delegate has no kernel: so many launches in which a thread sums a
-/// pixel, and of functions of each element. Engines of language models, whose models have 16-bit
-/// activations and integer weights, have one for mean squares.
+/// pixel, and of functions of each element.
 pub(super) fn norm_in_steps(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
     let pixels = shape.with_channels(1);
     let (read, written) = (extent(shape), extent(pixels));
