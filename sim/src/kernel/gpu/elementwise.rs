@@ -2,6 +2,7 @@
 //! softmax, normalisations, look-ups and copies.
 
 use super::latency::{self, Cost};
+use super::reduce::sharing_threads;
 use super::select::{self, Kernel};
 use super::work_group::Dispatch;
 use super::{Modelled, extent, saturated};
@@ -9,8 +10,8 @@ use crate::device::gpu::Gpu;
 use crate::device::gpu::family::{Extent, SLICE_BYTES, Tile};
 use crate::device::quantity::Quantity;
 use crate::workload::{
-    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, Layer, Linked, Pick, Resize,
-    Shape, slices,
+    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Linked,
+    Pick, Resize, Shape, slices,
 };
 
 /// What a thread computes of a kernel with one for each slice of a pixel.
@@ -157,12 +158,22 @@ pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
 }
 
 /// An operator without a kernel of its own: one thread a texel of the output, which reads as many
-/// texels as it has to visit for it.
+/// texels as it has to visit for it; of a reduction of many, a group.
 pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
     let output = extent(generic.output);
     let texels = output.bytes() / SLICE_BYTES;
     let visits = generic.visited().div_ceil(u64::from(CHANNELS_PER_SLICE)).div_ceil(texels.max(1));
-    let dispatch = Dispatch::over(Kernel::Generic, output, TEXEL, saturated(visits.max(1)), gpu);
+    let visits = saturated(visits.max(1));
+    let limits = gpu.family.rules().reduction_threads;
+    let threads = (generic.kind == GenericKind::Reduction).then(|| sharing_threads(visits, limits)).flatten();
+    let dispatch = match threads {
+        Some(threads) => {
+            let grid =
+                [output.columns().max(1).saturating_mul(threads), output.height.max(1), output.slices.max(1)];
+            Dispatch::new(Kernel::Generic, TEXEL, grid, [threads, 1, 1], visits.div_ceil(threads))
+        }
+        None => Dispatch::over(Kernel::Generic, output, TEXEL, visits, gpu),
+    };
     model(dispatch, generic.moved_as(|shape| extent(*shape).bytes()), gpu)
 }
 

@@ -90,6 +90,13 @@ fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
     (group[0] * group[1] >= least).then_some(group)
 }
 
+/// Threads of the group that shares what a texel of a reduction over any axes reads, if one does: `LiteRT`
+/// gives each thread four reads before it grows a group.
+pub(super) fn sharing_threads(reads: u32, [least, most]: [u32; 2]) -> Option<u32> {
+    let threads = (reads / 4).checked_ilog2().map_or(1, |doublings| 1 << doublings).min(most);
+    (threads >= least).then_some(threads)
+}
+
 /// Steps in which a group of `threads` adds up its sums through local memory: each
 /// leaves a quarter of them, and is taken while it leaves at least eight. Every
 /// thread then adds up the rest itself.
@@ -106,6 +113,13 @@ mod tests {
     fn group(side: u32, family: GpuFamily) -> Option<[u32; 2]> {
         let image = Extent { batch: 1, width: side, height: side, slices: 64 };
         reduction_group(image, family.rules().reduction_threads)
+    }
+
+    #[test]
+    fn a_group_shares_the_reads_of_a_long_reduction_and_no_short_one() {
+        let of = |reads: u32| sharing_threads(reads, GpuFamily::Adreno6xx.rules().reduction_threads);
+        // The channels of 197 tokens have 192 slices, which a thread sums alone.
+        assert_eq!((of(0), of(192), of(256), of(36_000)), (None, None, Some(64), Some(256)));
     }
 
     #[test]
